@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Aggregation trees (seed 001, sections III.A to III.C and VIII): how a network reduces the data of its end nodes.
+//! Aggregation trees (seed 001, sections III.A to III.C and VIII): a network reduces the data of its end nodes along
+//! them.
 //!
 //! An aggregation node (AN) takes data of its children, reduces it and sends the result to its parent; the root has the
-//! result of all. ANs lie at routers or at hosts. A tree is logical: it can be laid over any topology, an edge may cross
-//! several links, and an AN need not be at every router on the way. A [`TreeSet`] has several trees, among which a
-//! manager spreads the load. A [`Group`] is the part of a tree that reduces for some end nodes.
+//! result of all. ANs lie at routers or at hosts. A tree is logical: it fits any topology, an edge may cross several
+//! links, and not every router on the way needs an AN. A [`TreeSet`] has several trees, among which a manager spreads
+//! the load. A [`Group`] is the part of a tree that reduces for some end nodes.
 //!
-//! # How a tree is made
+//! # Algorithm
 //!
 //! One algorithm serves all topologies. It prefers direct neighbours, since each link costs latency, and makes trees
 //! shallow, since each level costs more than a link.
@@ -14,20 +15,21 @@
 //! 1. *Homes.* Every end node is attached to one AN, the same in all trees: at its router if there is one, else the
 //!    nearest. `attach` has the rules.
 //! 2. *Roots.* The root of each tree is a central site; further roots are far from those before. `roots` has the rules.
-//!    A fat tree of `s` spines has `s` trees of different spines. A set has fewer trees than were asked for when there
-//!    are no more good roots, as on a crossbar.
-//! 3. *Ways.* A search from the root gives each router the neighbour through which it reaches the root at least cost.
+//!    A fat tree of `s` spines has `s` trees of different spines. A set has fewer trees than requested when there are
+//!    no more good roots, as on a crossbar.
+//! 3. *Paths.* A search from the root gives each router the neighbour through which it reaches the root at least cost.
 //!    Of equal ones it prefers those with an AN, then the channel with the fewest edges of earlier trees.
-//! 4. *Adoption.* Sub-trees, at first single ANs with end nodes, move along the ways to the root. An AN on the way adopts
-//!    those that come to it, once they are `fan` or more of one height, and moves on as their parent. With a fan of 1 each
-//!    AN adopts all of its neighbours on the ways: all edges cross one link. If that tree is at most `depth_max` deep, or
-//!    [`DEPTH_WANTED`] without one, it is taken. Larger fans give fewer levels and longer edges, up to a star. Of them the
-//!    cheapest is taken: a level more costs as much as 20 edges more on the busiest channel, or into the busiest AN.
-//! 5. *Remainders.* An AN whose radix is used up lets sub-trees pass. What reaches the root and has no room there goes to
-//!    the highest AN that has. If `depth_max` is still not kept, the tree is filled level by level, without regard to
+//! 4. *Adoption.* Sub-trees, at first single ANs with end nodes, move along the paths to the root. An AN on the path
+//!    adopts those that reach it, once they are `fan` or more of one height, and moves on as their parent. With a fan
+//!    of 1 each AN adopts all of its neighbours on the paths: all edges cross one link. If that tree is at most
+//!    `depth_max` deep, or [`DEPTH_WANTED`] without one, it is taken. Larger fans give fewer levels and longer edges,
+//!    up to a star. Of them the cheapest is taken: a level more costs as much as 20 edges more on the busiest channel,
+//!    or into the busiest AN.
+//! 5. *Remainders.* An AN whose radix is used up lets sub-trees pass. Those that the root cannot adopt go to the
+//!    highest AN with room. If `depth_max` is still exceeded, the tree is filled level by level, without regard to
 //!    distance: so a tree is made whenever one is possible with these homes.
 //!
-//! | topology | what comes of it, with an AN at every router and a radix that suffices |
+//! | topology | the trees, with an AN at every router and a radix that suffices |
 //! |---|---|
 //! | fat tree | two levels: leaves under a spine. Three: leaves, one middle switch of each pod, a core. Each edge is a link |
 //! | dragonfly | routers of a group under its gateways, these under those of the root's group. Each edge is a link |
@@ -44,9 +46,9 @@
 //! # Costs
 //!
 //! O(links × log(routers) + sites × distance to the root) for each tree, times about 2 × log(fan) where neighbours make
-//! too deep a tree: 2 ms over 10,000 hosts of a fat tree of three levels and radix 36, 2 s over a torus of 64,000. 8 bytes
-//! for each end node and 12 for each site of a set; then for each tree 16 for each site, 4 for each AN of the tree and 2
-//! for each router: under 30 KB for that fat tree.
+//! too deep a tree: 2 ms over 10,000 hosts of a fat tree of three levels and radix 36, 2 s over a torus of 64,000.
+//! Bytes: 8 for each end node and 12 for each site of a set; for each tree 16 for each site, 4 for each AN of the tree
+//! and 2 for each router: under 30 KB for that fat tree.
 use crate::id::{AnId, NodeId, RouterId};
 use crate::routing::Routing;
 use crate::topology::Topology;
@@ -65,31 +67,30 @@ pub use error::{GroupError, TreeError};
 pub use group::{Child, Group, GroupNode};
 pub use links::{Direction, LinksUsed};
 
-/// The most trees of a set, the most that an aggregation node takes part in.
+/// The most trees of a set, and of an aggregation node.
 pub const TREES_MAX: u32 = 1023;
-/// Without a `depth_max`, a tree that joins neighbours and is no deeper is taken as it is. It is the depth of a
-/// dragonfly's tree: from a router through two gateways to the root.
+/// Without a `depth_max`, a tree of neighbours that is no deeper is taken. This is the depth of a dragonfly's tree:
+/// from a router through two gateways to the root.
 pub const DEPTH_WANTED: u32 = 3;
 
 /// No node, or no position.
 const NONE: u32 = u32::MAX;
-/// No port.
 const NO_PORT: u16 = u16::MAX;
 
-/// The trees that are wanted.
+/// A request for trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSpec {
     /// The most trees, 1 to [`TREES_MAX`].
     pub trees: u32,
     /// The most children of an aggregation node, end nodes included.
     pub radix_max: u32,
-    /// The most edges from the root to an aggregation node. The larger it is, the more edges join neighbours. None: no
+    /// The most edges from the root to an aggregation node. A larger value lets more edges join neighbours. None: no
     /// limit, but each level beyond [`DEPTH_WANTED`] has a cost.
     pub depth_max: Option<u32>,
     pub sites: Sites,
 }
 
-/// Where aggregation nodes are, in the order of their numbers.
+/// The places of aggregation nodes, in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sites {
     AllRouters,
@@ -98,7 +99,7 @@ pub enum Sites {
     Hosts(Vec<NodeId>),
 }
 
-/// Where one aggregation node is.
+/// The place of one aggregation node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
     Router(RouterId),
@@ -112,7 +113,7 @@ pub enum Part {
     Node(NodeId),
     /// By the numbers of [`Topology::channel`] and [`Topology::injection_channel`].
     Channel(u32),
-    /// An aggregation node alone: its router or host goes on.
+    /// An aggregation node alone, without its router or host.
     An(AnId),
 }
 
@@ -146,7 +147,6 @@ struct Data {
     ports: Vec<u16>,
 }
 
-/// A list for each aggregation node, all in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lists<T> {
     first: Vec<u32>,
@@ -154,20 +154,19 @@ struct Lists<T> {
 }
 
 impl Default for TreeSpec {
-    /// One tree with an aggregation node at every router, of any radix.
     fn default() -> TreeSpec {
         TreeSpec { trees: 1, radix_max: u32::MAX, depth_max: None, sites: Sites::AllRouters }
     }
 }
 
 impl TreeSet {
-    /// Trees over a whole topology.
+    /// Makes trees over a whole topology.
     pub fn new(topology: &Topology, spec: &TreeSpec) -> Result<TreeSet, TreeError> {
         TreeSet::within(topology, spec, |_| true)
     }
 
-    /// Trees over the usable part of a topology: no edge crosses a router or channel that is not usable, and a node that
-    /// is not usable is attached to nothing. A link whose one direction is lost is not used.
+    /// Makes trees over the usable part of a topology. No edge crosses an unusable router or channel, and an unusable
+    /// node is attached to nothing. A link with one lost direction is not used.
     pub fn within(topology: &Topology, spec: &TreeSpec, usable: impl Fn(Part) -> bool) -> Result<TreeSet, TreeError> {
         if spec.trees == 0 || spec.trees > TREES_MAX {
             return Err(TreeError::Trees { is: spec.trees });
@@ -191,7 +190,7 @@ impl TreeSet {
         let mut set = TreeSet { sites: network.sites.clone(), homes, ends, trees: Vec::new() };
         let mut roots = roots::Roots::new(&network, &common.used, &common.free);
         let mut load = LinksUsed::new(topology);
-        // Where room is short the root may become another, which is a root already. Not all are tried then.
+        // Where room is short, the root may move to a site that is a root already: then some roots stay untried.
         for _ in 0..2 * spec.trees {
             let Some(root) = roots.take().filter(|_| (set.trees.len() as u32) < spec.trees) else { break };
             let costs = network.costs(&[network.router(root)]);
@@ -234,7 +233,7 @@ impl TreeSet {
         self.homes.len() as u32
     }
 
-    /// Where each aggregation node is, by its number. Some may be part of no tree.
+    /// The place of each aggregation node, by its number. Some may be part of no tree.
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
@@ -253,7 +252,7 @@ impl TreeSet {
         self.ends.of(an)
     }
 
-    /// How many edges of all trees cross each channel; see [`Tree::links_used`].
+    /// Counts the edges of all trees over each channel; see [`Tree::links_used`].
     pub fn links_used(&self, topology: &Topology, routing: Option<&Routing>, direction: Direction) -> LinksUsed {
         let mut used = LinksUsed::new(topology);
         self.trees().for_each(|tree| tree.add_links(topology, routing, direction, &mut used));
@@ -307,7 +306,7 @@ impl<'a> Tree<'a> {
 }
 
 impl<T: Copy> Lists<T> {
-    /// The lists of those who have the same `owners`, ascending. `NONE`: in no list.
+    /// The items of each owner, ascending. An item whose owner is `NONE` is in no list.
     fn new(lists: usize, owners: &[u32], item: impl Fn(u32) -> T) -> Lists<T> {
         let owned = || (0..).zip(owners).filter(|(_, owner)| **owner != NONE);
         let mut first = alloc::vec![0; lists + 1];

@@ -16,7 +16,7 @@ fn all_usable(_: Part) -> bool {
     true
 }
 
-/// The trees, checked against all that the module promises.
+/// Makes the trees and checks all invariants of the module.
 #[track_caller]
 fn made(
     name: &str,
@@ -84,7 +84,7 @@ fn ans(set: &TreeSet) -> impl Iterator<Item = AnId> + use<> {
     (0..set.sites().len() as u32).map(AnId)
 }
 
-/// Follows channels from one router to another. A first one may be an injection, a last one a port to a node.
+/// Follows channels from one router to another. The first may be an injection, the last a port to a node.
 #[track_caller]
 fn walk(
     topology: &Topology,
@@ -246,7 +246,7 @@ fn topologies_of_edge_switches_have_shallow_trees() {
         let set = made("", &topology, &spec(4, 36, None), all_usable).unwrap();
         for tree in set.trees() {
             assert!(tree.depth() <= depth, "{}: {} deep", topology.kind(), tree.depth());
-            // A star has its nodes' distances from the root: the tree crosses fewer links.
+            // A star's edges have its nodes' distances from the root: the tree crosses fewer links.
             let RouterId(root) = topology.attachment(NodeId(0)).0;
             let star: u64 = topology.distances(RouterId(root)).iter().map(|&d| u64::from(d)).sum();
             assert!(tree.links_used(&topology, None, Direction::Up).edges_length() < star, "{}", topology.kind());
@@ -278,7 +278,7 @@ fn load_is_spread_over_trees() {
     }
 }
 
-/// Leaves alone aggregate: each reaches the roots of two trees over both of its spines.
+/// Only leaves aggregate: each reaches the roots of two trees over both of its spines.
 #[test]
 fn ways_avoid_the_channels_of_earlier_trees() {
     let topology = Topology::fat_tree(2, 4, (1, 1), None).unwrap();
@@ -396,7 +396,6 @@ fn lost_parts_are_not_used() {
     assert_eq!(set.leaves(AnId(0)), [NodeId(1), NodeId(2), NodeId(3)]);
 }
 
-/// The router of a lost aggregation node still forwards: its hosts are attached elsewhere.
 #[test]
 fn a_lost_aggregation_node_leaves_its_router() {
     let topology = Topology::fat_tree(2, 8, (1, 1), None).unwrap();
@@ -470,7 +469,7 @@ fn small_networks_have_a_tree_whenever_one_is_possible() {
                 let link = links.iter().position(|&link| link == (a.min(b), a.max(b))).unwrap();
                 present >> link & 1 == 1
             };
-            // Losing one direction is losing the link.
+            // The loss of one direction is the loss of the link.
             let usable = |part: Part| match part {
                 Part::Channel(channel) => match topology.channel_source(channel).map(|(r, p)| (r, topology.peer(r, p)))
                 {
@@ -539,7 +538,7 @@ fn small_networks_have_a_tree_whenever_one_is_possible() {
     assert!(outcomes.iter().all(|&count| count > 100), "{outcomes:?}");
 }
 
-/// A link is lost in the lower direction only; what the trees may use is what has both.
+/// A link is lost in the lower direction only; the trees may use links with both directions.
 fn usable_both(topology: &Topology, part: Part, usable: impl Fn(Part) -> bool) -> bool {
     let Part::Channel(channel) = part else { return usable(part) };
     let back = topology.channel_source(channel).and_then(|(router, port)| match topology.peer(router, port) {
@@ -575,7 +574,7 @@ fn errors_say_what_would_fit() {
         message(at(Sites::Hosts(vec![NodeId(3), NodeId(2), NodeId(3)]))),
         "node 3 is given twice: give each site of an aggregation node once"
     );
-    assert!(message(at(Sites::Routers(Vec::new()))).starts_with("no aggregation node can be reached"));
+    assert!(message(at(Sites::Routers(Vec::new()))).starts_with("no aggregation node is reachable"));
     assert_eq!(
         message(spec(1, 2, None)),
         "9 aggregation nodes with at most 2 children each do not span 18 nodes: give radix_max = 3, or more sites"

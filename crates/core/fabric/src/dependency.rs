@@ -4,7 +4,7 @@
 //! A packet that holds one virtual channel of a link while it waits for another creates a dependency from the first to
 //! the second. A routing whose dependencies have no cycle is free of deadlock. A routing with a cycle can deadlock; the
 //! cycle names the channels whose packets would wait for each other. Injection and delivery channels are left out: no
-//! packet in the network waits for the one, and a packet on the other waits for no channel.
+//! packet in the network waits for an injection channel, and a packet on a delivery channel waits for none.
 //!
 //! For an adaptive routing every choice adds a dependency. So a cycle means that it may deadlock; no cycle means that
 //! it cannot.
@@ -57,7 +57,6 @@ impl Dependencies {
         graph
     }
 
-    /// Adds the dependencies of all routes of one pair.
     fn add(
         &mut self,
         topology: &Topology,
@@ -102,15 +101,15 @@ impl Dependencies {
         self.successors.get(vertex(held) as usize).is_some_and(|next| next.binary_search(&wanted).is_ok())
     }
 
-    /// A cycle: each link waits for the next, and the last for the first. A depth-first search from the lowest number
-    /// finds a cycle; the result is a shortest cycle through one of its links. None: the routing is free of deadlock.
+    /// Finds a cycle: each link waits for the next, and the last for the first. It is a shortest one through a link of
+    /// the first cycle of a depth-first search. None: the routing is free of deadlock.
     pub fn cycle(&self, topology: &Topology) -> Option<Vec<Link>> {
         let found = self.any_cycle()?;
         let shortest = found.iter().filter_map(|&vertex| self.shortest_cycle(vertex)).min_by_key(Vec::len);
         Some(shortest.unwrap_or(found).into_iter().map(|vertex| self.link(topology, vertex)).collect())
     }
 
-    /// The first cycle of a depth-first search; a successor that is still open closes it.
+    /// The first cycle of a depth-first search, closed by a successor that is still open.
     fn any_cycle(&self) -> Option<Vec<u32>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
@@ -146,7 +145,6 @@ impl Dependencies {
         None
     }
 
-    /// A shortest cycle through a vertex, by a breadth-first search.
     fn shortest_cycle(&self, start: u32) -> Option<Vec<u32>> {
         let mut before = alloc::vec![u32::MAX; self.successors.len()];
         let mut queue = alloc::vec![start];

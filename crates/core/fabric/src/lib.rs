@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Topologies, routing, paths and aggregation trees of a machine's network.
 //!
-//! All types are plain values. A [`Topology`] has the two ends of each link, a [`Routing`] gives the next hops of a
-//! packet, a [`Path`] is a whole route in the form of seed 002, section 7.3, [`Dependencies`] finds the cycles in which a
-//! routing can deadlock, a [`TreeSet`] has the trees over which a network reduces, and a [`MulticastTree`] the channels that a packet to many
-//! nodes takes. Time, buffers and the contents of
-//! packets are not part of this crate.
+//! All types are plain values. A [`Topology`] has the two ends of each link. A [`Routing`] gives the next hops of a
+//! packet. A [`Path`] is a whole route in the form of seed 002, section 7.3. [`Dependencies`] finds the cycles in which
+//! a routing can deadlock. A [`TreeSet`] has the trees over which a network reduces. A [`MulticastTree`] has the
+//! channels of a packet to many nodes. Time, buffers and the contents of packets are not part of this crate.
 //!
 //! # Contract
 //!
-//! 1. Making a topology or a routing may allocate and may fail, with an error that says what does not fit and what
-//!    would.
+//! 1. Making a topology or a routing may allocate and may fail, with an error that names the misfit and a value that
+//!    fits.
 //! 2. A topology does not change after it is made. A routing is used only with the topology that it was made for.
 //! 3. [`Routing::next`] allocates nothing and depends only on its arguments: the same call gives the same hops.
 //! 4. Nothing depends on the order of a hash map or on a clock. The same arguments give the same topology, tables and

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way of a packet from one node to many: a tree of channels. Switches copy the packet where the tree branches.
+//! The route of a packet from one node to many: a tree of channels. Switches copy the packet where the tree branches.
 //!
-//! The tree is the union of the routes to the nodes, all on one set of virtual channels: routes that begin alike share what they have in
-//! common. As in InfiniBand, whose subnet manager sets a tree for each multicast group, a tree is made once and used often (seed 001, section
-//! III.D).
+//! The tree is the union of the routes to the nodes, all on one set of virtual channels: routes share their common
+//! beginning. As in InfiniBand, whose subnet manager sets a tree for each multicast group, a tree is made once and used
+//! often (seed 001, section III.D).
 //!
 //! # Deadlock
 //!
-//! A copy waits in its buffer for the channels of its branches, each of which is a channel that a packet to one node would wait for there. So
-//! a tree adds no dependency to those of the routing ([`crate::Dependencies`]). If these have no cycle, buffers can be put in an order in
-//! which each waits for later ones only; what stands in the last buffer that is full leaves, branch by branch, and so all others do. This
-//! holds if a copy leaves by each branch as soon as that has room, whatever the other branches do, and if a buffer has room for a whole
-//! packet: with cut-through, not with wormhole switching.
+//! A copy waits in its buffer for the channels of its branches. A packet to one node would wait for each of these
+//! channels there too. So a tree adds no dependency to those of the routing ([`crate::Dependencies`]). If these have no
+//! cycle, buffers can be put in an order in which each waits for later ones only. The packet in the last full buffer
+//! leaves, branch by branch, and so all others do. This holds if a copy leaves by each branch as soon as that has room,
+//! independent of the other branches, and if a buffer has room for a whole packet: with cut-through, not with wormhole
+//! switching.
 //!
 //! # Invariants
 //!
-//! 1. The first branch is the source's injection channel. The branches behind a branch follow on each other, and come later than it.
+//! 1. The first branch is the source's injection channel. The successors of a branch are consecutive, and come later
+//!    than it.
 //! 2. Each target is the end of exactly one branch, and every branch leads to a target.
 //!
 //! # Costs
 //!
-//! O(targets × hops × log) to make; 24 bytes for each branch, of which there are as many as channels, if the routes part only once.
+//! O(targets × hops × log) to make; 24 bytes for each branch. There are as many branches as channels, if the routes
+//! part only once.
 use crate::id::{Hop, NodeId, RouterId, Vc};
 use crate::routing::{Routing, RoutingError};
 use crate::topology::Topology;
@@ -33,15 +36,15 @@ pub struct Branch {
     /// The number of the channel.
     pub channel: u32,
     pub vc: Vc,
-    /// The node at its end. None: a router.
+    /// The node at the channel's end. None: a router.
     pub node: Option<NodeId>,
-    /// The branches behind it.
+    /// The successors of the branch.
     first: u32,
     count: u32,
 }
 
 impl Branch {
-    /// The branches behind it, by their places in the tree.
+    /// The successors of the branch, by their places in the tree.
     pub fn next(&self) -> Range<u32> {
         self.first..self.first + self.count
     }
@@ -53,14 +56,13 @@ pub struct MulticastTree {
     branches: Vec<Branch>,
 }
 
-/// A route, and its target.
 type Route = (Vec<(RouterId, Hop)>, NodeId);
 
 impl MulticastTree {
-    /// The tree from a node to others. A target that is named twice is one.
+    /// Makes the tree from one node to others. Duplicate targets count once.
     ///
     /// # Errors
-    /// As [`Routing::path`]; a target that is the source is one, too.
+    /// As [`Routing::path`]; also if the source is a target.
     pub fn new(
         topology: &Topology,
         routing: &Routing,
@@ -73,13 +75,13 @@ impl MulticastTree {
             routing.walk(topology, (from, to), 0, Some(0), |router, hop| hops.push((router, hop)))?;
             routes.push((hops, to));
         }
-        // Routes that begin alike stand side by side.
+        // Routes with a common beginning stand side by side.
         let key = |route: &Route| -> Vec<(u16, u8)> { route.0.iter().map(|(_, hop)| (hop.port.0, hop.vc.0)).collect() };
         routes.sort_by_cached_key(key);
         routes.dedup_by_key(|route| route.1);
         let injection = Branch { channel: topology.injection_channel(from), vc: Vc(0), node: None, first: 0, count: 0 };
         let mut branches = alloc::vec![injection];
-        // What is behind each branch: the routes that it is part of.
+        // The routes that each branch is part of.
         let mut behind = alloc::vec![0..routes.len()];
         let mut depths = alloc::vec![0];
         let mut place = 0;

@@ -3,7 +3,7 @@
 //! (seed 002, section 7.3).
 //!
 //! The seed defines the contents of a character: a port, and a 6-bit counter for each of two virtual channels. The
-//! layout is ours. A character has 16 bits, the width of the seed's network protocol:
+//! layout is not in the seed. A character has 16 bits, the width of the seed's network protocol:
 //!
 //! | bits | |
 //! |---|---|
@@ -46,7 +46,7 @@ pub struct Path {
     runs: VecDeque<Run>,
 }
 
-/// Why bytes are not a valid path.
+/// Reasons for which bytes are not a valid path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {

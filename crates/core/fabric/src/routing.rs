@@ -185,9 +185,9 @@ impl Routing {
         Ok(Routing { algorithm, virtual_channels, needed, vc_sets, deadlock_free, variants, plan })
     }
 
-    /// The hops that a packet for `to` may take from router `at`. It entered the router at `arrived`; None, or a port
-    /// to a node, means that it has been injected here. The last hop of a route is the port to the node. Deterministic
-    /// algorithms give one hop. Nothing is allocated; `state` is the result of `start`, and is not changed.
+    /// The hops that a packet for `to` may take from router `at`. `arrived`: the port by which it entered the router;
+    /// None, or a port to a node: it was injected here. The last hop of a route is the port to the node. Deterministic
+    /// algorithms give one hop. Allocates nothing. `state` is the result of `start`, and is not changed.
     #[inline]
     pub fn next(
         &self,
@@ -239,8 +239,8 @@ impl Routing {
         Ok(path)
     }
 
-    /// Shows the hops of a route from router to router, with the first of several choices. `vc_set`: the set of virtual channels that it
-    /// uses; None: that of the pair.
+    /// Calls `step` for each hop of a route, with the first of several choices. `vc_set`: the set of virtual channels;
+    /// None: that of the pair.
     pub(crate) fn walk(
         &self,
         topology: &Topology,
@@ -278,7 +278,7 @@ impl Routing {
         self.algorithm
     }
 
-    /// The virtual channels that it was made with. Those beyond the last whole set are not used.
+    /// The virtual channels that the routing was made with. Those beyond the last whole set are not used.
     pub fn virtual_channels(&self) -> u8 {
         self.virtual_channels
     }
@@ -288,7 +288,7 @@ impl Routing {
         self.needed
     }
 
-    /// Whether its channel dependency graph has no cycle, by the theory of the algorithm. `Dependencies` checks the
+    /// Whether the channel dependency graph has no cycle, by the theory of the algorithm. `Dependencies` checks the
     /// graph.
     pub fn deadlock_free(&self) -> bool {
         self.deadlock_free
@@ -473,7 +473,7 @@ fn names(algorithms: Vec<Algorithm>) -> String {
     names.join(", ")
 }
 
-/// A hint for an error: algorithms free of deadlock that need no more than so many virtual channels.
+/// A hint for an error: deadlock-free algorithms that need at most `virtual_channels`.
 fn instead(topology: &Topology, refused: Algorithm, virtual_channels: u8) -> String {
     let affords = |a: &Algorithm| {
         *a != refused

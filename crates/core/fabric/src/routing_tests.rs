@@ -92,7 +92,7 @@ fn all_virtual_channels_are_used() {
     }
 }
 
-/// How many routes use each channel, if every node sends to every other.
+/// Counts the routes over each channel when every node sends to every other.
 fn loads(topology: &Topology, routing: &Routing) -> Vec<u64> {
     let mut loads = vec![0; topology.channels() as usize];
     for pair in samples::pairs(topology) {
@@ -233,7 +233,6 @@ fn west_first_adapts_where_it_need_not_go_west() {
     }
 }
 
-/// The groups that a route visits, in order.
 fn groups_passed(fly: &Dragonfly, route: &[(RouterId, Hop)]) -> Vec<u32> {
     let mut groups: Vec<u32> = route.iter().map(|(router, _)| fly.group(*router)).collect();
     groups.dedup();
@@ -294,7 +293,6 @@ fn valiant_passes_every_third_group() {
     }
 }
 
-/// If two groups have several links, different pairs of nodes use different ones.
 #[test]
 fn minimal_uses_all_links_between_two_groups() {
     let topology = Topology::dragonfly(3, 4, 4, 4).unwrap();
@@ -504,8 +502,8 @@ proptest! {
     }
 }
 
-/// Nodes inside all switches: a way leads to each from every other node, except between switches of a fat tree where it would go down and
-/// up again. On a fat tree all ways to the switches above are shortest.
+/// Nodes inside all switches: a route leads to each from every other node, except between switches of a fat tree where
+/// it would go down and up again. On a fat tree all routes to the switches above are shortest.
 #[test]
 fn nodes_inside_switches_are_reached() {
     for (_, topology) in samples::all() {
@@ -533,7 +531,7 @@ fn nodes_inside_switches_are_reached() {
                         }
                         continue;
                     }
-                    // Neighbours always reach each other: that is what trees need.
+                    // Neighbours always reach each other, as trees need.
                     let [a, b] = [from, to].map(|node| wider.attachment(NodeId(node)).0);
                     if wider.neighbours(a).any(|(_, next)| next == b) {
                         assert_eq!(path.map(|path| path.len()), Ok(2), "{a} to {b} on {}", topology.kind());

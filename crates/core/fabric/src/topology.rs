@@ -227,8 +227,8 @@ impl Topology {
         distances
     }
 
-    /// The least cost of a path from the nearest of some routers to each router; `u64::MAX`: there is none. Costs as for
-    /// [`Topology::nearest_first`].
+    /// The least cost of a path from the nearest of some routers to each router; `u64::MAX`: there is none. Costs as
+    /// for [`Topology::nearest_first`].
     pub fn costs(&self, from: &[RouterId], cost: impl Fn(RouterId, Port) -> Option<u32>) -> Vec<u64> {
         let mut costs = alloc::vec![u64::MAX; self.routers() as usize];
         self.nearest_first(from, cost, |router, so_far| {
@@ -239,8 +239,8 @@ impl Topology {
     }
 
     /// Visits routers in the order of the least cost of a path from the nearest of some routers, then of their numbers,
-    /// until `visit` returns false. A link costs what `cost` says of its output channel, at least 1 and the same in both
-    /// directions, or is not used (None). O(links × log(routers)) for all routers.
+    /// until `visit` returns false. `cost` returns a link's cost by its output channel: at least 1, the same in both
+    /// directions; None: the link is not used. O(links × log(routers)) for all routers.
     pub fn nearest_first(
         &self,
         from: &[RouterId],
@@ -338,9 +338,9 @@ impl Topology {
         Some(((bound.0 / divisor) as u64, (bound.1 / divisor) as u64))
     }
 
-    /// The same network with one node more at each of these routers, behind a port of its own: the unit inside a switch that ends
-    /// packets, as an aggregation node does (seed 001, section III.F). These nodes are numbered after the others, in this order. The
-    /// kind stays that of the network without them.
+    /// Returns the network with one further node at each of these routers, behind a port of its own: the unit inside a
+    /// switch that ends packets, such as an aggregation node (seed 001, section III.F). These nodes are numbered after
+    /// the others, in this order. The kind stays the same.
     pub fn with_nodes_inside(&self, routers: &[RouterId]) -> Result<Topology, TopologyError> {
         let mut more = alloc::vec![0u32; self.routers() as usize];
         routers.iter().for_each(|router| more[router.0 as usize] += 1);
@@ -424,7 +424,6 @@ impl fmt::Display for Product<'_> {
     }
 }
 
-/// A peer in 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackedPeer {
     id: u32,
@@ -453,7 +452,6 @@ impl PackedPeer {
     }
 }
 
-/// A topology to which links are being added.
 struct Draft {
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
@@ -492,7 +490,6 @@ impl Draft {
         Ok(Draft { first_port, peers, attachments })
     }
 
-    /// Connects two ports in both directions.
     fn link(&mut self, a: RouterId, a_port: u32, b: RouterId, b_port: u32) {
         let (a_port, b_port) = (a_port as u16, b_port as u16);
         self.set(a, a_port, PackedPeer { id: b.0, port: b_port, kind: PeerKind::Router });

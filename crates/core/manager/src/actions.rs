@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be done after a change, at aggregation nodes and for processes.
+//! The actions that follow from a change: at aggregation nodes, and messages to processes.
 //!
 //! Invariants
-//! 1. The actions of a change are in the order of [`Action::rank`]: what takes away comes before what gives. So no node serves a job that
-//!    the manager does not know, and no node has more jobs than it has room for, wherever the manager dies between two actions.
-//! 2. Where a tree is set or a job admitted, the nodes above come first; where something is taken away, the nodes below do. So a node
-//!    never joins a parent that has yet to hear of the job.
+//! 1. The actions of a change are sorted by [`Action::rank`]: revoking comes before granting. So a node never serves a
+//!    job that the manager does not know, and never exceeds its capacity, wherever the manager dies between two
+//!    actions.
+//! 2. Trees are set and jobs admitted from the root down, and removed from the leaves up. So a node never joins a
+//!    parent that does not have the job yet.
 //! 3. Each action may be carried out twice.
 
 use selvedge_fabric::AnId;
 use selvedge_nic::Full;
 use selvedge_nic::aggregation::{Failure, Node, Quota};
 
-/// One action. The caller carries out the actions of a change in order.
+/// An action. The caller carries out the actions of a change in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A process hears that its job has lost its resources, and why.
+    /// Informs a process that its job has lost its resources, and why.
     Tell { process: u64, job: u32, failure: Failure },
     /// A transition of an aggregation node.
     Node {
@@ -38,7 +39,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Carries it out. An error says that the node is smaller than the manager was told.
+    /// Carries out the step. An error means that the node is smaller than its configured limits.
     pub fn carry_out(&self, node: &mut Node) -> Result<(), Full> {
         match *self {
             Step::Revoke { job, key, failure } => node.revoke(job, key, failure),
@@ -53,7 +54,7 @@ impl Step {
 }
 
 impl Action {
-    /// Where the action comes among those of a change. Processes hear first (seed 001, section III.E), then resources are taken back.
+    /// Position within a change. Processes are informed before resources are revoked (seed 001, section III.E).
     fn rank(&self) -> u32 {
         match self {
             Action::Tell { .. } => 0,
@@ -68,14 +69,14 @@ impl Action {
         }
     }
 
-    /// Whether the state alone does not say it: after a restart it must be done again, since it may not have been.
+    /// Whether the action must be saved to be repeated after a restart. The others follow from the saved state.
     pub(crate) fn is_kept(&self) -> bool {
         let is_in_state = |step: &Step| matches!(step, Step::Revoke { .. } | Step::SetTree { .. } | Step::Admit { .. });
         !matches!(self, Action::Node { step, .. } if is_in_state(step))
     }
 }
 
-/// Puts the actions of a change into order. Those of one kind stay as they are.
+/// Sorts the actions of a change. Actions of one rank keep their order.
 pub(crate) fn in_order(mut actions: Vec<Action>) -> Vec<Action> {
     actions.sort_by_key(Action::rank);
     actions

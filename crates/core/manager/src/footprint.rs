@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of the network that a job, or a whole tree, depends on: aggregation nodes, and what the edges between them and the end nodes
-//! cross. A loss concerns a job if, and only if, the lost part is one of these.
+//! The parts of the network that a job, or a whole tree, depends on: aggregation nodes, and the links and routers under
+//! the edges between them and the end nodes. A loss affects a job if, and only if, the lost part is one of these.
 //!
-//! The edges take the ways along which the tree was grown. A network that routes otherwise must report the links of its own routes.
+//! The edges follow the paths along which the tree was grown. A network that routes otherwise must report links of its
+//! own routes.
 //!
 //! Cost: O((nodes + end nodes) × (ports of a router + length of an edge)).
 
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use selvedge_fabric::aggregation::{Direction, Part, Site};
 use selvedge_fabric::{AnId, NodeId, Peer, Topology, Tree};
 
-/// The parts of the network on which some aggregation nodes of a tree depend, with their edges towards the root, and the edges of some
+/// Returns the parts under some aggregation nodes of a tree with their edges to the root, and under the edges of some
 /// end nodes.
 pub(crate) fn footprint(
     topology: &Topology,
@@ -33,7 +34,6 @@ pub(crate) fn footprint(
     parts
 }
 
-/// The parts that an aggregation node at a site needs.
 pub(crate) fn seats(topology: &Topology, site: Site) -> Vec<Part> {
     match site {
         Site::Router(router) => vec![Part::Router(router)],
@@ -41,11 +41,11 @@ pub(crate) fn seats(topology: &Topology, site: Site) -> Vec<Part> {
     }
 }
 
-/// Both directions of a link, and the routers at its ends.
+/// Adds both directions of a link, and the routers at its ends.
 fn cross(topology: &Topology, channel: u32, parts: &mut BTreeSet<Part>) {
     parts.insert(Part::Channel(channel));
     let Some((router, port)) = topology.channel_source(channel) else {
-        // An injection channel: those come last, in the order of the nodes.
+        // An injection channel: these are numbered last, in the order of the nodes.
         let node = NodeId(channel - (topology.channels() - topology.nodes()));
         let (router, port) = topology.attachment(node);
         parts.extend([Part::Router(router), Part::Channel(topology.channel(router, port))]);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the manager's files begin: what they are, a version, and a checksum.
+//! The header of the manager's files: kind, version, checksum, length.
 //!
 //! ```text
-//! <what> <version> <CRC-32C of the rest, 8 hexadecimal digits> <bytes of the rest>\n
-//! <the rest, as JSON>
+//! <kind> <version> <CRC-32C of the body, 8 hexadecimal digits> <bytes of the body>\n
+//! <the body, as JSON>
 //! ```
 
 use selvedge_nic::packet::crc32c;
 use serde::Serialize;
 
-/// Why bytes are not such a file.
+/// Reasons for which bytes are not a file of the expected kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    #[error("it is another file")]
+    #[error("file of another kind")]
     NotOne,
-    #[error("it has version {is}, which is not known")]
+    #[error("unknown version {is}")]
     Version { is: u32 },
-    #[error("it is damaged")]
+    #[error("damaged file")]
     Damaged,
 }
 
-/// A file of a kind.
+/// Makes a file of a kind.
 pub fn close(what: &str, version: u32, body: &impl Serialize) -> Vec<u8> {
     let body = serde_json::to_vec(body).unwrap_or_default();
     let mut bytes = format!("{what} {version} {:08x} {}\n", crc32c(&body), body.len()).into_bytes();
@@ -28,7 +28,7 @@ pub fn close(what: &str, version: u32, body: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// The rest of a file of a kind, if it is whole.
+/// Returns the body of a file of a kind, checked.
 pub fn open<'a>(what: &str, version: u32, bytes: &'a [u8]) -> Result<&'a [u8], FrameError> {
     let end = bytes.iter().position(|&byte| byte == b'\n').ok_or(FrameError::NotOne)?;
     let (header, body) = (&bytes[..end], &bytes[end + 1..]);

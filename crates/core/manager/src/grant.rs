@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The grant of a job: its number, its quota, and the parts of its trees that it needs to make groups (seed 001, section III.C).
+//! The grant of a job: its number, its quota, and the parts of its trees that it needs to make groups (seed 001,
+//! section III.C).
 //!
-//! A member of a group says how many children each node on its way to the root is to expect. [`GrantedTree::group`] counts them for any
-//! members of the job, so nobody asks the manager to make a group. Processes find their grant in a file ([`Granted::save`]).
+//! A member that joins a group states the number of children of each node on its path to the root.
+//! [`GrantedTree::group`] counts them for any members of the job, so making a group needs no request to the manager.
+//! Processes read their grant from a file ([`Granted::save`]).
 
 use selvedge_fabric::{AnId, NodeId, Tree};
 use selvedge_nic::aggregation::Quota;
@@ -17,11 +19,11 @@ use crate::job::Member;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub job: u32,
-    /// The secret that admits to the job's resources.
+    /// Secret that authenticates the job's messages.
     pub key: u64,
     /// At each aggregation node, for all trees together.
     pub quota: Quota,
-    /// As the job was asked for.
+    /// The members as requested.
     pub members: Vec<Member>,
     pub trees: Vec<GrantedTree>,
 }
@@ -30,25 +32,24 @@ pub struct Granted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantedTree {
     pub number: u16,
-    /// Each after its parent, so the root is the first.
+    /// Each after its parent: the root is first.
     nodes: Vec<GrantedNode>,
-    /// The position of the leaf of each end node, in the order of end nodes.
+    /// Each end node with the position of its leaf, in the order of end nodes.
     leaves: Vec<(NodeId, usize)>,
 }
 
 const MAGIC: &str = "selvedge-grant";
-/// Version of the file.
 const VERSION: u32 = 1;
 
-/// Why a file is no grant.
+/// Reasons for which a file is not a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {
-    #[error("this is not the grant of a job at aggregation nodes")]
+    #[error("not a grant of aggregation resources")]
     NotOne,
-    #[error("version {is} of a grant, but {VERSION} is known: use one version of Selvedge for the job and its manager")]
+    #[error("grant of version {is}, but {VERSION} is known: use one version of Selvedge for the job and its manager")]
     Version { is: u32 },
-    #[error("the grant is damaged")]
+    #[error("damaged grant")]
     Damaged,
     #[error("the grant names an invalid tree")]
     Impossible,
@@ -71,7 +72,6 @@ struct SavedGrant {
     key: u64,
     /// Groups, credits, bytes.
     quota: (u32, u32, u32),
-    /// Process and end node.
     members: Vec<(u64, u32)>,
     trees: Vec<SavedTree>,
 }
@@ -82,7 +82,6 @@ struct SavedTree {
     number: u16,
     /// Aggregation node, address, position of the node above.
     nodes: Vec<(u32, u64, Option<usize>)>,
-    /// End node, and the position of its leaf.
     leaves: Vec<(u32, usize)>,
 }
 
@@ -104,8 +103,8 @@ pub struct GroupChildren<'a> {
 }
 
 impl Granted {
-    /// How a member joins a group in the job's first tree: the address of its leaf node, and what it says there. `nodes` are the end nodes of
-    /// all members in their order, in which this one has the place `order`. None: the job has no tree there.
+    /// Returns a member's join of a group in the job's first tree, and its receiver, a leaf node. `nodes`: the end
+    /// nodes of all members; `order`: this member's index. None: the job has no tree there.
     pub fn join(&self, number: u32, order: usize, nodes: &[NodeId]) -> Option<(u64, Join)> {
         let tree = self.trees.first()?;
         let own = *nodes.get(order)?;
@@ -125,7 +124,7 @@ impl Granted {
         Some((tree.leaf(own)?.address, join))
     }
 
-    /// The grant as a file, for the processes of the job.
+    /// Encodes the grant as a file for the processes of the job.
     pub fn save(&self) -> Vec<u8> {
         let Quota { groups, credits, bytes } = self.quota;
         let tree = |tree: &GrantedTree| SavedTree {
@@ -143,7 +142,7 @@ impl Granted {
         frame::close(MAGIC, VERSION, &saved)
     }
 
-    /// The grant in a file.
+    /// Decodes a grant file.
     pub fn restore(bytes: &[u8]) -> Result<Granted, GrantError> {
         let saved: SavedGrant =
             serde_json::from_slice(frame::open(MAGIC, VERSION, bytes)?).map_err(|_| GrantError::Damaged)?;
@@ -160,7 +159,7 @@ impl Granted {
 }
 
 impl GrantedTree {
-    /// None: no tree is so.
+    /// None: the saved tree is malformed.
     fn restore(saved: SavedTree) -> Option<GrantedTree> {
         let is_above = |(at, node): (usize, &(u32, u64, Option<usize>))| node.2.map_or(at == 0, |parent| parent < at);
         let (nodes, leaves) = (saved.nodes, saved.leaves);
@@ -209,8 +208,8 @@ impl GrantedTree {
         self.leaf_position(node).and_then(|at| self.nodes.get(at)).copied()
     }
 
-    /// The children of a group. Its members are given by their end nodes; an end node counts as often as it is given, once for each process
-    /// that joins by itself. None: the job has no member on an end node, or a node would have more children than can be counted.
+    /// Counts the children of a group. `members`: the end node of each process that joins, repeated if several join
+    /// from one. None: the job has no member on an end node, or a count overflows.
     pub fn group(&self, members: &[NodeId]) -> Option<GroupChildren<'_>> {
         let mut children = vec![0u16; self.nodes.len()];
         for &member in members {
@@ -231,8 +230,8 @@ impl GrantedTree {
 }
 
 impl GroupChildren<'_> {
-    /// The expected children in a member's join: those at its own node, at the node above, and so on to the root of the tree. All 0: no member
-    /// of the job is there.
+    /// The expected children in a member's join: at its own node, at the node above, and so on to the root. All 0: the
+    /// job has no member there.
     pub fn expected(&self, node: NodeId) -> [u16; LEVELS_MAX] {
         let mut expected = [0; LEVELS_MAX];
         let mut at = self.tree.leaf_position(node);
@@ -245,7 +244,6 @@ impl GroupChildren<'_> {
     }
 }
 
-/// The aggregation nodes from one up to the root of the tree.
 pub(crate) fn way(tree: Tree, from: AnId) -> impl Iterator<Item = AnId> {
     std::iter::successors(Some(from), move |&an| tree.parent(an))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of jobs: what one asks for, what one has, why one is refused.
+//! Records of jobs: requests, errors, state.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::trees::Place;
 pub struct Member {
     /// nid << 32 | pid.
     pub process: u64,
-    /// The end node that it is on. Several may be on one.
+    /// The end node of the process. Several processes may share one.
     pub node: NodeId,
 }
 
-/// The request of a job.
+/// A request to begin a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRequest {
-    /// The name that the job's launcher gives it. The manager only repeats it.
+    /// The launcher's name for the job. The manager only repeats it.
     pub external: u64,
     pub members: Vec<Member>,
     /// 0: the default share.
     pub quota: Quota,
     /// 0: one.
     pub trees: u32,
-    /// For the log: all jobs have one default share.
+    /// Appears only in the log: all jobs have one default share.
     pub priority: u32,
 }
 
-/// Why a job does not begin, or is not known. Nothing has changed.
+/// Reasons for which a job does not begin, or is unknown. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
@@ -45,11 +45,11 @@ pub enum JobError {
     KeyTaken,
     #[error("there is no aggregation tree: lost parts must come back, or other jobs must end")]
     NoTree,
-    #[error("{node} is attached to no aggregation node, since it could not be used when the trees were made")]
+    #[error("{node} is attached to no aggregation node, since it was not usable when the trees were made")]
     Unattached { node: NodeId },
-    #[error("a part of the network is lost that the job would need")]
+    #[error("a part of the network that the job needs is lost: wait until it is back")]
     CutOff,
-    #[error("an aggregation node has {jobs} jobs and takes no more: wait until one ends")]
+    #[error("an aggregation node has {jobs} jobs, its limit: wait until one ends")]
     TooManyJobs { jobs: u32 },
     #[error("{wanted} groups, but an aggregation node has {left} left: ask for fewer, or wait until a job ends")]
     NoGroups { wanted: u32, left: u64 },
@@ -64,7 +64,6 @@ pub enum JobError {
     UnknownJob { job: u32 },
 }
 
-/// A job that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub external: u64,
@@ -73,23 +72,23 @@ pub(crate) struct Job {
     pub quota: Quota,
     pub members: Vec<Member>,
     pub trees: Vec<(u16, Place)>,
-    /// Why it has lost its resources. None: it has them.
+    /// The reason for which the resources were revoked. None: the job has them.
     pub revoked: Option<Failure>,
-    /// Its aggregation nodes, which follow from its members and trees.
+    /// The job's aggregation nodes; they follow from its members and trees.
     pub nodes: BTreeMap<AnId, Presence>,
 }
 
 /// A job's part of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Presence {
-    /// Children of a group of all members, in the tree that has most.
+    /// Children of a group of all members, in the tree with most.
     pub children: u32,
-    /// Edges to the root, in the tree that has fewest.
+    /// Edges to the root, in the tree with fewest.
     pub level: u32,
 }
 
 impl Job {
-    /// Whether it has its resources, and a tree among them.
+    /// Whether the job has its resources, and this tree among them.
     pub fn has_tree(&self, number: u16) -> bool {
         self.revoked.is_none() && self.trees.iter().any(|tree| tree.0 == number)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Jobs: they begin, and get trees and a quota; they end.
+//! Begin and end of jobs. A beginning job gets trees and a quota.
 //!
 //! Invariants
-//! 1. A number is given to one job only, and a key belongs to one job at a time.
+//! 1. A job number is used once, and a key belongs to one job at a time.
 //! 2. No part of the network that an open job depends on is lost.
-//! 3. A job is known until it ends, with its resources or without. So its members can ask why it has none.
+//! 3. A job without resources is known until it ends, so that its members can ask for the reason.
 //!
-//! Cost of a beginning: O(trees × (members × depth + jobs)), and the footprints of the trees that are looked at.
+//! Cost of a beginning: O(trees × (members × depth + jobs)), and the footprints of the trees that are considered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::job::{Job, JobError, JobRequest, Member, Presence};
 use crate::quota;
 use crate::trees::Place;
 
-/// The presence of a job with some members at the nodes of a tree. The error is an end node that is not attached.
+/// Returns a job's presence at the nodes of a tree. The error is an end node that is not attached.
 pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, Presence>, NodeId> {
     let mut nodes: BTreeMap<AnId, Presence> = BTreeMap::new();
     for member in members {
@@ -39,7 +39,6 @@ pub(crate) fn presence(tree: Tree, members: &[Member]) -> Result<BTreeMap<AnId, 
     Ok(nodes)
 }
 
-/// Adds the presence of a job on one tree more.
 pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, Presence>) {
     for (&an, presence) in more {
         let node = nodes.entry(an).or_insert(*presence);
@@ -48,11 +47,11 @@ pub(crate) fn unite(nodes: &mut BTreeMap<AnId, Presence>, more: &BTreeMap<AnId, 
     }
 }
 
-/// The resources chosen for a job: trees, its presence at their nodes, its quota.
+/// Resources chosen for a job: trees, presence at their nodes, quota.
 type Choice = (Vec<(u16, Place)>, BTreeMap<AnId, Presence>, Quota);
 
 impl Manager {
-    /// Begins a job, whose messages have a key of 64 random bits. The job may be told what it has once the actions are carried out.
+    /// Begins a job. `key`: 64 random bits. The grant is valid once the actions are carried out.
     pub fn begin_job(&mut self, request: &JobRequest, key: u64) -> Result<(Granted, Vec<Action>), JobError> {
         let JobRequest { external, ref members, quota: wanted, trees, priority } = *request;
         let Quota { groups, credits, bytes } = wanted;
@@ -67,7 +66,7 @@ impl Manager {
         }
         let (trees, nodes, quota) = self.choose(request)?;
         let job = self.next_job;
-        // Messages of a job may be late: its number is another's only after 2^32 jobs.
+        // Late messages of an ended job may arrive: a number is used again only after 2^32 jobs.
         self.next_job = self.next_job.wrapping_add(1).max(1);
         while self.jobs.contains_key(&self.next_job) {
             self.next_job = self.next_job.wrapping_add(1).max(1);
@@ -85,7 +84,7 @@ impl Manager {
         Ok((granted, self.finish(actions)))
     }
 
-    /// Ends a job. What it had is free when the actions are carried out.
+    /// Ends a job. Its resources are free when the actions are carried out.
     pub fn end_job(&mut self, job: u32) -> Result<Vec<Action>, JobError> {
         let mut actions = Vec::new();
         let nodes = self.top_down(job);
@@ -101,7 +100,7 @@ impl Manager {
         Ok(self.finish(actions))
     }
 
-    /// The resources of a job. They are the same as when it began: a restarted process may ask again.
+    /// Returns the grant of a job, the same as when it began: a restarted process may ask again.
     pub fn granted(&self, number: u32) -> Result<Granted, JobError> {
         let job = self.jobs.get(&number).ok_or(JobError::UnknownJob { job: number })?;
         let address = |an: AnId| self.address(an);
@@ -127,7 +126,7 @@ impl Manager {
         }
     }
 
-    /// Chooses for a job: the trees with the fewest jobs first.
+    /// Chooses resources for a job: the trees with the fewest jobs first.
     fn choose(&self, request: &JobRequest) -> Result<Choice, JobError> {
         let uses = quota::uses(self.jobs.values());
         let mut candidates: Vec<(bool, usize, u16, Place)> = Vec::new();
@@ -144,7 +143,7 @@ impl Manager {
                 Ok((more, share)) => {
                     unite(&mut nodes, &more);
                     trees.push((number, place));
-                    // With the least credits, and the most children, no node has more than one of the trees would have had.
+                    // Least credits and most children: no node is charged more than for one of the trees.
                     let credits = quota.map_or(share.credits, |quota| quota.credits.min(share.credits));
                     quota = Some(Quota { credits, ..share });
                     if trees.len() == wanted as usize {
@@ -161,7 +160,7 @@ impl Manager {
         }
     }
 
-    /// The resources of a job on a tree, if it got that.
+    /// Returns the resources of a job if it gets this tree.
     fn try_tree(
         &self,
         place: Place,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The aggregation manager as a value (seed 001, sections III.E and III.F): it knows the network, makes its aggregation trees, hands each
-//! job trees and a share of their nodes, and takes that back when a part of the network or a process is lost.
+//! The aggregation manager as a value (seed 001, sections III.E and III.F). It makes the aggregation trees of a
+//! network, grants each job trees and a share of their nodes, and revokes the grant when a part of the network or a
+//! process is lost.
 //!
 //! ```text
 //! begin_job, end_job, ..._lost, ..._back ──> Manager ──> Vec<Action>: at aggregation nodes, for processes
@@ -8,24 +9,25 @@
 //!                                        save, restore
 //! ```
 //!
-//! There is no I/O, no clock, no thread and no randomness here. The caller does three things for each change, in this order, and all before
-//! the next change:
+//! No I/O, clock, thread or randomness. For each change the caller does three things, in this order, before the next
+//! change:
 //!
 //! 1. It stores [`Manager::save`].
 //! 2. It carries out the actions, in order.
 //! 3. It answers the request.
 //!
-//! If the manager dies in between, [`Manager::restore`] takes what was stored, and [`Manager::start`] gives the actions that bring every
-//! node to that state, those of the last change among them. An action may be carried out twice.
+//! If the manager dies in between, [`Manager::restore`] loads the stored state, and [`Manager::start`] returns the
+//! actions that bring every node to it, those of the last change included. An action may be carried out twice.
 //!
 //! Invariants
-//! 1. A node never serves a job that the manager does not know: a job is stored before a node hears of it, and what ends it is repeated
-//!    after a restart until the next change.
-//! 2. The quotas of the jobs at a node are never more than the node has ([`quota`]).
-//! 3. A job that a loss does not concern goes on ([`losses`]).
-//! 4. The same calls give the same actions, and the same bytes.
+//! 1. A node never serves a job that the manager does not know: a job is stored before any node admits it, and the
+//!    actions that end it are repeated after a restart until the next change.
+//! 2. The quotas of the jobs at a node never exceed the node's limits ([`quota`]).
+//! 3. A job that a loss does not affect continues ([`losses`]).
+//! 4. The same calls give the same actions and the same bytes.
 //!
-//! Costs: a table of the topology; trees as in `selvedge_fabric::aggregation`; for each job 16 bytes a member and 32 a node.
+//! Costs: a table of the topology; trees as in `selvedge_fabric::aggregation`; for each job 16 bytes a member and 32 a
+//! node.
 
 #![forbid(unsafe_code)]
 
@@ -58,11 +60,11 @@ use trees::{Forest, Place};
 /// The network that a manager manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// No more trees are made than nodes have tables for, and no tree that needs more children or levels than a node supports.
+    /// The trees wanted, limited to the tables of a node, its children and its levels.
     pub spec: TreeSpec,
-    /// Of each aggregation node.
+    /// Limits of each aggregation node.
     pub limits: Limits,
-    /// The share of a node that a job gets if it asks for no other quota, in percent.
+    /// Default share of a node for a job, in percent.
     pub share: u32,
 }
 
@@ -79,21 +81,21 @@ pub struct Manager {
     spec: TreeSpec,
     limits: Limits,
     share: u32,
-    /// Where each aggregation node is, and its address: nid << 32 | pid.
+    /// Site and address (nid << 32 | pid) of each aggregation node.
     sites: Vec<Site>,
     addresses: Vec<u64>,
     lost: BTreeSet<Part>,
     forest: Forest,
     jobs: BTreeMap<u32, Job>,
     next_job: u32,
-    /// Jobs, with their keys, that a lost node may know though they have ended.
+    /// Jobs, with their keys, that ended while a node was lost: the node must forget them when it is back.
     owed: BTreeMap<AnId, BTreeSet<(u32, u64)>>,
-    /// Actions of the last change that may not have been carried out and that the state does not tell.
+    /// Actions of the last change that may not have been carried out and do not follow from the state.
     kept: Vec<Action>,
 }
 
 impl Manager {
-    /// Makes the trees. `address` is where an aggregation node is found: nid << 32 | pid, one of its own for each.
+    /// Makes the trees. `address` returns the address of an aggregation node, nid << 32 | pid, different for each.
     pub fn new(topology: Topology, config: &Config, address: impl Fn(AnId) -> u64) -> Result<Manager, TreeError> {
         let mut manager = Manager::empty(topology, config);
         manager.forest.rebuild(&manager.topology, &manager.spec, &manager.lost)?;
@@ -102,7 +104,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// As [`Manager::new`], over hosts of which none is there yet ([`Manager::host_back`]), nor its aggregation node ([`Manager::node_back`]).
+    /// As [`Manager::new`], with all hosts and nodes lost until [`Manager::host_back`] and [`Manager::node_back`].
     pub fn without_hosts(
         topology: Topology,
         config: &Config,
@@ -115,7 +117,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// The actions that bring a node to the state that has the tables that it had when the manager died.
+    /// Returns the actions that bring one node to the state, as [`Manager::start`] does for all.
     pub fn node_again(&self, an: AnId) -> Vec<Action> {
         let of_node = |action: &Action| matches!(action, Action::Node { an: of, .. } if *of == an);
         self.start().into_iter().filter(of_node).collect()
@@ -145,15 +147,15 @@ impl Manager {
         self.addresses = (0..self.sites.len() as u32).map(|an| address(AnId(an))).collect();
     }
 
-    /// The actions that bring every node that is not lost to the state, from the tables of a new node or those that it had when the manager
-    /// died.
+    /// Returns the actions that bring every node that is not lost to the state. A node may have new tables, or those
+    /// from before the manager died.
     pub fn start(&self) -> Vec<Action> {
         let mut actions = self.kept.clone();
         actions.extend(self.state_of(|_| true));
         actions::in_order(actions)
     }
 
-    /// The trees that jobs may get or have, by number.
+    /// The trees that jobs have or may get, by number.
     pub fn trees(&self) -> impl Iterator<Item = (u16, Tree<'_>)> {
         self.forest.numbers.iter().filter_map(|(&number, &place)| Some((number, self.forest.tree(place)?)))
     }
@@ -168,7 +170,7 @@ impl Manager {
         quota::uses(self.jobs.values())
     }
 
-    /// The jobs that have not ended, and why some have lost their resources.
+    /// The jobs that have not ended, with the reason if their resources were revoked.
     pub fn jobs(&self) -> impl Iterator<Item = (u32, Option<Failure>)> {
         self.jobs.iter().map(|(&number, job)| (number, job.revoked))
     }
@@ -186,7 +188,7 @@ impl Manager {
         self.addresses.get(an.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Trees and jobs of some nodes.
+    /// Returns the actions that set trees and admit jobs at some nodes.
     fn state_of(&self, of: impl Fn(AnId) -> bool) -> Vec<Action> {
         let mut actions = Vec::new();
         for (&number, &place) in &self.forest.numbers {
@@ -203,7 +205,6 @@ impl Manager {
         actions
     }
 
-    /// The root first.
     fn set_tree(&self, number: u16, place: Place, of: impl Fn(AnId) -> bool, actions: &mut Vec<Action>) {
         let Some(tree) = self.forest.tree(place) else { return };
         for an in top_down(tree).into_iter().filter(|&an| of(an)) {
@@ -212,7 +213,7 @@ impl Manager {
         }
     }
 
-    /// Ends trees that nobody needs, and gives numbers to new ones.
+    /// Ends trees that no job uses, and numbers new ones.
     fn renew(&mut self, actions: &mut Vec<Action>) {
         let open = self.jobs.values().filter(|job| job.revoked.is_none());
         let used = open.flat_map(|job| job.trees.iter().map(|tree| tree.0)).collect();
@@ -231,14 +232,13 @@ impl Manager {
         }
     }
 
-    /// Adds an action for a node, unless that is lost.
     fn push(&self, actions: &mut Vec<Action>, an: AnId, step: Step) {
         if !self.is_lost(an) {
             actions.push(Action::Node { an, address: self.address(an), step });
         }
     }
 
-    /// The end of a change. The actions of the one before are carried out.
+    /// Ends a change. The actions of the change before have been carried out.
     fn finish(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let actions = actions::in_order(actions);
         self.kept = actions.iter().copied().filter(Action::is_kept).collect();
@@ -246,7 +246,6 @@ impl Manager {
     }
 }
 
-/// The nodes of a tree, the root first.
 fn top_down(tree: Tree) -> Vec<AnId> {
     let mut nodes: Vec<AnId> = tree.nodes().collect();
     nodes.sort_by_key(|&an| tree.level(an));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is lost, and what is back (seed 001, section III.E): the processes of the jobs that it concerns are told, these jobs lose their
-//! resources, and trees are made over the parts that are not lost. All other jobs go on. There are no time-outs: whoever sees a loss reports it.
+//! Losses and returns of parts (seed 001, section III.E). The processes of the affected jobs are informed, these jobs
+//! lose their resources, and trees are made over the remaining parts. All other jobs continue. There are no time-outs:
+//! losses are reported by their observers.
 //!
 //! Invariants
-//! 1. A loss concerns the jobs whose footprint has the part, and no other.
-//! 2. Nothing is sent to an aggregation node that is lost. What it should have heard is owed until it is back.
+//! 1. A loss affects the jobs whose footprint has the part, and no other.
+//! 2. Nothing is sent to a lost aggregation node. Jobs that it must forget are kept until it is back.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +21,8 @@ use crate::job::{Job, Member};
 use crate::jobs::presence;
 
 impl Manager {
-    /// A process is lost. Its jobs lose their resources: a group may wait for a member that has yet to join, and no node misses that one. A
-    /// process that comes back is another one, of another job.
+    /// Reports the loss of a process. Its jobs lose their resources: a group may wait for a member that has not joined
+    /// yet, and no node can detect that. A process that comes back is a new one, of another job.
     pub fn process_lost(&mut self, process: u64) -> Vec<Action> {
         let has_it = |job: &Job| job.members.iter().any(|member| member.process == process);
         let jobs: Vec<u32> = self.jobs.iter().filter(|(_, job)| has_it(job)).map(|(&number, _)| number).collect();
@@ -34,7 +35,7 @@ impl Manager {
         self.finish(actions)
     }
 
-    /// Messages of a job are lost, though no part is known to be. Its groups fail.
+    /// Reports lost messages of a job, without a lost part. The job's groups fail.
     pub fn job_lost(&mut self, job: u32) -> Vec<Action> {
         let mut actions = Vec::new();
         self.revoke(&[job], |_| false, &mut actions);
@@ -42,17 +43,17 @@ impl Manager {
         self.finish(actions)
     }
 
-    /// An aggregation node is lost, but its router or host is not: a process has ended, or a unit is broken.
+    /// Reports the loss of an aggregation node alone, without its router or host.
     pub fn node_lost(&mut self, an: AnId) -> Vec<Action> {
         self.lost(Part::An(an))
     }
 
-    /// It is back, with the state that it had, or without any.
+    /// Reports that an aggregation node is back, with its old state or without any.
     pub fn node_back(&mut self, an: AnId) -> Vec<Action> {
         self.back(Part::An(an))
     }
 
-    /// A channel is lost, and the link with it.
+    /// Reports the loss of a channel, and of the link with it.
     pub fn link_lost(&mut self, channel: u32) -> Vec<Action> {
         self.lost(Part::Channel(channel))
     }
@@ -69,7 +70,7 @@ impl Manager {
         self.back(Part::Router(router))
     }
 
-    /// A host is lost, with its processes.
+    /// Reports the loss of a host with its processes.
     pub fn host_lost(&mut self, node: NodeId) -> Vec<Action> {
         self.lost(Part::Node(node))
     }
@@ -93,7 +94,7 @@ impl Manager {
         self.lost.insert(part);
         let mut actions = Vec::new();
         self.revoke(&jobs, |member| part == Part::Node(member.node), &mut actions);
-        // Nodes above and below a lost one wait neither for its requests nor for its results.
+        // The nodes above and below a lost one stop waiting for its requests and results.
         for lost in self.lost_nodes().difference(&lost_before) {
             let of_lost = |job: &&Job| job.nodes.contains_key(lost);
             let near: BTreeSet<AnId> =
@@ -126,13 +127,13 @@ impl Manager {
                 }
             }
             let state = self.state_of(|node| node == an);
-            // What was made just now is there already.
+            // Actions of the new trees are in the list already.
             actions.extend(state.into_iter().filter(|action| !actions.contains(action)).collect::<Vec<_>>());
         }
         self.finish(actions)
     }
 
-    /// Takes the resources of jobs back, and tells their members but those that are gone. Jobs that have none hear nothing new.
+    /// Revokes the resources of jobs that have them, and informs the members that are not lost.
     fn revoke(&mut self, jobs: &[u32], is_gone: impl Fn(&Member) -> bool, actions: &mut Vec<Action>) {
         for &number in jobs {
             let nodes = self.top_down(number);
@@ -156,7 +157,7 @@ impl Manager {
         }
     }
 
-    /// Whether a job depends on a part. A job without resources depends on what it had.
+    /// Whether a job depends on a part. For a job without resources: whether it did.
     fn depends(&self, job: u32, part: Part) -> bool {
         let Some(job) = self.jobs.get(&job) else { return false };
         let mut trees = job.trees.iter().filter_map(|&(_, place)| self.forest.tree(place));
@@ -167,10 +168,9 @@ impl Manager {
         })
     }
 
-    /// Makes trees over the parts that are not lost.
     fn rebuild(&mut self) {
         let rebuilt = self.forest.rebuild(&self.topology, &self.spec, &self.lost);
-        // Before the first node is there, that is no news.
+        // Before the first node is back, a failure is no news.
         let has_nodes = self.lost_nodes().len() < self.sites.len();
         if let (Err(error), true) = (rebuilt, has_nodes) {
             warn!("no trees can be made over the parts that are not lost: {error}");

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How an aggregation node is shared among jobs (seed 001, section III.F: the manager determines each job's resources).
+//! Shares of an aggregation node (seed 001, section III.F: the manager determines each job's resources).
 //!
-//! A quota is a job's at each of its nodes, for all its trees together, as the node counts it.
+//! A quota holds at each of a job's nodes, for all its trees together, as the node counts it.
 //!
 //! Invariants
-//! 1. At each node the jobs are at most `Limits::jobs`, their groups at most `Limits::groups`, and the blocks of their operands at most
-//!    `Limits::operand_blocks`.
-//! 2. A job is charged for the most blocks that groups of all its members can take. A group of `c` credits, `p` children and operands of
-//!    `b` blocks takes `2 c p b`, which the node's allocator rounds up to a power of two: less than `4 c p b`.
+//! 1. At each node the jobs are at most `Limits::jobs`, their groups at most `Limits::groups`, and the blocks of their
+//!    operands at most `Limits::operand_blocks`.
+//! 2. A job is charged for the most blocks that groups of all its members can take. A group of `c` credits, `p`
+//!    children and operands of `b` blocks takes `2 c p b`, which the node's allocator rounds up to a power of two: less
+//!    than `4 c p b`.
 //!
-//! A job that has lost its resources counts until it ends, since its groups lie at the nodes until then. The allocator can be fragmented:
-//! then a group is refused though the quota has room for it.
+//! A job that has lost its resources counts until it ends, since its groups stay at the nodes until then. The allocator
+//! can be fragmented: then a group is refused though the quota has room for it.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +21,9 @@ use selvedge_nic::aggregation::{Limits, Quota};
 
 use crate::job::{Job, JobError, Presence};
 
-/// Bytes of an operation, unless a job asks for more: those of SwitchIB-2 (seed 001, section IV).
+/// Default size of an operation, that of SwitchIB-2 (seed 001, section IV).
 pub const BYTES_DEFAULT: u32 = 256;
-/// A default share in percent: what SHARP's manager calls `per_prio_default_quota`.
+/// Default share in percent (`per_prio_default_quota` of SHARP's manager).
 pub const SHARE_DEFAULT: u32 = 20;
 
 /// The use of a node by jobs.
@@ -34,7 +35,7 @@ pub struct Use {
     pub blocks: u64,
 }
 
-/// Blocks of [`OPERAND_ALIGN`] bytes that a job is charged for at a node where its groups have so many children.
+/// Blocks of [`OPERAND_ALIGN`] bytes charged to a job at a node where its groups have this number of children.
 pub fn blocks(quota: &Quota, children: u32) -> u64 {
     blocks_of_credit(quota.bytes, children).saturating_mul(quota.credits.into())
 }
@@ -43,7 +44,6 @@ fn blocks_of_credit(bytes: u32, children: u32) -> u64 {
     4 * u64::from(children.max(2)) * u64::from(bytes.div_ceil(OPERAND_ALIGN))
 }
 
-/// The use of each node by jobs.
 pub(crate) fn uses<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeMap<AnId, Use> {
     let mut uses: BTreeMap<AnId, Use> = BTreeMap::new();
     for job in jobs {
@@ -57,7 +57,7 @@ pub(crate) fn uses<'a>(jobs: impl Iterator<Item = &'a Job>) -> BTreeMap<AnId, Us
     uses
 }
 
-/// The quota of a job that wants some, 0 for a default share, at some nodes that are used so far as `uses` says.
+/// Returns a job's quota at some nodes. `wanted`: 0 for a default share; `uses`: that of other jobs.
 pub(crate) fn share(
     limits: &Limits,
     percent: u32,
@@ -71,9 +71,9 @@ pub(crate) fn share(
     let bytes = or(wanted.bytes, BYTES_DEFAULT.into());
     let children_max = nodes.values().map(|presence| presence.children).max().unwrap_or(0);
     let credits = of(limits.operand_blocks) / blocks_of_credit(bytes, children_max);
-    // More than each group may have are of no use.
+    // More credits than all groups may have are useless.
     let credits = or(wanted.credits, credits.clamp(1, (u64::from(groups) * u64::from(limits.credits)).max(1)));
-    // Each group needs one.
+    // Each group needs one credit.
     let groups = if wanted.groups == 0 { groups.min(credits) } else { groups };
     let quota = Quota { groups, credits, bytes };
     for (an, presence) in nodes {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state as bytes, for a manager that comes back after it died.
+//! The manager's state as bytes, for a restart.
 //!
-//! Trees are not saved: they are made again from what was lost when they were made, and compared by a checksum. So the network must be the
-//! one that it was. What follows from the rest is not saved either.
+//! Trees are not saved: they are made again from the parts that were lost when they were made, and compared by a
+//! checksum. So the network must be the same. Values that follow from others are not saved either.
 //!
 //! Invariants
-//! 1. `restore(save())` is the same state: it gives the same actions, and saves the same bytes.
-//! 2. Bytes that are not those of a save give an error, never a panic; nor do bytes with a right checksum that say what cannot be.
+//! 1. `restore(save())` is the same state: it gives the same actions and saves the same bytes.
+//! 2. Other bytes give an error, never a panic; so does an inconsistent state with a right checksum.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,27 +27,27 @@ const MAGIC: &str = "selvedge-manager";
 /// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// Why bytes are not the state of a manager.
+/// Reasons for which bytes are not the state of a manager.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedError {
-    #[error("this is not the state of an aggregation manager: give a file that one has saved")]
+    #[error("not the saved state of an aggregation manager: give a file that one has saved")]
     NotOne,
     #[error(
-        "version {is} of the state, but {VERSION} is known: start without a state, or with the manager that saved it"
+        "saved state of version {is}, but {VERSION} is known: start without a state, or with the manager that saved it"
     )]
     Version { is: u32 },
-    #[error("the state is damaged: start without it")]
+    #[error("damaged saved state: start without it")]
     Damaged,
-    #[error("the state says what cannot be: {0}")]
+    #[error("inconsistent saved state: {0}")]
     Impossible(&'static str),
     #[error(
-        "the trees over this network are not those of the state: start with the network, sites and limits that it was saved with"
+        "the saved state has other trees than this network: start with the network, sites and limits that it was saved with"
     )]
     OtherTrees,
-    #[error("the trees of the state cannot be made over this network: {0}")]
+    #[error("the trees of the saved state cannot be made over this network: {0}")]
     Trees(#[from] TreeError),
-    #[error("the jobs of the state need more than the aggregation nodes have: give the limits that it was saved with")]
+    #[error("the jobs of the saved state exceed the aggregation nodes: give the limits that it was saved with")]
     OtherLimits,
 }
 
@@ -82,7 +82,6 @@ struct SavedJob {
     priority: u32,
     /// Groups, credits, bytes.
     quota: (u32, u32, u32),
-    /// Process and end node.
     members: Vec<(u64, u32)>,
     trees: Vec<(u16, u32, u32)>,
     /// 0: it has its resources.
@@ -108,12 +107,12 @@ enum SavedAction {
 }
 
 impl Manager {
-    /// The state, to be stored before the actions of the last change are carried out.
+    /// Encodes the state, to be stored before the actions of the last change are carried out.
     pub fn save(&self) -> Vec<u8> {
         frame::close(MAGIC, VERSION, &self.state())
     }
 
-    /// The manager that saved these bytes, over the same network. `address` as for [`Manager::new`]; nodes may have moved.
+    /// Restores a manager over the same network. `address` as for [`Manager::new`]; nodes may have moved.
     pub fn restore(
         bytes: &[u8],
         topology: Topology,
@@ -134,20 +133,20 @@ impl Manager {
             }
         }
         if manager.forest.sets.is_empty() {
-            return Err(SavedError::Impossible("it has no trees"));
+            return Err(SavedError::Impossible("no trees"));
         }
         manager.find_sites(address);
         manager.lost = state.lost.iter().map(|&part| part.into()).collect();
         let of_sets = manager.forest.sets.values().flat_map(|set| &set.lost);
         if !manager.lost.iter().chain(of_sets).all(|&part| manager.has_part(part)) {
-            return Err(SavedError::Impossible("a part of the network that does not exist is lost"));
+            return Err(SavedError::Impossible("a lost part that the network does not have"));
         }
         manager.restore_trees(state.trees, state.current)?;
         for saved in state.jobs {
             manager.restore_job(saved)?;
         }
         if manager.jobs.contains_key(&state.next_job) || state.next_job == 0 {
-            return Err(SavedError::Impossible("the next job has the number of another"));
+            return Err(SavedError::Impossible("the number of the next job is 0 or in use"));
         }
         manager.next_job = state.next_job;
         manager.check_uses()?;
@@ -194,12 +193,12 @@ impl Manager {
             let is_new = !self.forest.numbers.values().any(|known| *known == place);
             let is_free = u32::from(number) < self.limits.trees && !self.forest.numbers.contains_key(&number);
             if !is_new || !is_free {
-                return Err(SavedError::Impossible("a tree's number"));
+                return Err(SavedError::Impossible("a tree's number is out of range or used twice"));
             }
             self.forest.numbers.insert(number, place);
         }
         if current.is_some_and(|set| !self.forest.sets.contains_key(&set)) {
-            return Err(SavedError::Impossible("a set of trees that it does not have"));
+            return Err(SavedError::Impossible("an unknown current set of trees"));
         }
         self.forest.current = current;
         Ok(())
@@ -208,26 +207,26 @@ impl Manager {
     fn restore_job(&mut self, saved: SavedJob) -> Result<(), SavedError> {
         let members: Vec<Member> =
             saved.members.iter().map(|&(process, node)| Member { process, node: NodeId(node) }).collect();
-        self.check_members(&members).map_err(|_| SavedError::Impossible("the members of a job"))?;
+        self.check_members(&members).map_err(|_| SavedError::Impossible("invalid members of a job"))?;
         let revoked = match saved.failure {
             0 => None,
-            number => Some(Failure::from_u8(number).ok_or(SavedError::Impossible("a failure"))?),
+            number => Some(Failure::from_u8(number).ok_or(SavedError::Impossible("an unknown failure code"))?),
         };
         let (mut trees, mut nodes) = (Vec::new(), BTreeMap::new());
         for (number, set, index) in saved.trees {
             let place = self.known_place(set, index)?;
-            // A job without resources had the number, and it may be another tree's now.
+            // A job without resources keeps the number of its tree, which another tree may have by now.
             if revoked.is_none() && self.forest.numbers.get(&number) != Some(&place) {
-                return Err(SavedError::Impossible("a job has a tree that has ended"));
+                return Err(SavedError::Impossible("an open job with a tree that has ended"));
             }
-            let tree = self.forest.tree(place).ok_or(SavedError::Impossible("a tree"))?;
-            let more = presence(tree, &members).map_err(|_| SavedError::Impossible("a member without a tree"))?;
+            let tree = self.forest.tree(place).ok_or(SavedError::Impossible("an unknown tree"))?;
+            let more = presence(tree, &members).map_err(|_| SavedError::Impossible("a member outside of its tree"))?;
             unite(&mut nodes, &more);
             trees.push((number, place));
         }
         let is_new = saved.number != 0 && !self.jobs.contains_key(&saved.number);
         if !is_new || trees.is_empty() || self.jobs.values().any(|job| job.key == saved.key) {
-            return Err(SavedError::Impossible("a job's number, key or trees"));
+            return Err(SavedError::Impossible("a job without trees, or with a number or key that is in use"));
         }
         let SavedJob { number, external, key, priority, quota: (groups, credits, bytes), .. } = saved;
         let quota = Quota { groups, credits, bytes };
@@ -243,16 +242,16 @@ impl Manager {
 
     fn known_place(&self, set: u32, index: u32) -> Result<Place, SavedError> {
         let place = Place { set, index };
-        self.forest.tree(place).map(|_| place).ok_or(SavedError::Impossible("a tree of a set that does not have it"))
+        self.forest.tree(place).map(|_| place).ok_or(SavedError::Impossible("an unknown tree"))
     }
 
     fn known(&self, an: u32) -> Result<AnId, SavedError> {
         let is_there = self.has_part(Part::An(AnId(an)));
-        is_there.then_some(AnId(an)).ok_or(SavedError::Impossible("an aggregation node"))
+        is_there.then_some(AnId(an)).ok_or(SavedError::Impossible("an unknown aggregation node"))
     }
 
     fn action(&self, saved: SavedAction) -> Result<Action, SavedError> {
-        let failure = |number| Failure::from_u8(number).ok_or(SavedError::Impossible("a failure"));
+        let failure = |number| Failure::from_u8(number).ok_or(SavedError::Impossible("an unknown failure code"));
         let (an, step) = match saved {
             SavedAction::Tell { process, job, failure: number } => {
                 return Ok(Action::Tell { process, job, failure: failure(number)? });
@@ -268,7 +267,7 @@ impl Manager {
     }
 }
 
-/// A fingerprint that tells sets of trees apart: the shape of each.
+/// Checksum of the shape of each tree of a set.
 fn checksum(set: &TreeSet) -> u32 {
     let mut words = Vec::new();
     let number = |an: Option<AnId>| an.map_or(u32::MAX, |an| an.0);
@@ -288,7 +287,7 @@ fn saved_action(action: &Action) -> Option<SavedAction> {
             Step::Lose { address } => SavedAction::Lose { an: an.0, address },
             Step::Forget { job, key } => SavedAction::Forget { an: an.0, job, key },
             Step::ClearTree { number, failure } => SavedAction::ClearTree { an: an.0, number, failure: failure as u8 },
-            // The state has them.
+            // They follow from the state.
             Step::Revoke { .. } | Step::SetTree { .. } | Step::Admit { .. } => return None,
         },
     })

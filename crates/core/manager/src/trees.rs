@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The trees that exist, and their numbers.
 //!
-//! After a loss, or when a part is back, a new set of trees is made over what can be used. A tree of it gets a number of its own: jobs that
-//! the loss does not concern go on with the old trees, whose numbers say something else at the same nodes. An old tree ends when no job
-//! has it. If no number is free, the new tree waits for one, and the old trees serve the jobs that they can.
+//! After a loss, or when a part is back, a new set of trees is made over the usable parts. Its trees get new numbers.
+//! Jobs that the loss does not affect stay on the old trees, with the old numbers. An old tree ends when no job has it.
+//! If no number is free, the new tree waits for one, and the old trees serve the jobs that they can.
 //!
 //! Invariants
-//! 1. A number is that of one tree, and is below `Limits::trees`.
-//! 2. No node of a tree has more children than a group may have, and no way to a root more nodes than a join has levels.
-//! 3. A set is kept while one of its trees has a number or a job. It can be made again from the parts that were lost when it was made.
+//! 1. A number belongs to one tree, and is below `Limits::trees`.
+//! 2. No node of a tree has more children than a group may have, and no path to a root more nodes than a join has
+//!    levels.
+//! 3. A set is kept while one of its trees has a number or a job. It can be made again from the parts that were lost
+//!    when it was made.
 //!
-//! Cost: that of the trees, O(links + nodes) for each part that the network has come apart into.
+//! Cost: that of the trees, O(links + nodes) for each piece of a network that has come apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,20 +21,17 @@ use selvedge_fabric::{NodeId, Peer, RouterId, Topology, Tree, TreeError, TreeSet
 use selvedge_nic::aggregation::Limits;
 use selvedge_nic::aggregation::records::LEVELS_MAX;
 
-/// The most edges of a way to the root.
 const DEPTH_MAX: u32 = LEVELS_MAX as u32 - 1;
 
-/// A tree of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// The number of the set.
     pub set: u32,
     pub index: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
-    /// The parts that were lost when it was made.
+    /// The parts that were lost when the set was made.
     pub lost: BTreeSet<Part>,
     pub trees: TreeSet,
 }
@@ -45,7 +44,6 @@ pub(crate) struct Forest {
     pub current: Option<u32>,
 }
 
-/// The outcome of [`Forest::renew`].
 #[derive(Default)]
 pub(crate) struct Renewed {
     pub ended: Vec<(u16, Place)>,
@@ -57,7 +55,7 @@ impl Forest {
         self.sets.get(&place.set)?.trees.tree(place.index as usize)
     }
 
-    /// Makes trees over the parts that are not lost. Trees of before stay.
+    /// Makes trees over the parts that are not lost. Existing trees stay.
     pub fn rebuild(&mut self, topology: &Topology, spec: &TreeSpec, lost: &BTreeSet<Part>) -> Result<(), TreeError> {
         self.current = None;
         let trees = build(topology, spec, lost)?;
@@ -70,7 +68,7 @@ impl Forest {
         Ok(())
     }
 
-    /// Ends old trees that no job has, and gives numbers to new ones. `used`: the numbers that jobs have; `held`: sets that jobs have.
+    /// Ends old trees without jobs, and numbers new ones. `used`: numbers that jobs have; `held`: sets that jobs have.
     pub fn renew(&mut self, limits: &Limits, used: &BTreeSet<u16>, held: &BTreeSet<u32>) -> Renewed {
         let mut renewed = Renewed::default();
         if let Some(current) = self.current {
@@ -91,14 +89,14 @@ impl Forest {
         let is_needed = |set: &u32| {
             Some(*set) == self.current || held.contains(set) || self.numbers.values().any(|p| p.set == *set)
         };
-        // Trees that have just ended are still looked at, so their sets go with the next change.
+        // The caller still reads trees that have just ended, so their sets go with the next change.
         let ended: BTreeSet<u32> = renewed.ended.iter().map(|(_, place)| place.set).collect();
         self.sets.retain(|set, _| is_needed(set) || ended.contains(set));
         renewed
     }
 }
 
-/// A specification of trees that nodes with these limits can serve.
+/// Limits a specification of trees to what nodes with these limits can serve.
 pub(crate) fn fitted(spec: &TreeSpec, limits: &Limits) -> TreeSpec {
     let depth_max = spec.depth_max.map(|depth| depth.min(DEPTH_MAX));
     TreeSpec {
@@ -109,7 +107,7 @@ pub(crate) fn fitted(spec: &TreeSpec, limits: &Limits) -> TreeSpec {
     }
 }
 
-/// Trees over the parts that are not lost. If the network has come apart, they are over the piece with most end nodes.
+/// Makes trees over the parts that are not lost: if these are apart, over the piece with most end nodes.
 pub(crate) fn build(topology: &Topology, spec: &TreeSpec, lost: &BTreeSet<Part>) -> Result<TreeSet, TreeError> {
     let apart = apart(topology, lost);
     let is_apart = |part: Part| matches!(part, Part::Node(node) if apart.contains(&node));
@@ -121,7 +119,7 @@ pub(crate) fn build(topology: &Topology, spec: &TreeSpec, lost: &BTreeSet<Part>)
     TreeSet::within(topology, &TreeSpec { depth_max: Some(DEPTH_MAX), ..spec.clone() }, usable)
 }
 
-/// The end nodes that do not reach the largest part of the network.
+/// The end nodes that do not reach the largest piece of the network.
 fn apart(topology: &Topology, lost: &BTreeSet<Part>) -> BTreeSet<NodeId> {
     if !lost.iter().any(|part| matches!(part, Part::Router(_) | Part::Channel(_))) {
         return BTreeSet::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Jobs begin, form groups over the trees that they were granted, reduce and end, on real nodes.
+//! Jobs on real nodes: they begin, form groups over their trees, reduce and end.
 
 mod common;
 
@@ -50,7 +50,6 @@ fn processes_of_one_end_node_join_one_by_one() {
     world.assert_reduces(&group);
 }
 
-/// The counts are those of the fabric's groups, for every set of members.
 #[test]
 fn children_are_those_of_the_fabric() {
     let mut manager = manager(2);
@@ -127,7 +126,6 @@ fn errors_say_what_is_short() {
     manager.begin_job(&JobRequest { quota: least, ..request(5, &[8]) }, 5).expect("at other nodes");
 }
 
-/// What a job is granted it gets, whatever it makes of it, and no more.
 #[test]
 fn a_quota_is_what_nodes_have_room_for() {
     for (groups, credits, wish) in [(8, 8, 1), (1, 4, 4), (2, 6, 3), (4, 12, 3)] {
@@ -182,7 +180,6 @@ impl<I: Iterator<Item = u32>> RevSorted for I {
     }
 }
 
-/// Trees of a node with few children and few levels can be made into groups.
 #[test]
 fn trees_fit_the_nodes() {
     let mut limits = LIMITS;
@@ -204,7 +201,7 @@ fn trees_fit_the_nodes() {
     );
 }
 
-/// A job is charged at each node for the children that it has there, in the tree with most of them.
+/// A job is charged at each node for its children there, in the tree with most.
 #[test]
 fn charges_are_those_of_the_fabrics_groups() {
     let topology = selvedge_fabric::Topology::mesh(&[4, 3], 1).expect("a mesh");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Losses: every part of a network, one at a time and in pairs. Who depends on a part is worked out here from the groups of the fabric, for
-//! a fat tree, where each edge is one link.
+//! Losses of every part of a network, one at a time and in pairs. The dependencies are computed here from the groups of
+//! the fabric, for a fat tree, whose edges are single links.
 
 mod common;
 
@@ -77,7 +77,7 @@ fn run(manager: &mut Manager, world: &mut World, external: u32, ends: &[u32]) ->
     Running { request, ends: ends.to_vec(), granted, group, root }
 }
 
-/// Takes away from the world what the part is. Returns what an aggregation node had.
+/// Removes a part from the world. Returns the tables of its aggregation node.
 fn gone(world: &mut World, part: Part) -> Option<(u64, OwnNode)> {
     match part {
         Part::Router(RouterId(at)) | Part::An(AnId(at)) => {
@@ -111,7 +111,7 @@ fn a_loss_reaches_those_who_depend_on_it_and_nobody_else() {
             let home = gone(&mut world, part);
             world.carry_out(&lose(&mut manager, part));
             world.settle();
-            assert_eq!(lose(&mut manager, part), [], "it is lost already");
+            assert_eq!(lose(&mut manager, part), [], "a second loss of the same part");
             let mut told = BTreeSet::new();
             for job in &jobs {
                 let is_affected = depends(&topology, job.root, &job.ends, part);
@@ -120,7 +120,7 @@ fn a_loss_reaches_those_who_depend_on_it_and_nobody_else() {
                     let staying = job.request.members.iter().filter(|member| Part::Node(member.node) != part);
                     told.extend(staying.map(|member| (member.process, job.granted.job)));
                     let is_ready = |state: &Option<GroupState>| matches!(state, Some(GroupState::Ready { .. }));
-                    // The members of a lost leaf hear it from the manager alone.
+                    // The members of a lost leaf are informed by the manager alone.
                     let is_leaf = matches!(part, Part::Router(_) | Part::An(_));
                     assert!(is_leaf || !world.states(&job.group).iter().any(is_ready), "{part:?}");
                 } else {
@@ -130,7 +130,7 @@ fn a_loss_reaches_those_who_depend_on_it_and_nobody_else() {
                 }
             }
             assert_eq!(world.told, told, "{part:?}");
-            // Jobs that had resources end. A new job over the other parts works.
+            // Jobs whose resources were revoked end. A new job over the other parts works.
             for job in &jobs[..2] {
                 world.leave(&job.group);
                 world.carry_out(&manager.end_job(job.granted.job).expect("it is there"));
@@ -176,7 +176,7 @@ fn a_lost_process_ends_its_jobs_only() {
     let told: BTreeSet<(u64, u32)> = [(process_address(0, 1), 1), (process_address(9, 1), 1)].into();
     assert_eq!(world.told, told);
     world.assert_reduces(&other.group);
-    // Whoever leaves frees the group, since the lost one is not waited for.
+    // The group is freed when the remaining members leave, since no node waits for the lost one.
     world.leave(&one.group);
     assert!(world.nodes.values().flat_map(|home| &home.groups).filter(|group| group.status() != 0).count() == 3);
     assert_eq!(manager.process_lost(process_address(7, 7)), []);
@@ -187,7 +187,7 @@ fn a_lost_process_ends_its_jobs_only() {
     world.nodes.values().for_each(|home| home.assert_empty());
 }
 
-/// A network that comes apart has trees over its larger part, and the trees from before serve jobs within the other.
+/// A network that comes apart gets trees over its larger piece; old trees serve jobs within the other.
 #[test]
 fn a_network_comes_apart() {
     let topology = Topology::mesh(&[5], 2).expect("a mesh");
@@ -210,7 +210,6 @@ fn a_network_comes_apart() {
     assert_eq!(manager.jobs().count(), 2);
 }
 
-/// Without a free number the trees from before go on, as far as they can; a job that ends makes room.
 #[test]
 fn without_a_free_number_old_trees_serve() {
     let mut manager = manager(4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random histories: jobs begin and end, processes and parts are lost and come back, and the manager dies between any two actions. After
-//! each step the nodes are what the manager says, and no node is promised more than it has.
+//! Random histories: jobs begin and end, processes and parts are lost and come back, and the manager dies between any
+//! two actions. After each step the nodes' state equals the manager's, and no node's capacity is exceeded.
 
 mod common;
 
@@ -18,11 +18,10 @@ use selvedge_nic::aggregation::{Quota, records};
 enum Change {
     /// End nodes and the number of a process there; quota; trees.
     Begin(Vec<(u32, u32)>, (u32, u32, u32), u32),
-    /// One of the jobs.
     End(usize),
     Process(u32, u32),
     Lose(Part),
-    /// One of the lost parts. With the tables that a node had, or new ones.
+    /// A lost part, by index. True: with the tables that its node had; false: with new ones.
     Back(usize, bool),
 }
 
@@ -153,7 +152,7 @@ impl Model {
         Ok(())
     }
 
-    /// The manager dies after some of the actions, and comes back: the nodes are as if it had not.
+    /// The manager dies after `cut` actions and restarts: the nodes reach the same state.
     fn carry_out(&mut self, actions: &[Action], cut: usize) -> Result<(), TestCaseError> {
         let saved = self.manager.save();
         let restored = Manager::restore(&saved, self.topology.clone(), &self.config, node_address);
@@ -174,7 +173,7 @@ impl Model {
             prop_assert_eq!(home.state(), other.nodes[address].state());
         }
         prop_assert!(self.world.told.is_subset(&other.told), "{:?} {:?}", self.world.told, other.told);
-        // New nodes come to the same state, but for jobs without resources, which they need not know.
+        // New nodes reach the same state, except for jobs without resources, which they need not know.
         for (&address, home) in &self.world.nodes {
             let mut fresh = OwnNode::new(LIMITS);
             for action in restored.start() {
@@ -195,7 +194,7 @@ impl Model {
         Ok(())
     }
 
-    /// A job loses its resources once, and then its processes hear it, and no others. Without losses no job does.
+    /// A job loses its resources once, and exactly its processes are informed. Without losses no job does.
     fn check_told(&self, before: &BTreeMap<u32, bool>, change: &Change) -> Result<(), TestCaseError> {
         let mut told = BTreeSet::new();
         for (job, failure) in self.manager.jobs() {
@@ -227,7 +226,7 @@ impl Model {
         }
     }
 
-    /// The nodes of the world are those that are not lost. The sites are the routers, in order.
+    /// The nodes of the world are those that are not lost. Sites are the routers, in order.
     fn set_nodes(&mut self, is_stale: bool) {
         for router in 0..self.topology.routers() {
             let address = node_address(AnId(router));

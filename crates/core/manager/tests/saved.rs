@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is saved, and what is refused: damaged bytes, and bytes that say what cannot be.
+//! Saved state: what it restores, and refusal of damaged and inconsistent bytes.
 
 mod common;
 
@@ -10,7 +10,7 @@ use selvedge_manager::{Config, GrantError, Granted, JobRequest, Manager, SavedEr
 use selvedge_nic::aggregation::Limits;
 use selvedge_nic::packet::crc32c;
 
-/// A manager with jobs of all kinds, and debts to a lost node.
+/// A manager with jobs of all kinds, and jobs that a lost node must forget.
 fn sample() -> Manager {
     let mut manager = manager(4);
     for job in 1..=4 {
@@ -73,7 +73,7 @@ fn a_grant_comes_back_as_it_was_and_damage_is_refused() {
     }
     assert_eq!(Granted::restore(&manager.save()), Err(GrantError::NotOne));
     assert_eq!(Granted::restore(b"selvedge-grant 9 00000000 0\n"), Err(GrantError::Version { is: 9 }));
-    // A whole file that says what cannot be: a node above itself, a leaf that is not there, end nodes out of order.
+    // Inconsistent files: a node above itself, a leaf that does not exist, end nodes out of order.
     let impossible = [
         r#"{"job":1,"key":7,"quota":[1,1,8],"members":[],"trees":[{"number":0,"nodes":[[0,5,0]],"leaves":[]}]}"#,
         r#"{"job":1,"key":7,"quota":[1,1,8],"members":[],"trees":[{"number":0,"nodes":[[0,5,null],[1,6,null]],"leaves":[]}]}"#,
@@ -108,7 +108,8 @@ fn with_header(body: &[u8]) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(800))]
 
-    /// Any number of the state is any other, with a checksum that is right: there is an error, or a manager that works and saves the same.
+    /// Replaces any number of the state, with a right checksum: restore fails, or the manager works and saves the same
+    /// bytes.
     #[test]
     fn hostile_states_do_no_harm(at in 0usize..10_000, to in prop_oneof![
         (0u64..20).prop_map(|it| it.to_string()), any::<u64>().prop_map(|it| it.to_string()),

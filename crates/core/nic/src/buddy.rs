@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A buddy allocator of equal blocks whose whole state is a slice of words that the caller supplies.
+//! A buddy allocator of equal blocks. Its whole state is a slice of words that the caller supplies.
 //!
 //! Carries out seed 000 (PAC), section 3.2.5 "Dynamic Memory Allocator": the buddy system (Knuth, *The Art of Computer
-//! Programming*, volume 1, 2.5), which PAC chose because it needs binary operations only; there it hands out the memory
-//! that holds unexpected messages. Here all metadata lies outside of the managed memory. So it can lie in a segment
-//! that processes share, and a store to the managed memory does not harm it.
+//! Programming*, volume 1, 2.5), which PAC chose because it needs binary operations only; PAC allocates the memory of
+//! unexpected messages with it. Here all metadata lies outside of the managed memory. So it can lie in a segment that
+//! processes share, and a store to the managed memory cannot damage it.
 //!
 //! The blocks are the leaves of a binary tree whose nodes are numbered as in a heap: the root is node 1, the children
 //! of node `n` are `2n` and `2n + 1`, block `b` is node `leaf_base + b`. A node of order `k` covers `2^k` blocks. The
-//! state is one byte per node: 0 if nothing below is free, [`ALLOCATED`] if exactly this node is allocated, else
-//! one more than the order of the largest free piece at or below it. So a free node of order `k` holds `k + 1`, and the
+//! state is one byte per node: 0 if nothing below is free, [`ALLOCATED`] if exactly this node is allocated, else one
+//! more than the order of the largest free piece at or below it. So a free node of order `k` holds `k + 1`, and the
 //! root gives the order of the largest free piece.
 //!
 //! Invariants
 //! 1. The extents of free and of allocated nodes are disjoint, and together they are the blocks `0..blocks_now`.
-//! 2. Below a free or allocated node every byte is 0. Two buddies are never both free: they have become their parent.
-//!    So the bytes depend on what is allocated alone, not on how that came about.
-//! 3. A word all of whose nodes lie wholly at or above `blocks_now` is zero, and is neither written nor read: in a
-//!    sparse file it takes no memory.
+//! 2. Below a free or allocated node every byte is 0. Two buddies are never both free: they are joined to their parent.
+//!    So the bytes depend only on the present allocations, not on their history.
+//! 3. A word whose nodes all lie wholly at or above `blocks_now` is zero, and is neither written nor read: in a sparse
+//!    file it takes no memory.
 //! 4. An allocation takes the lowest address at which it fits.
-//! 5. Words may hold anything (another process may have written them). Every index is checked, every loop is bounded
-//!    by the height of the tree or the number of words, and what cannot be true is an error value, or no memory. While
-//!    bytes are wrong the same blocks may be given out twice; never blocks at or above `blocks_now`.
+//! 5. Words may hold anything (another process may have written them). Every index is checked, every loop is bounded by
+//!    the height of the tree or the number of words, and an inconsistency gives an error value, or no memory. While
+//!    bytes are wrong the same blocks may be allocated twice; never blocks at or above `blocks_now`.
 //!
 //! Costs: `alloc`, `free`, `size_of` O(log blocks), two bytes touched a level; `grow` O(log^2); `rebuild` O(words of
 //! granted blocks + live * log). Two bytes a block, and 32.
@@ -30,7 +30,6 @@ use core::fmt;
 
 use crate::errors::Corrupt;
 
-/// Words before the tree.
 const HEADER_WORDS: usize = 4;
 const MAGIC_AT: usize = 0;
 const BLOCKS_MAX_AT: usize = 1;
@@ -40,17 +39,17 @@ const FREE_BLOCKS_AT: usize = 3;
 /// The last byte is the version of the layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"SlvBudd\x01");
 
-/// Nodes whose bytes share a word. Buddies always do.
+/// Nodes whose bytes share a word. Buddies always share one.
 const NODES_PER_WORD: u32 = 8;
 const ROOT: u32 = 1;
 
 /// The byte of an allocated node; greater than any order plus one.
 const ALLOCATED: u8 = 0x80;
 
-/// Why blocks were not freed. The state is unchanged.
+/// Reasons for which blocks were not freed. The state is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BuddyError {
-    /// No allocation starts at this block: never allocated, freed already, or the inside of one.
+    /// No allocation starts at this block.
     NotAllocated,
     /// The words contradict each other.
     Corrupt,
@@ -84,15 +83,15 @@ impl<'a> Buddy<'a> {
     /// The most blocks that one allocator manages.
     pub const BLOCKS_MAX: u32 = 1 << 24;
 
-    /// How many words an allocator of this many blocks needs; more than [`Self::BLOCKS_MAX`] count as that.
+    /// Number of words of an allocator with this many blocks, at most [`Self::BLOCKS_MAX`].
     pub const fn words_needed(blocks_max: u32) -> usize {
         let blocks_max = if blocks_max > Self::BLOCKS_MAX { Self::BLOCKS_MAX } else { blocks_max };
         let nodes = blocks_max.next_power_of_two() + blocks_max;
         HEADER_WORDS + nodes.div_ceil(NODES_PER_WORD) as usize
     }
 
-    /// Makes an allocator in words that are all zero; `blocks_now` of at most `blocks_max` blocks are there to hand
-    /// out. Where the words are fewer than [`Self::words_needed`], it has no blocks.
+    /// Makes an allocator in words that are all zero. `blocks_now` of at most `blocks_max` blocks are available. With
+    /// fewer words than [`Self::words_needed`] it has no blocks.
     pub fn init(words: &'a mut [u64], blocks_max: u32, blocks_now: u32) -> Buddy<'a> {
         let enough = words.len() >= Self::words_needed(blocks_max);
         let blocks_max = if enough { blocks_max.min(Self::BLOCKS_MAX) } else { 0 };
@@ -103,8 +102,7 @@ impl<'a> Buddy<'a> {
         buddy
     }
 
-    /// The allocator whose state is in these words. Costs O(1): the header is checked here, the tree only when it is
-    /// used.
+    /// Attaches to the state in these words. O(1): only the header is checked here, the tree when it is used.
     pub fn attach(words: &'a mut [u64]) -> Result<Buddy<'a>, Corrupt> {
         let header = *words.first_chunk::<HEADER_WORDS>().ok_or(Corrupt)?;
         let blocks_max = u32::try_from(header[BLOCKS_MAX_AT]).map_err(|_| Corrupt)?;
@@ -147,13 +145,12 @@ impl<'a> Buddy<'a> {
         Ok(1 << order)
     }
 
-    /// How many blocks the allocation that starts at this block has; `None` where none starts there.
+    /// Number of blocks of the allocation that starts at this block; `None` if none starts there.
     pub fn size_of(&self, first: u32) -> Option<u32> {
         self.allocated_order(first).map(|order| 1 << order)
     }
 
-    /// Makes the blocks up to `blocks_now` (at most `blocks_max`) available. Never takes blocks away: a smaller number
-    /// changes nothing.
+    /// Makes the blocks up to `blocks_now` (at most `blocks_max`) available. A smaller number changes nothing.
     pub fn grow(&mut self, blocks_now: u32) {
         let before = self.blocks_now();
         let after = blocks_now.min(self.blocks_max);
@@ -167,17 +164,17 @@ impl<'a> Buddy<'a> {
         self.put(FREE_BLOCKS_AT, u64::from(free_blocks));
     }
 
-    /// How many blocks there are, free and allocated.
+    /// Number of blocks, free and allocated.
     pub fn blocks_now(&self) -> u32 {
         u32::try_from(self.get(BLOCKS_NOW_AT)).unwrap_or(u32::MAX).min(self.blocks_max)
     }
 
-    /// How many blocks are free, in pieces of any size.
+    /// Number of free blocks, in pieces of any size.
     pub fn free_blocks(&self) -> u32 {
         u32::try_from(self.get(FREE_BLOCKS_AT)).unwrap_or(u32::MAX).min(self.blocks_now())
     }
 
-    /// The most blocks that [`Self::alloc`] would give now.
+    /// The most blocks that [`Self::alloc`] can allocate now.
     pub fn largest_free(&self) -> u32 {
         let largest = self.free_below(ROOT, self.height());
         if largest == 0 { 0 } else { 1 << (largest - 1) }
@@ -207,7 +204,7 @@ impl<'a> Buddy<'a> {
 
     // ---- searching ----
 
-    /// The free node that has the lowest of all free pieces of this order: its first block and its own order.
+    /// The free node with the lowest free piece of this order: its first block and its own order.
     fn lowest_free(&self, order: u32) -> Option<(u32, u32)> {
         let mut node = ROOT;
         let mut largest = self.free_below(ROOT, self.height());
@@ -215,7 +212,7 @@ impl<'a> Buddy<'a> {
             if u32::from(largest) == order_at + 1 {
                 return Some(((node - (self.leaf_base >> order_at)) << order_at, order_at));
             }
-            // A byte beyond its order reads as 0, so that the order asked for ends the search one way or the other.
+            // An invalid byte reads as 0, so the wanted order ends the search in any case.
             if u32::from(largest) <= order {
                 return None;
             }
@@ -234,7 +231,6 @@ impl<'a> Buddy<'a> {
         (order..=self.height()).find(|&order| self.is_free(self.node(first, order), order))
     }
 
-    /// The order of the allocation that starts here.
     fn allocated_order(&self, first: u32) -> Option<u32> {
         if first >= self.blocks_now() {
             return None;
@@ -252,7 +248,7 @@ impl<'a> Buddy<'a> {
         for order in order..order_found {
             let free = order as u8 + 1;
             self.put_buddies(self.node(first, order), byte, free);
-            // The parent's largest piece is that other half.
+            // The parent's largest piece is the other half.
             byte = free;
         }
         self.put_byte(self.node(first, order_found), byte);
@@ -271,7 +267,6 @@ impl<'a> Buddy<'a> {
         self.update_above(first, order);
     }
 
-    /// Updates the ancestors of a changed node, up to the first that needs no change.
     fn update_above(&mut self, first: u32, order: u32) {
         for order in order..self.height() {
             let node = self.node(first, order);
@@ -293,7 +288,7 @@ impl<'a> Buddy<'a> {
         }
     }
 
-    /// Zeroes every word that stands for granted blocks, if only for a part of them.
+    /// Zeroes every word that has a node of granted blocks.
     fn clear_granted(&mut self, blocks_now: u32) {
         for order in 0..=self.height() {
             let from = self.node(0, order);
@@ -306,12 +301,11 @@ impl<'a> Buddy<'a> {
 
     // ---- the tree ----
 
-    /// The order of the root.
     fn height(&self) -> u32 {
         self.leaf_base.trailing_zeros()
     }
 
-    /// The order that holds this many blocks; `None` for none, and for more than there can be.
+    /// The order of this many blocks; `None` for 0, and for more than `blocks_max`.
     fn order_for(&self, blocks: u32) -> Option<u32> {
         (1..=self.blocks_max).contains(&blocks).then(|| blocks.next_power_of_two().trailing_zeros())
     }
@@ -331,8 +325,7 @@ impl<'a> Buddy<'a> {
         u32::from(self.byte(node)) == order + 1
     }
 
-    /// One more than the order of the largest free piece at or below a node; 0 for none, and for a byte that a node of
-    /// this order cannot have.
+    /// One more than the order of the largest free piece at or below a node; 0 for none, and for an invalid byte.
     fn free_below(&self, node: u32, order: u32) -> u8 {
         let byte = self.byte(node);
         if u32::from(byte) <= order + 1 { byte } else { 0 }

@@ -76,7 +76,7 @@ impl Oracle {
     }
 }
 
-/// The words are, to the last byte, what the oracle's state says they must be.
+/// Checks the words, byte by byte, against the oracle's state.
 fn check(words: &[u64], oracle: &Oracle) {
     let leaf_base = oracle.blocks_max.next_power_of_two();
     let mut covered = vec![0; oracle.blocks_max as usize];
@@ -213,14 +213,14 @@ fn contradictions_are_refused() {
     assert_eq!(buddy.free(4), Err(BuddyError::Corrupt), "all blocks are free already");
     assert_eq!(buddy.words, before);
 
-    // The root promises what its children do not have.
+    // The root promises blocks that its children lack.
     buddy.clear_granted(16);
     buddy.put_byte(ROOT, 4);
     let before = buddy.words.to_vec();
     assert_eq!((buddy.alloc(8), buddy.alloc(1)), (None, None));
     assert_eq!(buddy.words, before);
 
-    // No node has the number 0: what its byte holds is not the root's buddy.
+    // No node has the number 0: its byte is not the root's buddy.
     buddy.rebuild([(0, 16)].into_iter());
     buddy.put_byte(0, 5);
     assert_eq!(buddy.free(0), Ok(16));
@@ -228,9 +228,8 @@ fn contradictions_are_refused() {
     assert_eq!(buddy.alloc(16), Some(0));
 }
 
-/// Every state that 8 blocks can be in, each reached and each checked after each operation. Their number is
-/// known: a tree of height h is one free piece, one allocation, or two halves that are not both free, which makes
-/// f(h) = f(h-1)^2 + 1 with f(0) = 2.
+/// Every state of 8 blocks, each reached and each checked after each operation. Their number is known: a tree of height
+/// h is one free piece, one allocation, or two halves that are not both free: f(h) = f(h-1)^2 + 1 with f(0) = 2.
 #[test]
 fn every_state_of_small_allocators() {
     for (blocks, states) in [(1, 2), (2, 5), (4, 26), (8, 677), (3, 10), (5, 52), (7, 260)] {
@@ -263,7 +262,7 @@ fn every_state_of_small_allocators() {
     }
 }
 
-/// The largest allocator there may be: what is touched stays small, and nothing above the granted blocks changes.
+/// The largest possible allocator: few words are touched, and nothing above the granted blocks changes.
 #[test]
 fn the_largest_allocator_is_sparse() {
     let mut words = zeroed(Buddy::BLOCKS_MAX);
@@ -293,7 +292,7 @@ fn the_largest_allocator_is_sparse() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Alloc(u32),
-    /// Of the live allocations, the one at this place among them.
+    /// The live allocation with this index.
     Free(usize),
     FreeAny(u32),
     Grow(u32),
@@ -314,7 +313,6 @@ fn scenario() -> impl Strategy<Value = (u32, u32, Vec<Step>)> {
     (1..700u32).prop_flat_map(|blocks_max| (Just(blocks_max), 0..=blocks_max, steps(blocks_max, 120)))
 }
 
-/// Does the step on both sides and compares their results.
 fn step_both(words: &mut [u64], oracle: &mut Oracle, step: Step) {
     let mut buddy = Buddy::attach(words).unwrap();
     match step {
@@ -357,8 +355,8 @@ proptest! {
         prop_assert_eq!(words, fresh, "all freed: all joined");
     }
 
-    /// A crash leaves any part of the last operation's writes behind. The rebuilt words are those of an allocator
-    /// that never was anything else.
+    /// A crash leaves any part of the last operation's writes behind. The rebuilt words equal those of an allocator
+    /// without a crash.
     #[test]
     fn rebuild_forgets_a_torn_operation(
         (blocks_max, blocks_now, steps) in scenario(),
@@ -420,8 +418,8 @@ proptest! {
         check(&words, &oracle);
     }
 
-    /// Invariant 5: whatever the words hold, every call comes back, gives blocks that are there, and a refusal
-    /// changes nothing. Then a rebuild makes a sound allocator of them.
+    /// Invariant 5: with any words, every call returns, allocates only existing blocks, and a refusal changes nothing.
+    /// Then a rebuild makes a sound allocator of them.
     #[test]
     fn corrupt_words_are_survived(
         (blocks_max, blocks_now, first_steps) in scenario(),
@@ -446,7 +444,7 @@ proptest! {
                 *word = state ^ state >> 29;
             }
         }
-        // What `attach` refuses is used all the same: a peer may write to the header later.
+        // Words that `attach` refuses are used too: a peer may write to the header later.
         let _ = Buddy::attach(&mut words);
         let mut buddy = Buddy::view(&mut words, blocks_max);
         for step in steps {

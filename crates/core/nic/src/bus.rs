@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The services that a NIC needs from its home.
 //!
-//! The initiator's memory is seen as two streams of bytes: the *payload* of a request (offset 0 is its first byte)
-//! and the *reply*. The target's memory is addressed as its owner does. Addresses come from tables that peers
-//! write, so every access can fail and none may be trusted.
+//! The initiator's memory appears as two streams of bytes: the *payload* of a request (offset 0 is its first byte) and
+//! the *reply*. The target's memory has its owner's addresses. Addresses come from tables that peers write, so every
+//! access can fail and none is trusted.
 
-/// Why bytes could not be moved.
+/// Reasons for which bytes could not be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The target's memory is not mapped there, or not writable (`PTL_NI_SEGV`).
@@ -21,8 +21,8 @@ pub enum Fault {
 pub enum Step {
     /// A list entry or unexpected header was compared.
     EntrySearched,
-    /// A record of a table was read or written: the portal table entry or the port that a request names, a header that is
-    /// kept, an entry that is unlinked. Records that have steps of their own are not counted here.
+    /// A record of a table was read or written: the portal table entry or port of a request, a stored header, an
+    /// unlinked entry. Records with steps of their own are not counted here.
     TableAccess,
     /// A transfer of this many bytes was started.
     Transfer(u64),
@@ -40,27 +40,27 @@ pub enum Step {
     Notification,
 }
 
-/// The initiator of a request, as its home names it. The NIC keeps these numbers and gives them back with the answer.
+/// The initiator of a request, as its home names it. The NIC stores these numbers and returns them with the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
-    /// Where the answer goes.
+    /// Destination of the answer.
     pub origin: u64,
-    /// The process that waits for it, as [`Bus::is_alive`] knows it. 0: the home itself forgets what a dead process has asked.
+    /// The process that waits for the answer ([`Bus::is_alive`]). 0: the home drops requests of a dead process.
     pub process: u64,
-    /// Which request it answers.
+    /// The request that is answered.
     pub token: u64,
 }
 
 /// The memory transfers of one request. See the module's documentation for the address spaces. The default methods
 /// behave like a bus to no memory.
 pub trait Bus {
-    /// Whether this process can access this range of the target's memory. If not, the request changes nothing and
-    /// travels to the target's owner instead.
+    /// Whether this process can access this range of the target's memory. If not, the request changes nothing and is
+    /// sent to the target's owner.
     fn reaches(&mut self, _address: u64, _bytes: u64) -> bool {
         false
     }
-    /// As [`Bus::put`], if both memories are mapped, so that no call to the kernel is needed. False: they are not, and
-    /// nothing has changed.
+    /// As [`Bus::put`], if both memories are mapped, so that no system call is needed. False: they are not, and nothing
+    /// has changed.
     #[inline(always)]
     fn put_mapped(&mut self, _payload_offset: u64, _address: u64, _bytes: u64) -> bool {
         false
@@ -89,8 +89,8 @@ pub trait Bus {
     fn reply(&mut self, _reply_offset: u64, _from: &[u8]) -> Result<(), Fault> {
         Err(Fault::Gone)
     }
-    /// How the home names the initiator of the request, so that it can answer later if a unit keeps the request
-    /// ([`Verdict::Kept`](crate::portals::Verdict::Kept)). None: the request is answered now.
+    /// The initiator of the request, for a later answer if a unit keeps the request
+    /// ([`Verdict::Kept`](crate::portals::Verdict::Kept)). None: the request must be answered now.
     fn asker(&mut self) -> Option<Asker> {
         None
     }
@@ -101,18 +101,17 @@ pub trait Bus {
     /// Prices a step.
     #[inline(always)]
     fn charge(&mut self, _step: Step) {}
-    /// Prefetches the cache lines of a record that is about to change, while other loads are in progress. This affects
-    /// time only.
+    /// Prefetches the cache lines of a record that is about to change. Affects time only.
     #[inline(always)]
     fn prefetch_write<T>(&mut self, _record: &T) {}
 }
 
-/// A bus to no memory, which prices nothing: for transitions that move no bytes.
+/// A bus without memory or prices: for transitions that move no bytes.
 pub struct NoMemory;
 
 impl Bus for NoMemory {}
 
-/// A bus to the payload of a request alone, which lies in this process's memory.
+/// A bus with only the payload of a request, which lies in this process's memory.
 pub struct Payload<'a>(pub &'a [u8]);
 
 impl Bus for Payload<'_> {

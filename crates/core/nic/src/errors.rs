@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The errors that several tables share.
+//! Errors of several tables.
 
 /// A table holds a value that no transition writes: a hostile or broken process wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// A table, or the heap, has no room. The state is as it was.
+/// A table, or the heap, is full. The state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! References to records of tables: an index and a generation, in 27 bits.
 //!
-//! A slot's generation changes when it is freed, so a stale reference differs from a live one. How many bits are
-//! index depends on the table's capacity; the rest are generation. The all-ones generation is never used, so that
-//! no live reference reads as a constant of the API (`PTL_EQ_NONE`, `PTL_CT_NONE`, `PTL_INVALID_HANDLE`).
+//! A slot's generation changes when it is freed, so a stale reference differs from a live one. The table's capacity
+//! determines the bits of the index; the rest are generation. The all-ones generation is never used, so that no live
+//! reference reads as a constant of the API (`PTL_EQ_NONE`, `PTL_CT_NONE`, `PTL_INVALID_HANDLE`).
 
 /// Bits of a reference; the API's handles add kind and interface above them.
 pub const REFERENCE_BITS: u32 = 27;
 /// No record.
 pub const NONE: u32 = u32::MAX;
-/// Most records of one table: a NIC with every table this large takes about 1 GiB, and references keep 7 bits of
+/// Most records of one table: a NIC with every table this large takes about 1 GiB, and references have 7 bits of
 /// generation.
 pub const CAPACITY_MAX: u32 = 1 << 20;
 
-/// How references to one table's records are written.
+/// The encoding of references to one table's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
     index_bits: u32,
 }
 
 impl Encoding {
-    /// For a table with this many slots (at most [`CAPACITY_MAX`]).
+    /// The encoding for a table with this number of slots (at most [`CAPACITY_MAX`]).
     #[inline(always)]
     pub const fn new(capacity: usize) -> Self {
         let bits = if capacity <= 1 { 1 } else { usize::BITS - (capacity - 1).leading_zeros() };
         Self { index_bits: bits }
     }
 
-    /// Generations run from 0 to one below this, then start over. A slot has 24 bits for them.
+    /// Number of generations; the last one is followed by 0. A slot has 24 bits for them.
     #[inline]
     pub const fn generations(self) -> u32 {
         let bits = REFERENCE_BITS - self.index_bits;
@@ -46,7 +46,7 @@ impl Encoding {
         (reference & ((1 << self.index_bits) - 1), reference >> self.index_bits)
     }
 
-    /// The generation that follows.
+    /// The generation after this one.
     #[inline]
     pub const fn next_generation(self, generation: u32) -> u32 {
         let next = generation + 1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a NIC's tables lie in one piece of memory.
+//! The layout of a NIC's tables in one piece of memory.
 //!
 //! Invariants
 //! 1. Every table starts on a 128-byte boundary, and no two tables overlap. The heap comes last, because it may grow.
-//! 2. Offsets depend on the limits only. So two processes that know the limits agree on the layout.
-//! 3. The layout has a version ([`VERSION`]). A change to a record, or to the order of the tables, needs a new version, in
-//!    `registers/selvedge.rdl`.
+//! 2. Offsets depend on the limits only. So two processes with the same limits agree on the layout.
+//! 3. The layout has a version ([`VERSION`]). A change to a record, or to the order of the tables, needs a new version,
+//!    in `registers/selvedge.rdl`.
 
 use crate::aggregation::Membership;
 use crate::aggregation::member::Started;
@@ -20,7 +20,7 @@ use crate::tables::{
     TlbEntry, Triggered,
 };
 
-/// Version of the layout. It is the reset value of the version register, because software compares that.
+/// Version of the layout, and reset value of the version register, because software compares that.
 pub const VERSION: u32 = crate::registers::VERSION;
 /// The heap is allocated in blocks of this size. A block holds one event.
 pub const BLOCK_BYTES: u64 = 128;
@@ -69,7 +69,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a NIC with these limits. The first table begins at `start` bytes or behind it.
+    /// The layout of a NIC with these limits. The first table begins at or after `start` bytes.
     pub fn new(limits: &Limits, start: u64) -> Layout {
         let mut at = start;
         let mut place = |count: u64, record_bytes: usize| {
@@ -148,12 +148,12 @@ impl Layout {
         }
     }
 
-    /// Bytes from the start of the memory to the end of the heap, at first.
+    /// Bytes from the start of the memory to the end of the initial heap.
     pub fn initial_bytes(&self) -> u64 {
         self.heap + u64::from(self.limits.heap_blocks) * BLOCK_BYTES
     }
 
-    /// Bytes from the start of the memory to the end of the heap, when the heap is at its largest.
+    /// Bytes from the start of the memory to the end of the largest heap.
     pub fn reserved_bytes(&self) -> u64 {
         self.heap + u64::from(self.limits.heap_blocks_max) * BLOCK_BYTES
     }

@@ -20,9 +20,9 @@
 //! * The home wakes sleepers, sends response packets, and executes the triggered commands that a transition moved to
 //!   the fire queue ([`TriggeredOperations::next_fired`](portals::triggered::TriggeredOperations::next_fired)).
 //!
-//! This crate has no unsafe code, no I/O, no clock, and no allocation but that of [`aggregation::OwnNode`] when it is made. It builds for
-//! a target without an operating system. A test with a counting allocator checks that transitions allocate nothing
-//! (`tests/no_allocation.rs`). Nothing here is tuned for a processor; a home may be, through
+//! This crate has no unsafe code, no I/O, no clock, and no allocation except by a new [`aggregation::OwnNode`]. It
+//! builds for a target without an operating system. A test with a counting allocator checks that transitions allocate
+//! nothing (`tests/no_allocation.rs`). Nothing here is tuned for a processor; a home may be, through
 //! [`Bus::prefetch_write`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ extern crate alloc;
 extern crate std;
 
 mod atomics {
-    //! The atomics of [`crate::ring`]. A model checker replaces them with its own.
+    //! The atomics of [`crate::ring`], which a model checker replaces.
     pub use core::sync::atomic::{AtomicU64, Ordering};
 }
 

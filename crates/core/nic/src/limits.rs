@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The limits of a NIC: how many records each of its tables has.
-//!
-//! A NIC gets its limits when it is made, and they never change. The size of its memory follows from them
-//! ([`crate::layout`]).
+//! The limits of a NIC: the capacities of its tables. A NIC gets them when it is made, and they never change. The size
+//! of its memory follows from them ([`crate::layout`]).
 
 use crate::handle::CAPACITY_MAX;
 
-/// The longest short list. Comparing this many entries one by one takes as long as two searches of the index.
+/// The longest short list. Comparing this many entries takes as long as two searches of the index.
 pub const SHORT_LIST_MAX: u32 = 128;
-/// The most virtual process ids: descriptors of the RMA unit name them with 8 bits.
+/// The most virtual process ids: descriptors of the RMA unit have 8 bits for them.
 pub const VPIDS_MAX: u32 = 256;
-/// The most global address tables: a network logical address names them with 9 bits (seed 002, section 5.3).
+/// The most global address tables: a network logical address has 9 bits for them (seed 002, section 5.3).
 pub const ADDRESS_TABLES_MAX: u32 = 512;
 /// The most slots of a mailbox, and the most entries of a notification queue.
 pub const RING_ENTRIES_MAX: u32 = 1 << 16;
@@ -18,12 +16,12 @@ pub const RING_ENTRIES_MAX: u32 = 1 << 16;
 pub const TLB_ENTRIES_MAX: u32 = 1 << 16;
 /// The most lock requests that a responder keeps.
 pub const LOCK_WAITERS_MAX: u32 = 1 << 10;
-/// The most groups of aggregation that a process may be a member of, and the most operations of each that may be under way.
+/// The most aggregation groups of a process, and operations of each that may be under way.
 pub const MEMBERSHIPS_MAX: u32 = 1 << 12;
 pub const MEMBER_OPERATIONS_MAX: u32 = 1 << 10;
-/// The longest VELO message that a NIC may be made for.
+/// The longest VELO message of any NIC.
 pub const VELO_BYTES_MAX: u32 = 120;
-/// The largest heap that a NIC may be given: 1 GiB.
+/// The largest heap of any NIC: 1 GiB.
 pub const HEAP_BLOCKS_MAX: u32 = 1 << 23;
 
 /// Capacities of a NIC's tables, set when it is made. A limit of 0 makes a table without slots.
@@ -48,16 +46,16 @@ pub struct Limits {
     pub iovecs: u32,
     /// Entries of one list.
     pub list: u32,
-    /// A priority list of up to this many entries has no index and is searched in order. The same number holds for the
-    /// unexpected headers of a portal table entry. A power of two.
+    /// The longest priority list without an index, searched in order; the same for the unexpected headers of a portal
+    /// table entry. A power of two.
     pub short_list: u32,
     /// Requests that wait for a response from another process.
     pub pending: u32,
     /// Heap blocks that the NIC starts with.
     pub heap_blocks: u32,
-    /// Heap blocks that it may grow to.
+    /// Heap blocks that the NIC may grow to.
     pub heap_blocks_max: u32,
-    /// Virtual process ids (VPIDs) of the VELO and RMA units. 0: the NIC has neither of them, and the limits below are 0.
+    /// Virtual process ids (VPIDs) of the VELO and RMA units. 0: the NIC has neither unit, and the limits below are 0.
     pub vpids: u32,
     /// The longest VELO message in bytes: 64 on the prototype of seed 002, 120 on the later generation.
     pub velo_bytes: u32,
@@ -69,19 +67,19 @@ pub struct Limits {
     pub address_tables: u32,
     /// Entries of the TLB, a power of two. 0: each translation reads its table.
     pub tlb_entries: u32,
-    /// Entries of the TLB that an address may be in, a power of two. 1: direct mapped.
+    /// Associativity of the TLB, a power of two. 1: direct mapped.
     pub tlb_ways: u32,
-    /// Lock requests that fail and are kept until they succeed. 0: each is answered at once.
+    /// Failed lock requests that are kept until they succeed. 0: each is answered at once.
     pub lock_waiters: u32,
-    /// Groups that the process may be a member of ([`crate::aggregation::Member`]). 0: the NIC takes nothing from aggregation nodes, and the
-    /// limit below is 0.
+    /// Aggregation groups of the process ([`crate::aggregation::Member`]). 0: the NIC accepts nothing from aggregation
+    /// nodes, and the limit below is 0.
     pub memberships: u32,
-    /// Operations of each group that may be started and not taken. No fewer than a group has credits count.
+    /// Operations of each group that may be started and not taken; it bounds the credits that a group can use.
     pub member_operations: u32,
 }
 
 impl Limits {
-    /// The limits of a NIC whose program asks for none. Such a NIC takes less than 4 MB.
+    /// The default limits. Such a NIC takes less than 4 MB.
     pub const DEFAULT: Limits = Limits {
         entries: 8192,
         headers: 4096,
@@ -126,8 +124,8 @@ impl Limits {
         member_operations: 0,
     };
 
-    /// The limits of a NIC whose program uses the VELO and RMA units alone. It may register 4 GiB of memory, and takes
-    /// 11 MB. The prototype has 32 VPIDs (seed 002, section 7.4).
+    /// The limits for a program that uses the VELO and RMA units alone. It may register 4 GiB of memory, and takes 11
+    /// MB. The prototype has 32 VPIDs (seed 002, section 7.4).
     pub const EXTOLL: Limits = Limits {
         pending: 512,
         vpids: 32,
@@ -138,10 +136,10 @@ impl Limits {
         ..Limits::NONE
     };
 
-    /// These limits, each brought into the range that a table supports.
+    /// Clamps each limit to the range that a table supports.
     pub fn clamped(self) -> Limits {
         let cap = |value: u32| value.min(CAPACITY_MAX);
-        // Limits of units that the NIC does not have are 0.
+        // Limits of absent units are 0.
         let unit = |value: u32| if self.vpids == 0 { 0 } else { value };
         let power = |value: u32, least: u32, most: u32| value.clamp(least, most).next_power_of_two();
         let tlb_entries = if self.tlb_entries == 0 { 0 } else { power(self.tlb_entries, 1, TLB_ENTRIES_MAX) };

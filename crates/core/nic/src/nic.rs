@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The type [`Nic`]: the two views of a NIC's memory, and its tap.
-//!
-//! The operations stand on views of its parts, which [`crate::units`] makes. Here is what every part needs: look-ups, and the
-//! way in which a transition is shown to the tap.
+//! The type [`Nic`]: the two views of a NIC's memory, and its tap. Operations are methods of the views of its parts,
+//! which [`crate::units`] makes. Here are the look-ups and the tap, which all parts use.
 
 use crate::handle::Encoding;
 use crate::portals::errors::PortalError;
@@ -41,9 +39,8 @@ impl Nic<'_> {
     }
 }
 
-/// The tap.
 impl Nic<'_> {
-    /// Runs a transition of a tapped NIC, and shows what `of` makes of its result.
+    /// Runs a transition of a tapped NIC, and shows the transition that `of` makes of its result.
     #[cold]
     pub(crate) fn tapped<T>(
         &mut self,
@@ -78,24 +75,23 @@ impl Nic<'_> {
         result
     }
 
-    /// Shows a transition, if there is a tap.
     pub(crate) fn show(&self, transition: &Transition) {
         if let Some(sink) = self.tap.sink {
             sink.show(transition);
         }
     }
 
-    /// Shows a count. It is about to happen.
+    /// Shows a count that is about to happen.
     #[cold]
     pub(crate) fn show_count(&self, counter: u32, success: u64, failure: u64) {
         let is_caused = self.tap.within == Within::Transition;
-        // A counter of which there is none is no counter's count.
+        // An unknown counter counts nothing.
         if (is_caused || self.tap.within == Within::Nothing) && self.signals.counter(counter).is_some() {
             self.show(&Transition::Count { counter, success, failure, is_caused });
         }
     }
 
-    /// Shows that the program starts a command, which changes no table yet.
+    /// Shows that the program starts a command, which has changed no table yet.
     #[cold]
     pub fn show_issue(&self, command: &Command) {
         self.show(&Transition::Issue { command: *command });

@@ -22,7 +22,7 @@
 //! | 40..48 | match_bits | |
 //! | 48..56 | remote_offset | response: the offset that was used |
 //! | 56..64 | header_data | |
-//! | 64..72 | length | request: bytes asked for; response: bytes moved |
+//! | 64..72 | length | request: bytes requested; response: bytes moved |
 //! | 72..104 | operand | of a swap; of a put, token and epoch |
 //! | 104..112 | payload_bytes | bytes of payload that come with the packet |
 //! | 112..120 | place_at | number of the spill file |
@@ -74,12 +74,12 @@ pub struct Packet {
     pub sender: u32,
 }
 
-/// Why bytes are not a valid packet.
+/// Reasons for which bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// Another version, or not a packet at all.
     Version(u16),
-    /// There is no such kind.
+    /// Unknown kind.
     Kind(u8),
     /// A field has a value that no sender writes.
     Field(&'static str),
@@ -186,7 +186,7 @@ impl Packet {
 }
 
 impl Packet {
-    /// The response to this request. The payload of a reply is still to be set.
+    /// Makes the response to this request. The payload of a reply is still to be set.
     pub fn response(&self, delivery: &Delivery) -> Packet {
         Packet {
             kind: RESPONSE,
@@ -199,7 +199,7 @@ impl Packet {
         }
     }
 
-    /// The result that a response carries, for a command that asked for so many bytes.
+    /// The result in a response, for a command that requested `asked` bytes.
     pub fn delivery(&self, asked: u64) -> Delivery {
         Delivery {
             fail: self.fail,

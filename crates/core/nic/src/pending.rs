@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands of all units that wait for the response of another process.
-//!
-//! Cost: O(1); a search for a lost response is O(records).
+//! Commands of all units that wait for the response of another process. O(1); a search for a lost response is
+//! O(records).
 
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
@@ -22,7 +21,7 @@ impl<'n> PendingRequests<'n> {
         (record.slot == slot::word(generation, pending::WAITING)).then_some(&record.command)
     }
 
-    /// The commands whose responses have not come.
+    /// The commands whose responses have not arrived.
     pub fn commands(self) -> impl Iterator<Item = &'n Command> {
         let waits = |record: &&Pending| slot::status(record.slot) == pending::WAITING;
         self.records.iter().filter(waits).map(|record| &record.command)
@@ -45,8 +44,7 @@ pub struct PendingRequestsMut<'n> {
 }
 
 impl PendingRequestsMut<'_> {
-    /// Stores a command until process `responder` sends the response. Returns the token that the response will carry,
-    /// never 0.
+    /// Stores a command until process `responder` sends the response. Returns the token of the response, never 0.
     pub fn add(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
         let index = *self.free;
         let record = self.records.get_mut(index as usize).ok_or(Full)?;
@@ -57,7 +55,7 @@ impl PendingRequestsMut<'_> {
         Ok(u64::from(Encoding::new(self.records.len()).encode(index, generation)) + 1)
     }
 
-    /// The command that a response's token names. It is no longer pending.
+    /// Removes the command that a response's token names.
     pub fn take(&mut self, token: u64) -> Option<Command> {
         let encoding = Encoding::new(self.records.len());
         let (index, generation) = encoding.decode(u32::try_from(token.checked_sub(1)?).ok()?);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of a NIC (seed 002, section 7.2): named counters in a block of memory, and what units keep in tables.
+//! The registers of a NIC (seed 002, section 7.2): named counters in a block of memory, and values that units keep in
+//! tables.
 //!
 //! `registers/selvedge.rdl` describes all of them, and [`description`] is made from it (docs/design/registers.md). The
 //! version and the counters are words of the register block, at the addresses of the description. The other registers
@@ -16,7 +17,7 @@ pub mod tables;
 
 pub use description::{BLOCK_BYTES, LiveWrite, Register, TableRegister, VERSION};
 
-/// How many counters a NIC has.
+/// The number of counters of a NIC.
 pub const COUNT: usize = Register::ALL.len();
 
 /// Words of the register block.
@@ -37,7 +38,7 @@ impl Default for Registers {
 }
 
 impl Register {
-    /// The offset of its word in the register block, in bytes. It is the address of the description.
+    /// Offset of the register's word in the register block, in bytes: its address in the description.
     pub const fn offset(self) -> usize {
         self as usize * size_of::<u64>()
     }
@@ -61,8 +62,8 @@ impl Registers {
         value.store(value.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Counts messages that the owner has taken ([`Receives::take`](crate::portals::receive::Receives::take)), and their bytes. Only the holder of the
-    /// NIC's lock calls it.
+    /// Counts messages that the owner has taken ([`Receives::take`](crate::portals::receive::Receives::take)), and
+    /// their bytes. Only the holder of the NIC's lock calls it.
     #[inline(always)]
     pub fn count_taken(&self, messages: u64, bytes: u64) {
         self.add(Register::Requests, messages);

@@ -19,13 +19,13 @@ use crate::registers::{Register, Registers};
 /// Words of an event in the heap: one block.
 pub const EVENT_WORDS: usize = 16;
 
-/// The most senders that may have a word of their own (a lane) in a counter.
+/// The most senders with a word of their own (a lane) in a counter.
 pub const LANES: usize = 20;
-/// The lanes in the counter's first line. Readers read the other lanes only if they were given out.
+/// The lanes in the counter's first line. Readers read the other lanes only if they are in use.
 pub const NEAR_LANES: usize = 4;
 
-/// A counting event (Portals 4.3, `ptl_ct_event_t`), in the form that readers see. A writer never reads this line: it
-/// keeps its own record ([`crate::tables::CounterBook`]). So a count moves the line between processors once, not twice.
+/// A counting event (Portals 4.3, `ptl_ct_event_t`), in the form for readers. A writer never reads this line: it keeps
+/// its own record ([`crate::tables::CounterBook`]). So a count moves the line between processors once, not twice.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Counter {
@@ -33,9 +33,9 @@ pub struct Counter {
     pub failure: AtomicU64,
     /// Generation and status, as in the tables.
     pub slot: AtomicU32,
-    /// How many lanes were given out, from lane 0 on. Later lanes hold nothing.
+    /// Number of lanes assigned so far, from lane 0 on. Later lanes are empty.
     pub lanes_given: AtomicU32,
-    /// The count of all senders that map the target's memory but found no free lane. They use atomic additions.
+    /// The count of all senders that map the target's memory but have no lane. They use atomic additions.
     pub common: AtomicU64,
     /// The counts of the other such senders, each in its own lane, with plain stores. See [`Counter::arrived`].
     pub lanes: [AtomicU64; LANES],
@@ -56,7 +56,7 @@ pub struct EventQueue {
     pub reserved: [AtomicU64; 6],
     /// Events consumed or overwritten so far.
     pub head: AtomicU64,
-    /// Events below this number that were not consumed have been overwritten. Writers store it.
+    /// Events below this number that were not consumed are lost. Writers store it.
     pub lost_below: AtomicU64,
     /// The value of `lost_below` that consumers have reported.
     pub reported: AtomicU64,
@@ -99,14 +99,14 @@ pub struct Grant {
     pub puts: AtomicU64,
     pub bytes: AtomicU64,
     pub reserved: [AtomicU64; 12],
-    /// The grant word: the grant's number while the sender may put; 0 if the grant is revoked or there is none.
+    /// The grant word: the grant's number while the sender may put; else 0.
     pub word: AtomicU64,
     /// The process that owns this slot while it lives, by the home's identifier of the process.
     pub holder: AtomicU64,
     pub portal: AtomicU32,
     /// The index of the counter.
     pub counter: AtomicU32,
-    /// Number of the last grant of this slot, also after it is revoked.
+    /// Number of the last grant of this slot, revoked or not.
     pub number: AtomicU64,
     pub reserved2: [AtomicU64; 12],
 }
@@ -138,21 +138,21 @@ pub const SLOT_WORDS: usize = 8;
 /// Words of a notification.
 pub const NOTIFICATION_WORDS: usize = 2;
 
-/// The read pointers of a port. Its program stores them, each on a line of its own. The mailbox's is stored only now and
-/// then (seed 002, section 7.4: lazy pointers).
+/// The read pointers of a port. Its program stores them, each on a line of its own. The mailbox's is stored only now
+/// and then (seed 002, section 7.4: lazy pointers).
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct PortPointers {
-    /// Slots of the mailbox that were read so far, and may be written again (RPLT).
+    /// Slots of the mailbox that were read and may be reused, published lazily (RPLT).
     pub mailbox_head: AtomicU64,
-    /// The same, of this moment. Recovery reads it after a writer has died.
+    /// Slots of the mailbox that were read, up to date. Recovery reads it after a writer has died.
     pub mailbox_taken: AtomicU64,
     /// Messages that the program has sent through the port, since the NIC was made.
     pub sent: AtomicU64,
     /// Messages that the program has taken from rings, since the NIC was made.
     pub taken_from_rings: AtomicU64,
     pub reserved: [AtomicU64; 12],
-    /// Notifications that were read so far, of this moment. Recovery reads it after a writer has died.
+    /// Notifications that were read, up to date. Recovery reads it after a writer has died.
     pub notification_head: AtomicU64,
     pub reserved2: [AtomicU64; 15],
 }
@@ -175,12 +175,12 @@ pub struct Signals<'a> {
     pub notifications: &'a [AtomicU64],
     /// Event rings and copies of I/O vectors, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
-    /// How references to counters, queues and descriptors are written.
+    /// The encodings of references to counters, queues and descriptors.
     pub encodings: Encodings,
 }
 
 impl<'a> Signals<'a> {
-    /// The current value of a register, including what senders and ports count themselves.
+    /// The current value of a register, including the counts of senders and ports.
     pub fn register(&self, register: Register) -> u64 {
         let by_grant = self.grants.iter().map(|grant| grant.added_to(register));
         let by_port = self.port_pointers.iter().map(|port| port.added_to(register));
@@ -219,7 +219,7 @@ fn of_port(words: &[AtomicU64], record: usize, ports: usize, vpid: u16) -> &[Ato
 }
 
 impl PortPointers {
-    /// The amount that a port's program adds to a register.
+    /// The share of a register that a port's program counts.
     pub fn added_to(&self, register: Register) -> u64 {
         match register {
             Register::VeloSent => self.sent.load(Relaxed),
@@ -228,7 +228,7 @@ impl PortPointers {
         }
     }
 
-    /// Counts a message that the port's program has sent. Only that program calls it, in one thread at a time.
+    /// Counts a message that the port's program has sent. Called by that program, in one thread at a time.
     #[inline]
     pub fn count_sent(&self) {
         self.sent.store(self.sent.load(Relaxed).wrapping_add(1), Relaxed);
@@ -242,7 +242,7 @@ impl PortPointers {
 }
 
 impl Grant {
-    /// The amount that puts by grants add to a register.
+    /// The share of a register that puts by grants count.
     pub fn added_to(&self, register: Register) -> u64 {
         match register {
             Register::Requests | Register::MatchedPriority | Register::ListSteps => self.puts.load(Relaxed),
@@ -252,7 +252,7 @@ impl Grant {
     }
 }
 
-/// How references to the records of [`Signals`] are written.
+/// The encodings of references to records of [`Signals`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encodings {
     pub counters: Encoding,

@@ -2,12 +2,13 @@
 //! The tables of a NIC. Only the holder of the NIC's lock changes them.
 //!
 //! Invariants
-//! 1. Records are plain integers: any bit pattern is a value. So the code can read and reject a table that a hostile
-//!    process wrote, without undefined behaviour.
+//! 1. Records are plain integers: any bit pattern is a value. So a table that a hostile process wrote is read and
+//!    refused without undefined behaviour.
 //! 2. The first word of a record is its *slot*: generation and status. One store to the slot creates a record, moves it
 //!    to another list or frees it. Chains, free lists and counts are derived: [`crate::portals::recover`] rebuilds them
 //!    from the slots after a process died during a change.
-//! 3. Links are indices; [`NONE`](crate::handle::NONE) ends a chain. A walk takes at most as many steps as the table has slots.
+//! 3. Links are indices; [`NONE`](crate::handle::NONE) ends a chain. A walk takes no more steps than the table has
+//!    slots.
 //!
 //! Sizes are asserted beside the records; layouts are `repr(C)` with explicit widths and no padding.
 //!
@@ -57,13 +58,13 @@ pub struct Tables<'a> {
     /// [`LOCKS`] for each VPID.
     pub locks: &'a mut [u32],
     pub lock_waiters: &'a mut [LockWaiter],
-    /// The groups of aggregation that the process is a member of, and as many started operations for each.
+    /// The process's memberships in aggregation groups, and the started operations of each.
     pub memberships: &'a mut [Membership],
     pub started: &'a mut [Started],
     pub tlb: &'a mut [TlbEntry],
     /// The global address tables, of [`PAGES`] entries each ([`crate::atu`]).
     pub address_tables: &'a mut [u64],
-    /// Entries of the TLB that an address may be in.
+    /// Entries of the TLB in which an address may be (associativity).
     pub tlb_ways: u32,
     /// The longest VELO message.
     pub velo_bytes: u32,

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A tap on a NIC: its transitions as values, in the order in which they take effect.
 //!
-//! A home sets [`Nic::tap`](crate::Nic::tap) to record what a NIC does (`selvedge-trace` writes it to a file). Each transition of the Portals unit
-//! then ends with one call of [`Tap::show`], under the NIC's lock, with its arguments and its result.
+//! A home sets [`Nic::tap`](crate::Nic::tap) to record a NIC (`selvedge-trace` writes it to a file). Each transition of
+//! the Portals unit then ends with one call of [`Tap::show`], under the NIC's lock, with its arguments and its result.
 //!
 //! Invariants
-//! 1. A transition that another one runs is not shown. The exceptions are counts of deliveries and responses: their counter is
-//!    shown before them, with `is_caused`. What triggered operations and [`Counters::set`](crate::portals::counters::Counters::set) add is not shown, because a NIC that
-//!    replays the trace adds it itself.
-//! 2. A transition that was refused is shown, with an empty result. A request that another process must handle is not: nothing
+//! 1. A transition inside another one is not shown. The exceptions are counts of deliveries and responses, shown before
+//!    them with `is_caused`. Counts by triggered operations and
+//!    [`Counters::set`](crate::portals::counters::Counters::set) are not shown, because a NIC that replays the trace
+//!    makes them itself.
+//! 2. A refused transition is shown, with an empty result. A request that another process must handle is not: nothing
 //!    has happened.
 //! 3. A tapped NIC gives no grants and no lanes, because puts and counts by these are no transitions.
-//! 4. Not shown: what happens to the heap, the VELO, RMA and aggregation units, recovery.
+//! 4. Not shown: the heap, the VELO, RMA and aggregation units, recovery.
 //!
-//! Cost without a tap: a transition tests one word of the view, which is in the process's cache, and takes the usual branch. On the ways
-//! of messages the transition proper is a function of its own (`deliver_now`), so that it is inlined as if there were no tap.
+//! Cost without a tap: a transition tests one word of the view, which is in the process's cache, and takes the usual
+//! branch. On the hot paths the transition proper is a function of its own (`deliver_now`), so that it is inlined as if
+//! there were no tap.
 
 pub use crate::portals::action::ArmedAction;
 use crate::portals::delivery::Delivery;
@@ -26,7 +28,7 @@ use crate::tables::{Command, Request};
 
 /// A receiver of the transitions of a NIC.
 pub trait Tap: Send + Sync {
-    /// The transition has happened. The caller holds the NIC's lock.
+    /// Called after the transition. The caller holds the lock.
     fn show(&self, transition: &Transition);
 }
 
@@ -37,15 +39,15 @@ pub struct Tapped<'a> {
     pub(crate) within: Within,
 }
 
-/// The part of a transition inside another one that a tap is shown.
+/// The enclosing transition, which determines the inner transitions that are shown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Within {
-    /// There is no other one.
+    /// No enclosing transition.
     #[default]
     Nothing,
-    /// Its counts.
+    /// A transition: its counts are shown.
     Transition,
-    /// Nothing.
+    /// A transition on a counter: nothing is shown.
     Counter,
 }
 
@@ -60,7 +62,6 @@ impl<'a> Tapped<'a> {
         self.sink.is_some()
     }
 
-    /// Whether the next transition is to be shown.
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
         self.sink.is_some() && self.within == Within::Nothing
@@ -121,7 +122,7 @@ pub enum Transition {
         put: Put,
         receive: Receive,
     },
-    /// An unexpected message is taken off its list, but kept; or it is dropped. These name it beside its index.
+    /// An unexpected message is claimed (off its list, but kept), or dropped. The fields name it.
     ClaimUnexpected {
         header: u32,
         portal: u32,
@@ -192,8 +193,8 @@ pub enum Transition {
         queue: u32,
         is_done: bool,
     },
-    /// Flow control looks at a queue: so many of its events the program has taken, of so many. It is part of the transition that is
-    /// shown next, if one is under way.
+    /// Flow control reads a queue: the program has taken `taken` of `posted` events. Part of the transition shown next,
+    /// if one is under way.
     QueueTaken {
         queue: u32,
         taken: u64,
@@ -203,7 +204,7 @@ pub enum Transition {
     Issue {
         command: Command,
     },
-    /// Its payload has been read.
+    /// The command's payload has been read.
     Send {
         command: Command,
         fail: u8,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The units of a NIC beside each other, as on EXTOLL's crossbar (seed 002, figure 7-1), and how a command finds its unit.
+//! The units of a NIC, side by side as on EXTOLL's crossbar (seed 002, figure 7-1), and the dispatch of commands to
+//! them.
 //!
 //! | commands | unit |
 //! |---|---|
@@ -9,8 +10,8 @@
 //! | [`kind::AGGREGATION_RESULT`], [`kind::AGGREGATION_DOWN`] | [`crate::aggregation`]: the member |
 //!
 //! A home carries commands of all kinds alike, and calls the methods below: [`Nic::deliver`] at the target, then
-//! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator. All other operations stand on the parts of the NIC, which
-//! the accessors give: `nic.counters().alloc()`. An accessor compiles to nothing.
+//! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator. All other operations are methods of the
+//! NIC's parts, which the accessors return: `nic.counters().alloc()`. An accessor compiles to nothing.
 
 use crate::aggregation::Member;
 use crate::atu::Atu;
@@ -69,8 +70,8 @@ impl Command {
         source || sink || self.is_rma()
     }
 
-    /// Whether [`Nic::complete_send`] and [`Nic::complete_response`] change the initiator's NIC when the target has handled the
-    /// operation so. If not, nobody need take its lock.
+    /// Whether [`Nic::complete_send`] or [`Nic::complete_response`] change the initiator's NIC for this outcome. If
+    /// not, its lock is not needed.
     #[inline]
     pub fn reports(&self, delivery: &Delivery) -> bool {
         if !self.is_rma() {
@@ -80,7 +81,7 @@ impl Command {
         has_response || delivery.fail != crate::portals::fail::OK || self.reports_send()
     }
 
-    /// Whether [`Nic::complete_send`] changes the initiator's NIC: a program that waits for something else need not look.
+    /// Whether [`Nic::complete_send`] changes the initiator's NIC. If not, its waiters need no wake-up.
     pub fn reports_send(&self) -> bool {
         if self.is_rma() {
             return self.has_payload() && self.operation & crate::rma::spec::REQUESTER != 0;
@@ -91,14 +92,14 @@ impl Command {
         self.has_payload() && (posts || counts)
     }
 
-    /// Whether the initiator needs the target's response: for a reply, for a requested acknowledgement, or because an error
-    /// is reported.
+    /// Whether the initiator needs the target's response: for a reply, for a requested acknowledgement, or to report an
+    /// error.
     #[inline]
     pub fn wants_response(&self) -> bool {
         self.has_reply() || self.is_rma() || self.ack != ack::NONE
     }
 
-    /// Whether a target whose response is a message of its own sends one.
+    /// Whether the target sends a response to this command with this outcome.
     pub fn is_answered(&self, delivery: &Delivery) -> bool {
         if self.is_rma() {
             let answers = matches!(self.kind, kind::RMA_GET | kind::RMA_LOCK);
@@ -108,7 +109,7 @@ impl Command {
     }
 }
 
-/// A delivery as the tap shows it, if it has happened.
+/// A delivery in the form for the tap, if it has happened.
 fn shown(request: &Request, verdict: &Verdict) -> Option<Transition> {
     match verdict {
         Verdict::Done(delivery) if request.is_portals() => {
@@ -163,7 +164,6 @@ impl<'a> Nic<'a> {
         Target { nic: self }
     }
 
-    /// The initiator's side of the Portals unit.
     #[inline(always)]
     pub(crate) fn initiator(&mut self) -> Initiator<'_, 'a> {
         Initiator { nic: self }
@@ -242,20 +242,20 @@ impl<'a> Nic<'a> {
         PendingRequestsMut { records: pending, free: &mut control.free_pending }
     }
 
-    /// The process's memberships in groups of aggregation.
+    /// The process's memberships in aggregation groups.
     pub fn member(&mut self) -> Member<'_> {
         Member { memberships: self.tables.memberships, started: self.tables.started }
     }
 }
 
 impl Nic<'_> {
-    /// Whether the home is to run something: [`TriggeredOperations::next_fired`], [`Locks::next_answer`].
+    /// Whether the home must run something: [`TriggeredOperations::next_fired`], [`Locks::next_answer`].
     #[inline(always)]
     pub fn has_fired(&self) -> bool {
         self.tables.control.has_fired()
     }
 
-    /// Makes a NIC out of zeroed memory. Its free lists hold all records then, so it touches none of them.
+    /// Makes a NIC from zeroed memory. Its free lists hold all records then, so it touches none of them.
     pub fn format(&mut self, limits: &Limits) {
         self.signals.registers.format();
         let tables = &mut self.tables;
@@ -303,7 +303,6 @@ impl Nic<'_> {
         }
     }
 
-    /// Takes what an aggregation node sends.
     fn member_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         Verdict::Done(match self.member().receive(bus, request) {
             Ok(()) => Delivery { mlength: request.length, ..Delivery::default() },
@@ -321,7 +320,7 @@ impl Nic<'_> {
         }
     }
 
-    /// The payload has been read, or, with a failure, will never be read.
+    /// Reports that the payload has been read, or, with a failure, will never be read.
     #[inline]
     pub fn complete_send(&mut self, command: &Command, fail: u8) {
         if self.tap.is_open() {
@@ -342,7 +341,7 @@ impl Nic<'_> {
         }
     }
 
-    /// The outcome at the target.
+    /// Reports the outcome at the target.
     #[inline]
     pub fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
         if self.tap.is_open() {
@@ -392,11 +391,11 @@ impl Nic<'_> {
         }
     }
 
-    /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
-    /// runs; its argument is the home's identifier of the process.
+    /// Recovers the tables. The caller holds the lock that the dead process held. `alive` tells whether a process still
+    /// runs, by the home's identifier.
     pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.signals.registers.add(crate::Register::Recoveries, 1);
-        // An entry of the TLB is two words, of which one may have been written.
+        // An entry of the TLB is two words, and a dead process may have written only one.
         self.tables.tlb.fill(crate::tables::TlbEntry::default());
         self.velo().recover();
         self.notifications().recover();

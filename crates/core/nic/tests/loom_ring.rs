@@ -4,7 +4,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-nic --test loom_ring --release`
 #![cfg(loom)]
 
-/// What `selvedge_nic` has under this name, in the model checker's kind.
+/// The model checker's atomics, under the name that `selvedge_nic` uses.
 mod atomics {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 }
@@ -22,7 +22,7 @@ use ring::{Envelope, Hints, INLINE_BYTES, Message, NoHints, Producer};
 type Ring = ring::Ring<2, 64>;
 const LONG_BYTES: usize = INLINE_BYTES + 24;
 
-/// A line that is taken for writing may be stored over.
+/// Stores to a line whose ownership is taken, as a hint may.
 enum Stores {}
 
 impl Hints for Stores {
@@ -42,7 +42,7 @@ struct Shared {
     payload: Vec<UnsafeCell<u64>>,
 }
 
-// SAFETY: the model checker finds what is not synchronised.
+// SAFETY: the model checker finds unsynchronised accesses.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -83,7 +83,6 @@ impl Shared {
         number
     }
 
-    /// Dequeues one message, as a reader without a poll does.
     fn dequeue(&self) -> Option<u64> {
         let mut consumer = self.ring.consumer();
         let message = self.ring.next::<NoHints>(&consumer).expect("no fault")?;
@@ -92,7 +91,6 @@ impl Shared {
         Some(number)
     }
 
-    /// Dequeues a run.
     fn dequeue_run<const LONG: bool>(&self) -> Vec<u64> {
         let (mut consumer, mut got) = (self.ring.consumer(), Vec::new());
         self.ring.dequeue_run::<LONG, NoHints>(&mut consumer, 3, 2, |message| {
@@ -110,7 +108,7 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// A producer that tries to enqueue `tries` messages, beside a consumer; everything enqueued comes once, in order.
+/// A producer that tries to enqueue `tries` messages, beside a consumer; every enqueued message arrives once, in order.
 fn one_each(tries: u64, is_long: fn(u64) -> bool, in_runs: bool, (head, payload_head): (u64, u64)) {
     model(3, move || {
         let shared = Shared::new(head, payload_head);
@@ -149,7 +147,7 @@ fn short_messages_come_whole_and_in_order() {
 
 #[test]
 fn short_messages_come_in_runs_where_numbers_begin_anew() {
-    // Two messages first: an empty slot holds 0, which no slot does whose lap is not the first.
+    // Two messages first: an empty slot holds 0, which is no slot's value after the first lap.
     one_each(5, |_| false, true, (u64::from(u32::MAX) - 3, 0));
 }
 
@@ -163,7 +161,7 @@ fn runs_of_both_sorts_take_turns() {
     one_each(4, |number| number % 2 == 1, true, (0, 448));
 }
 
-/// Holders of the lock dequeue what they have polled without it: each message once, by whichever comes first.
+/// Holders of the lock dequeue messages polled without it: each message once, by the first of them.
 #[test]
 fn two_consumers_poll_without_the_lock_and_dequeue_under_it() {
     model(2, || {

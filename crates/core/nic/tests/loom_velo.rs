@@ -5,7 +5,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-nic --test loom_velo --release`
 #![cfg(loom)]
 
-/// What `selvedge_nic` has under this name, in the model checker's kind.
+/// The model checker's atomics, under the name that `selvedge_nic` uses.
 mod atomics {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 }
@@ -23,7 +23,6 @@ use loom::sync::Arc;
 use loom::thread;
 use slots::{SLOT_WORDS, Slots};
 
-/// A mailbox of two slots, and its pointers.
 struct Shared {
     words: Vec<AtomicU64>,
     head: AtomicU64,
@@ -40,7 +39,6 @@ impl Shared {
         Slots::new(&self.words).expect("a power of two")
     }
 
-    /// Writes a message if there is room. Returns the slots that it takes.
     fn write(&self, tail: u64, tag: u8, bytes: u32) -> u64 {
         let extent = Extent::whole(bytes).expect("legal");
         let status = Status { source: Endpoint::default(), extent, mtt: 0, tag, error: false };
@@ -51,7 +49,6 @@ impl Shared {
         extent.slots().into()
     }
 
-    /// Takes the message at the reader's head and publishes the head.
     fn take(&self, head: &mut u64) -> Option<u8> {
         let word = self.slots().status(*head);
         if word == 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transitions allocate nothing: an allocator that counts, and random histories of transitions under it.
+//! Transitions allocate nothing: a counting allocator, and random histories of transitions under it.
 //!
 //! `selvedge-nic` builds without an operating system, but one of its dependencies brings the crate `alloc` in. So the
-//! build alone does not prove it.
+//! build alone is no proof.
 
 mod common;
 
@@ -28,10 +28,10 @@ use selvedge_nic::tables::{Command, LockWaiter, Request, Side, kind};
 use selvedge_nic::velo::{self, Endpoint, Extent, Mailbox, Reassembler, Status, VeloMessage};
 use selvedge_nic::{Limits, NoMemory};
 
-/// The system's allocator; notes what is allocated inside a transition.
+/// The system's allocator; notes allocations inside a transition.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it came; the note touches thread-local cells only, which need no
+// SAFETY: every call goes unchanged to the system's allocator; the note touches thread-local cells only, which need no
 // allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -76,7 +76,7 @@ proptest! {
     }
 }
 
-/// All operations on all datatypes; long doubles are computed by the dependency that has `alloc`.
+/// All operations on all datatypes; the dependency with `alloc` computes long doubles.
 #[test]
 fn arithmetic() {
     let mut bytes = [0u8; 64];
@@ -413,7 +413,6 @@ fn translations() {
     assert!(pipeline.is_empty());
 }
 
-/// Messages of the VELO unit, from the completer to the reassembly, and what surrounds them.
 #[test]
 fn the_velo_unit_allocates_nothing() {
     let limits = Limits { vpids: 2, mailbox_slots: 8, velo_bytes: 120, notifications: 2, ..Limits::NONE };
@@ -445,7 +444,6 @@ fn the_velo_unit_allocates_nothing() {
     }
 }
 
-/// Commands of the RMA unit, from the descriptor to the notifications, and its locks.
 #[test]
 fn the_rma_unit_allocates_nothing() {
     let mut home = Home::new(&rma_home::limits(2, 4, 2, 2));

@@ -4,8 +4,8 @@
 //! An end node is attached to the aggregation node on itself, or else at its router, or else to the nearest that has
 //! room. Of several equally near ones, those with fewer end nodes come first, then the lowest number.
 //!
-//! O(nodes × distance to a site + links). Where `radix_max` leaves the nearest sites no room, a search for each such
-//! router is added, which ends at the sites that have.
+//! O(nodes × distance to a site + links). Where `radix_max` leaves the nearest sites no room, each such router adds a
+//! search up to the sites with room.
 use super::NONE;
 use super::network::Network;
 use crate::id::{AnId, NodeId, RouterId};
@@ -15,7 +15,7 @@ use core::mem;
 pub(super) struct Homes {
     /// The aggregation node of each node; `NONE`: the node cannot be used.
     pub of: Vec<u32>,
-    /// How many end nodes each aggregation node has.
+    /// Number of end nodes of each aggregation node.
     pub counts: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn attach(network: &Network, radix: u32) -> Homes {
     }
     let with_sites: Vec<RouterId> = network.usable_sites().iter().map(|&an| network.router(an)).collect();
     let near = network.costs(&with_sites);
-    // How many nodes have gone over each router on their way to a site.
+    // Number of nodes that have crossed each router on their way to a site.
     let mut passed = alloc::vec![0u32; topology.routers() as usize];
     let mut without_room = Vec::new();
     for &node in &network.nodes {

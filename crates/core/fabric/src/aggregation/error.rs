@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a tree or a group cannot be made. Each message says what would fit.
+//! Errors of making a tree or a group. Each message names values that would fit.
 use super::TREES_MAX;
 use crate::id::NodeId;
 use alloc::string::String;
@@ -13,9 +13,9 @@ pub enum TreeError {
     NoSuchSite { site: String, routers: u32, nodes: u32 },
     #[error("{site} is given twice: give each site of an aggregation node once")]
     SiteTwice { site: String },
-    #[error("no node of the network can be used: there is nothing to aggregate")]
+    #[error("no node of the network is usable, so there is nothing to aggregate")]
     NoNodes,
-    #[error("no aggregation node can be reached: give a site at a router, or at a node, that can be used")]
+    #[error("no aggregation node is reachable: give a site at a usable router or node")]
     NoSites,
     #[error("{node} cannot reach {from}: leave out the nodes of one part of the network, or bring a link back")]
     Unreachable { node: NodeId, from: NodeId },
@@ -40,6 +40,6 @@ pub enum GroupError {
     NoSuchNode { node: NodeId, nodes: u32 },
     #[error("{node} is in the group twice, at {first} and at {second}: name each member once")]
     Twice { node: NodeId, first: u32, second: u32 },
-    #[error("{node} is attached to no aggregation node, since it could not be used when the trees were made")]
+    #[error("{node} is attached to no aggregation node, since it was not usable when the trees were made")]
     Unattached { node: NodeId },
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A group on a tree (seed 001, section III.C): the aggregation nodes that reduce for some of the end nodes, the members.
+//! A group on a tree (seed 001, section III.C): the aggregation nodes that reduce for some of the end nodes, the
+//! members.
 //!
 //! # Invariants
 //!
 //! 1. The nodes of a group are those of the tree that have a member beneath them. Trimmed, the group ends at the lowest
 //!    node that has all members beneath it: above it every level has a width of 1.
-//! 2. Children come in the order of the first member beneath them. So a reduction in the order of children is a fixed
+//! 2. Children are in the order of the first member beneath them. So a reduction in the order of children is a fixed
 //!    order, which depends on the tree and on the order of the members only.
 //! 3. The root is node 0. A node comes after its parent, and a level before the next.
 //!
 //! # Costs
 //!
-//! O(members × (depth + log(members))) and 4 bytes for each aggregation node of the set to make. Then 20 bytes for each
-//! node, 8 for each child, 12 for each member.
+//! O(members × (depth + log(members))) to make, and 4 bytes for each aggregation node of the set. Then 20 bytes for
+//! each node, 8 for each child, 12 for each member.
 use super::error::GroupError;
 use super::{NONE, Tree};
 use crate::id::{AnId, NodeId};
@@ -23,7 +24,7 @@ use alloc::vec::Vec;
 pub struct Group {
     nodes: Vec<Node>,
     children: Vec<Child>,
-    /// The positions in `nodes`, in the order of aggregation nodes.
+    /// Positions in `nodes`, in the order of aggregation nodes.
     by_an: Vec<u32>,
     members: Vec<NodeId>,
     /// Each member with the position of its aggregation node, in the order of members' numbers.
@@ -59,8 +60,8 @@ pub struct GroupNode<'a> {
 }
 
 impl Tree<'_> {
-    /// The group of some end nodes. Their order determines the order of children. `trim`: the root is the lowest node
-    /// that has all members beneath it (for one member, its own aggregation node); otherwise it is the tree's root.
+    /// Makes the group of some end nodes, whose order determines that of children. `trim`: the root is the lowest node
+    /// with all members beneath it (for one member, its own aggregation node); otherwise the tree's root.
     pub fn group(&self, members: &[NodeId], trim: bool) -> Result<Group, GroupError> {
         let homes = homes(self, members)?;
         // In order of first use; children of a node are added in the order of members.
@@ -91,7 +92,6 @@ impl Tree<'_> {
     }
 }
 
-/// The aggregation nodes of members.
 fn homes(tree: &Tree, members: &[NodeId]) -> Result<Vec<AnId>, GroupError> {
     if members.is_empty() {
         return Err(GroupError::Empty);
@@ -174,8 +174,8 @@ impl Group {
         self.home_position(member).map(|at| self.nodes[at as usize].an)
     }
 
-    /// For a member the number of children of each node from its own up to the group's root. When the group is made,
-    /// the member says these, so that each node knows for how many to wait. Empty: the node is not a member.
+    /// Number of children of each node from a member's own up to the group's root. A member sends these when the group
+    /// is made, so that each node knows its number of children. Empty: the node is not a member.
     pub fn expected_children(&self, member: NodeId) -> impl Iterator<Item = (AnId, u32)> + '_ {
         let node = |at: u32| self.nodes.get(at as usize);
         let own = self.home_position(member).and_then(node);

@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::string::ToString;
 use std::{format, vec};
 
-/// The nodes from one to the tree's root.
 fn upward(tree: &Tree, an: AnId) -> Vec<AnId> {
     core::iter::successors(Some(an), |&an| tree.parent(an)).collect()
 }
 
-/// The group, checked against a walk from each member to the root.
+/// Makes a group and checks it against a walk from each member to the root.
 #[track_caller]
 fn made(tree: &Tree, members: &[NodeId], trim: bool) -> Group {
     let group = tree.group(members, trim).unwrap();
@@ -27,7 +26,7 @@ fn made(tree: &Tree, members: &[NodeId], trim: bool) -> Group {
     };
     assert_eq!(group.root(), root, "{about}");
     assert_eq!(group.members(), members);
-    // For each node its children, in the order of the first member beneath.
+    // The children of each node, in the order of the first member beneath.
     let mut expected: BTreeMap<AnId, Vec<Child>> = BTreeMap::new();
     for (&member, path) in members.iter().zip(&paths) {
         let mut child = Child::Member(member);
@@ -89,7 +88,7 @@ fn small_groups_in_every_order() {
             groups = groups.iter().flat_map(longer).collect();
         }
     }
-    // Those of one leaf or one pod: seven single ones, eight pairs and six triples in each tree.
+    // Groups within one leaf or one pod: seven single ones, eight pairs and six triples in each tree.
     assert_eq!(trimmed, 42);
 }
 

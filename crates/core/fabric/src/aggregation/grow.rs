@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Growing one tree from its root. See the module above for the algorithm.
+//! Growth of one tree from its root, by the algorithm of the module above.
 //!
 //! A sketch holds sub-trees of aggregation nodes while they are joined. A search from the root gives each router its
-//! next router towards the root: the way. Sub-trees move along the way, from the far routers to the root, until an
+//! next router towards the root. Sub-trees move along these paths, from the far routers to the root, until an
 //! aggregation node adopts them.
 //!
 //! # Invariants
 //!
-//! 1. An aggregation node adopts at most as many as `radix` leaves free beside its end nodes.
+//! 1. An aggregation node adopts at most as many children as `radix` leaves free beside its end nodes.
 //! 2. Every aggregation node with end nodes ends beneath the root. One without end nodes has two children or more.
 //!
 //! # Costs
 //!
-//! O(links × log(routers)) for the way. For each fan O(links + sites × distance to the root): one fan where neighbours
-//! make a shallow tree, else about 2 × log(fan).
+//! O(links × log(routers)) for the paths. For each fan O(links + sites × distance to the root): one fan where
+//! neighbours make a shallow tree, else about 2 × log(fan).
 use super::links::{along, towards};
 use super::network::Network;
 use super::{NO_PORT, NONE};
@@ -23,13 +23,13 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// The values that all trees of a set have in common.
+/// Values common to all trees of a set.
 pub(super) struct Common<'a> {
     pub network: &'a Network<'a>,
-    /// The aggregation nodes with end nodes, ascending, and for each aggregation node how many it has.
+    /// The aggregation nodes with end nodes, ascending, and the number of end nodes of each aggregation node.
     pub used: Vec<AnId>,
     pub counts: Vec<u32>,
-    /// How many further children each aggregation node may have.
+    /// Number of further children that each aggregation node may have.
     pub free: Vec<u32>,
     pub radix: u32,
     pub depth_max: Option<u32>,
@@ -43,7 +43,6 @@ pub(super) struct RootPaths {
     pub ports: Vec<u16>,
 }
 
-/// A tree, without its children's lists.
 pub(super) struct Shape {
     pub root: AnId,
     /// For each aggregation node; `NONE` at the root and outside of the tree.
@@ -84,7 +83,7 @@ impl RootPaths {
         towards(topology, &self.ports, at).map(|(_, next)| next)
     }
 
-    /// The place of each router when a tree of the ways is walked depth first: neighbours have near places.
+    /// Position of each router in a depth-first walk of the tree of paths: neighbours have near positions.
     fn places(&self, topology: &Topology) -> Vec<u32> {
         let mut sizes = alloc::vec![1u32; self.ports.len()];
         for &at in self.order.iter().rev() {
@@ -105,14 +104,14 @@ impl RootPaths {
     }
 }
 
-/// The tree of a root: the one that joins neighbours, if it is as shallow as wanted, or else the cheapest of several fans.
-/// Error: the least depth, if `depth_max` cannot be kept.
+/// Makes the tree of a root: of neighbours if that is as shallow as wanted, else the cheapest of several fans. Error:
+/// the least depth, if `depth_max` is impossible.
 pub(super) fn grow(common: &Common, root: AnId, paths: &RootPaths) -> Result<Shape, u32> {
     let wanted = common.depth_max.unwrap_or(super::DEPTH_WANTED);
     let most = common.used.len() as u32;
     let mut best: Option<(u64, Shape)> = None;
     for fan in fans(common.radix.min(most)) {
-        // A tree of this fan has a node with about as many children, so it costs no less.
+        // A tree of this fan has a node with about that number of children, so it costs no less.
         if best.as_ref().is_some_and(|(least, _)| u64::from(wanted) * LEVEL_COST + u64::from(fan) >= *least) {
             break;
         }
@@ -135,9 +134,9 @@ pub(super) fn grow(common: &Common, root: AnId, paths: &RootPaths) -> Result<Sha
     }
 }
 
-/// The cost of a further level, in messages that follow each other over one channel or into one node. An estimate: a
-/// level takes some 0.4 us (two levels, both ways, take 2.6 us with hosts and links: seed 001, table I), and a message of
-/// 256 bytes 0.02 us at 100 Gb/s.
+/// Cost of a further level, in messages that follow each other over one channel or into one node. An estimate: a level
+/// takes some 0.4 us (two levels, both ways, take 2.6 us with hosts and links: seed 001, table I), and a message of 256
+/// bytes 0.02 us at 100 Gb/s.
 const LEVEL_COST: u64 = 20;
 
 /// The most edges over one channel, or children of one node.
@@ -161,7 +160,7 @@ fn fans(limit: u32) -> impl Iterator<Item = u32> {
     doubled.skip(1).take_while(move |&fan| fan < limit).chain([limit.max(1)])
 }
 
-/// Joins all sub-trees. An aggregation node adopts once `fan` or more sub-trees of one height or less have come to it;
+/// Joins all sub-trees. An aggregation node adopts once `fan` or more sub-trees of one height or less have reached it;
 /// with a fan of 1 it adopts all.
 fn adopt(common: &Common, root: AnId, paths: &RootPaths, fan: u32) -> Sketch {
     let (network, topology) = (common.network, common.network.topology);
@@ -244,11 +243,11 @@ impl Sketch {
         core::iter::successors(some(self.first_child[of.0 as usize]), move |an| some(self.next_sibling[an.0 as usize]))
     }
 
-    /// Lets a node adopt from `items`, if enough have come, and puts the node itself there.
+    /// Lets a node adopt from `items` if there are enough, and puts the node itself there.
     fn lead(&mut self, common: &Common, leader: AnId, items: &mut Vec<AnId>, fan: u32) {
         let free = self.free[leader.0 as usize] as usize;
         let in_use = common.counts[leader.0 as usize] > 0 || self.first_child[leader.0 as usize] != NONE;
-        // A node without end nodes is of use only if it has two children.
+        // A node without end nodes is useful only with two children.
         let fewest = if in_use { 1 } else { 2 };
         let least = (fan as usize).min(free).max(fewest);
         if items.len() >= least && free >= least {
@@ -267,9 +266,10 @@ impl Sketch {
         }
     }
 
-    /// Puts all remaining sub-trees beneath the root. Those for which it has no room go to the highest level with room, and
-    /// there to the node that is nearest in a walk along the ways. In the order of their own room, since then, while any is left, there is room (the sum of `room - 1` over the
-    /// first of them rises, then falls, and ends at 0 or more). Unused nodes are added if room is short.
+    /// Puts all remaining sub-trees beneath the root. Those that the root cannot adopt go to the highest level with
+    /// room, and there to the node that is nearest in a walk along the paths. They go in the order of their own room:
+    /// then there is room while any is left (the sum of `room - 1` over the first of them rises, then falls, and ends
+    /// at 0 or more). Unused nodes are added if room is short.
     fn close(&mut self, common: &Common, root: AnId, mut items: Vec<AnId>, paths: &RootPaths) {
         if items.len() as u64 > u64::from(self.free[root.0 as usize]) {
             let room: u64 = items.iter().map(|an| self.room[an.0 as usize]).sum();
@@ -320,7 +320,7 @@ impl Sketch {
         }
     }
 
-    /// The tree beneath `root`, without nodes that have no end nodes and fewer than two children.
+    /// Makes the tree beneath `root`, without nodes that have no end nodes and fewer than two children.
     fn finish(&self, common: &Common, root: AnId) -> Shape {
         let mut order = alloc::vec![root];
         let mut at = 0;
@@ -361,8 +361,8 @@ impl Sketch {
     }
 }
 
-/// The shallowest tree that the radix allows, wherever its nodes are: the nodes with the most room come first. Nodes of
-/// a level are given to parents in the order in which a walk along the ways meets them. Error: the least depth.
+/// Makes the shallowest tree that the radix allows, without regard to distance: the nodes with the most room come
+/// first. Nodes of a level get parents in the order of a walk along the paths. Error: the least depth.
 fn level_by_level(common: &Common, paths: &RootPaths, depth_max: u32) -> Result<Shape, u32> {
     let network = common.network;
     let by_distance = || paths.order.iter().flat_map(|&at| network.sites_at(at)).copied();

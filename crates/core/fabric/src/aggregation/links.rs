@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The physical channels under the edges of a tree.
 //!
-//! An edge leads from a child (an aggregation node or an end node) to its parent; a result that is distributed down the
-//! tree takes it the other way. With a routing, an edge takes the routing's path where that is defined: to a router with
-//! nodes. Without one, and to a router without nodes, it takes the way along which the tree was grown, which is a
-//! shortest one to every aggregation node on it. Where parts of the network are lost, the routing must be one that avoids
-//! them. An aggregation node at a router needs no channel of its own. One at a host also takes the host's injection
-//! channel, or the port to the host.
+//! An edge leads from a child (an aggregation node or an end node) to its parent; a result that goes down the tree
+//! takes it in the other direction. With a routing, an edge takes the routing's path where that is defined: to a router
+//! with nodes. Otherwise it takes the path along which the tree was grown, which is a shortest one to every aggregation
+//! node on it. Where parts of the network are lost, the routing must avoid them. An aggregation node at a router needs
+//! no channel of its own. One at a host also takes the host's injection channel, or the port to the host.
 use super::{Site, Tree};
 use crate::id::{AnId, NodeId, Peer, Port, RouterId};
 use crate::routing::Routing;
@@ -16,14 +15,14 @@ use alloc::vec::Vec;
 /// The direction in which data takes an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From the end nodes to the root: what is reduced.
+    /// From the end nodes to the root: operands.
     Up,
-    /// From the root to the end nodes: a result that is distributed down the tree.
+    /// From the root to the end nodes: results.
     Down,
 }
 
-/// How many edges cross each channel, by the numbers of [`Topology::channel`]: those between aggregation nodes, and apart
-/// from them those between an aggregation node and its end nodes, which are the same in all trees.
+/// Number of edges over each channel, by the numbers of [`Topology::channel`]. Edges between aggregation nodes are
+/// counted apart from edges to end nodes, which are the same in all trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinksUsed {
     edges: Vec<u32>,
@@ -56,7 +55,7 @@ impl LinksUsed {
         self.end_edges.iter().copied().max().unwrap_or(0)
     }
 
-    /// The lengths of all edges between aggregation nodes together, in channels.
+    /// Total length of all edges between aggregation nodes, in channels.
     pub fn edges_length(&self) -> u64 {
         self.edges.iter().map(|&edges| u64::from(edges)).sum()
     }
@@ -89,7 +88,7 @@ impl Tree<'_> {
         channels
     }
 
-    /// How many of the tree's edges cross each channel. O(channels + length of all edges).
+    /// Counts the tree's edges over each channel. O(channels + length of all edges).
     pub fn links_used(&self, topology: &Topology, routing: Option<&Routing>, direction: Direction) -> LinksUsed {
         let mut used = LinksUsed::new(topology);
         self.add_links(topology, routing, direction, &mut used);
@@ -158,8 +157,8 @@ pub(super) fn towards(topology: &Topology, ports: &[u16], at: RouterId) -> Optio
     }
 }
 
-/// The channels between two routers along the ways: towards the root to the first router that both ends pass, then away
-/// from it. O(distance to the root).
+/// Adds the channels between two routers along the paths: towards the root to the first router that both ends pass,
+/// then away from it. O(distance to the root).
 pub(super) fn along(topology: &Topology, ports: &[u16], from: RouterId, to: RouterId, channels: &mut Vec<u32>) {
     let start = channels.len();
     let mut at = from;
@@ -187,7 +186,7 @@ pub(super) fn along(topology: &Topology, ports: &[u16], from: RouterId, to: Rout
     }
 }
 
-/// The routing's path between the routers of two sites. False: it has none.
+/// Adds the routing's path between the routers of two sites. False: it has none.
 fn routed(topology: &Topology, routing: &Routing, from: Site, to: Site, channels: &mut Vec<u32>) -> bool {
     let Some(target) = to.node(topology) else { return false };
     let mut state = routing.start(topology, from.node(topology).unwrap_or(target), target, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a set of trees is built over: the usable part of a topology, and the sites of its aggregation nodes.
+//! The usable part of a topology and the sites of its aggregation nodes: the base of a set of trees.
 //!
 //! # Invariants
 //!
@@ -16,12 +16,12 @@ pub(super) struct Network<'a> {
     pub sites: Vec<Site>,
     /// The router of each site.
     pub routers: Vec<RouterId>,
-    /// For each output channel, whether it is one direction of a usable link.
+    /// Whether each output channel is one direction of a usable link.
     links: Vec<bool>,
     /// The usable sites at router `r` are `at[first_site[r]..first_site[r + 1]]`, ascending.
     first_site: Vec<u32>,
     at: Vec<AnId>,
-    /// The nodes that can be used, ascending.
+    /// The usable nodes, ascending.
     pub nodes: Vec<NodeId>,
 }
 
@@ -105,16 +105,16 @@ impl<'a> Network<'a> {
         self.routers[an.0 as usize]
     }
 
-    /// The routers that can be reached over one usable link.
+    /// The routers at the other ends of usable links.
     pub fn neighbours(&self, router: RouterId) -> impl Iterator<Item = (Port, RouterId)> + '_ {
         self.topology
             .neighbours(router)
             .filter(move |&(port, _)| self.links[self.topology.channel(router, port) as usize])
     }
 
-    /// The cost of a link: its weight. A link between two groups of a dragonfly counts three times, for it is longer, and
-    /// there are few. Then a way of two such links through a third group costs more than one with a link inside of both
-    /// groups, and data is aggregated within a group before it leaves.
+    /// Cost of a link: its weight. A link between two groups of a dragonfly counts three times, for it is longer, and
+    /// there are few. Then a path of two such links through a third group costs more than one with a link inside of
+    /// both groups, and data is aggregated within a group before it leaves.
     pub fn cost(&self, router: RouterId, port: Port) -> Option<u32> {
         if !self.links[self.topology.channel(router, port) as usize] {
             return None;
@@ -128,7 +128,6 @@ impl<'a> Network<'a> {
     }
 }
 
-/// The sites in the order of their numbers.
 fn numbered(topology: &Topology, sites: &Sites) -> Result<Vec<Site>, TreeError> {
     let sites: Vec<Site> = match sites {
         Sites::AllRouters => (0..topology.routers()).map(|router| Site::Router(RouterId(router))).collect(),

@@ -28,7 +28,7 @@ struct Candidate {
 }
 
 impl Roots {
-    /// `used`: the sites with end nodes; `free`: how many children each may have.
+    /// `used`: the sites with end nodes; `free`: the number of children that each may have.
     pub fn new(network: &Network, used: &[AnId], free: &[u32]) -> Roots {
         let single = used.len() == 1;
         let sites = if single { used } else { network.usable_sites() };
@@ -67,7 +67,7 @@ impl Roots {
         best.map(|(at, _)| at).map(|at| self.candidates.remove(at).an)
     }
 
-    /// Tells of the costs from a root that has been taken.
+    /// Accounts for a root that has been taken, with the costs from it.
     pub fn taken(&mut self, costs: &[u64]) {
         for candidate in &mut self.candidates {
             candidate.nearness += (1 << 40) >> (2 * costs[candidate.router.0 as usize].min(20));

@@ -40,9 +40,8 @@ impl Routing {
     }
 }
 
-/// The link to `group` that a packet takes: its router and port. At that router the function gives the same router
-/// again: there the link costs one hop less, and a link of another router that costs as little there would have cost
-/// less at `at`.
+/// The link to `group` that a packet takes: its router and port. At that router the function returns the same router
+/// again: there the link costs one hop less, and any link of equal cost at another router would have cost less at `at`.
 #[inline]
 fn gateway(dragonfly: &Dragonfly, at: RouterId, here: u32, group: u32, to: RouterId, salt: u8) -> (RouterId, Port) {
     if dragonfly.copies == 1 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a routing, or a route, cannot be made. Each message says what would fit.
+//! Errors of making a routing or a route. Each message names values that would fit.
 use super::Algorithm;
 use crate::id::{NodeId, RouterId};
 use alloc::string::String;

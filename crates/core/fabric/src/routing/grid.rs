@@ -60,8 +60,7 @@ impl Routing {
         while wraps != 0 {
             let d = wraps.trailing_zeros() as usize;
             let minus = state.dimensions >> (8 + d) & 1;
-            // After the wrapping link a packet never comes back to this edge, so being there means that the link is
-            // next.
+            // A packet never returns to this edge after the wrapping link, so at the edge the link is the next hop.
             let at_edge = if minus == 1 { here[d] == 0 } else { u32::from(here[d]) + 1 == size(topology, d) };
             if at_edge {
                 return Choices::one(Port(2 * d as u16 + minus), self.vc(0, state));

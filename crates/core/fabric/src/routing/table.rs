@@ -133,7 +133,7 @@ impl Ports {
     }
 }
 
-/// One of several equal ports, by a fixed hash.
+/// Picks one of several equal ports, by a fixed hash.
 fn pick(at: RouterId, to: RouterId, ports: impl Iterator<Item = Port> + Clone) -> Option<Port> {
     let count = ports.clone().count() as u64;
     let mut ports = ports;
@@ -156,7 +156,7 @@ fn columns(topology: &Topology, hosts: &[RouterId]) -> Vec<u32> {
     columns
 }
 
-/// The least weight of a path from each router to one; the two directions of a link have the same weight.
+/// The least weight of a path from each router to `to`; the two directions of a link have the same weight.
 fn weighted_distances(topology: &Topology, to: RouterId) -> Vec<u64> {
     match topology.is_weighted() {
         false => topology.distances(to).into_iter().map(u64::from).collect(),

@@ -4,8 +4,8 @@
 //!
 //! The uplink at a leaf is the destination's number modulo the number of uplinks; at a middle switch it is the next
 //! digit of this number. Downward there is only one route. All packets for a node pass the same top switch. A route
-//! goes up, then down, so there is no cycle. A node inside a switch above the leaves is reached from all nodes beneath and, on three
-//! levels, at a middle switch also from other pods; no route goes down and up again. O(1).
+//! goes up, then down, so there is no cycle. Nodes below a switch, and on three levels those of other pods if it is a
+//! middle switch, reach a node inside the switch; no route goes down and up again. O(1).
 use super::{Choices, RouteState, Routing};
 use crate::id::{NodeId, Port, RouterId};
 use crate::topology::{FatTree, Kind, Topology};
@@ -41,7 +41,7 @@ fn to_leaf(tree: &FatTree, at: RouterId, leaf: RouterId, to: NodeId) -> Option<u
     })
 }
 
-/// To a switch above the leaves: up to it, or up in its plane and down to it. None: the way would go down and up again.
+/// To a switch above the leaves: up, or up in its plane and down. None: the route would go down and up again.
 fn to_switch(tree: &FatTree, at: RouterId, home: RouterId, to: NodeId) -> Option<u32> {
     let half = tree.radix / 2;
     let middles = tree.middles();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a topology cannot be made. Each message says what to change.
+//! Errors of making a topology. Each message names the change that helps.
 use alloc::string::String;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

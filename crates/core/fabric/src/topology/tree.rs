@@ -121,7 +121,6 @@ impl FatTree {
         if self.levels == 3 { self.uplinks * (self.radix / 2) } else { self.uplinks }
     }
 
-    /// The distance between two leaves; None for other routers.
     pub(super) fn distance(&self, from: RouterId, to: RouterId) -> Option<u32> {
         match (from.0, to.0) {
             (a, b) if a == b => Some(0),
@@ -146,7 +145,7 @@ impl FatTree {
         (full && groups % 2 == 0).then(|| self.leaves / 2 * self.uplinks)
     }
 
-    /// The capacity of a full leaf's uplinks over the traffic that it has to send upward, as a fraction.
+    /// Capacity of a full leaf's uplinks over its upward traffic, as a fraction.
     pub(super) fn saturation(&self) -> (u128, u128) {
         let (nodes, at_leaf) = (u128::from(self.nodes), u128::from(self.nodes_per_leaf));
         match nodes.saturating_sub(at_leaf) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Aggregation nodes and processes as the manager's actions meet them: real nodes and members, and queues between them.
+//! Real aggregation nodes and members, driven by the manager's actions, with queues between them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,15 +15,14 @@ use selvedge_nic::arithmetic::{Datatype, Operation};
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
-/// A job as a node has it: number, key, status, groups, credits and bytes of its quota.
+/// A node's record of a job: number, key, status, groups, credits and bytes of its quota.
 pub type JobState = (u32, u64, u32, u32, u32, u32);
-/// A message and its payload.
 type OnItsWay = (Request, Vec<u8>);
 
-/// Small nodes, so that quotas and table sizes are met often.
+/// Small nodes, so that tests reach quotas and table sizes often.
 pub const LIMITS: Limits = Limits { jobs: 4, trees: 4, groups: 8, children: 8, credits: 4, operand_blocks: 1 << 10 };
 
-/// Address of an aggregation node, and of a process.
+/// Addresses of an aggregation node and of a process.
 pub fn node_address(an: AnId) -> u64 {
     7 << 32 | u64::from(an.0)
 }
@@ -43,7 +42,7 @@ pub fn manager(trees: u32) -> Manager {
     Manager::new(fat_tree(), &config(trees), node_address).expect("trees")
 }
 
-/// A job with one process, of a number that tells jobs apart, on each of some end nodes.
+/// A job with one process on each of some end nodes. `external` tells jobs apart.
 pub fn request(external: u32, ends: &[u32]) -> JobRequest {
     let member = |&end: &u32| Member { process: process_address(end, external), node: NodeId(end) };
     JobRequest {
@@ -55,12 +54,11 @@ pub fn request(external: u32, ends: &[u32]) -> JobRequest {
     }
 }
 
-/// What tests look for in a node.
+/// Queries of a node.
 pub trait Inspect {
-    /// What the manager has set: jobs with status and quota, trees with parents.
+    /// State set by the manager: jobs with status and quota, trees with parents.
     fn state(&self) -> (BTreeSet<JobState>, Vec<Tree>);
 
-    /// No group, no operand, no job.
     fn assert_empty(&self);
 }
 
@@ -102,7 +100,7 @@ pub struct Process {
     memory: Vec<u8>,
 }
 
-/// A group that processes have joined: each with its handle.
+/// A group that processes have joined, each with its handle.
 #[derive(Clone)]
 pub struct Joined {
     pub key: u64,
@@ -114,7 +112,7 @@ pub struct World {
     pub nodes: BTreeMap<u64, OwnNode>,
     pub processes: BTreeMap<u64, Process>,
     links: BTreeMap<(u64, u64), VecDeque<OnItsWay>>,
-    /// What each process was told, with the job.
+    /// The process and job of each failure message.
     pub told: BTreeSet<(u64, u32)>,
 }
 
@@ -133,14 +131,14 @@ impl World {
                 Action::Tell { process, job, .. } => _ = self.told.insert((process, job)),
                 Action::Node { an, address, step } => {
                     assert_eq!(address, node_address(an));
-                    let home = self.nodes.get_mut(&address).unwrap_or_else(|| panic!("{an:?} is lost: {step:?}"));
+                    let home = self.nodes.get_mut(&address).unwrap_or_else(|| panic!("{step:?} at {an:?}, which is lost"));
                     step.carry_out(&mut home.node()).unwrap_or_else(|_| panic!("{step:?}: no room"));
                 }
             }
         }
     }
 
-    /// An end is gone: its tables, and what is on its way.
+    /// Removes the tables of an address and the messages to and from it.
     pub fn gone(&mut self, address: u64) {
         self.nodes.remove(&address);
         self.processes.remove(&address);
@@ -173,7 +171,7 @@ impl World {
         }
     }
 
-    /// The sender of a join hears that it was refused. Other refusals concern groups that have failed, and the nodes tell that.
+    /// Reports a refused join to its sender. Other refusals concern failed groups, which the nodes report.
     fn refused(&mut self, from: u64, request: &Request, failure: Failure) {
         let (sender, Message::Join(join)) = Message::decode(request).expect("it was sent") else { return };
         if let Some(home) = self.nodes.get_mut(&from) {
@@ -183,7 +181,7 @@ impl World {
         }
     }
 
-    /// Delivers and sends everything that can be.
+    /// Sends and delivers until nothing is left.
     pub fn settle(&mut self) {
         loop {
             if let Some(&link) = self.links.keys().next() {
@@ -199,7 +197,7 @@ impl World {
         }
     }
 
-    /// Members of a job join a group over one of its trees: as many processes as there are on each end node.
+    /// Joins members of a job to a group over one of its trees: one process for each end node given.
     pub fn join(
         &mut self,
         granted: &Granted,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why an operation, a group or a job failed.
+//! Reasons for which an operation, a group or a job failed.
 
 use core::fmt;
 
-/// Why something failed. The values are those of the wire format; 0 there means that nothing has.
+/// A reason for failure. The values are those of the wire format, where 0 means no failure.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -11,27 +11,27 @@ pub enum Failure {
     NoJob = 1,
     /// The node is not in the tree.
     NoTree = 2,
-    /// The job has as many groups as its quota allows, or asks for a longer operation.
+    /// The job has the most groups that its quota allows, or asks for a longer operation.
     Quota = 3,
     /// The node has no room for a group: records, children or operands.
     NoRoom = 4,
-    /// Members do not agree on the group: its size, its children, its options, or who is in it.
+    /// Members do not agree on the group: its size, children, options or members.
     GroupMismatch = 5,
-    /// Members do not agree on the operation: what it is, its types, its length, its target.
+    /// Members do not agree on the operation: its code, types, length or target.
     OperationMismatch = 6,
-    /// An operation that cannot reduce elements of its type, or a length that is no multiple of an element's.
+    /// The operation does not reduce elements of its type, or the length is not a multiple of an element's.
     NoSuchOperation = 7,
     /// More bytes than an operation of the group may have.
     TooLong = 8,
-    /// A request out of its order, or one for which the child has no credit.
+    /// A request out of order, or without a credit of the child.
     Credit = 9,
     /// A member has left the group, or a group that is still forming.
     Left = 10,
     /// A process or a node of the group is lost.
     Lost = 11,
-    /// The manager has taken the job's resources back.
+    /// The manager has revoked the job's resources.
     Revoked = 12,
-    /// The receiver has no such group, or it is another job's.
+    /// The receiver has no such group, or it belongs to another job.
     NoGroup = 13,
 }
 
@@ -52,7 +52,7 @@ impl Failure {
         Failure::NoGroup,
     ];
 
-    /// The failure with this number. None: 0, or a number that no failure has.
+    /// The failure with this number. None: 0, or an unknown number.
     pub fn from_u8(number: u8) -> Option<Failure> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
@@ -68,12 +68,12 @@ impl fmt::Display for Failure {
             Failure::GroupMismatch => "members do not agree on the group",
             Failure::OperationMismatch => "members do not agree on the operation, its type, its length or its target",
             Failure::NoSuchOperation => "the operation does not reduce elements of this type",
-            Failure::TooLong => "more bytes than an operation of the group may have",
-            Failure::Credit => "a member has sent a request out of its order, or without a credit",
+            Failure::TooLong => "the operation has more bytes than the group allows",
+            Failure::Credit => "a member has sent a request out of order, or without a credit",
             Failure::Left => "a member has left the group",
             Failure::Lost => "a process or an aggregation node of the group is lost",
-            Failure::Revoked => "the manager has taken the job's aggregation resources back",
-            Failure::NoGroup => "there is no such group at the aggregation node, or it is another job's",
+            Failure::Revoked => "the manager has revoked the job's aggregation resources",
+            Failure::NoGroup => "there is no such group at the aggregation node, or it belongs to another job",
         })
     }
 }

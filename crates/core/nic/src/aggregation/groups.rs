@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a group forms and ends (seed 001, section III.C; the trim of section IV).
+//! Formation and end of a group (seed 001, section III.C; the trim of section IV).
 //!
 //! ```text
 //! JOINING ─ all children ─> WAITING ─ the parent's answer ─> READY ─ all have left ─> free
@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. The first join counts against the job's quota, and the end of the group gives that back.
-//! 2. When a group is READY its children are in the order of the lowest member beneath each, and its operands are reserved.
-//! 3. A join that comes twice is one. A group that has failed takes no more joins.
+//! 1. The first join charges the job's quota, and the end of the group refunds it.
+//! 2. When a group is READY its children are in the order of the lowest member beneath each, and its operands are
+//!    reserved.
+//! 3. A duplicate join has no effect. A failed group takes no more joins.
 
 use super::failure::Failure;
 use super::message::{self, Join, Joined, Sender};
@@ -21,9 +22,9 @@ use crate::handle::NONE;
 use crate::tables::slot;
 
 impl Node<'_> {
-    /// A child joins a group. The answer is sent when the group is formed.
+    /// Adds a child to a group. The answer is sent when the group is formed.
     pub(super) fn join(&mut self, sender: Sender, join: &Join) -> Result<(), Failure> {
-        // A child that has joined hears of the group by a message. A refusal would tell it that it has not joined.
+        // A duplicate is accepted silently: a refusal would tell the child that it has not joined.
         if self.find_child(sender, message::Child { job: join.job, number: join.number, handle: join.handle }).is_ok() {
             return Ok(());
         }
@@ -47,7 +48,7 @@ impl Node<'_> {
             *place = child;
         }
         let record = &mut self.tables.groups[index];
-        // The least that a child asks for is what all get.
+        // All children get the least credits that one asks for.
         record.credits = record.credits.min(join.credits.into());
         record.bytes = record.bytes.max(join.bytes);
         record.members = record.members.saturating_add(members);
@@ -58,7 +59,6 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Makes the record of a group, without children.
     fn begin_group(&mut self, job: usize, join: &Join) -> Result<usize, Failure> {
         let children = join.expected[0];
         let is_whole = children != 0 && join.members != 0 && join.options & !options::ALL == 0;
@@ -91,7 +91,7 @@ impl Node<'_> {
             credits,
             credits_counted: credits,
             operands: NONE,
-            // The record may still be in the queue for the group that it was before.
+            // The record may still be in the send queue for an earlier group.
             is_due,
             next_due,
             ..Group::default()
@@ -101,9 +101,9 @@ impl Node<'_> {
         Ok(index)
     }
 
-    /// All children have joined: the group is formed here if this is its root, else above.
+    /// Forms the group if this node is its root, else joins the parent.
     fn all_have_joined(&mut self, index: usize) {
-        // By insertion: the table has no room beside it, and a node has few children.
+        // Insertion sort: there is no memory for another method, and a node has few children.
         let children = self.children_mut(index);
         for at in 1..children.len() {
             let mut at = at;
@@ -136,7 +136,7 @@ impl Node<'_> {
         self.enqueue(index);
     }
 
-    /// The group is formed, with so many credits and bytes at most. Reserves operands, and tells the children.
+    /// Completes the group with at most these credits and bytes. Reserves operands and informs the children.
     fn complete_group(&mut self, index: usize, credits: u32, bytes: u32) {
         let record = self.tables.groups[index];
         let (credits, bytes) = (credits.min(record.credits), bytes.max(record.bytes));
@@ -150,7 +150,7 @@ impl Node<'_> {
         let first = index * 2 * self.tables.limits.credits as usize;
         let records = first..first + 2 * credits as usize;
         self.tables.operations.get_mut(records).unwrap_or_default().fill(Operation::default());
-        // The job has back what was not granted.
+        // Refunds the credits that were not granted.
         if let Some(job) = self.tables.jobs.get_mut(record.job as usize) {
             job.credits = job.credits.saturating_sub(record.credits_counted.saturating_sub(credits));
         }
@@ -161,7 +161,7 @@ impl Node<'_> {
         self.enqueue(index);
     }
 
-    /// Reserves operands, for fewer credits if there is no room for all; at the root only, since those below have been promised them.
+    /// Reserves operands. Only the root may grant fewer credits for lack of room; the nodes below were promised theirs.
     fn reserve(&mut self, record: &Group, credits: u32, bytes: u32) -> Option<(u32, u32)> {
         if bytes == 0 {
             return Some((NONE, credits));
@@ -180,7 +180,7 @@ impl Node<'_> {
         }
     }
 
-    /// The parent has taken the group.
+    /// The parent has accepted the group.
     pub(super) fn joined(&mut self, sender: Sender, joined: &Joined) -> Result<(), Failure> {
         let index = self.find_group(joined.group, sender.key)?;
         let record = &mut self.tables.groups[index];
@@ -195,14 +195,13 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// The parent has refused the group, or it has failed there.
     pub(super) fn failed_above(&mut self, sender: Sender, failed: &message::Failed) -> Result<(), Failure> {
         let index = self.find_group(failed.group, sender.key)?;
         let record = &mut self.tables.groups[index];
         if record.has_joined == 0 || record.parent != sender.address {
             return Err(Failure::NoGroup);
         }
-        // It knows.
+        // The parent knows of the failure.
         record.has_failed = 1;
         self.fail_group(index, failed.failure);
         Ok(())
@@ -211,12 +210,12 @@ impl Node<'_> {
     /// A message of this node was refused by the parent.
     pub fn refused(&mut self, handle: u64, key: u64, failure: Failure) {
         if let Ok(index) = self.find_group(handle, key) {
-            // It still leaves the parent: of a join that was sent twice, one may have been taken.
+            // The node still leaves the parent: if the join was sent twice, the parent may have accepted one.
             self.fail_group(index, failure);
         }
     }
 
-    /// The group has failed beneath a child.
+    /// The group has failed at a child.
     pub(super) fn fail_beneath(
         &mut self,
         sender: Sender,
@@ -237,7 +236,7 @@ impl Node<'_> {
             return Ok(());
         }
         children[at].has_left = 1;
-        // Nobody waits for an operation that this child has not sent, and it waits for none.
+        // No other child waits for an operation that this child has not sent, and this child waits for no result.
         let is_done =
             children.iter().all(|child| child.next <= children[at].next) && children[at].next <= record.resulted;
         self.tables.groups[index].left = record.left.saturating_add(1);
@@ -257,12 +256,11 @@ impl Node<'_> {
         Ok((index, at))
     }
 
-    /// Frees a group, whatever its state.
     pub(super) fn free_group(&mut self, index: usize) {
         let record = self.tables.groups[index];
         if record.operands != NONE {
             if let Ok(mut map) = Buddy::attach(self.tables.operand_map) {
-                // An error is a map that another process has spoiled: the blocks stay taken.
+                // On an error another process has damaged the map: the blocks stay allocated.
                 let _ = map.free(record.operands);
             }
         }
@@ -273,7 +271,7 @@ impl Node<'_> {
         let generation = slot::generation(record.slot).wrapping_add(1);
         let record = &mut self.tables.groups[index];
         let (is_due, next_due) = (record.is_due, record.next_due);
-        // A record in the queue stays there, and is passed over.
+        // A record in the send queue stays there, and is skipped.
         *record = Group { slot: slot::word(generation, slot::FREE), is_due, next_due, ..Group::default() };
     }
 
@@ -284,7 +282,6 @@ impl Node<'_> {
     }
 }
 
-/// Whether a join says the same of the group as those before it.
 fn agrees(record: &Group, join: &Join) -> bool {
     record.tree == join.tree
         && record.options == join.options
@@ -294,8 +291,8 @@ fn agrees(record: &Group, join: &Join) -> bool {
         && join.credits != 0
 }
 
-/// Operands of one operation that may lie at the node: with an order one for each child, of which the first is where they are reduced;
-/// else the reduced ones, and one that has just come.
+/// Places for operands of one operation. ORDERED: one for each child; the first also takes the result. Else two: the
+/// reduced operands, and the one that has just arrived.
 #[inline]
 pub(super) fn places(record: &Group) -> u64 {
     match record.options & options::ORDERED {
@@ -304,7 +301,6 @@ pub(super) fn places(record: &Group) -> u64 {
     }
 }
 
-/// Blocks of one operand.
 #[inline]
 pub(super) fn operand_blocks(bytes: u32) -> u64 {
     u64::from(bytes.div_ceil(OPERAND_ALIGN))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the manager sets at a node: which jobs may use it, how much of it, and which trees it is in (seed 001, section III.F). And what it
-//! takes back: the node has no time-outs, so the manager says what is lost (section III.E).
+//! The manager's settings of a node: the jobs that may use it, their quotas, and its trees (seed 001, section III.F).
+//! The node has no time-outs, so the manager also reports losses (section III.E).
 //!
 //! Cost: O(jobs), and O(groups) where groups end.
 
@@ -14,25 +14,25 @@ use crate::tables::slot;
 /// A job's share of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Groups that it may have.
+    /// The most groups of the job.
     pub groups: u32,
-    /// Operations of all its groups together that may be under way.
+    /// The most operations of all groups that may be under way.
     pub credits: u32,
     /// Bytes of one operation.
     pub bytes: u32,
 }
 
 impl Quota {
-    /// Operations of each group that may be under way, if all have as many. With fewer credits than groups each has one, and only as many groups
-    /// form as there are credits.
+    /// Credits of each group when shared equally, at least 1. With fewer credits than groups, only that number of
+    /// groups can form.
     pub fn credits_each(&self) -> u32 {
         (self.credits / self.groups.max(1)).max(1)
     }
 }
 
 impl Node<'_> {
-    /// Lets a job use the node. A job that is there gets another quota; what it has stays. One that was revoked may use the node again; its
-    /// groups of before have failed.
+    /// Admits a job, or sets the quota of an admitted one, which keeps its resources. A revoked job may be admitted
+    /// again; its old groups have failed.
     pub fn admit(&mut self, number: u32, key: u64, quota: Quota) -> Result<(), Full> {
         let known = self.find_job(number, key).ok();
         let is_free = |record: &Job| slot::status(record.slot) == slot::FREE;
@@ -46,7 +46,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Takes a job's resources back. Its groups fail, and later messages of it hear why.
+    /// Revokes a job's resources. Its groups fail, and its later messages are refused with the reason.
     pub fn revoke(&mut self, number: u32, key: u64, failure: Failure) {
         let Ok(at) = self.find_job(number, key) else { return };
         let record = &mut self.tables.jobs[at];
@@ -55,8 +55,8 @@ impl Node<'_> {
         self.fail_groups(failure, |group| group.job as usize == at);
     }
 
-    /// Forgets a job that has ended, and frees its groups. The node tells no child. If a process is sending a group's message, the node frees the
-    /// group when the process reports the send, because the process reads the group's operands.
+    /// Forgets a job that has ended, and frees its groups, without a message to children. A group whose message is
+    /// being sent is freed when the send is reported, because the sender reads its operands.
     pub fn forget(&mut self, number: u32, key: u64) {
         let Ok(at) = self.find_job(number, key) else { return };
         for index in 0..self.tables.groups.len() {
@@ -68,7 +68,7 @@ impl Node<'_> {
                 self.free_group(index);
                 continue;
             }
-            // It is nobody's, and over when the send is.
+            // The group belongs to no job now, and is freed when the send is reported.
             record.slot = slot::word(slot::generation(record.slot), group::FAILED);
             (record.job, record.failure) = (NONE, Failure::Revoked as u32);
             (record.left, record.has_joined) = (record.joined, 0);
@@ -78,7 +78,7 @@ impl Node<'_> {
         self.tables.jobs[at] = Job { slot: slot::word(generation, slot::FREE), ..Job::default() };
     }
 
-    /// Puts the node into a tree: below `parent` (nid << 32 | pid), or, without one, as its root. False: there is no such tree here.
+    /// Puts the node into a tree: below `parent` (nid << 32 | pid), or as its root. False: the node has no such tree.
     pub fn set_tree(&mut self, number: u16, parent: Option<u64>) -> bool {
         let Some(record) = self.tables.trees.get_mut(usize::from(number)) else { return false };
         *record = Tree { status: tree::OPEN, is_root: parent.is_none().into(), parent: parent.unwrap_or_default() };
@@ -100,7 +100,7 @@ impl Node<'_> {
         }
     }
 
-    /// A process or a node is lost: the groups fail in which it is a child or the parent. What would be sent to it is dropped.
+    /// A process or a node is lost: groups fail of which it is a child or the parent. Messages to it are dropped.
     pub fn lose(&mut self, address: u64) {
         for index in 0..self.tables.groups.len() {
             let record = self.tables.groups[index];
@@ -113,7 +113,7 @@ impl Node<'_> {
                 continue;
             }
             self.fail_group(index, Failure::Lost);
-            // It says nothing any more, and need not be told.
+            // A lost parent sends no answer, and gets no message.
             if is_parent {
                 self.tables.groups[index].has_joined = 0;
             }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A member of groups: it joins its leaf node, starts operations as it has credits, and takes their results.
+//! A member of groups: it joins its leaf node, starts operations within its credits, and takes their results.
 //!
 //! Invariants
-//! 1. Operation `n` starts when that of `n - credits` has ended down the tree and was taken. So the nodes have room for it.
+//! 1. Operation `n` starts when that of `n - credits` has ended down the tree and was taken. So the nodes have room for
+//!    it.
 //! 2. A result is in the program's memory before its operation is over.
-//! 3. When a group has failed all its operations are over, with the failure.
-//! 4. A process that delivers a message of the node here may die at any store: the record of the operation, or the slot, is stored last, and what
-//!    follows from it is found again.
+//! 3. When a group has failed, all its operations are over, with the failure.
+//! 4. A process that delivers a message of the node here may die at any store: the record of the operation, or the
+//!    slot, is stored last, and the rest is recovered.
 //!
 //! Cost: O(1) for each message and operation; O(credits) for a failure.
 
@@ -20,29 +21,28 @@ use crate::bus::Bus;
 use crate::errors::Full;
 use crate::tables::{Request, slot};
 
-/// Status of memberships.
 mod status {
     pub const JOINING: u32 = 1;
     pub const READY: u32 = 2;
     pub const FAILED: u32 = 3;
-    /// It is no member: it waits for one result, as the target of an operation.
+    /// Not a member: it waits for one result, as the target of an operation.
     pub const EXPECTING: u32 = 4;
 }
 
-/// A group that a process is a member of, or a result that it waits for.
+/// A process's membership in a group, or its wait for one result.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Membership {
     pub slot: u32,
     pub job: u32,
     pub number: u32,
-    /// Its number among the node's children.
+    /// Index among the node's children.
     pub child: u32,
     pub key: u64,
     /// The leaf node: nid << 32 | pid, and its handle of the group.
     pub node: u64,
     pub handle: u64,
-    /// The number of the next operation to start, and of the next to be over.
+    /// Numbers of the next operation to start and to complete.
     pub next: u64,
     pub completed: u64,
     pub credits: u32,
@@ -51,24 +51,23 @@ pub struct Membership {
     pub reserved: u32,
 }
 
-/// State of started operations.
 mod state {
     pub const FREE: u32 = 0;
     pub const STARTED: u32 = 1;
     pub const OVER: u32 = 2;
-    /// It has ended, and its result, which was cast, is not here. The node has been asked for it.
+    /// The operation has ended, but its cast result is lost. ASKED: the node was asked for it.
     pub const MISSING: u32 = 3;
     pub const ASKED: u32 = 4;
-    /// Its result was cast and taken, and its end, which returns the credit, has not come down the tree.
+    /// The cast result was taken; the end of the operation, which returns the credit, is still to come.
     pub const TAKEN: u32 = 5;
 }
 
-/// An operation that was started, and not taken.
+/// An operation that was started and not taken.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Started {
     pub number: u64,
-    /// Where the result goes, in the memory of the program, and its bytes. With another target there are none.
+    /// Address and bytes of the result in the program's memory. No bytes: another target gets the result.
     pub result: u64,
     pub bytes: u32,
     pub state: u32,
@@ -80,16 +79,16 @@ pub struct Started {
 /// The tables of a process's memberships, for the holder of its lock.
 pub struct Member<'a> {
     pub memberships: &'a mut [Membership],
-    /// As many for each membership.
+    /// An equal number for each membership.
     pub started: &'a mut [Started],
 }
 
-/// Why an operation was not started. Nothing has changed.
+/// Reasons for which an operation was not started. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// There is no such membership.
     NoGroup,
-    /// The group is not formed yet, or as many operations are started and not taken as it has credits. Try again later.
+    /// The group is not formed yet, or no credit is left. Try again later.
     Credit,
     /// The group has failed.
     Failed(Failure),
@@ -105,16 +104,16 @@ impl From<StartError> for Failure {
     }
 }
 
-/// A vector in pieces of whole elements, each of which is an operation. Without bytes it is one piece: a barrier.
+/// A vector split into pieces of whole elements, one operation each. Without bytes it is one piece: a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pieces {
     bytes: usize,
-    /// Bytes of each but the last.
+    /// Bytes of each piece but the last.
     piece: usize,
 }
 
 impl Pieces {
-    /// Pieces of at most `most` bytes. [`Failure::TooLong`]: an element has more.
+    /// Splits `bytes` into pieces of at most `most` bytes. [`Failure::TooLong`]: an element has more.
     pub fn new(bytes: usize, element: usize, most: usize) -> Result<Pieces, Failure> {
         let piece = most.checked_div(element).unwrap_or(0) * element;
         if piece == 0 && bytes != 0 { Err(Failure::TooLong) } else { Ok(Pieces { bytes, piece }) }
@@ -124,13 +123,13 @@ impl Pieces {
         self.bytes.div_ceil(self.piece.max(1)).max(1)
     }
 
-    /// Where a piece is in the vector.
+    /// The bytes of a piece in the vector.
     pub fn range(&self, nth: usize) -> Range<usize> {
         nth * self.piece..self.bytes.min((nth + 1) * self.piece)
     }
 }
 
-/// A group as a member sees it.
+/// State of a group at a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupState {
     Joining,
@@ -143,8 +142,8 @@ pub enum GroupState {
 }
 
 impl Member<'_> {
-    /// Joins a group at a leaf node. `join` has the credits that it would like; its handle is set here. Returns the handle, and the message
-    /// to the node.
+    /// Joins a group at a leaf node. `join` has the wanted credits; its handle is set here. Returns the handle, and the
+    /// message to the node.
     pub fn join(&mut self, node: u64, key: u64, join: &Join) -> Result<(u64, Message), Full> {
         let credits = (join.credits as usize).min(self.records_each());
         let (index, generation) = self.find_free().filter(|_| credits != 0).ok_or(Full)?;
@@ -169,7 +168,7 @@ impl Member<'_> {
         Ok(records::handle(index, self.memberships[index].slot))
     }
 
-    /// Starts an operation whose result goes to `result`. Returns its number, and the message to the node, whose payload is the operand.
+    /// Starts an operation whose result goes to `result`. Returns its number, and the message to the node: the operand.
     pub fn start(&mut self, handle: u64, reduction: &Reduction, result: u64) -> Result<(u64, Message), StartError> {
         let index = self.find(handle).ok_or(StartError::NoGroup)?;
         let membership = self.memberships[index];
@@ -191,7 +190,7 @@ impl Member<'_> {
         Ok((number, Message::Request(Operand { group, child, number, reduction: *reduction, failure: None })))
     }
 
-    /// Takes a message of the node. The bus has its payload, and reaches the program's memory.
+    /// Handles a message of the node. The bus has its payload, and reaches the program's memory.
     pub fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Result<(), Refusal> {
         let (sender, message) = Message::decode(request).map_err(Refusal::Message)?;
         match message {
@@ -214,7 +213,7 @@ impl Member<'_> {
         }
     }
 
-    /// A leaf node is lost, or cannot be reached: its groups fail.
+    /// A leaf node is lost or unreachable: its groups fail.
     pub fn lose(&mut self, node: u64) {
         for index in 0..self.memberships.len() {
             if self.memberships[index].node == node {
@@ -247,7 +246,7 @@ impl Member<'_> {
         let number = if is_member { outcome.number } else { 0 };
         let started = self.record(index, number).map(|record| *record).filter(|record| record.number == number);
         if number < membership.completed {
-            // It may be what the node was asked for. Other results come twice if a sender dies.
+            // This may be the repeated result. Other duplicates follow the death of a sender.
             let asked = started.filter(|it| matches!(it.state, state::MISSING | state::ASKED));
             let asked = asked.filter(|it| it.bytes == outcome.bytes && outcome.failure.is_none());
             return asked.map_or(Ok(()), |it| self.complete(bus, index, &it));
@@ -255,7 +254,7 @@ impl Member<'_> {
         let started = started.filter(|_| number == membership.completed).ok_or(Failure::Credit)?;
         match started.state {
             state::STARTED => {}
-            // Its result was cast and taken. Only the credit was missing.
+            // The cast result was taken. Only the credit was missing.
             state::TAKEN => {
                 if let Some(record) = self.record(index, number) {
                     *record = Started { number, ..Started::default() };
@@ -263,7 +262,7 @@ impl Member<'_> {
                 self.memberships[index].completed = number.wrapping_add(1);
                 return Ok(());
             }
-            // It was cast before; or whoever brought this first has died before it was counted.
+            // The result was cast before, or a sender died between delivering it and counting it.
             state::OVER | state::MISSING | state::ASKED => {
                 self.memberships[index].completed = number.wrapping_add(1);
                 return Ok(());
@@ -284,7 +283,7 @@ impl Member<'_> {
             return Ok(());
         }
         if !has_length {
-            // Members and a process that is no member need not agree on the length.
+            // Members and an outside target need not agree on the length.
             failure = Some(Failure::OperationMismatch);
         } else if outcome.bytes != 0 {
             bus.put(0, started.result, outcome.bytes.into()).map_err(Refusal::Payload)?;
@@ -296,7 +295,7 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// The result of an operation, which was cast. What is not expected is dropped: it may come late, and it may come twice.
+    /// Handles a cast result. An unexpected one is dropped: it may be late or a duplicate.
     fn cast<B: Bus>(&mut self, bus: &mut B, sender: Sender, cast: &Cast) -> Result<(), Refusal> {
         let is_it = |record: &Membership| {
             slot::status(record.slot) == status::READY
@@ -310,7 +309,6 @@ impl Member<'_> {
         started.map_or(Ok(()), |it| self.complete(bus, index, &it))
     }
 
-    /// The result of an operation is here.
     fn complete<B: Bus>(&mut self, bus: &mut B, index: usize, started: &Started) -> Result<(), Refusal> {
         if started.bytes != 0 {
             bus.put(0, started.result, started.bytes.into()).map_err(Refusal::Payload)?;
@@ -321,8 +319,8 @@ impl Member<'_> {
         Ok(())
     }
 
-    /// Asks the node again for the oldest result that was cast and is lost here, if its operation has ended. One at a
-    /// time; the program asks again when it has it.
+    /// Re-requests the oldest lost cast result whose operation has ended; one outstanding. The program calls again when
+    /// it has it.
     pub fn repeat(&mut self, handle: u64) -> Option<Message> {
         let index = self.find(handle)?;
         let Membership { handle: group, child, .. } = self.memberships[index];
@@ -336,7 +334,7 @@ impl Member<'_> {
         Some(Message::Repeat(Repeat { group, child, number: oldest.number }))
     }
 
-    /// Whether all operations that were started have ended, so that a member that leaves is missed by nobody.
+    /// Whether all started operations have ended, so that no other member waits for this one.
     pub fn is_idle(&self, handle: u64) -> bool {
         self.find(handle).is_none_or(|index| {
             let Membership { next, completed, .. } = self.memberships[index];
@@ -364,7 +362,7 @@ impl Member<'_> {
         membership.slot = slot::word(slot::generation(membership.slot), status::FAILED);
     }
 
-    /// Takes the outcome of an operation that is over. None: it is not, or was taken.
+    /// Takes the outcome of an operation that is over. None: it is not over, or was taken.
     pub fn take(&mut self, handle: u64, number: u64) -> Option<Result<(), Failure>> {
         let index = self.find(handle)?;
         let completed = self.memberships[index].completed;
@@ -396,8 +394,8 @@ impl Member<'_> {
         })
     }
 
-    /// Leaves a group, or waits for a result no longer. Returns the message to the node, if it is to have one. What is under way is given
-    /// up: then the group fails at the others.
+    /// Leaves a group, or stops waiting for a result. Returns the message to the node, if one is due. If operations are
+    /// under way, the group fails at the other members.
     pub fn leave(&mut self, handle: u64) -> Option<(u64, Message)> {
         let index = self.find(handle)?;
         let Membership { slot, job, number, node, .. } = self.memberships[index];
@@ -416,7 +414,6 @@ impl Member<'_> {
         self.started.get_mut(index * each..(index + 1) * each).unwrap_or_default()
     }
 
-    /// The record of an operation.
     fn record(&mut self, index: usize, number: u64) -> Option<&mut Started> {
         let credits = self.memberships[index].credits.max(1);
         let place = number % u64::from(credits);
@@ -435,7 +432,7 @@ impl Member<'_> {
         is_it.then_some(index)
     }
 
-    /// The membership that a message is for: the job's, and of the node that it comes from. A result for a target comes from any node.
+    /// The membership that a message is for. Job and leaf node must match; a result for a target comes from any node.
     fn find_for(&self, sender: Sender, handle: u64) -> Result<usize, Failure> {
         let index = self.find(handle).ok_or(Failure::NoGroup)?;
         let record = &self.memberships[index];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages between members and nodes, as requests of the NIC (seed 001, figures 2 and 3). The packet format is that of all units
-//! ([`crate::packet`]); this file says what its fields mean.
+//! The messages between members and nodes, as requests of the NIC (seed 001, figures 2 and 3). The packet format is
+//! that of all units ([`crate::packet`]); this table gives the use of its fields.
 //!
 //! | field | `Request` | `Result`, `Cast` | `Join`, `Leave`, `Fail` | `Joined`, `Failed` |
 //! |---|---|---|---|---|
@@ -25,7 +25,7 @@
 //!
 //! `Repeat` is of the kind of `Join`, and has the fields of a `Request`: group, child, number.
 //!
-//! What a message does not use is 0, and a message that has something else there is refused.
+//! Unused fields are 0. A message with another value there is refused.
 
 use super::failure::Failure;
 use crate::tables::{Request, kind};
@@ -33,7 +33,7 @@ use crate::tables::{Request, kind};
 /// Version of the messages.
 pub const VERSION: u8 = 1;
 
-/// The most nodes on the way from a member to the root.
+/// The most nodes on the path from a member to the root.
 pub const LEVELS_MAX: usize = 6;
 
 /// A message to a node, or to a member.
@@ -41,20 +41,20 @@ pub const LEVELS_MAX: usize = 6;
 pub enum Message {
     Request(Operand),
     Result(Outcome),
-    /// The result of an operation, to all members at once.
+    /// The result of an operation, multicast to all members.
     Cast(Cast),
-    /// A child has not got the result of an operation that was cast.
+    /// A child's request for a cast result that it has not received.
     Repeat(Repeat),
     Join(Join),
     /// A child leaves its group.
     Leave(Child),
-    /// The group has failed beneath.
+    /// The group has failed at a child.
     Fail(Child, Failure),
     Joined(Joined),
     Failed(Failed),
 }
 
-/// Where a message comes from, and its job's key.
+/// The sender of a message, and its job's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sender {
     /// nid << 32 | pid.
@@ -71,7 +71,7 @@ pub struct Reduction {
     pub index: u8,
     /// Bytes of an operand, and of the result.
     pub bytes: u32,
-    /// Where the root sends the result, beside or in place of the way down the tree. None: it goes down the tree.
+    /// Receiver of the root's result besides, or in place of, the members down the tree. None: only those.
     pub target: Option<Target>,
 }
 
@@ -79,27 +79,28 @@ pub struct Reduction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub distribution: Distribution,
-    /// nid << 32 | pid, or the address of a multicast group. What that means, the home knows.
+    /// nid << 32 | pid, or the address of a multicast group, which the home interprets.
     pub address: u64,
-    /// The process's own name of the operation. Of a multicast group: 0.
+    /// The target process's handle of the operation; 0 for a multicast group.
     pub handle: u64,
 }
 
-/// The receivers of a result that does not only go down the tree. The values are those of the wire format; 0 there means that it does.
+/// Distribution of a result beside the way down the tree. The values are those of the wire format; 0 there: down the
+/// tree alone.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// One process. The members get the end of the operation down the tree, without the result.
+    /// To one process. Only the end of the operation goes down the tree.
     Alone = 1,
-    /// All members, by multicast, which may lose it. Down the tree comes the end of the operation, without the result; whoever has not got
-    /// the result then asks for it.
+    /// To all members by multicast, which is unreliable. Only the end of the operation goes down the tree; a member
+    /// without the result then requests it.
     Multicast = 2,
-    /// All members, by multicast and down the tree. What comes first completes the operation.
+    /// To all members, by multicast and down the tree. The first to arrive completes the operation.
     Both = 3,
 }
 
 impl Distribution {
-    /// The distribution with this number. None: 0, or a number that none has.
+    /// The distribution with this number. None: 0, or an unknown number.
     pub fn from_u8(number: u8) -> Option<Distribution> {
         [Distribution::Alone, Distribution::Multicast, Distribution::Both]
             .into_iter()
@@ -108,12 +109,12 @@ impl Distribution {
 }
 
 impl Target {
-    /// One process, and what it calls the operation.
+    /// One process, and its handle of the operation.
     pub fn process(address: u64, handle: u64) -> Target {
         Target { distribution: Distribution::Alone, address, handle }
     }
 
-    /// All members, by a multicast group of this address.
+    /// All members, by the multicast group of this address.
     pub fn multicast(address: u64, distribution: Distribution) -> Target {
         Target { distribution, address, handle: 0 }
     }
@@ -126,11 +127,11 @@ pub struct Operand {
     pub child: u32,
     pub number: u64,
     pub reduction: Reduction,
-    /// It has failed beneath, and there is no payload.
+    /// The failure beneath the child; there is no payload then.
     pub failure: Option<Failure>,
 }
 
-/// The end of an operation. Its payload is the result; with a failure, or another target, there is none.
+/// The end of an operation. The payload is the result, unless it failed or went to another target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub group: u64,
@@ -139,7 +140,7 @@ pub struct Outcome {
     pub bytes: u32,
 }
 
-/// The result of an operation, which is the payload, as the root casts it. It is for the members of the job's group of this number.
+/// The result of an operation, multicast by the root, for the members of the job's group with this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cast {
     pub job: u32,
@@ -148,7 +149,7 @@ pub struct Cast {
     pub bytes: u32,
 }
 
-/// A child asks for the result of an operation that has ended. The answer is an [`Outcome`].
+/// A child's request for the result of an operation that has ended. The answer is an [`Outcome`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat {
     pub group: u64,
@@ -156,7 +157,7 @@ pub struct Repeat {
     pub number: u64,
 }
 
-/// A child joins a group.
+/// A child's request to join a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Join {
     pub job: u32,
@@ -173,12 +174,12 @@ pub struct Join {
     pub total: u32,
     /// Children of the group at the receiver, at the node above it, and so on to the root.
     pub expected: [u16; LEVELS_MAX],
-    /// Operations under way, and the bytes of each, that the group would like to have.
+    /// Wanted number of operations under way, and bytes of each.
     pub credits: u16,
     pub bytes: u32,
 }
 
-/// A child that has joined a group. It need not have been answered.
+/// A child that has joined a group, or has asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
     pub job: u32,
@@ -192,26 +193,26 @@ pub struct Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joined {
     pub group: u64,
-    /// The number of the receiver among the sender's children, and the sender's handle.
+    /// The receiver's index among the sender's children, and the sender's handle.
     pub child: u32,
     pub handle: u64,
     pub credits: u32,
     pub bytes: u32,
 }
 
-/// There is no such group, or not any more.
+/// The group does not exist, or has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     pub group: u64,
     pub failure: Failure,
 }
 
-/// A message that cannot be right.
+/// Reasons for which a message is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// It has another version.
+    /// Unknown version.
     Version(u8),
-    /// A field has a value that none may have.
+    /// A field has a value that no sender writes.
     Malformed,
 }
 
@@ -227,7 +228,6 @@ mod code {
 /// In the first word of an operand: the result is cast.
 const CAST: u8 = 1;
 
-/// The first word of the operand.
 #[derive(Clone, Copy)]
 struct Head {
     first: u8,
@@ -264,7 +264,6 @@ fn split(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
-/// A failure, or none.
 fn failure_of(number: u8) -> Result<Option<Failure>, MessageError> {
     match number {
         0 => Ok(None),
@@ -272,7 +271,6 @@ fn failure_of(number: u8) -> Result<Option<Failure>, MessageError> {
     }
 }
 
-/// The child that a request of [`kind::AGGREGATION_UP`] names.
 fn child_of(request: &Request) -> Child {
     Child { job: request.portal, number: split(request.header_data).0, handle: request.remote_offset }
 }
@@ -282,7 +280,7 @@ fn number_of(failure: Option<Failure>) -> u8 {
 }
 
 impl Message {
-    /// The request of the NIC that carries it.
+    /// Encodes the message as a request of the NIC.
     pub fn encode(&self, sender: Sender) -> Request {
         let request = Request { initiator: sender.address, match_bits: sender.key, ..Request::default() };
         match *self {
@@ -376,7 +374,7 @@ impl Message {
         }
     }
 
-    /// The message of a request, and who says that it sends it.
+    /// Decodes a request. Returns the message, and its sender as stated in it.
     pub fn decode(request: &Request) -> Result<(Sender, Message), MessageError> {
         let sender = Sender { address: request.initiator, key: request.match_bits };
         let head = Head::from_word(request.operand[0])?;
@@ -441,7 +439,7 @@ impl Message {
             }
             _ => return Err(MessageError::Malformed),
         };
-        // The home sets what it needs on the way. All other fields are those of the message, or 0.
+        // The home sets these fields on the way. All others are those of the message, or 0.
         let carried =
             Request { uid: request.uid, lookups: request.lookups, ack: request.ack, ..message.encode(sender) };
         if carried == *request { Ok((sender, message)) } else { Err(MessageError::Malformed) }
@@ -507,7 +505,6 @@ mod tests {
             prop_assert_eq!(Message::decode(&message.encode(sender)), Ok((sender, message)));
         }
 
-        /// A request decodes to a message that encodes to the same request, or to an error.
         #[test]
         fn any_request_is_a_message_or_is_refused(
             kind in kind::AGGREGATION_REQUEST - 1..=kind::AGGREGATION_DOWN + 1,

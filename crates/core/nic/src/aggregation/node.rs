@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node: what arrives, and the look-ups that all transitions share.
+//! Dispatch of a node's messages, and the look-ups that all transitions share.
 
 use super::failure::Failure;
 use super::message::{Failed, Message, MessageError, Sender};
@@ -9,15 +9,15 @@ use crate::bus::{Bus, Fault};
 use crate::handle::NONE;
 use crate::tables::{Request, slot};
 
-/// An aggregation node, for the holder of its lock. A home makes one for a transition.
+/// An aggregation node, for the holder of its lock. A home makes one for each transition.
 pub struct Node<'a> {
     pub tables: Tables<'a>,
 }
 
-/// Why a message was refused.
+/// Reasons for which a message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The sender is to hear it: its group has this failure.
+    /// The sender's group has this failure, and the sender is to be informed.
     Failed(Failure),
     Message(MessageError),
     /// The payload could not be read. Nothing has changed.
@@ -43,27 +43,27 @@ impl From<Failure> for Refusal {
 }
 
 impl Node<'_> {
-    /// Makes a node of tables that are all zero.
+    /// Initialises a node whose tables are all zero.
     pub fn format(&mut self) {
         *self.tables.control = Default::default();
         let blocks = self.tables.limits.operand_blocks;
         Buddy::init(self.tables.operand_map, blocks, blocks);
     }
 
-    /// Takes a message. The bus has its payload.
+    /// Handles a message. The bus has its payload.
     pub fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Result<(), Refusal> {
         let (sender, message) = Message::decode(request).map_err(Refusal::Message)?;
         self.take(bus, sender, message)
     }
 
-    /// As [`Node::receive`], for a home whose members need no packets.
+    /// As [`Node::receive`], for a home that passes messages without packets.
     #[inline]
     pub fn take<B: Bus>(&mut self, bus: &mut B, sender: Sender, message: Message) -> Result<(), Refusal> {
         match message {
             Message::Request(operand) => self.request(bus, sender, &operand),
             Message::Result(outcome) => self.result(bus, sender, &outcome),
             Message::Repeat(repeat) => Ok(self.repeat(sender, &repeat)?),
-            // It is for members.
+            // A cast is for members, never for a node.
             Message::Cast(_) => Err(Failure::NoGroup.into()),
             Message::Join(join) => Ok(self.join(sender, &join)?),
             Message::Leave(child) => Ok(self.leave(sender, child)?),
@@ -73,13 +73,12 @@ impl Node<'_> {
         }
     }
 
-    /// The index of the job with this number and key, open or not.
+    /// The index of the job with this number and key, open or revoked.
     pub(super) fn find_job(&self, number: u32, key: u64) -> Result<usize, Failure> {
         let is_it = |job: &Job| slot::status(job.slot) != slot::FREE && job.number == number && job.key == key;
         self.tables.jobs.iter().position(is_it).ok_or(Failure::NoJob)
     }
 
-    /// The index of a job that may use the node.
     pub(super) fn open_job(&self, number: u32, key: u64) -> Result<usize, Failure> {
         let index = self.find_job(number, key)?;
         let record = &self.tables.jobs[index];
@@ -99,14 +98,13 @@ impl Node<'_> {
         if is_it && its_key == Some(key) { Ok(index) } else { Err(Failure::NoGroup) }
     }
 
-    /// The index of the group that a job calls so.
+    /// The index of a job's group by the job's number of it.
     pub(super) fn numbered_group(&self, job: usize, number: u32) -> Option<usize> {
         let is_it =
             |record: &Group| record.status() != slot::FREE && record.job as usize == job && record.number == number;
         self.tables.groups.iter().position(is_it)
     }
 
-    /// The children that have joined a group.
     #[inline]
     pub(super) fn children(&self, index: usize) -> &[Child] {
         let (first, joined) = self.child_range(index);
@@ -139,7 +137,7 @@ impl Node<'_> {
         self.tables.operations.get_mut(at)
     }
 
-    /// Puts a group into the queue of those for which something is to be sent.
+    /// Puts a group into the queue of groups with messages to send.
     #[inline]
     pub(super) fn enqueue(&mut self, index: usize) {
         let groups = &mut *self.tables.groups;
@@ -156,7 +154,6 @@ impl Node<'_> {
         control.due_tail = index as u32;
     }
 
-    /// Takes the first group from that queue.
     pub(super) fn dequeue(&mut self) -> Option<usize> {
         let index = self.tables.control.due_head as usize;
         let Some(record) = self.tables.groups.get_mut(index) else {
@@ -172,12 +169,12 @@ impl Node<'_> {
         Some(index)
     }
 
-    /// Whether the home is to send something ([`Node::next_send`]).
+    /// Whether messages wait to be sent ([`Node::next_send`]).
     pub fn has_sends(&self) -> bool {
         self.tables.control.due_head != NONE
     }
 
-    /// A group has failed here: those who have joined it are told, and the parent.
+    /// Fails a group. Its children and the parent will be informed.
     pub(super) fn fail_group(&mut self, index: usize, failure: Failure) {
         let record = &mut self.tables.groups[index];
         if !matches!(record.status(), group::JOINING | group::WAITING | group::READY) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An operation at a node: operands come from the children, are reduced, and go up; the result comes from above, and goes down (seed 001,
-//! section III.D).
+//! An operation at a node: operands of the children are reduced and go up; the result goes down (seed 001, section
+//! III.D).
 //!
-//! Order of effects: the payload lies at the node, it is reduced, the child's number moves, the group's count moves. A payload that cannot be
-//! read changes nothing.
+//! Order of effects: the payload is stored, it is reduced, the child's number advances, the group's count advances. A
+//! payload that cannot be read changes nothing.
 
 use core::ops::Range;
 
@@ -17,7 +17,6 @@ use crate::bus::Bus;
 use crate::handle::NONE;
 
 impl Node<'_> {
-    /// An operand of a child.
     pub(super) fn request<B: Bus>(&mut self, bus: &mut B, sender: Sender, operand: &Operand) -> Result<(), Refusal> {
         let index = self.find_group(operand.group, sender.key)?;
         let record = &self.tables.groups[index];
@@ -32,7 +31,7 @@ impl Node<'_> {
             return Ok(());
         }
         let credits = u64::from(record.credits);
-        // The second bound is for members that ignore the first: a record is not used again before all children have its result.
+        // The second bound stops members that ignore the first: a record is reused when all children have its result.
         let has_credit = number == next
             && number < record.resulted.saturating_add(credits)
             && number < record.distributed.saturating_add(2 * credits);
@@ -60,7 +59,7 @@ impl Node<'_> {
             let range = self.range_of(index, place, lands_at, bytes).ok_or(Failure::NoGroup)?;
             if let Err(fault) = bus.payload(0, &mut self.tables.operands[range]) {
                 if arrived == 0 {
-                    // Another child may say what the operation is.
+                    // The next child may describe the operation.
                     self.tables.operations[place] = Operation::default();
                 }
                 return Err(Refusal::Payload(fault));
@@ -83,14 +82,14 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Reduces the operands that are next in the order of the children, as far as they are there. `at` is the operation's record.
+    /// Reduces the operands that have arrived and are next in the children's order. `at`: the operation's record.
     fn reduce_in_order(&mut self, index: usize, number: u64, at: usize) {
         loop {
             let next = self.tables.operations[at].reduced;
             if self.children(index).get(next as usize).is_none_or(|child| child.next <= number) {
                 return;
             }
-            // The first operand lies where the others are reduced to.
+            // The first operand already lies in the place of the result.
             if next != 0 {
                 self.reduce_from(index, next, at);
             }
@@ -98,7 +97,7 @@ impl Node<'_> {
         }
     }
 
-    /// Reduces the operand in a place of an operation into the first. `at` is the operation's record.
+    /// Reduces the operand in `place` of an operation into the first. `at`: the operation's record.
     #[inline]
     fn reduce_from(&mut self, index: usize, place: u32, at: usize) {
         let operation = &self.tables.operations[at];
@@ -108,7 +107,7 @@ impl Node<'_> {
         let Ok(kernel) = Kernel::new(&operation.reduction()) else { return };
         let bytes = operation.bytes as usize;
         let Some(from) = self.range_of(index, at, place, operation.bytes) else { return };
-        // Places of an operation follow on each other.
+        // Places of an operation are adjacent.
         let Some(into) = from.start.checked_sub(self.tables.groups[index].place_bytes() * place as usize) else {
             return;
         };
@@ -118,7 +117,7 @@ impl Node<'_> {
         }
     }
 
-    /// All children have sent an operation.
+    /// All children have sent their operand of an operation.
     #[inline]
     fn collect(&mut self, index: usize, number: u64) {
         let record = &mut self.tables.groups[index];
@@ -130,7 +129,7 @@ impl Node<'_> {
         self.enqueue(index);
     }
 
-    /// Children that read the results have each as soon as it is there. A target still has to be sent its own.
+    /// Distributes results to children that read the node's memory. A result for a target is still sent.
     #[inline]
     pub(super) fn distribute_shared(&mut self, index: usize) {
         let record = &self.tables.groups[index];
@@ -138,7 +137,7 @@ impl Node<'_> {
             return;
         }
         let (mut distributed, resulted, is_root) = (record.distributed, record.resulted, record.is_root != 0);
-        // No more have records. Counts that another process has spoiled may be further apart.
+        // There are no more records than this. Counts damaged by another process may differ by more.
         let records = 2 * u64::from(record.credits.min(self.tables.limits.credits));
         distributed = distributed.max(resulted.saturating_sub(records));
         while distributed < resulted {
@@ -152,7 +151,6 @@ impl Node<'_> {
         (record.distributed, record.told) = (distributed, record.joined);
     }
 
-    /// The result of an operation, from the parent.
     pub(super) fn result<B: Bus>(&mut self, bus: &mut B, sender: Sender, outcome: &Outcome) -> Result<(), Refusal> {
         let index = self.find_group(outcome.group, sender.key)?;
         let record = self.tables.groups[index];
@@ -183,14 +181,14 @@ impl Node<'_> {
             operation.failure = outcome.failure.map_or(0, |failure| failure as u32);
         }
         let record = &mut self.tables.groups[index];
-        // The result may come before the send of the request was reported.
+        // The result may arrive before the send of the request is reported.
         (record.resulted, record.sent) = (number + 1, record.sent.max(number + 1));
         self.distribute_shared(index);
         self.enqueue(index);
         Ok(())
     }
 
-    /// The parent has sent the result of an operation again, or for the first time: the end came without it.
+    /// Handles a result that the parent sent on request, since the end of the operation came without it.
     fn repeated<B: Bus>(&mut self, bus: &mut B, index: usize, outcome: &Outcome) -> Result<(), Refusal> {
         let Some(at) = self.repeatable(index, outcome.number) else { return Ok(()) };
         let operation = self.tables.operations[at];
@@ -205,7 +203,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// The parent's answer for the record of an operation is here, or is for nobody.
+    /// Clears the pending request to the parent for the result in this record.
     fn forget_question(&mut self, index: usize, at: usize) {
         let name = self.tables.limits.record_name(index, at);
         let record = &mut self.tables.groups[index];
@@ -214,8 +212,8 @@ impl Node<'_> {
         }
     }
 
-    /// A record is used again: all children have the result of the operation before. A cast may have brought it after they, or this node,
-    /// had asked for it. Their wishes must not count for the operation that begins.
+    /// Clears requests for the result of a record that is reused: a cast may have delivered that result after a child,
+    /// or this node, had requested it. All children have it.
     fn forget_wishes(&mut self, index: usize, at: usize) {
         self.forget_question(index, at);
         if self.tables.groups[index].is_wanted == 0 {
@@ -229,11 +227,11 @@ impl Node<'_> {
         }
     }
 
-    /// A child has the end of an operation, and not its result, which was cast. It has one wish at a time.
+    /// Handles a child's request for a cast result that it has not received. One request at a time.
     pub(super) fn repeat(&mut self, sender: Sender, repeat: &Repeat) -> Result<(), Failure> {
         let index = self.find_group(repeat.group, sender.key)?;
         if self.tables.groups[index].status() != group::READY {
-            // It hears why.
+            // The child is informed of the failure.
             return Ok(());
         }
         let child = repeat.child as usize;
@@ -245,8 +243,8 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// The record of an operation that has ended without its result, and whose operands are still there. A child that has not got the result
-    /// has not used its credit, so no later operation is in the record.
+    /// The record of an operation that has ended without its result, while its operands are still there. A child
+    /// without the result has not used its credit, so no later operation is in the record.
     fn repeatable(&self, index: usize, number: u64) -> Option<usize> {
         let at = self.operation_at(index, number)?;
         let operation = &self.tables.operations[at];
@@ -256,7 +254,7 @@ impl Node<'_> {
         (has_ended && came_without).then_some(at)
     }
 
-    /// The next result that a child re-requested, or that the parent is to be asked for: child, operation, whether its result is here.
+    /// The next result that a child re-requested: child, operation, available here (else ask the parent).
     pub(super) fn wanted(&mut self, index: usize) -> Option<(u32, u64, bool)> {
         let record = self.tables.groups[index];
         if record.is_wanted == 0 {
@@ -287,7 +285,7 @@ impl Node<'_> {
         (self.tables.operations[at].is_repeated == 0).then(|| self.tables.limits.record_name(index, at))
     }
 
-    /// Where an operand of the operation in a record lies among all operands. None: the tables do not fit together.
+    /// The bytes of an operand, given the operation's record. None: the tables do not fit together.
     #[inline]
     fn range_of(&self, index: usize, at: usize, place: u32, bytes: u32) -> Option<Range<usize>> {
         let first = index * 2 * self.tables.limits.credits as usize;
@@ -295,7 +293,7 @@ impl Node<'_> {
         (range.end <= self.tables.operands.len()).then_some(range)
     }
 
-    /// Where an operand of an operation lies among all operands. None: the tables do not fit together.
+    /// The bytes of an operand, given the operation's number. None: the tables do not fit together.
     #[inline]
     pub(super) fn operand_range(&self, index: usize, number: u64, place: u32, bytes: u32) -> Option<Range<usize>> {
         let range = self.tables.groups[index].place(number, place, bytes)?;
@@ -304,12 +302,12 @@ impl Node<'_> {
 }
 
 impl Group {
-    /// Which of a group's records of operations is that of an operation. None: there are no credits.
+    /// The index of an operation's record among the group's. None: there are no credits.
     #[inline]
     pub fn record_of(number: u64, credits: u32) -> Option<u64> {
         let records = 2 * u64::from(credits);
         match records.is_power_of_two() {
-            // A division takes longer than all else here.
+            // A division would take longer than all else here.
             true => Some(number & (records - 1)),
             false => number.checked_rem(records),
         }
@@ -320,8 +318,8 @@ impl Group {
         (operand_blocks(self.bytes) * u64::from(OPERAND_ALIGN)) as usize
     }
 
-    /// Where an operand of an operation lies among the operands of the node. In a group with an order, place `c` is that of child `c`, and
-    /// place 0 is also where the operands are reduced to, and where the result comes. None: the record makes no sense.
+    /// The bytes of an operand among the operands of the node. In a group with an order, place `c` is that of child
+    /// `c`; place 0 also takes the reduction and the result. None: the record is damaged.
     #[inline]
     pub fn place(&self, number: u64, place: u32, bytes: u32) -> Option<Range<usize>> {
         self.place_of(Self::record_of(number, self.credits)?, place, bytes)
@@ -334,7 +332,7 @@ impl Group {
             return None;
         }
         let blocks = operand_blocks(self.bytes);
-        // Counts that another process has spoiled may be of any size.
+        // Counts damaged by another process may have any value.
         let at = of_operation.checked_mul(places(self))?.checked_add(place.into())?.checked_mul(blocks)?;
         let at = at.checked_add(self.operands.into())?.checked_mul(OPERAND_ALIGN.into())?;
         let start = usize::try_from(at).ok()?;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node with tables of its own, in vectors: for a home without shared memory.
-//!
-//! It allocates when it is made, and never again.
+//! A node with tables of its own, in vectors: for a home without shared memory. It allocates only when it is made.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,7 +23,7 @@ pub struct OwnNode {
 }
 
 impl OwnNode {
-    /// A node without jobs and trees. The limits are brought into the range that tables support.
+    /// Makes a node without jobs and trees. The limits are clamped to the range that tables support.
     pub fn new(limits: Limits) -> OwnNode {
         let limits = limits.clamped();
         let Limits { jobs, trees, groups, children, credits, operand_blocks } = limits;
@@ -63,7 +61,7 @@ impl OwnNode {
         }
     }
 
-    /// Whether no group is there, and no operand reserved.
+    /// Whether there is no group and no reserved operand.
     pub fn is_empty(&self) -> bool {
         let blocks = self.limits.operand_blocks;
         let mut fresh = vec![0; self.operand_map.len()];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of a node and of a member, and their limits. Records are plain integers: any bit pattern is a value, so a table that a
-//! hostile process wrote is read and refused without undefined behaviour.
+//! The tables of a node and of a member, and their limits. Records are plain integers: any bit pattern is a value, so a
+//! table that a hostile process wrote is read and refused without undefined behaviour.
 //!
-//! A record's first word is its *slot*, as in [`crate::tables`]: generation and status. A handle of a group is generation << 32 | index.
+//! A record's first word is its *slot*, as in [`crate::tables`]: generation and status. A handle of a group is
+//! generation << 32 | index.
 
 use super::failure::Failure;
 pub use super::message::LEVELS_MAX;
@@ -11,7 +12,7 @@ use super::reduction::Kernel;
 use crate::handle::NONE;
 use crate::tables::slot;
 
-/// Operands lie on multiples of this many bytes.
+/// Alignment of operands in bytes.
 pub const OPERAND_ALIGN: u32 = 64;
 /// The most trees of a node, jobs, groups, children of a group and credits of a group.
 pub const TREES_MAX: u32 = 1023;
@@ -37,12 +38,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A node as on SwitchIB-2 (seed 001, section III.F: 64 trees, a large number of groups, hundreds of operations), with the 36 ports of
-    /// such a switch. Some 5 MB, 4 MB of them for operands.
+    /// A node like SwitchIB-2 (seed 001, section III.F: 64 trees, a large number of groups, hundreds of operations),
+    /// with the 36 ports of such a switch. Some 5 MB, 4 MB of them for operands.
     pub const DEFAULT: Limits =
         Limits { jobs: 64, trees: 64, groups: 256, children: 36, credits: 16, operand_blocks: 1 << 16 };
 
-    /// These limits, each brought into the range that a table supports.
+    /// Clamps each limit to the range that a table supports.
     pub fn clamped(self) -> Limits {
         Limits {
             jobs: self.jobs.min(JOBS_MAX),
@@ -56,19 +57,18 @@ impl Limits {
 }
 
 impl Limits {
-    /// The name that a group gives one of its records of operations: 1 + its place among them, so that 0 names none. `at`: its place among all.
+    /// A group's name of its record at index `at` of all operations: 1 + the index in the group, so that 0 names none.
     pub(super) fn record_name(&self, group: usize, at: usize) -> u32 {
         at.saturating_sub(group * 2 * self.credits as usize) as u32 + 1
     }
 
-    /// The place among all of the record that a group calls so. None: it calls none so.
+    /// The index among all operations of the record with this name in the group. None: no record has it.
     pub(super) fn named_record(&self, group: usize, name: u32) -> Option<usize> {
         let place = name.checked_sub(1).filter(|place| *place < 2 * self.credits)?;
         Some(group * 2 * self.credits as usize + place as usize)
     }
 }
 
-/// The handle of a record: generation << 32 | index.
 pub(super) fn handle(index: usize, slot: u32) -> u64 {
     u64::from(slot::generation(slot)) << 32 | index as u64
 }
@@ -76,7 +76,7 @@ pub(super) fn handle(index: usize, slot: u32) -> u64 {
 /// Status of jobs.
 pub mod job {
     pub const OPEN: u32 = 1;
-    /// Its resources were taken back. It stays, so that late messages hear why.
+    /// The job's resources were revoked. The record stays, so that late messages are refused with the reason.
     pub const REVOKED: u32 = 2;
 }
 
@@ -91,7 +91,7 @@ pub struct Job {
     pub groups_max: u32,
     pub credits_max: u32,
     pub bytes_max: u32,
-    /// The part of it that is in use.
+    /// The part of the quota that is in use.
     pub groups: u32,
     pub credits: u32,
     pub failure: u32,
@@ -119,14 +119,14 @@ pub mod options {
     pub const TRIM: u8 = 1;
     /// Operands are reduced in the order of the children.
     pub const ORDERED: u8 = 2;
-    /// The children of this node read in its memory how their group stands, and the results. Nothing is sent to them.
+    /// The children of this node read the group's state and the results in its memory. Nothing is sent to them.
     pub const SHARED: u8 = 4;
     pub const ALL: u8 = TRIM | ORDERED | SHARED;
 }
 
 /// Status of groups.
 pub mod group {
-    /// Children join.
+    /// Not all children have joined yet.
     pub const JOINING: u32 = 1;
     /// The node has joined its parent, and waits for the answer.
     pub const WAITING: u32 = 2;
@@ -145,7 +145,7 @@ pub struct Group {
     pub number: u32,
     pub tree: u16,
     pub options: u8,
-    /// 1: a child may want a result again ([`Child::wants`]).
+    /// 1: a child may have re-requested a result ([`Child::wants`]).
     pub is_wanted: u8,
     /// Children of the group at this node, at the node above it, and so on to the root.
     pub expected: [u16; LEVELS_MAX],
@@ -155,38 +155,38 @@ pub struct Group {
     pub order: u32,
     pub joined: u32,
     pub left: u32,
-    /// Granted: at first what was asked for, in the end what the whole way up grants.
+    /// Granted: at first the request of this node's children, at last the grant of the whole path to the root.
     pub credits: u32,
     pub bytes: u32,
-    /// Its credits in the use of its job.
+    /// The credits charged to the job.
     pub credits_counted: u32,
     /// First block of its operands; [`NONE`]: it has none.
     pub operands: u32,
     /// 1: this node is the root.
     pub is_root: u32,
-    /// Not 0: its parent was asked to take the group. 1: the parent has heard that it failed.
+    /// Not 0: the parent was asked to join (`sends` has the values). 1: the parent knows of the failure.
     pub has_joined: u32,
     pub has_failed: u32,
     pub failure: u32,
-    /// The node above, its handle, and this node's number among its children.
+    /// The node above, its handle, and this node's index among its children.
     pub parent: u64,
     pub parent_handle: u64,
     pub child: u32,
-    /// Children that know the group's state.
+    /// Children that were informed of the group's state.
     pub informed: u32,
-    /// Operations that all children have sent; that went up; whose result is there; whose result all children have.
+    /// Operations: sent by all children; sent up; with a result here; with a result at all children.
     pub collected: u64,
     pub sent: u64,
     pub resulted: u64,
     pub distributed: u64,
     /// Children that have the result of operation `distributed`.
     pub told: u32,
-    /// 1: in the queue of what is to be sent. The next one there.
+    /// 1: in the send queue. The next group there.
     pub is_due: u32,
     pub next_due: u32,
-    /// 1 + the record of the operation whose result the parent was asked for again; 0: none.
+    /// 1 + the record of the operation whose result was re-requested from the parent; 0: none.
     pub asked: u32,
-    /// The process that sends for it, by the home's identifier, or 0.
+    /// The process that sends for the group, by the home's identifier, or 0.
     pub sender: u64,
 }
 
@@ -195,7 +195,7 @@ impl Group {
         slot::status(self.slot)
     }
 
-    /// Why it has failed.
+    /// The reason for which the group has failed.
     pub fn failure(&self) -> Option<Failure> {
         Failure::from_u8(self.failure as u8)
     }
@@ -208,13 +208,13 @@ pub struct Child {
     /// nid << 32 | pid, and its handle of the group.
     pub address: u64,
     pub handle: u64,
-    /// The number of its next request.
+    /// The number of the child's next request.
     pub next: u64,
     pub order: u32,
     pub members: u32,
     /// 1: it has left.
     pub has_left: u32,
-    /// 1 + the record of the operation whose result it wants again; 0: none.
+    /// 1 + the record of the operation whose result the child re-requested; 0: none.
     pub wants: u32,
 }
 
@@ -228,7 +228,7 @@ pub struct Operation {
     pub target: u64,
     pub target_handle: u64,
     pub bytes: u32,
-    /// Children that have sent their operand; of these, those whose operand is reduced, if there is an order.
+    /// Children that have sent their operand; with an order, the number of these whose operand is reduced.
     pub arrived: u32,
     pub reduced: u32,
     pub operation: u8,
@@ -237,14 +237,14 @@ pub struct Operation {
     /// Its [`super::message::Distribution`]; 0: down the tree alone.
     pub distribution: u8,
     pub failure: u32,
-    /// 1: this node, which is the root, has cast the result.
+    /// 1: this node, the root, has cast the result.
     pub is_cast: u16,
     /// 1: the parent has repeated the result, which the end of the operation came without.
     pub is_repeated: u16,
 }
 
 impl Operation {
-    /// The record of an operation of a group that no request has come for.
+    /// Makes the record of an operation before its first operand.
     pub fn begin(number: u64, reduction: &Reduction, group: &Group) -> Operation {
         let Reduction { operation, datatype, index, bytes, target } = *reduction;
         let is_cast = target.is_some_and(|target| target.distribution != Distribution::Alone);
@@ -269,7 +269,7 @@ impl Operation {
         }
     }
 
-    /// The reduction of its first request.
+    /// The reduction, as its first request described it.
     #[inline]
     pub fn reduction(&self) -> Reduction {
         let Operation { operation, datatype, index, bytes, .. } = *self;
@@ -278,19 +278,19 @@ impl Operation {
         Reduction { operation, datatype, index, bytes, target }
     }
 
-    /// The receivers of the result. None: those down the tree alone.
+    /// The receivers of the result besides the members down the tree. None: only those.
     #[inline]
     pub fn distribution(&self) -> Option<Distribution> {
         Distribution::from_u8(self.distribution)
     }
 
-    /// Whether the result itself goes down the tree, and not only the end of the operation.
+    /// Whether the result itself goes down the tree, not only the end of the operation.
     #[inline]
     pub fn goes_down(&self) -> bool {
         matches!(self.distribution(), None | Some(Distribution::Both))
     }
 
-    /// Why it has failed.
+    /// The reason for which the operation has failed.
     pub fn failure(&self) -> Option<Failure> {
         Failure::from_u8(self.failure as u8)
     }
@@ -300,7 +300,7 @@ impl Operation {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Control {
-    /// Groups for which something is to be sent, in order.
+    /// The send queue: groups with messages to send, in order.
     pub due_head: u32,
     pub due_tail: u32,
 }

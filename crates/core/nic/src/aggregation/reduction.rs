@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of an operation: what the codes of a message mean, and whether they fit together (seed 001, section III.F; the product and
-//! all types of [`crate::arithmetic`] go beyond it).
+//! The arithmetic of an operation: the codes of a message, and their compatibility (seed 001, section III.F; the
+//! product and all types of [`crate::arithmetic`] go beyond it).
 //!
 //! | field of [`Reduction`] | contents |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `datatype` | number of the values' [`Datatype`] |
 //! | `index` | 0: elements are values. Else 1 + number of the indices' [`Datatype`]: elements are pairs ([`Located`]) |
 //!
-//! Without payload, as in a barrier, they mean nothing, but members must agree on them.
+//! Without payload, as in a barrier, the codes mean nothing, but members must agree on them.
 
 use super::failure::Failure;
 use super::message::Reduction;
@@ -17,7 +17,7 @@ use crate::arithmetic::{Datatype, Located, Operation, apply, apply_located, redu
 /// The function that reduces one operand into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// There is nothing to reduce.
+    /// No payload.
     Nothing,
     Values(Operation, Datatype),
     Pairs(Operation, Located),
@@ -37,7 +37,7 @@ impl Reduction {
 }
 
 impl Kernel {
-    /// The arithmetic of a message.
+    /// The kernel for a reduction.
     #[inline]
     pub fn new(reduction: &Reduction) -> Result<Kernel, Failure> {
         let Reduction { operation, datatype, index, bytes, .. } = *reduction;

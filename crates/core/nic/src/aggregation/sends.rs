@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node is to send. It follows from the counts of its groups, so nothing is lost if the process that sends dies: the next one sends
-//! again, and the receiver drops what comes twice.
+//! A node's outgoing messages. They follow from the counts of its groups, so nothing is lost if the sending process
+//! dies: the next one sends again, and the receiver drops duplicates.
 //!
-//! The home takes a message ([`Node::next_send`]), sends it without the node's lock, and reports that ([`Node::finish_send`]). One process at
-//! a time sends for a group, so the order of a group's messages stays.
+//! The home takes a message ([`Node::next_send`]), sends it without the node's lock, and reports that
+//! ([`Node::finish_send`]). One process at a time sends for a group, so a group's messages stay in order.
 //!
 //! Cost: O(children) for a group that has failed, else O(1).
 
@@ -17,11 +17,11 @@ use super::node::Node;
 use super::records::{Group, LEVELS_MAX, Operation, group, handle, options};
 use crate::tables::slot;
 
-/// Whether the parent was asked ([`Group::has_joined`]): the join is being sent; it was sent.
+/// Values of [`Group::has_joined`]: the join is being sent; it was sent.
 const JOIN_LEAVES: u32 = 1;
 const JOIN_SENT: u32 = 2;
 
-/// A message that a node is to send.
+/// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Send {
     pub id: SendId,
@@ -29,40 +29,37 @@ pub struct Send {
     pub to: u64,
     pub key: u64,
     pub message: Message,
-    /// Where the payload lies among the operands.
+    /// The payload's bytes among the operands.
     pub payload: Range<usize>,
 }
 
-/// The message, for [`Node::finish_send`].
+/// Identifies the message in [`Node::finish_send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendId {
     group: u64,
     due: Due,
 }
 
-/// A message that a group is to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     /// To a child: the group is formed; it has failed.
     Formed(u32),
     Failed(u32),
-    /// To the parent.
     Join,
     Fail,
     Request(u64),
     Leave,
-    /// The result of an operation, to a child.
     Result(u64, u32),
-    /// To the target of the operation.
+    /// The result of an operation, to its target.
     ToTarget(u64),
-    /// The result of an operation: to all members at once; once more, to a child; and the wish to have it, to the parent.
+    /// The result of an operation: multicast; again, to a child; the request for it, to the parent.
     Cast(u64),
     Again(u64, u32),
     Repeat(u64),
 }
 
 impl Node<'_> {
-    /// The next message. `executor` names the process that sends it, by the home's identifier, which is not 0.
+    /// Takes the next message. `executor`: the process that sends it, by the home's identifier, not 0.
     pub fn next_send(&mut self, executor: u64) -> Option<Send> {
         // A record is in the queue once, so the queue is no longer than the table.
         for _ in 0..=self.tables.groups.len() {
@@ -87,7 +84,7 @@ impl Node<'_> {
         None
     }
 
-    /// A message has been sent, or its receiver is gone.
+    /// Reports that a message was sent, or that its receiver is gone.
     pub fn finish_send(&mut self, id: SendId) {
         let Some(index) = self.sending_group(id) else { return };
         let joined = self.tables.groups[index].joined;
@@ -106,7 +103,7 @@ impl Node<'_> {
             Due::Again(number, child) => {
                 let name = self.operation_at(index, number).map(|at| self.tables.limits.record_name(index, at));
                 let child = self.children_mut(index).get_mut(child as usize);
-                // It may want another one by now.
+                // By now the child may have requested another one.
                 if let Some(child) = child.filter(|child| Some(child.wants) == name) {
                     child.wants = 0;
                 }
@@ -122,7 +119,7 @@ impl Node<'_> {
         let record = &mut self.tables.groups[index];
         record.sender = 0;
         match id.due {
-            // The group may have failed since it was taken: then the child is still to hear that.
+            // If the group has failed meanwhile, the child must still be informed of that.
             Due::Formed(child) if (record.status(), record.informed) == (group::READY, child) => {
                 record.informed = child + 1;
             }
@@ -146,7 +143,7 @@ impl Node<'_> {
         self.enqueue(index);
     }
 
-    /// A message could not be sent now.
+    /// Reports that a message could not be sent now.
     pub fn postpone_send(&mut self, id: SendId) {
         if let Some(index) = self.sending_group(id) {
             self.tables.groups[index].sender = 0;
@@ -154,14 +151,14 @@ impl Node<'_> {
         }
     }
 
-    /// The index of the group that a message is of. None: it has ended.
+    /// The index of a message's group. None: the group has ended.
     fn sending_group(&self, id: SendId) -> Option<usize> {
         let index = id.group as u32 as usize;
         let record = self.tables.groups.get(index)?;
         (record.status() != slot::FREE && handle(index, record.slot) == id.group).then_some(index)
     }
 
-    /// Processes have ended: what they were to send is sent again.
+    /// Requeues the messages of processes that have ended.
     pub fn reclaim_sends(&mut self, mut is_alive: impl FnMut(u64) -> bool) {
         for index in 0..self.tables.groups.len() {
             let record = &mut self.tables.groups[index];
@@ -172,7 +169,6 @@ impl Node<'_> {
         }
     }
 
-    /// The next message that a group is to send.
     fn due(&mut self, index: usize) -> Option<Due> {
         let record = self.tables.groups[index];
         let is_answered = matches!(record.status(), group::READY | group::FAILED);
@@ -208,7 +204,7 @@ impl Node<'_> {
         }
     }
 
-    /// Whether this node is to cast the result of the operation that is distributed next.
+    /// Whether this node must cast the result of the operation that is distributed next.
     fn is_to_cast(&mut self, index: usize) -> bool {
         let Group { distributed, is_root, .. } = self.tables.groups[index];
         let operation = self.operation_mut(index, distributed).filter(|_| is_root != 0);
@@ -218,14 +214,13 @@ impl Node<'_> {
         operation.is_some_and(|it| casts(it) && it.is_cast == 0)
     }
 
-    /// Whether a group has nobody any more.
+    /// Whether all children have left the group, and this node its parent.
     fn is_over(&self, index: usize) -> bool {
         let record = &self.tables.groups[index];
         let is_answered = matches!(record.status(), group::READY | group::FAILED);
         is_answered && record.left == record.joined && record.has_joined == 0
     }
 
-    /// Makes a message.
     fn send_of(&mut self, index: usize, due: Due) -> Option<Send> {
         let record = self.tables.groups[index];
         let job = *self.tables.jobs.get(record.job as usize)?;
@@ -245,7 +240,7 @@ impl Node<'_> {
                 Message::Failed(Failed { group: handle, failure: record.failure().unwrap_or(Failure::NoGroup) })
             }
             Due::Join => {
-                // The answer may come before the send is reported.
+                // The answer may arrive before the send is reported.
                 self.tables.groups[index].has_joined = JOIN_LEAVES;
                 Message::Join(Self::join_of(&record, job.number, group))
             }
@@ -294,7 +289,7 @@ impl Node<'_> {
         Some(Send { id: SendId { group, due }, to, key: job.key, message, payload })
     }
 
-    /// Where the reduced operand of an operation lies, or its result; nowhere, if it has failed. None: the tables do not fit together.
+    /// The bytes of an operation's reduced operand or result; empty if it failed. None: the tables do not fit together.
     fn reduced(&self, index: usize, number: u64, operation: &Operation) -> Option<Range<usize>> {
         match operation.failure == 0 && operation.bytes != 0 {
             true => self.operand_range(index, number, 0, operation.bytes),
@@ -302,10 +297,9 @@ impl Node<'_> {
         }
     }
 
-    /// How this node joins its parent.
     fn join_of(record: &Group, job: u32, handle: u64) -> Join {
         let Group { number, tree, options, order, members, total, mut expected, bytes, .. } = *record;
-        // How this node's children hear of it is nothing to its parent.
+        // SHARED concerns this node's children only.
         let (credits, options) = (record.credits as u16, options & !options::SHARED);
         // The parent's entry comes first.
         expected.rotate_left(1);
@@ -315,7 +309,7 @@ impl Node<'_> {
 }
 
 impl Send {
-    /// The request of the NIC that carries it, from the node with this address.
+    /// Encodes the message as a request of the NIC. `own`: the address of this node.
     pub fn request(&self, own: u64) -> crate::tables::Request {
         self.message.encode(Sender { address: own, key: self.key })
     }

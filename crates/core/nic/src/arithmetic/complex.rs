@@ -7,7 +7,7 @@ use super::Operation;
 use super::element::{Element, each, each_bits};
 use super::real::Real;
 
-/// Complex numbers of two parts of type `R`. What goes part by part, goes as twice as many real numbers.
+/// Applies `op` to complex numbers with parts of type `R`, or to their parts where that is the same.
 pub(super) fn apply<R: Part>(op: Operation, target: &mut [u8], operand: &[u8]) {
     let whole_bytes = target.len().min(operand.len()) & !(Complex::<R>::SLOT_BYTES - 1);
     let (Some(target), Some(operand)) = (target.get_mut(..whole_bytes), operand.get(..whole_bytes)) else { return };
@@ -19,7 +19,6 @@ pub(super) fn apply<R: Part>(op: Operation, target: &mut [u8], operand: &[u8]) {
     }
 }
 
-/// A real type that complex numbers are made of.
 pub(super) trait Part: Real {
     const INFINITY: Self;
     fn difference(self, other: Self) -> Self;

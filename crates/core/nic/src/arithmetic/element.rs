@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values in memory: how an element is loaded and stored, and the loops over elements.
+//! Values in memory: loads and stores of an element, and the loops over elements.
 //!
-//! Memory is little-endian and may lie at any address. Only whole slots change, and of a slot only the value.
+//! Memory is little-endian and may lie at any address. Only the value of a whole slot changes, never its padding.
 //!
-//! Costs: a loop has no branch but its end, if its `function` has none. So the compiler vectorises it for values that the
-//! processor computes with. A branch on the data would stop it.
+//! Costs: the only branch of a loop is its end, if `function` has none. So the compiler vectorises it. A branch on the
+//! data would prevent that.
 
 use core::convert::identity;
 
@@ -25,7 +25,7 @@ pub(super) trait Element: Copy {
     }
 }
 
-/// A value with an order, in which a NaN may be unordered.
+/// A value with an order. A NaN may be unordered.
 pub(super) trait Ordered: Element + PartialOrd {
     #[inline]
     fn is_nan(self) -> bool {
@@ -79,7 +79,7 @@ pub(super) fn each<E: Element>(target: &mut [u8], operand: &[u8], function: impl
     each_bits::<E>(target, operand, |target, operand| function(E::from_bits(target), E::from_bits(operand)).to_bits());
 }
 
-/// As [`each`], on the bits of the values: for results that are one of the two, to the bit.
+/// As [`each`], on the bits of the values: for results that equal one of the two bit for bit.
 #[inline]
 pub(super) fn each_bits<E: Element>(target: &mut [u8], operand: &[u8], function: impl Fn(E::Bits, E::Bits) -> E::Bits) {
     for (target, operand) in target.chunks_exact_mut(E::SLOT_BYTES).zip(operand.chunks_exact(E::SLOT_BYTES)) {

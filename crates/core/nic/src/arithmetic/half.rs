@@ -5,8 +5,8 @@
 //!
 //! Invariants
 //! 1. A value is widened to binary32, exactly. Sums and products are computed there and rounded to 16 bits, to nearest,
-//!    ties to even. This is the correctly rounded result: the 24 digits of binary32 are twice the 11 of binary16 and two
-//!    more, so rounding there first does no harm. The exception is a product of two bfloat16 below 2^-126: there binary32
+//!    ties to even. This is the correctly rounded result: binary32 has 24 digits, twice the 11 of binary16 and two
+//!    more, so the first rounding is harmless. The exception is a product of two bfloat16 below 2^-126: there binary32
 //!    has fewer digits.
 //! 2. Each NaN that arithmetic produces is the quiet NaN with a clear sign and no payload.
 //! 3. Minimum and maximum compare the 16 bits, and are one of the two values to the bit.
@@ -32,11 +32,11 @@ impl Half {
 
     #[inline]
     fn widen(self) -> f32 {
-        /// How much larger the bias of binary32 is, in its field of the exponent.
+        /// The difference of the biases of binary32 and binary16, in the exponent's field.
         const BIAS: u32 = (127 - 15) << 23;
         let magnitude = u32::from(self.0 & 0x7fff) << 13;
         let normal = magnitude + BIAS;
-        // With a field of 1 in place of 0, the fraction has a leading 1 too many. The subtraction takes it away.
+        // An exponent field of 1 in place of 0 adds a leading 1 to the fraction. The subtraction removes it.
         let subnormal = f32::from_bits(normal + (1 << 23)) - f32::from_bits(BIAS + (1 << 23));
         let bits = if magnitude < 1 << 23 {
             subnormal.to_bits()
@@ -54,10 +54,10 @@ impl Half {
         const TOO_LARGE: u32 = (127 + 16) << 23;
         let magnitude = value.to_bits() & 0x7fff_ffff;
         let sign = (value.to_bits() >> 16) as u16 & 0x8000;
-        // Rounding may carry into the exponent, up to infinity. That is right: the next value has these bits.
+        // Rounding may carry into the exponent, up to infinity, which is right: the next value has these bits.
         let rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
         let normal = (rounded.wrapping_sub(112 << 23) >> 13) as u16;
-        // From 0.5 to 1 the values of binary32 are multiples of the least Half. So the addition rounds to such a one.
+        // From 0.5 to 1 the values of binary32 are multiples of the least Half. So the addition rounds to one of these.
         let subnormal = ((f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits())) as u16;
         let finite = if magnitude < NORMAL_MIN { subnormal } else { normal };
         let number = if magnitude < TOO_LARGE { finite } else { Self::INFINITY_BITS };
@@ -83,8 +83,7 @@ impl Bfloat16 {
     }
 }
 
-/// The place of a number in the order of all numbers, -0 before +0: the magnitude of a negative one has its bits
-/// inverted.
+/// Rank of a number in the order of all numbers, -0 before +0: a negative one has the bits of its magnitude inverted.
 #[inline]
 fn place(bits: u16) -> i16 {
     let bits = bits as i16;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rustc_apfloat::{Float as _, FloatConvert as _, ieee};
 use std::vec::Vec;
 
-/// A format of 16 bits, described apart from the code under test.
+/// A format of 16 bits, described independently of the code under test.
 struct Format {
     datatype: Datatype,
     fraction_bits: u32,
@@ -54,7 +54,7 @@ impl Format {
         if bits & 0x8000 == 0 { magnitude } else { -magnitude }
     }
 
-    /// The value's nearest neighbour, found among all of them. Of two as near, the one with the even fraction.
+    /// The bits of the nearest of all values. Of two equally near, the one with the even fraction.
     fn nearest(&self, values: &[f64], value: f64) -> u16 {
         if value.is_nan() {
             return self.quiet_nan;
@@ -64,7 +64,7 @@ impl Format {
         let nearest = if above == 0 {
             0
         } else if above >= usize::from(self.infinity) {
-            // Beyond the largest number, rounding goes as if the next one had the bits of infinity.
+            // Beyond the largest number, rounding works as if the next number had the bits of infinity.
             let largest = values[usize::from(self.infinity) - 1];
             let step = largest - values[usize::from(self.infinity) - 2];
             usize::from(self.infinity) - usize::from(value.abs() < largest + step / 2.0)
@@ -80,7 +80,6 @@ impl Format {
         (0..=self.infinity).map(|bits| self.value(bits)).collect()
     }
 
-    /// All values, as elements in memory.
     fn memory(&self) -> Vec<u8> {
         (0..=u16::MAX).flat_map(u16::to_le_bytes).collect()
     }
@@ -131,13 +130,12 @@ fn every_value_widens_exactly_and_narrows_to_itself() {
     }
 }
 
-/// Between every two neighbours: the middle, and the values of binary32 on either side of it.
 #[test]
 fn every_tie_goes_to_the_even_one() {
     for format in [HALF, BFLOAT16] {
         for below in 0..format.infinity {
             let above = below + 1;
-            // Of the largest number and infinity, the middle lies as if the steps went on.
+            // Between the largest number and infinity, the middle is that of one more step.
             let middle = match above == format.infinity {
                 false => (format.value(below) + format.value(above)) / 2.0,
                 true => format.value(below) + (format.value(below) - format.value(below - 1)) / 2.0,
@@ -159,8 +157,8 @@ fn every_tie_goes_to_the_even_one() {
     }
 }
 
-/// Every value with every edge, in one slice, against binary64. The sum or product there has 53 digits, so rounding it
-/// again does no harm.
+/// Every value with every edge, in one slice, against binary64. The sum or product there has 53 digits, so the second
+/// rounding is harmless.
 #[test]
 fn sums_and_products_match_binary64() {
     for format in [HALF, BFLOAT16] {
@@ -196,7 +194,7 @@ fn minimum_and_maximum_are_one_of_the_two_to_the_bit() {
 }
 
 proptest! {
-    /// Against an implementation by others, which computes in the format itself.
+    /// Against an independent implementation, which computes in the format itself.
     #[test]
     fn sums_and_products_match_software(left: u16, right: u16, wide: u32) {
         let canonical = |bits: u128, nan: bool, format: &Format| if nan { format.quiet_nan } else { bits as u16 };

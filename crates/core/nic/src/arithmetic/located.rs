@@ -25,7 +25,7 @@ use super::half::{Bfloat16, Half};
 use super::long_double::LongDouble;
 use super::{Class, Datatype, Operation};
 
-/// The type of pairs of a value and an index. Each one that exists can be reduced.
+/// The type of pairs of a value and an index. Every [`Located`] can be reduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Located {
     value: Datatype,
@@ -36,7 +36,7 @@ impl Located {
     /// Size of the largest pair.
     pub const SIZE_BYTES_MAX: usize = 32;
 
-    /// Pairs of this value and this index. None: the value is complex, or the index is no integer of 32 or 64 bits.
+    /// Pairs of this value and index. None: the value is complex, or the index is no integer of 32 or 64 bits.
     pub const fn new(value: Datatype, index: Datatype) -> Option<Self> {
         let has_order = !matches!(value.class(), Class::Complex);
         let is_index = matches!(index, Datatype::Int32 | Datatype::Uint32 | Datatype::Int64 | Datatype::Uint64);
@@ -53,7 +53,7 @@ impl Located {
         self.index
     }
 
-    /// Where the index lies in a pair. Sizes are powers of two, so this is also half of the pair.
+    /// Offset of the index in a pair. Sizes are powers of two, so this is also half of the pair.
     pub const fn index_offset_bytes(self) -> usize {
         let (value, index) = (self.value.size_bytes(), self.index.size_bytes());
         if value > index { value } else { index }
@@ -127,7 +127,7 @@ struct Pair<V, I> {
 }
 
 impl<V: Ordered, I: Element + Ord> Pair<V, I> {
-    /// Whether this pair of the operand takes the target's place. `is_better`: by its value alone.
+    /// Whether this pair of the operand replaces the target. `is_better`: by its value alone.
     #[inline]
     fn beats(self, target: Self, is_better: bool) -> bool {
         is_better

@@ -52,7 +52,6 @@ fn layout_is_that_of_c() {
         value: V,
         index: I,
     }
-    /// A long double of x86-64: 16 bytes, at a multiple of 16.
     #[repr(C, align(16))]
     struct LongDoubleInC([u8; 16]);
     macro_rules! in_c {
@@ -104,7 +103,7 @@ fn exact(datatype: Datatype, bytes: &[u8]) -> ieee::Quad {
     }
 }
 
-/// Values at edges. Of a long double, the padding too.
+/// Values at edges. For a long double, with padding.
 fn values(datatype: Datatype) -> Vec<Vec<u8>> {
     let bits: &[u128] = match datatype {
         Datatype::Half => &[0, 0x8000, 0x3c00, 0xbc00, 1, 0x7c00, 0xfc00, 0x7e00, 0xfe01],
@@ -151,7 +150,6 @@ fn in_memory(pair: Located, value: &[u8], index: &[u8], padding: u8) -> Vec<u8> 
     bytes
 }
 
-/// The rule of MPI, spelled out.
 fn takes(op: Operation, pair: Located, target: (&[u8], &[u8]), operand: (&[u8], &[u8])) -> bool {
     let (old, new) = (exact(pair.value, target.0), exact(pair.value, operand.0));
     match new.partial_cmp(&old) {
@@ -162,7 +160,6 @@ fn takes(op: Operation, pair: Located, target: (&[u8], &[u8]), operand: (&[u8], 
     }
 }
 
-/// All values at edges with all indices at edges, on both sides, in one slice at an odd address.
 #[test]
 fn every_pair_of_edges() {
     for pair in pairs() {

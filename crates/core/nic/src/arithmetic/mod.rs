@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of the NIC: the operations, the datatypes, which go together, and their effect on bytes.
+//! The arithmetic of the NIC: operations, datatypes, their combinations, and their effect on bytes.
 //!
-//! All units compute here: the Portals unit its atomics (Portals 4.3, "Atomic Operations"; what only Portals has is in
-//! [`portals::operation`](crate::portals::operation)), and an aggregation node its reductions (seed 001, section
-//! III.F). The functions are not atomic. The caller holds the NIC's lock, or no other thread can reach the bytes.
+//! All units compute here: the Portals unit its atomics (Portals 4.3, "Atomic Operations"; the parts that only Portals
+//! has are in [`portals::operation`](crate::portals::operation)), and an aggregation node its reductions (seed 001,
+//! section III.F). The functions are not atomic. The caller holds the NIC's lock, or no other thread can reach the
+//! bytes.
 //!
-//! * [`Operation`] and [`Datatype`] have the numbers of Portals' header. [`reduces`] says which go together.
+//! * [`Operation`] and [`Datatype`] have the numbers of Portals' header. [`reduces`] lists the valid combinations.
 //! * [`apply`] computes. [`apply_located`] finds minima and maxima with their places, in pairs ([`Located`]).
-//! * `types`: operations and datatypes. `element`: values in memory. `integer`, `real`, `half`, `long_double`, `complex`: the kinds of values.
+//! * `types`: operations and datatypes. `element`: values in memory. `integer`, `real`, `half`, `long_double`,
+//!   `complex`: kinds of values.
 //!
 //! Invariants
 //! 1. Only bytes of `target` change, and only whole elements. A combination that [`reduces`] refuses changes nothing.
@@ -16,14 +18,14 @@
 //! 4. Floating point rounds to nearest, ties to even. The result has the same bits on every host. So each NaN that
 //!    arithmetic produces is the quiet NaN with a clear sign and no payload.
 //! 5. Minimum and maximum follow C's `fmin` and `fmax`. Of a NaN and a number, the number is the result; of two NaNs,
-//!    the target stays. -0 is less than +0. The result is one of the two values, with the same bits.
-//!    Pairs go by other rules, MPI's (`located`).
+//!    the target stays. -0 is less than +0. The result is one of the two values, with the same bits. Pairs follow MPI's
+//!    rules instead (`located`).
 //! 6. A long double is the 80-bit x87 format in a slot of 16 bytes. The last six bytes of a slot are padding. The
 //!    padding of the target is never written.
 //!
-//! Costs: O(elements), no allocation. A sum of one 8-byte element is a load, an add and a store. The loops over integers
-//! and reals are vectorised, those over complex products and pairs are not. Long doubles are computed in software
-//! (`rustc_apfloat`), at tens of nanoseconds each.
+//! Costs: O(elements), no allocation. A sum of one 8-byte element is a load, an add and a store. The loops over
+//! integers and reals are vectorised, those over complex products and pairs are not. Long doubles are computed in
+//! software (`rustc_apfloat`), at tens of nanoseconds each.
 
 mod complex;
 mod element;

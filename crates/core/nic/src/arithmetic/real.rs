@@ -15,13 +15,12 @@ pub(super) fn apply<R: Real>(op: Operation, target: &mut [u8], operand: &[u8]) {
     }
 }
 
-/// Arithmetic that gives only one NaN (invariant 4 of [`super`]).
+/// Arithmetic that produces only one NaN (invariant 4 of [`super`]).
 pub(super) trait Real: Ordered {
     fn sum(self, other: Self) -> Self;
     fn product(self, other: Self) -> Self;
     /// The minimum of the target and the operand, with the bits of one of them (invariant 5).
     fn lesser(target: Self::Bits, operand: Self::Bits) -> Self::Bits;
-    /// The maximum.
     fn greater(target: Self::Bits, operand: Self::Bits) -> Self::Bits;
 }
 
@@ -34,7 +33,7 @@ macro_rules! real {
             }
         }
 
-        // In the order of the comparisons lies the speed: `!(a <= b)` is one instruction, `a > b` or NaN are three.
+        // The form of the comparisons matters for speed: `!(a <= b)` is one instruction, `a > b` or NaN are three.
         #[allow(clippy::neg_cmp_op_on_partial_ord)]
         impl Real for $primitive {
             #[inline]
@@ -51,7 +50,7 @@ macro_rules! real {
             fn lesser(target_bits: Self::Bits, operand_bits: Self::Bits) -> Self::Bits {
                 let (target, operand) = (Self::from_bits(target_bits), Self::from_bits(operand_bits));
                 let takes = !(target <= operand) & !operand.is_nan();
-                // Equal values have the same bits, or they are zeros, and either sign makes the minimum -0.
+                // Equal values have the same bits, or they are zeros: then either negative sign makes the minimum -0.
                 let kept = if target == operand { target_bits | operand_bits } else { target_bits };
                 if takes { operand_bits } else { kept }
             }

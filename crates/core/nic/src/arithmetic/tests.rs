@@ -98,7 +98,6 @@ fn slices_of_different_length_work_up_to_the_shorter() {
     assert_eq!(applied(Operation::Swap, Datatype::DoubleComplex, &[1; 32], &[2; 31])[14..18], [2, 2, 1, 1]);
 }
 
-/// Checks every pair of 8-bit values, with every operation, against wider arithmetic.
 #[test]
 fn eight_bit_integers_exhaustively() {
     for target in 0..=255u8 {
@@ -153,7 +152,7 @@ pub(crate) fn widened(datatype: Datatype, bytes: &[u8]) -> i128 {
     i128::from_le_bytes(wide)
 }
 
-/// Random bytes, in which extreme values are more frequent than by chance.
+/// Random bytes in which extreme values are more frequent than by chance.
 pub(crate) fn edgy_bytes(len: usize) -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         3 => any::<u64>(),
@@ -268,7 +267,6 @@ proptest! {
     }
 
     /// For any bytes, also encodings that are invalid for an x87: no panic, and the padding stays.
-    /// For any bytes, also encodings that are invalid for an x87: no panic, and the padding stays.
     #[test]
     fn long_doubles_of_any_bits_keep_the_padding((target, operand) in edgy_long_doubles()) {
         for op in Operation::ALL {
@@ -281,7 +279,7 @@ proptest! {
     }
 }
 
-/// Two pairs of slots with any bits, of which many have an exponent at an edge.
+/// Two pairs of slots with any bits, and often an exponent at an edge.
 pub(crate) fn edgy_long_doubles() -> impl Strategy<Value = ([u8; 32], [u8; 32])> {
     let exponent = proptest::sample::select(&[0u16, 1, 2, 0x3fff, 0x7ffe, 0x7fff, 0xffff][..]);
     let exponents = proptest::array::uniform4(proptest::option::of(exponent));
@@ -319,8 +317,8 @@ fn nan_and_zeros() {
     assert_eq!(pair, [0x7ff8_0000_0000_0000u64.to_le_bytes(); 2].concat());
 }
 
-/// Invariant 5, for every pair of values at an edge, among NaN of several bits and both zeros. So many pairs that the
-/// vectorised loop runs, at an odd address.
+/// Invariant 5, for every pair of values at an edge, among them NaN of several bits and both zeros: enough pairs to run
+/// the vectorised loop, at an odd address.
 #[test]
 fn minimum_and_maximum_are_one_of_the_two_to_the_bit() {
     let doubles = [f64::from_bits(0x7ff0_0000_0000_0001), f64::from_bits(0xfff8_0000_0000_1234), 1.5, -1.5]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations and datatypes, and which go together.
+//! Operations and datatypes, and their combinations.
 
 /// An operation on elements, with the number that it has in Portals' header (`ptl_op_t`).
 ///
-/// The first ten reduce two values to one. The others write the operand over the target: [`Operation::Swap`] always, and
-/// those after it, which only Portals has, under a condition ([`apply_swap`](crate::portals::operation::apply_swap)).
+/// The first ten reduce two values to one. The others write the operand over the target: [`Operation::Swap`] always,
+/// and those after it, which only Portals has, under a condition
+/// ([`apply_swap`](crate::portals::operation::apply_swap)).
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
@@ -75,7 +76,7 @@ impl Operation {
     }
 }
 
-/// The type of elements, with the number that it has in Portals' header (`ptl_datatype_t`). The last two are not there.
+/// The type of elements, with its number in Portals' header (`ptl_datatype_t`). Portals lacks the last two.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datatype {
@@ -136,7 +137,7 @@ impl Datatype {
         Self::Bfloat16,
     ];
 
-    /// The datatype with this number, also one that Portals lacks. None: there is no such datatype.
+    /// The datatype with this number, those that Portals lacks included. None: unknown number.
     #[inline]
     pub fn from_number(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
@@ -172,7 +173,7 @@ pub(crate) enum Class {
     Complex,
 }
 
-/// Whether the operation reduces elements of this datatype: whether [`apply`](super::apply) computes `target = target op operand`.
+/// Whether [`apply`](super::apply) computes `target = target op operand` for this operation and datatype.
 ///
 /// | operation | integer | real | complex |
 /// |---|---|---|---|

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The four transactions between the ATU and the functional units, each one word of 64 bits (address translation
-//! service, ATS: seed 002, sections 5.2.9 and 5.3). Its figure 5-10 has no text, so the layout is ours.
+//! service, ATS: seed 002, sections 5.2.9 and 5.3). The seed's figure 5-10 has no text, so the layout is Selvedge's
+//! own.
 //!
 //! | bits | 60-63 | 44-59 | 42-43 | 40-41 | 0-39 |
 //! |---|---|---|---|---|---|
@@ -11,7 +12,7 @@
 //!
 //! The access is 0 to read, 1 to write. The result is 0 for done, 1 for not registered, 2 for the wrong VPID, 3 for no
 //! right. A flush is of kind 0 for pages, 1 for a VPID. The unit is 0 for the requester, 1 for the responder, 2 for the
-//! completer. A flush request says nothing of its unit: each unit gets the same word.
+//! completer. A flush request does not name its unit: each unit gets the same word.
 //!
 //! Invariants
 //! 1. A word that decodes encodes to itself. Every other word is refused: bits without a meaning are 0.
@@ -31,11 +32,11 @@ const UNIT_AT: u32 = 42;
 const TAG_AT: u32 = 44;
 const KIND_AT: u32 = 60;
 
-/// A unit asks for a page.
+/// A unit's request for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TranslationRequest {
     pub unit: Unit,
-    /// The unit's name for the request.
+    /// The unit's tag of the request.
     pub tag: u16,
     pub vpid: u16,
     pub page: NlaPage,
@@ -51,15 +52,15 @@ pub struct TranslationResponse {
     pub result: Result<u64, TranslationFault>,
 }
 
-/// The ATU asks a unit to forget pages.
+/// The ATU's request that a unit discard pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushRequest {
-    /// The driver's name for the flush.
+    /// The driver's tag of the flush.
     pub tag: u16,
     pub target: FlushTarget,
 }
 
-/// A unit has forgotten them.
+/// A unit's report that it has discarded the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushResponse {
     pub unit: Unit,
@@ -75,11 +76,10 @@ pub enum Transaction {
     FlushResponse(FlushResponse),
 }
 
-/// No transaction has this word.
+/// A word that is no transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The fields of a word.
 struct Fields {
     kind: u64,
     tag: u16,
@@ -89,7 +89,7 @@ struct Fields {
 }
 
 impl FlushRequest {
-    /// Whether a word can say it: a VPID of 10 bits; or 1 to [`FLUSH_PAGES_MAX`] pages that exist.
+    /// Whether a word can hold the request: a VPID of 10 bits; or 1 to [`FLUSH_PAGES_MAX`] pages that exist.
     pub fn is_encodable(&self) -> bool {
         match self.target {
             FlushTarget::Vpid(vpid) => vpid >> VPID_BITS == 0,
@@ -101,7 +101,7 @@ impl FlushRequest {
 }
 
 impl Transaction {
-    /// The word of this transaction.
+    /// Encodes the transaction.
     pub fn encode(&self) -> Result<u64, Unencodable> {
         let fields = match *self {
             Transaction::TranslationRequest(TranslationRequest { unit, tag, vpid, page, access }) => {
@@ -148,7 +148,7 @@ impl Transaction {
             | (fields.kind << KIND_AT))
     }
 
-    /// The transaction of a word.
+    /// Decodes a word.
     pub fn decode(word: u64) -> Result<Transaction, Malformed> {
         let field = |at: u32, bits: u32| (word >> at) & ((1 << bits) - 1);
         let (unit, tag, code) = (Unit::from_number(field(UNIT_AT, 2)), field(TAG_AT, 16) as u16, field(CODE_AT, 2));
@@ -194,7 +194,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Words of which many decode.
     fn word() -> impl Strategy<Value = u64> {
         let low = prop_oneof![Just(0), 0..1u64 << 37, 0..1u64 << 40, (0..1024u64).prop_map(|high| high << 27)];
         let near = (0..6u64, any::<u16>(), 0..4u64, 0..4u64, low).prop_map(|(kind, tag, unit, code, low)| {
@@ -256,7 +255,7 @@ mod tests {
         let hostile =
             [0, 5 << 60, u64::MAX, request | 3 << 42, request | 2 << 40, request | 1 << 37, request | 1 << 39];
         let hostile = hostile.into_iter().chain([2 << 60 | 1 << 40 | 1, 3 << 60 | 1 << 42, 3 << 60 | 1 << 40 | 1]);
-        // Pages behind the last; an answer with more than a tag.
+        // Pages beyond the last; an answer with more than a tag.
         for word in hostile.chain([3 << 60 | 1 << 27 | ((1 << 27) - 1), 4 << 60 | 1, 4 << 60 | 1 << 40]) {
             assert_eq!(Transaction::decode(word), Err(Malformed), "{word:x}");
         }

@@ -28,7 +28,7 @@ const VPID_AT: u32 = 2;
 const PAGE_AT: u32 = 12;
 const SIZE_AT: u32 = 59;
 
-/// The access to memory that a unit wants.
+/// The access that a unit needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     Read,
@@ -44,7 +44,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Whether they include this access.
+    /// Whether the rights include this access.
     #[inline(always)]
     pub const fn grant(self, access: Access) -> bool {
         let wanted = match access {
@@ -74,7 +74,7 @@ impl PageSize {
     }
 }
 
-/// Why an address was not translated.
+/// Reasons for which an address was not translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TranslationFault {
     /// The page has no valid entry, or is beyond the tables.
@@ -97,8 +97,8 @@ impl AddressEntry {
     /// The entry of a page that is not registered.
     pub const INVALID: AddressEntry = AddressEntry(0);
 
-    /// The entry of a page: who may do what, and the number of the target's page in units of 4 KiB. A large page has
-    /// the number of its first 4 KiB.
+    /// Makes the entry of a page. `target_page`: the number of the target's page in units of 4 KiB; for a large page,
+    /// that of its first 4 KiB.
     pub const fn new(rights: Rights, vpid: u16, target_page: u64, size: PageSize) -> Result<AddressEntry, Unencodable> {
         if vpid >> VPID_BITS != 0 || target_page >> TARGET_PAGE_BITS != 0 || target_page & (size.pages() - 1) != 0 {
             return Err(Unencodable);
@@ -113,13 +113,13 @@ impl AddressEntry {
         AddressEntry(bits)
     }
 
-    /// Its bits.
+    /// The bits.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Its rights; None: it is invalid.
+    /// The rights; None: the entry is invalid.
     #[inline(always)]
     pub const fn rights(self) -> Option<Rights> {
         match self.0 & 3 {
@@ -130,19 +130,19 @@ impl AddressEntry {
         }
     }
 
-    /// The VPID that it belongs to.
+    /// The VPID that the entry belongs to.
     #[inline(always)]
     pub const fn vpid(self) -> u16 {
         (self.0 >> VPID_AT) as u16 & ((1 << VPID_BITS) - 1)
     }
 
-    /// The number of its target's page as it is written.
+    /// The number of the target's page, as written.
     #[inline(always)]
     pub const fn target_page(self) -> u64 {
         (self.0 >> PAGE_AT) & ((1 << TARGET_PAGE_BITS) - 1)
     }
 
-    /// The size of its page; None: there is no such size.
+    /// The size of the page; None: unknown size.
     #[inline(always)]
     pub const fn size(self) -> Option<PageSize> {
         match self.0 >> SIZE_AT {
@@ -154,13 +154,13 @@ impl AddressEntry {
         }
     }
 
-    /// Whether it translates for anybody.
+    /// Whether the entry translates for any VPID.
     #[inline(always)]
     pub const fn is_valid(self) -> bool {
         self.rights().is_some() && self.size().is_some()
     }
 
-    /// Checks a use of the entry, which is the entry of `page`. Returns the number of the target's page of 4 KiB.
+    /// Checks a use of the entry of `page`. Returns the number of the target's page of 4 KiB.
     #[inline(always)]
     pub const fn check(self, page: NlaPage, vpid: u16, access: Access) -> Result<u64, TranslationFault> {
         let (Some(rights), Some(size)) = (self.rights(), self.size()) else {
@@ -197,7 +197,6 @@ mod tests {
         }
     }
 
-    /// Every pair of rights and access, every size, the right VPID and another.
     #[test]
     fn checks_of_all_kinds_of_entries() {
         for (valid, reads, writes) in [(0, false, false), (1, true, false), (2, false, true), (3, true, true)] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flushes: removing old entries from the TLB and from the functional units (seed 002, section 5.3).
+//! Flushes: removal of old entries from the TLB and from the functional units (seed 002, section 5.3).
 //!
-//! A driver that has cleared an entry flushes it. The ATU asks every functional unit. A unit answers as soon as it has
-//! the address in no buffer and in no transfer. The RMA unit gives three answers to each flush, one for each of its
+//! A driver that has cleared an entry flushes it. The ATU asks every functional unit. A unit answers as soon as the
+//! address is in none of its buffers and transfers. The RMA unit gives three answers to each flush, one for each of its
 //! parts. When all answers are in, the memory is free for other purposes.
 //!
 //! Invariants
@@ -38,7 +38,7 @@ impl Unit {
     }
 }
 
-/// Where a flush removes entries.
+/// The places from which a flush removes entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlushMode {
     /// From the TLB.
@@ -49,17 +49,17 @@ pub enum FlushMode {
     Both,
 }
 
-/// Which entries a flush removes.
+/// The entries that a flush removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlushTarget {
-    /// Those of `count` pages from `first` on.
+    /// The entries of `count` pages from `first` on.
     Pages { first: NlaPage, count: u32 },
-    /// Those of a VPID.
+    /// The entries of a VPID.
     Vpid(u16),
 }
 
 impl FlushTarget {
-    /// Whether an entry of this page may be one of them. The VPID of a page is not known before its entry was read.
+    /// Whether the flush may cover the entry of this page. A page's VPID is unknown until its entry was read.
     pub fn may_include(&self, page: NlaPage) -> bool {
         match self {
             FlushTarget::Pages { first, count } => {
@@ -70,7 +70,6 @@ impl FlushTarget {
     }
 }
 
-/// A set of units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Units(u8);
 
@@ -106,7 +105,7 @@ impl Flush {
     }
 }
 
-/// Nothing waits for this answer.
+/// An answer that no flush waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAwaited;
 
@@ -123,7 +122,7 @@ impl Atu<'_> {
         Flush { awaited: if mode == FlushMode::Tlb { Units::NONE } else { Units::ALL } }
     }
 
-    /// A unit answers a flush. Returns whether the flush is complete now.
+    /// Records a unit's answer to a flush. Returns whether the flush is complete now.
     pub fn answer_flush(&mut self, flush: &mut Flush, unit: Unit) -> Result<bool, NotAwaited> {
         if !flush.awaits(unit) {
             return Err(NotAwaited);

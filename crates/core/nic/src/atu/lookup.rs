@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the entry of a page is found: in the TLB, or else in its global address table (seed 002, figure 5-9, steps 8
-//! to 10).
+//! Look-up of a page's entry: in the TLB, or else in its global address table (seed 002, figure 5-9, steps 8 to 10).
 //!
-//! Invariant: [`Atu::cache`] keeps no entry that translates for nobody. So the entry of a page that is not
-//! registered is read from its table each time.
+//! Invariant: [`Atu::cache`] keeps no entry that translates for no VPID. So the entry of an unregistered page is read
+//! from its table each time.
 
 use super::entry::AddressEntry;
 use super::nla::NlaPage;
@@ -15,7 +14,7 @@ use crate::tables::{Tables, TlbEntry};
 /// The unit: its TLB, and the global address tables in memory.
 pub struct Atu<'n> {
     pub(super) tlb: &'n mut [TlbEntry],
-    /// Entries of the TLB that an address may be in.
+    /// Entries of the TLB in which an address may be (associativity).
     pub(super) tlb_ways: u32,
     pub(super) address_tables: &'n mut [u64],
     pub(super) registers: &'n Registers,
@@ -46,7 +45,7 @@ impl<'n> Atu<'n> {
         AddressEntry::from_bits(self.address_tables.get(page.index()).copied().unwrap_or(0))
     }
 
-    /// Keeps an entry that was read in the TLB.
+    /// Stores an entry that was read in the TLB.
     #[inline]
     pub fn cache(&mut self, page: NlaPage, entry: AddressEntry) {
         if entry.is_valid() {
@@ -54,7 +53,7 @@ impl<'n> Atu<'n> {
         }
     }
 
-    /// Counts a page that no unit may use.
+    /// Counts an access that was refused.
     pub(super) fn count_fault(&mut self) {
         self.registers.add(Register::TranslationFaults, 1);
     }

@@ -5,8 +5,8 @@
 //! waits until the flush is complete. Only then it reuses the memory or the entry.
 //!
 //! Invariants
-//! 1. A page beyond the tables is refused, and then nothing has changed.
-//! 2. Writing and clearing change the tables only. The TLB and the units keep what they have until a flush.
+//! 1. A page beyond the tables is refused, and nothing changes.
+//! 2. Writing and clearing change the tables only. The TLB and the units keep their copies until a flush.
 //!
 //! Cost: O(entries).
 
@@ -16,7 +16,7 @@ use super::lookup::Atu;
 use super::nla::{NlaPage, OutOfRange};
 
 impl Atu<'_> {
-    /// The entry of a page, as its table has it.
+    /// Reads the entry of a page from its table.
     pub fn read_entry(&self, page: NlaPage) -> Result<AddressEntry, OutOfRange> {
         self.address_tables.get(page.index()).map(|&word| AddressEntry::from_bits(word)).ok_or(OutOfRange)
     }

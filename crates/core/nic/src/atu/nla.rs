@@ -74,7 +74,7 @@ impl Nla {
         NlaPage((self.0 >> PAGE_BITS) as u32)
     }
 
-    /// The address so many bytes behind this one.
+    /// The address `bytes` after this one.
     #[inline(always)]
     pub const fn checked_add(self, bytes: u64) -> Result<Nla, OutOfRange> {
         match self.0.checked_add(bytes) {
@@ -84,7 +84,7 @@ impl Nla {
     }
 }
 
-/// The number of a page: which entry of all tables, one table behind the other.
+/// The number of a page: the index of its entry among all tables, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NlaPage(u32);
 
@@ -112,7 +112,7 @@ impl NlaPage {
         Nla((self.0 as u64) << PAGE_BITS)
     }
 
-    /// The page so many pages behind this one.
+    /// The page `pages` after this one.
     #[inline(always)]
     pub const fn checked_add(self, pages: u64) -> Result<NlaPage, OutOfRange> {
         match (self.0 as u64).checked_add(pages) {

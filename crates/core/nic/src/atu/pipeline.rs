@@ -12,22 +12,22 @@
 //!
 //! * In: requests ([`Pipeline::submit`]), words that were read ([`Pipeline::table_read_done`]), answers to flushes
 //!   ([`Pipeline::flush_answered`]). They may come at any time between two steps.
-//! * Out: one [`Output`] at most for each step. [`Pipeline::step`] moves the first block that can move: responder,
-//!   then completion, then requester. Hardware moves them at once, so a lockstep calls each block itself.
+//! * Out: at most one [`Output`] for each step. [`Pipeline::step`] moves the first block that can move: responder, then
+//!   completion, then requester. Hardware moves them all at once, so a lockstep calls each block itself.
 //! * A table read is answered once, under its tag. The tag is free again when its response has left.
 //!
 //! # Invariants
 //!
 //! 1. Responses leave in the order of their requests. A flush reaches the units behind the responses to all requests
-//!    before it. So a unit that is asked to forget a page has got every translation that was made before.
+//!    before it. So a unit that is asked to discard a page has got every earlier translation.
 //! 2. The TLB is filled in the order of requests, when their responses leave. So an entry that was read earlier never
 //!    replaces one that was read later.
 //! 3. When the requester takes a flush of the TLB, the table reads in flight of its pages may carry the old entry. They
 //!    answer their requests, but are not put into the TLB. So a request behind the flush never gets the old entry.
-//! 4. Nothing waits for a unit in front of a response: each flush and fence has a place in the list of pending ones
-//!    from the time when it was submitted. So a unit that needs translations before it answers gets them.
-//! 5. Flushes and fences complete in the order in which they were submitted. A fence completes when all requests before
-//!    it were answered and all flushes before it are complete.
+//! 4. A response never waits for a unit: each flush and fence has a place in the list of pending ones from its
+//!    submission. So a unit that needs translations before it answers gets them.
+//! 5. Flushes and fences complete in the order of their submission. A fence completes when all requests before it are
+//!    answered and all flushes before it are complete.
 //! 6. A full queue refuses a request and changes nothing.
 //!
 //! Cost: O(1) a step; O(REORDER) for a flush; O(PENDING) for an answer. Less than 4 KiB with the default sizes.
@@ -45,11 +45,11 @@ use crate::registers::Register;
 /// A request to the ATU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// By a unit.
+    /// From a unit.
     Translation(TranslationRequest),
-    /// By the driver, which has changed the tables before.
+    /// From the driver, after it has changed the tables.
     Flush { request: FlushRequest, mode: FlushMode },
-    /// By the driver: it wants to know when all requests before this one are done.
+    /// From the driver, to be informed when all requests before this one are done.
     Fence { tag: u16 },
 }
 
@@ -60,7 +60,7 @@ pub enum Output {
     TableRead { tag: u16, page: NlaPage },
     /// To a unit: the answer to its request.
     Response(TranslationResponse),
-    /// To a unit: forget these pages.
+    /// To a unit: discard these pages.
     Flush { unit: Unit, request: FlushRequest },
     /// To the driver: a flush or a fence is complete.
     Done { tag: u16 },
@@ -69,19 +69,18 @@ pub enum Output {
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The block waits, for input or for room. The state is as it was.
+    /// The block waits for input or for room. The state is unchanged.
     Idle,
     /// The block moved, and sent nothing.
     Moved,
     Sent(Output),
 }
 
-/// A slot of the reorder buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Slot {
     /// A translation whose answer is known.
     Answered(TranslationResponse),
-    /// A translation whose entry is being read, or was read. `cache`: the TLB may keep the entry.
+    /// A translation whose entry is being read, or was read. `cache`: the TLB may store the entry.
     Reading {
         request: TranslationRequest,
         cache: bool,
@@ -91,7 +90,7 @@ enum Slot {
         word: u64,
         cache: bool,
     },
-    /// A flush that the units are still to be asked for.
+    /// A flush with units still to ask.
     Flush {
         request: FlushRequest,
         flush: Flush,
@@ -99,7 +98,6 @@ enum Slot {
     Fence,
 }
 
-/// A flush or fence that is not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pending {
     tag: u16,
@@ -110,7 +108,7 @@ struct Pending {
     asked: Units,
 }
 
-/// The ATU: `FIFO` requests wait, `REORDER` are in progress, `PENDING` flushes and fences are incomplete at most.
+/// The ATU, with at most `FIFO` requests waiting, `REORDER` in progress, and `PENDING` incomplete flushes and fences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pipeline<const FIFO: usize = 64, const REORDER: usize = 32, const PENDING: usize = 16> {
     requests: Queue<Request, FIFO>,
@@ -119,7 +117,7 @@ pub struct Pipeline<const FIFO: usize = 64, const REORDER: usize = 32, const PEN
 }
 
 impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIFO, REORDER, PENDING> {
-    /// Nothing is in it.
+    /// Makes an empty pipeline.
     pub fn new() -> Self {
         Self::default()
     }
@@ -171,7 +169,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         }
     }
 
-    /// Memory has answered a table read.
+    /// Delivers the word of a table read.
     pub fn table_read_done(&mut self, tag: u16, word: u64) -> Result<(), NotAwaited> {
         let slot = self.reorder.at_mut(tag).ok_or(NotAwaited)?;
         let Slot::Reading { request, cache } = *slot else { return Err(NotAwaited) };
@@ -179,7 +177,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         Ok(())
     }
 
-    /// The responder sends what is at the head of the reorder buffer.
+    /// Sends the head of the reorder buffer.
     pub fn step_responder(&mut self, atu: &mut Atu<'_>) -> Progress {
         let sent = match self.reorder.front() {
             None | Some(Slot::Reading { .. }) => return Progress::Idle,
@@ -214,7 +212,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         sent
     }
 
-    /// A unit has answered a flush request. The answer is refused if the unit was not asked.
+    /// Delivers a unit's answer to a flush request. It is refused if the unit was not asked.
     pub fn flush_answered(&mut self, atu: &mut Atu<'_>, response: FlushResponse) -> Result<(), NotAwaited> {
         let asked = |pending: &&mut Pending| {
             let awaits = pending.flush.as_ref().is_some_and(|flush| flush.awaits(response.unit));
@@ -236,7 +234,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         Progress::Sent(Output::Done { tag })
     }
 
-    /// How many requests wait, are in progress, and how many flushes and fences are incomplete. For the lockstep.
+    /// Numbers of requests that wait and that are in progress, and of incomplete flushes and fences. For the lockstep.
     pub fn occupancy(&self) -> [usize; 3] {
         [self.requests.len(), self.reorder.len(), self.pending.len()]
     }
@@ -264,7 +262,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Pipeline<FIF
         }
     }
 
-    /// The table reads in flight may have read entries that a flush removes.
+    /// Marks the table reads in flight that may have read an entry that the flush removes: the TLB must not store it.
     fn keep_out_of_tlb(&mut self, flush: &FlushRequest) {
         for slot in self.reorder.iter_mut() {
             if let Slot::Reading { request, cache } | Slot::Read { request, cache, .. } = slot {

@@ -2,8 +2,8 @@
 //! A queue of fixed size whose entries keep their place, as a block of registers does.
 //!
 //! Invariants
-//! 1. Entries leave in the order in which they came.
-//! 2. An entry's place is the same from its arrival until it leaves. So a place names an entry.
+//! 1. Entries leave in the order of their arrival.
+//! 2. An entry keeps its place from its arrival until it leaves. So a place names an entry.
 //! 3. A push into a full queue changes nothing.
 
 use crate::errors::Full;
@@ -18,7 +18,7 @@ pub struct Queue<T, const N: usize> {
 
 impl<T, const N: usize> Default for Queue<T, N> {
     fn default() -> Self {
-        const { assert!(N > 0 && N <= 1 << 16, "a place has a name of 16 bits") };
+        const { assert!(N > 0 && N <= 1 << 16, "a place must fit 16 bits") };
         Queue { places: [const { None }; N], head: 0, length: 0 }
     }
 }
@@ -53,7 +53,7 @@ impl<T, const N: usize> Queue<T, N> {
         self.places.get_mut(usize::from(place))?.as_mut()
     }
 
-    /// The entries, first come first.
+    /// The entries, oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let (behind, ahead) = self.places.split_at_mut(self.head);
         ahead.iter_mut().chain(behind).flatten()

@@ -20,7 +20,6 @@ use crate::tables::TlbEntry;
 
 const HOLE: TlbEntry = TlbEntry { page: 0, entry: 0 };
 
-/// Where the set of a page lies.
 #[inline(always)]
 fn set(entries: usize, ways: u32, page: NlaPage) -> Range<usize> {
     let ways_shift = ways.trailing_zeros().min(31);
@@ -37,7 +36,7 @@ pub fn find(tlb: &[TlbEntry], ways: u32, page: NlaPage) -> Option<AddressEntry> 
     set.iter().find(holds).map(|slot| AddressEntry::from_bits(slot.entry))
 }
 
-/// Adds an entry that was read. An entry of the same page is replaced, and stays as old as it is.
+/// Adds an entry that was read. It replaces an entry of the same page, and takes its age.
 pub fn insert(tlb: &mut [TlbEntry], ways: u32, page: NlaPage, entry: AddressEntry) {
     let range = set(tlb.len(), ways, page);
     let Some(set) = tlb.get_mut(range) else { return };
@@ -53,11 +52,11 @@ pub fn insert(tlb: &mut [TlbEntry], ways: u32, page: NlaPage, entry: AddressEntr
     }
 }
 
-/// Removes the entries of `count` pages from `first` on. Returns how many there were.
+/// Removes the entries of `count` pages from `first` on. Returns the number removed.
 pub fn remove(tlb: &mut [TlbEntry], ways: u32, first: NlaPage, count: u32) -> u64 {
     let first_number = u64::from(first.number());
     let pages = first_number..first_number + u64::from(count);
-    // A few pages: their sets. Many: all sets.
+    // For a few pages, searches their sets; for many, all sets.
     if (count as usize).saturating_mul(ways as usize) >= tlb.len() {
         return clear(tlb, |slot| pages.contains(&slot.page));
     }
@@ -70,7 +69,7 @@ pub fn remove(tlb: &mut [TlbEntry], ways: u32, first: NlaPage, count: u32) -> u6
     removed
 }
 
-/// Removes the entries of a VPID. Returns how many there were.
+/// Removes the entries of a VPID. Returns the number removed.
 pub fn remove_vpid(tlb: &mut [TlbEntry], vpid: u16) -> u64 {
     clear(tlb, |slot| AddressEntry::from_bits(slot.entry).vpid() == vpid)
 }
@@ -105,12 +104,12 @@ mod tests {
         }
         let found = |tlb: &[TlbEntry], number| find(tlb, 2, page(number)).map(AddressEntry::bits);
         assert_eq!([1, 2, 5, 9].map(|number| found(&tlb, number)), [None, Some(102), Some(105), Some(109)]);
-        // A replaced entry stays as old as it is.
+        // A replacement keeps the age of the old entry.
         insert(&mut tlb, 2, page(5), entry(7));
         assert_eq!(found(&tlb, 5), Some(7));
         insert(&mut tlb, 2, page(13), entry(1));
         assert_eq!([5, 9, 13].map(|number| found(&tlb, number)), [None, Some(109), Some(1)]);
-        // A hole is used before the oldest goes.
+        // A hole is used before the oldest entry is dropped.
         assert_eq!(remove(&mut tlb, 2, page(13), 1), 1);
         insert(&mut tlb, 2, page(1), entry(2));
         assert_eq!([1, 9, 13].map(|number| found(&tlb, number)), [Some(2), Some(109), None]);

@@ -23,7 +23,7 @@ pub struct Translated {
     pub bytes: u64,
 }
 
-/// The unit's question for each page.
+/// A unit's access, checked for each page.
 #[derive(Clone, Copy)]
 struct Ask {
     vpid: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    /// As [`Request::lookups`](crate::tables::Request::lookups) has it. Larger numbers saturate.
+    /// Packs the counts as in [`Request::lookups`](crate::tables::Request::lookups). Larger numbers saturate.
     #[inline]
     pub fn packed(self) -> u32 {
         let half = |count: u64| count.min(u16::MAX.into()) as u32;
@@ -47,9 +47,9 @@ impl Looked {
 }
 
 impl Atu<'_> {
-    /// Translates the start of a range. The run goes on over the following pages as long as they may be used and their
-    /// memory is contiguous; a page that may not be used ends the run without a fault. A range of 0 bytes gives the
-    /// address of its first page, if it may be used.
+    /// Translates the start of a range. The run continues over the following pages while the access is permitted and
+    /// their memory is contiguous; a page without permission ends the run without a fault. A range of 0 bytes gives the
+    /// address of its first page, if permitted.
     #[inline]
     pub fn translate<B: Bus>(
         &mut self,
@@ -62,7 +62,7 @@ impl Atu<'_> {
         self.translate_counting(bus, vpid, (nla, bytes), access).map(|(run, _)| run)
     }
 
-    /// As [`Atu::translate`]; says also what was looked up.
+    /// As [`Atu::translate`]; also returns the look-ups.
     #[inline]
     pub(crate) fn translate_counting<B: Bus>(
         &mut self,
@@ -85,7 +85,7 @@ impl Atu<'_> {
     }
 
     /// Translates a whole range: visits its runs in order, `visit(bus, address, offset in the range, bytes)`. If a page
-    /// may not be used, nothing is visited, and the fault is that of the first such page. A visitor's error ends the
+    /// is not permitted, nothing is visited, and the fault is that of the first such page. A visitor's error ends the
     /// visits. An empty range has no pages to check.
     pub fn translate_all<B: Bus, E: From<TranslationFault>>(
         &mut self,
@@ -136,7 +136,6 @@ impl Atu<'_> {
 }
 
 impl Atu<'_> {
-    /// The target's page of a page.
     #[inline(always)]
     fn target_page(&self, ask: Ask, page: NlaPage, looked: &mut Looked) -> Result<u64, TranslationFault> {
         if !self.has_page(page) {
@@ -155,7 +154,6 @@ impl Atu<'_> {
         entry.check(page, ask.vpid, ask.access)
     }
 
-    /// The run at the start of a range.
     #[inline]
     fn run(&self, ask: Ask, nla: Nla, bytes: u64, looked: &mut Looked) -> Result<Translated, TranslationFault> {
         let (mut page, mut target) = (nla.page(), self.target_page(ask, nla.page(), looked)?);
@@ -190,8 +188,8 @@ impl Atu<'_> {
         Ok(run)
     }
 
-    /// Visits the runs of a range that was checked, of which the first is known. The tables have not changed since, so
-    /// every page translates again.
+    /// Visits the runs of a range that was checked; the first run is known. The tables have not changed since, so every
+    /// page translates again.
     fn visit_all<E: From<TranslationFault>>(
         &self,
         ask: Ask,
@@ -211,7 +209,7 @@ impl Atu<'_> {
         Ok(())
     }
 
-    /// Puts the entries of pages that the TLB does not have into it.
+    /// Caches the entries of pages that the TLB lacks.
     fn cache_pages(&mut self, first: NlaPage, count: u64) {
         for page in (0..count).map_while(|offset| first.checked_add(offset).ok()) {
             if self.tlb_entry(page).is_none() {

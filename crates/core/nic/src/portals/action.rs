@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Triggered operations as a program asks for them.
+//! Triggered operations in the form in which a program requests them.
 
 use crate::tables::Command;
 
@@ -48,7 +48,7 @@ pub enum Action<'c> {
     },
 }
 
-/// An [`Action`] without its borrow, as a tap shows it.
+/// An [`Action`] without its borrow, as shown to a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArmedAction {
     Command { command: Command },

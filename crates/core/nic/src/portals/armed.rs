@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The operations that wait for a counter, lowest threshold first, and the queue of those that are due.
 //!
-//! Arming an operation is O(1) if thresholds do not fall from one operation to the next. An operation that is due moves
-//! in O(1).
+//! Arming is O(1) if thresholds do not fall from one operation to the next. Moving a due operation is O(1).
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -78,7 +77,6 @@ impl Counters<'_, '_> {
         }
     }
 
-    /// Appends an operation to the fire queue.
     pub(crate) fn queue_fired(self, index: u32) {
         let control = &mut *self.nic.tables.control;
         let tail = core::mem::replace(&mut control.fire_tail, index);

@@ -37,10 +37,10 @@ pub mod options {
     pub const MD_EVENT_SEND_DISABLE: u32 = 1 << 7;
     pub const MD_UNRELIABLE: u32 = 1 << 8;
     pub const MD_EVENT_CT_BYTES: u32 = 1 << 14;
-    /// For libraries only: events report failures of ACK and REPLY, and the counter does not count them. So a wait for
-    /// the counter is a wait for successes.
+    /// For libraries only: failures of ACK and REPLY are reported as events and not counted. So a wait for the counter
+    /// is a wait for successes.
     pub const MD_FAILURES_UNCOUNTED: u32 = 1 << 15;
-    /// For libraries only: the payload stays readable and unchanged until the acknowledgement. So it need not be copied.
+    /// For libraries only: the payload stays readable and unchanged until the acknowledgement. So no copy is needed.
     pub const MD_PAYLOAD_STAYS: u32 = 1 << 16;
     /// Options that memory descriptors may carry.
     pub const MD_MASK: u32 = ((1 << 9) - 1) | MD_EVENT_CT_BYTES;

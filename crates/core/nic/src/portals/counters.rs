@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counting events (Portals 4.3, "Lightweight Counting Events").
 //!
-//! The holder of the NIC's lock changes a counter; anyone may read it. Each change is compared with the lowest
-//! threshold among the counter's triggered operations. If the count reaches it, the NIC moves that operation, and the
-//! others that are due, to the fire queue.
+//! The holder of the NIC's lock changes a counter; any thread may read it. Each change is compared with the lowest
+//! threshold among the counter's triggered operations. If the count reaches it, the NIC moves the operations that are
+//! due to the fire queue.
 //!
-//! A sender whose memory map includes the target's memory may also count without the lock, in a *lane*. A lane is a
-//! word of the counter that only this sender stores to. It needs no lock and no read-modify-write: as for a flag, the
-//! cost is one transfer of the cache line. Lanes have nothing to do with the rings of messages. Lanes have no
-//! thresholds, so a counter has lanes in use or triggered operations, never both. Some lanes come with a grant
-//! ([`super::grants`]). Such a lane is free again when the grant is revoked, and it keeps its value.
+//! A sender that maps the target's memory may also count without the lock, in a *lane*: a word of the counter that only
+//! this sender stores to. It needs no read-modify-write: as for a flag, the cost is one transfer of the cache line.
+//! Lanes are unrelated to the rings of messages. They have no thresholds, so a counter has lanes in use or triggered
+//! operations, never both. Some lanes come with a grant ([`super::grants`]). Such a lane is free again when the grant
+//! is revoked, and it keeps its value.
 //!
 //! Cost: one cache line and plain stores. A reader reads one line, or three if more than [`NEAR_LANES`] senders have
 //! lanes.
@@ -24,7 +24,7 @@ use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
 use crate::tables::{CounterBook, GRANTED, counter, slot};
 use crate::tap::Transition;
 
-/// How a sender counts.
+/// A sender's method of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// By plain stores to the lane with this index.
@@ -43,8 +43,8 @@ impl<'a> Signals<'a> {
         (counter.slot.load(Acquire) == live).then_some(counter)
     }
 
-    /// The record that a reference names, and the value of its slot while the counter lives. A caller that polls the
-    /// counter keeps both.
+    /// The record that a reference names, and the value of its slot while the counter lives. A polling caller keeps
+    /// both.
     #[inline(always)]
     pub fn counter_record(&self, reference: u32) -> Option<(&'a Counter, u32)> {
         let (index, generation) = self.encodings.counters.decode(reference);
@@ -52,9 +52,9 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// The state of a thread that polls a counter. Most polls read one word only: the one with the highest count, which is
-/// the likeliest to change next. This saves time because a processor that reads several words of a line restarts all
-/// these loads when another processor takes the line away.
+/// The state of a thread that polls a counter. Most polls read only the word with the highest count, which is the
+/// likeliest to change next: a processor that reads several words of a line restarts all these loads when another
+/// processor takes the line away.
 pub struct Watch<'a> {
     word: &'a AtomicU64,
     seen: u64,
@@ -62,10 +62,10 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Every so many polls, one reads the whole counter.
+    /// One poll out of this many reads the whole counter.
     const LOOKS: u32 = 8;
 
-    /// Whether this poll must read the whole counter. The first one must.
+    /// Whether this poll must read the whole counter, as the first one must.
     #[inline(always)]
     pub fn is_due(&mut self) -> bool {
         let (now, turn) = (self.word.load(Acquire), self.looks % Watch::LOOKS == 0);
@@ -87,8 +87,8 @@ impl Counter {
         Watch { word, seen: word.load(Relaxed), looks: 0 }
     }
 
-    /// Successes, from all sources. Each word only grows. So the sum lies between the true count at the start of this
-    /// call and the true count at its end.
+    /// Successes, from all sources. Each word only grows. So the sum lies between the true counts at the start and at
+    /// the end of this call.
     #[inline(always)]
     pub fn arrived(&self) -> u64 {
         self.success.load(Acquire).wrapping_add(self.in_lanes())
@@ -109,7 +109,7 @@ impl Counter {
         if self.lanes_given.load(Acquire) as usize <= NEAR_LANES { nearby } else { far.iter().fold(nearby, sum) }
     }
 
-    /// Notes that a sender may count in this lane from here on. The caller holds the lock.
+    /// Notes that a sender may now count in this lane. The caller holds the lock.
     pub(crate) fn give(&self, lane: usize) {
         let given = self.lanes_given.load(Relaxed).max(lane as u32 + 1);
         self.lanes_given.store(given, Release);
@@ -160,7 +160,7 @@ impl<'n> Counters<'n, '_> {
         Ok(self.nic.signals.encodings.counters.encode(index, generation))
     }
 
-    /// How the sender with this number (not 0) may count: in the lane that it has, else in a free lane.
+    /// The method by which the sender with this number (not 0) may count: in its lane, else in a free lane.
     pub fn lane(self, reference: u32, sender: u32) -> Option<Lane> {
         let counter = self.nic.signals.counter(reference)?;
         if self.nic.tap.is_set() {
@@ -187,7 +187,7 @@ impl<'n> Counters<'n, '_> {
         (book.slot == slot::word(generation, counter::LIVE)).then_some((index as usize, book))
     }
 
-    /// Adds to a counter. Does nothing if there is no such counter.
+    /// Adds to a counter. An unknown reference is ignored.
     #[inline(always)]
     pub fn increment(self, reference: u32, success: u64, failure: u64) {
         if self.nic.tap.is_set() {
@@ -207,8 +207,8 @@ impl<'n> Counters<'n, '_> {
         }
     }
 
-    /// Sets a counter. The lanes keep their values and the record holds the difference, so a count that arrives in a
-    /// lane meanwhile is not lost.
+    /// Sets a counter. The lanes keep their values and the record holds the difference, so a concurrent count in a lane
+    /// is not lost.
     pub fn set(self, reference: u32, success: u64, failure: u64) {
         if self.nic.tap.is_open() {
             return self.nic.tapped_quietly(
@@ -230,7 +230,7 @@ impl<'n> Counters<'n, '_> {
         }
     }
 
-    /// Counts the end of an operation: bytes or one operation on success, one failure otherwise.
+    /// Counts the end of an operation: on success its bytes or one, else one failure.
     #[inline(always)]
     pub(crate) fn count_outcome(self, reference: u32, ok: bool, in_bytes: bool, bytes: u64) {
         match (ok, in_bytes) {
@@ -240,7 +240,6 @@ impl<'n> Counters<'n, '_> {
         }
     }
 
-    /// Successes plus failures of a counter.
     #[inline]
     pub(crate) fn total(self, counter: u32) -> u64 {
         self.nic.counters().book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a target handles a request: match, move the bytes, post the events and counts.
+//! Handling of a request at its target: match, move the bytes, post the events and counts.
 //!
 //! Input: a request, and a bus that reaches both memories. Output: the result for the initiator ([`Delivery`]), or the
 //! report that this process cannot handle the request, with the state unchanged ([`Verdict`]).
@@ -8,7 +8,7 @@
 //! 1. the bytes, 2. the entry, the unexpected header, the unlink, 3. the full events, 4. the count.
 //!
 //! Rules
-//! 1. The portal table entry does not exist: the request is dropped. It is disabled: the request is refused with
+//! 1. If the portal table entry does not exist, the request is dropped. If it is disabled, the request is refused with
 //!    `PTL_NI_PT_DISABLED`.
 //! 2. The first match decides. If it forbids the user or the operation, the request fails and nothing changes.
 //! 3. With flow control, a request that finds no entry, no free header or no room for its events disables the portal
@@ -93,7 +93,6 @@ impl Target<'_, '_> {
         self.nic.target().deliver_to::<B, OWNER>(bus, found.entry, which, flow_controlled, queue, request)
     }
 
-    /// Delivers a request of any kind to the entry that it matched.
     #[inline(never)]
     fn deliver_to<B: Bus, const OWNER: bool>(
         self,
@@ -128,7 +127,7 @@ impl Target<'_, '_> {
         if reached == Err(Fault::Gone) {
             return Verdict::Unreachable;
         }
-        // The header that is kept, and the entry that is unlinked.
+        // The stored header, and the unlinked entry.
         for _ in 0..u32::from(plan.keeps_header) + u32::from(plan.unlinks) {
             bus.charge(Step::TableAccess);
         }
@@ -242,7 +241,6 @@ impl Target<'_, '_> {
         }
     }
 
-    /// Moves the bytes.
     #[inline]
     fn transfer<B: Bus>(self, bus: &mut B, region: Region, plan: &Plan, request: &Request) -> Result<(), Fault> {
         if plan.mlength == 0 {
@@ -302,7 +300,6 @@ impl Target<'_, '_> {
         Ok(())
     }
 
-    /// Checks the user id and the operation of a match.
     #[inline]
     fn forbidden(self, record: &Entry, request: &Request) -> Option<Verdict> {
         if record.uid != u32::MAX && record.uid != request.uid {

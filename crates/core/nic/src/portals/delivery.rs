@@ -11,8 +11,7 @@ pub struct Delivery {
     pub fail: u8,
     /// Bytes moved.
     pub mlength: u64,
-    /// The offset into the entry's memory that was used. If a put was refused for its epoch: the portal table entry's
-    /// epoch.
+    /// The offset used in the entry's memory. If a put was refused for its epoch: the portal table entry's epoch.
     pub remote_offset: u64,
     /// The entry sends no acknowledgement.
     pub ack_disabled: bool,
@@ -27,7 +26,7 @@ impl Delivery {
     }
 }
 
-/// Whether the request was handled.
+/// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Done(Delivery),

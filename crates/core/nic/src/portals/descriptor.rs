@@ -31,7 +31,7 @@ impl<'a> Signals<'a> {
         Some((self.descriptors.get(index as usize)?, slot::word(generation, DESCRIPTOR_LIVE)))
     }
 
-    /// The word that says whether a descriptor lives, and its value if so. No other field changes during that time.
+    /// The word that tells whether a descriptor lives, and its value while it does. Meanwhile no other field changes.
     pub fn descriptor_slot(&self, reference: u32) -> Option<(&'a AtomicU32, u32)> {
         self.descriptor_record(reference).map(|(record, word)| (&record.slot, word))
     }

@@ -27,8 +27,8 @@ impl Descriptors<'_, '_> {
         let index = self.nic.tables.control.free_descriptor;
         let record = self.nic.signals.descriptors.get(index as usize).ok_or(Full)?;
         self.nic.tables.control.free_descriptor = slot::next(index, record.next_free.load(Relaxed));
-        // Pairs with the acquire fence of a reader. A reader that sees a field of the new descriptor also sees that the
-        // old one is gone.
+        // Pairs with the acquire fence of a reader: if it sees a field of the new descriptor, it also sees that the old
+        // one is gone.
         fence(Release);
         record.start.store(view.start, Relaxed);
         record.length.store(view.length, Relaxed);

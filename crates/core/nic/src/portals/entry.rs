@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program's description of an entry that it appends or searches with, and the record that is made from it.
+//! A program's description of an entry to append or to search with, and the record made from it.
 
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
@@ -55,7 +55,7 @@ pub(super) fn fill(record: &mut Entry, portal: u32, spec: &EntrySpec) {
     compiler_fence(SeqCst);
 }
 
-/// An entry that exists only for a search.
+/// A record that is only used for a search.
 pub(crate) fn search_entry(portal: u32, spec: &EntrySpec) -> Entry {
     Entry {
         options: spec.options,

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a transition was refused: one type for each kind of operation. A refused transition has changed nothing but
-//! grants.
+//! Errors of transitions: one type for each kind of operation. A refused transition has changed nothing but grants.
 //!
 //! Most transitions can also find that grants must be revoked first ([`Revoking`]). [`Failure`] is common to all of
-//! these types, so that a home needs one loop that waits and tries again.
+//! these types, so that a home needs one loop that waits and retries.
 
 use crate::errors::Full;
 
 /// A transition needs these grants revoked first. Their words are 0; nothing else has changed.
 ///
 /// The home releases the lock, makes every core pass a full fence, and waits until none of the senders is busy. Then it
-/// calls [`Grants::finish_revoking`](super::grants::Grants::finish_revoking) under the lock, and calls the transition again.
+/// calls [`Grants::finish_revoking`](super::grants::Grants::finish_revoking) under the lock, and retries the
+/// transition.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoking {
     /// Bit i: the grant in slot i.
     pub grants: u64,
-    /// The number of the last grant that was given before the words were cleared.
+    /// Number of the last grant given before the words were cleared.
     pub(super) last_number: u64,
 }
 
-/// A failure of a transition, of which one kind is that grants are being revoked.
+/// An error of a transition, which may be that grants are being revoked.
 pub trait Failure {
     fn revoking(&self) -> Option<Revoking>;
 }
@@ -32,17 +32,16 @@ impl Failure for Revoking {
     }
 }
 
-/// Why a grant was not given.
+/// Reasons for which a grant was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantError {
-    /// The put is not plain; or it is both counted and reported by an event, or neither; or there is no free slot or
-    /// lane.
+    /// The put is not plain, is both counted and reported by an event or neither, or there is no free slot or lane.
     Unavailable,
-    /// A grant for the same portal table entry or counter is being revoked. The sender should not ask again at once.
+    /// A grant for the same portal table entry or counter is being revoked. The sender should not retry at once.
     Revoking(Revoking),
 }
 
-/// Why an entry could not be appended.
+/// Reasons for which an entry was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendError {
     /// No such portal table entry.
@@ -55,7 +54,7 @@ pub enum AppendError {
     Revoking(Revoking),
 }
 
-/// Why an entry could not be unlinked.
+/// Reasons for which an entry was not unlinked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnlinkError {
     /// There is no such entry, or it is gone.
@@ -66,20 +65,20 @@ pub enum UnlinkError {
     Revoking(Revoking),
 }
 
-/// Why a portal table entry is not available.
+/// Reasons for which a portal table entry is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortalError {
     /// No such index, or not allocated.
     Invalid,
     /// The wanted index is allocated, or entries are still linked.
     InUse,
-    /// All are allocated.
+    /// All indices are allocated.
     Full,
     /// Grants must be revoked first.
     Revoking(Revoking),
 }
 
-/// Why a counter was not freed.
+/// Reasons for which a counter was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterError {
     /// No such counter.
@@ -88,7 +87,7 @@ pub enum CounterError {
     Revoking(Revoking),
 }
 
-/// Why an operation was not armed.
+/// Reasons for which an operation was not armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArmError {
     /// There is no free slot, no such counter, or senders count permanently in the counter's lanes.

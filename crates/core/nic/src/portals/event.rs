@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A full event, and its form in memory (Portals 4.3, "Events and Event Queues").
 //!
-//! An event is stored in a block of the heap. The block's first word is the event's number; the queue stores it. The
-//! words after it are the event. An ordinary event fits into the block's first cache line. A long event takes two
-//! lines: its lengths differ, or one exceeds 32 bits, or its portal table entry's index takes more than 11 bits.
+//! An event is stored in a block of the heap, behind the block's first word, its number, which the queue stores. An
+//! ordinary event fits into the block's first cache line. A long event takes two lines: its lengths differ, or one
+//! exceeds 32 bits, or its portal table entry's index takes more than 11 bits.
 
 use super::constants::{event_kind, fail, list};
 use crate::signals::EVENT_WORDS;
@@ -29,7 +29,7 @@ pub struct Event {
     pub datatype: u8,
 }
 
-/// Words of an event, after its number, in the first line of its block. The words that only long events have follow.
+/// Words of an event, after its number, in the first line of its block; and in the second line of a long event.
 pub(super) const WORDS: usize = 7;
 pub(super) const WORDS_LONG: usize = 5;
 const _: () = assert!((1 + WORDS) * 8 == 64 && 1 + WORDS + WORDS_LONG <= EVENT_WORDS);
@@ -73,7 +73,6 @@ impl Event {
         }
     }
 
-    /// The words of the first line.
     #[inline(always)]
     pub(super) fn to_words(self, form: u64) -> [u64; WORDS] {
         let mut kinds = form << form::AT | u64::from(self.portal % form::PORTALS) << form::PORTAL_AT;
@@ -147,12 +146,11 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub struct EventTemplate {
     pub(super) user_ptr: u64,
-    /// The last word of an ordinary event; None if the events of this entry are not ordinary.
+    /// The last word of an ordinary event. None: the entry's events are not ordinary.
     pub(super) kinds: Option<u64>,
 }
 
 impl EventTemplate {
-    /// The template for events like this one.
     pub(super) fn new(event: &Event) -> EventTemplate {
         let form = event.form();
         EventTemplate {
@@ -171,7 +169,7 @@ pub(super) fn first_word(ring: u32, capacity: u32, number: u64) -> Option<usize>
     usize::try_from(u64::from(ring) + place).ok()?.checked_mul(EVENT_WORDS)
 }
 
-/// The event of a message that a header records, for an entry with this `user_ptr`. Kind and list are those of a put to the priority list.
+/// The event of a header's message for an entry with this `user_ptr`. Kind and list: a put to the priority list.
 #[inline(always)]
 pub(super) fn header_event(header: &Header, user_ptr: u64) -> Event {
     Event {
@@ -226,7 +224,6 @@ mod tests {
 
     use super::*;
 
-    /// Lengths near the limits of an ordinary event.
     fn length() -> impl Strategy<Value = u64> {
         let edge = u64::from(u32::MAX);
         prop_oneof![0..3u64, edge - 1..edge + 2, any::<u64>()]
@@ -257,12 +254,11 @@ mod tests {
             let form = event.form();
             prop_assert_eq!(Event::from_words(event.to_words(form), || event.to_words_long()), event);
             if form != form::LONG {
-                prop_assert_eq!(Event::from_words(event.to_words(form), || panic!("it has one line")), event);
+                prop_assert_eq!(Event::from_words(event.to_words(form), || panic!("no second line")), event);
             }
         }
     }
 
-    /// The events that programs get for every message fit into one line.
     #[test]
     fn ordinary_events_have_one_line() {
         let put = Event { rlength: 8, mlength: 8, portal: 4, kind: event_kind::PUT, ..Event::default() };

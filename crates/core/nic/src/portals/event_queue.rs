@@ -9,7 +9,7 @@
 //!    n + 1.
 //! 2. A writer that finds the ring full first advances `head` past the oldest event, then overwrites that event. A
 //!    consumer copies an event, then advances `head` by compare-and-swap. If the swap succeeds, no writer has
-//!    overwritten what the consumer copied.
+//!    overwritten the copied event.
 //! 3. A writer that overwrites events stores in `lost_below` the number below which events are lost. The first consumer
 //!    that takes a later event reports the loss, once. A consumer that takes an event while the writer stores that
 //!    number may leave the report to the next consumer.
@@ -55,7 +55,6 @@ impl<'a> Signals<'a> {
         (queue.slot.load(Acquire) == slot::word(generation, queue::LIVE)).then_some(queue)
     }
 
-    /// The words of event number `number` of a queue.
     #[inline(always)]
     fn event_block(&self, queue: &EventQueue, number: u64) -> Option<&'a [AtomicU64; EVENT_WORDS]> {
         let first = first_word(queue.ring.load(Relaxed), queue.capacity.load(Relaxed), number)?;
@@ -77,8 +76,8 @@ impl<'a> Signals<'a> {
         Some(word.load(Acquire) == number)
     }
 
-    /// Whether a `PTL_EVENT_PT_DISABLED` waits for room in the queue. A consumer asks after each event that it takes, and
-    /// then calls [`EventQueues::post_waiting_disabled`].
+    /// Whether a `PTL_EVENT_PT_DISABLED` waits for room in the queue. A consumer checks this after each event that it
+    /// takes, and then calls [`EventQueues::post_waiting_disabled`].
     #[inline(always)]
     pub fn disabled_event_waits(&self, reference: u32) -> bool {
         self.queue(reference).is_some_and(|queue| queue.disabled_events.load(SeqCst) != 0)
@@ -117,8 +116,8 @@ pub struct EventQueues<'n, 'a> {
 }
 
 impl<'n> EventQueues<'n, '_> {
-    /// Allocates an event queue of exactly this capacity. On [`Full`] the table or the heap is full;
-    /// [`EventQueues::has_free_record`] says which.
+    /// Allocates an event queue of exactly this capacity. [`Full`]: the table (see [`EventQueues::has_free_record`]) or
+    /// the heap is full.
     pub fn alloc(self, capacity: u32) -> Result<u32, Full> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
@@ -208,7 +207,7 @@ impl<'n> EventQueues<'n, '_> {
         u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen)).saturating_sub(book.held)
     }
 
-    /// Keeps room for so many events, until as many are given back.
+    /// Reserves room for this many events until it is returned.
     pub(super) fn hold_room(self, reference: u32, events: u64) {
         if let Some((_, book)) = self.nic.queues().book(reference) {
             book.held = book.held.saturating_add(events);
@@ -243,7 +242,7 @@ impl<'n> EventQueues<'n, '_> {
         self.nic.queues().post_at(queue, event);
     }
 
-    /// [`EventQueues::post_here`] for a queue whose index is known. Returns the first word of the block that it wrote.
+    /// [`EventQueues::post_here`] for a queue with known index. Returns the first word of the block that it wrote.
     #[inline(always)]
     pub(super) fn post_at(self, queue: Option<usize>, event: &Event) -> Option<usize> {
         let form = event.form();
@@ -313,7 +312,7 @@ impl<'n> EventQueues<'n, '_> {
             let entry = &self.nic.tables.portals[index];
             if entry.status != 0 && entry.queue == reference && entry.disabled_event != 0 {
                 self.nic.queues().post(reference, &disabled_event(index as u32));
-                // After a death in between, the event is posted once more. The other order would lose it.
+                // A death in between duplicates the event. The other order would lose it.
                 compiler_fence(SeqCst);
                 self.nic.tables.portals[index].disabled_event = 0;
                 queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
@@ -340,7 +339,7 @@ impl<'n> EventQueues<'n, '_> {
     }
 
     /// Disables a portal table entry for lack of resources. With `quiet` it posts no event. An entry with flow control
-    /// has no grants, so there are none to revoke ([`super::grants`], invariant 8).
+    /// has no grants, so none are revoked ([`super::grants`], invariant 8).
     pub(crate) fn disable_portal(self, portal_index: u32, quiet: bool) {
         let entry = &mut self.nic.tables.portals[portal_index as usize];
         // The event is due before the entry is disabled, so a death in between does not lose it.
@@ -358,9 +357,8 @@ impl<'n> EventQueues<'n, '_> {
 }
 
 /// Makes room for an event. Reads the consumers' head; if the ring is still full, advances the head past the oldest
-/// events. Returns the head and the number of events that it dropped. It retries only if a consumer took an event
-/// meanwhile, and at most once per event of the queue, so a hostile consumer that keeps moving the head cannot block
-/// it.
+/// events. Returns the head and the number of events dropped. It retries only if a consumer took an event meanwhile,
+/// and at most once per event of the queue, so a hostile consumer that keeps moving the head cannot block it.
 #[cold]
 fn make_room(queue: &EventQueue, tail: u64, capacity: u64) -> (u64, u64) {
     let mut head = queue.head.load(Acquire);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Grants: permissions to put without the NIC's lock, which can be revoked.
+//! Grants: revocable permissions to put without the NIC's lock.
 //!
 //! A sender that puts repeatedly to the only entry of a list may get a *grant*. With a grant it stores the bytes and
 //! counts the put in a lane: a word of the target's counter that only this sender stores to ([`super::counters`]). A
@@ -10,11 +10,10 @@
 //!
 //! # Revoking a grant
 //!
-//! A transition that invalidates a grant needs the grant revoked first. Such transitions are: another entry on that
-//! list, the entry unlinked, the portal table entry disabled, an operation armed on the counter, the counter freed. The
-//! transition checks this when it starts. It clears the grant word and returns [`Revoking`]; the rest of the state is
-//! unchanged. Its home then waits without the lock, reports that the wait is over ([`Grants::finish_revoking`]), and calls
-//! the transition again.
+//! A transition that invalidates a grant needs it revoked first: another entry on that list, the entry unlinked, the
+//! portal table entry disabled, an operation armed on the counter, the counter freed. The transition checks this when
+//! it starts. It clears the grant word and returns [`Revoking`]; the rest of the state is unchanged. Its home then
+//! waits without the lock, reports the end of the wait ([`Grants::finish_revoking`]), and retries the transition.
 //!
 //! ```text
 //! sender, for each put                          process that needs the grant revoked
@@ -35,11 +34,10 @@
 //!    other process clears `busy` of a live process.
 //! 2. `Control::granted` names the grants that were given and have not ended; `Control::revoking` names those of them
 //!    whose word is 0. A lane belongs to its grant until the grant ends.
-//! 3. While a grant is given or being revoked, the entry and the counter that it depends on do not change. A transition
-//!    that changes them ends the grant first, under the same hold of the lock. So another thread may run any transition
-//!    while a home waits.
-//! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So the second try of
-//!    a home that waited succeeds, unless another transition came first.
+//! 3. While a grant is given or being revoked, its entry and counter do not change. A transition that changes them ends
+//!    the grant first, under the same hold of the lock. So another thread may run any transition while a home waits.
+//! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So the retry of a
+//!    home that waited succeeds, unless another transition came first.
 //! 5. [`Grants::finish_revoking`] ends a grant only if its number is not above the last number that was given when its
 //!    word was cleared. So a home that waited long cannot end a later grant in the same slot.
 //! 6. If a process dies while it waits, the grant stays marked as revoking. The next transition that needs it revoked,
@@ -49,7 +47,7 @@
 //!    never needs a grant revoked.
 //!
 //! Cost: a revocation is one system call, and an interrupt to each core that runs a process of the job. So a home asks
-//! for a grant only after many puts that found nothing changed, and less often after each revocation.
+//! for a grant only after many puts without a change, and less often after each revocation.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -63,7 +61,7 @@ use crate::nic::Nic;
 use crate::signals::{GRANTS, Grant};
 use crate::tables::{GRANTED, entry, kind, slot};
 
-/// The names that a sender needs to put or to count by a grant.
+/// Names with which a sender puts or counts by a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct GrantHandle {
     /// The grant's slot, and its number.
@@ -78,7 +76,7 @@ pub struct GrantHandle {
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub handle: GrantHandle,
-    /// The entry's memory, in its owner's addresses, and which puts it accepts.
+    /// The entry's memory, in its owner's addresses, and the puts that it accepts.
     pub start: u64,
     pub length: u64,
     pub match_bits: u64,
@@ -100,9 +98,8 @@ pub struct Grants<'n, 'a> {
 }
 
 impl<'n> Grants<'n, '_> {
-    /// Gives process `holder` a grant for puts like this one, if possible in the slot that it had (`before`). The
-    /// holder thereby gives up the grant that is still in that slot: none of its threads may be in the middle of a put
-    /// by it.
+    /// Gives process `holder` a grant for puts like this one, if possible in its earlier slot (`before`). A grant still
+    /// in that slot ends: none of the holder's threads may be in the middle of a put by it.
     pub fn give_put(
         self,
         put: &Put,
@@ -131,7 +128,7 @@ impl<'n> Grants<'n, '_> {
         })
     }
 
-    /// Gives a process a lane of its own counter. The process counts the puts of its descriptors there. `before` as in
+    /// Gives a process a lane of its own counter, in which it counts its descriptors' puts. `before` as in
     /// [`Grants::give_put`].
     pub fn give_lane(
         self,
@@ -152,7 +149,7 @@ impl<'n> Grants<'n, '_> {
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<GrantHandle, GrantError> {
-        // A tap is shown every put.
+        // A tap is shown every put, so there are no grants then.
         if self.nic.tap.is_set() {
             return Err(GrantError::Unavailable);
         }
@@ -185,7 +182,7 @@ impl<'n> Grants<'n, '_> {
         }
         if let Some(owner) = self.nic.tables.counters.get(index as usize).map(|book| book.lane_owners[lane]) {
             if owner != 0 {
-                // Its holder is dead.
+                // The holder is dead.
                 self.nic.grants().free_slot(owner & !GRANTED);
             }
         }
@@ -208,7 +205,7 @@ impl<'n> Grants<'n, '_> {
         Ok(GrantHandle { slot: at, number, counter: index, lane })
     }
 
-    /// The slot that the process had before, a free slot, or the slot of a process that has ended.
+    /// The process's earlier slot, a free slot, or the slot of a process that has ended.
     fn find_slot(self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
         let grants = self.nic.signals.grants;
         let holder_of = |slot: u32| Some(grants.get(slot as usize)?.holder.load(Relaxed));
@@ -219,7 +216,7 @@ impl<'n> Grants<'n, '_> {
             .or_else(|| all.find(|&slot| holder_of(slot).is_some_and(|holder| !alive(holder))))
     }
 
-    /// A free lane of a counter, the lane of the grant in this slot, or the lane of a process that has ended. None if
+    /// A free lane of a counter, the lane of the grant in this slot, or the lane of a process that has ended. None:
     /// senders have lanes permanently.
     fn find_lane(self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
         let owners = self.nic.tables.counters.get(counter as usize)?.lane_owners;
@@ -236,8 +233,8 @@ impl<'n> Grants<'n, '_> {
             .or_else(|| owners.iter().position(is_dead))
     }
 
-    /// Ends a grant and frees its slot. Its holder has ended, or gives the grant up itself and is not in the middle of
-    /// a put. So there is nothing to wait for.
+    /// Ends a grant and frees its slot, without a wait: its holder has ended, or gives the grant up and is not in the
+    /// middle of a put.
     pub fn free_slot(self, slot: u32) {
         let Some(grant) = self.nic.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else {
             return;
@@ -255,8 +252,8 @@ impl<'n> Grants<'n, '_> {
         }
     }
 
-    /// Posts the event of a put by a grant that has no lane. The entry's memory at `start` has the whole put. Returns
-    /// the first word of the block for the next event.
+    /// Posts the event of a put by a grant without a lane. The entry's memory at `start` has the whole put. Returns the
+    /// first word of the block for the next event.
     #[inline(always)]
     pub fn post(self, queue: u32, template: &EventTemplate, put: &Put, start: u64) -> Option<&'n AtomicU64> {
         self.nic.queues().post_from_template(queue, template, put, start);
@@ -267,7 +264,7 @@ impl<'n> Grants<'n, '_> {
 // ---- Revoking ----------------------------------------------------------------------------------------------------
 
 impl Grants<'_, '_> {
-    /// Revokes the grants at a portal table entry. If the NIC has no grants, this costs one load.
+    /// Revokes the grants at a portal table entry. One load if the NIC has no grants.
     #[inline(always)]
     pub fn revoke_at_portal(self, portal: u32) -> Result<(), Revoking> {
         if self.nic.tables.control.granted == 0 {
@@ -286,7 +283,7 @@ impl Grants<'_, '_> {
         self.nic.grants().revoke_where(|grant| grant.counter.load(Relaxed) == index)
     }
 
-    /// Revokes what a triggered operation on an entry needs revoked before it runs.
+    /// Revokes the grants that a triggered operation on an entry invalidates.
     #[inline(always)]
     pub(super) fn revoke_for(self, operation: u32) -> Result<(), Revoking> {
         if self.nic.tables.control.granted == 0 {
@@ -310,8 +307,8 @@ impl Grants<'_, '_> {
         self.nic.grants().revoke_where(|_| true)
     }
 
-    /// Clears the words of the grants for which `picks` is true. Grants whose puts take the lock end at once,
-    /// because no such put is under way. For the others the home must wait until their senders are not busy.
+    /// Clears the words of the grants for which `picks` is true. Grants whose puts take the lock end at once, because
+    /// no such put is under way. For the others the home must wait until their senders are not busy.
     #[cold]
     fn revoke_where(self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
         let (mut awaited, mut ended) = (0, 0);
@@ -350,8 +347,7 @@ impl Grants<'_, '_> {
             .end_grants(waited.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot));
     }
 
-    /// Ends the grants whose senders are not in the middle of a put. Their lanes have no owner then, and keep their
-    /// values.
+    /// Ends the grants whose senders are not in the middle of a put. Their lanes become free, and keep their values.
     fn end_grants(self, grants: u64) {
         let grants = grants & self.nic.tables.control.granted;
         if grants == 0 {
@@ -370,8 +366,8 @@ impl Grants<'_, '_> {
     /// Repairs the grants after a holder of the lock has died. All grants are then being revoked, and only they own
     /// lanes.
     ///
-    /// There is nothing to wait for. The dead process ended the grants before it changed what they depend on, so no
-    /// remaining grant depends on it. And rebuilding the tables changes nothing that a put in progress stores to.
+    /// No wait is needed. The dead process ended the grants before it changed their entry or counter, so no remaining
+    /// grant depends on the change. And rebuilding the tables changes nothing that a put in progress stores to.
     pub(super) fn recover(self) {
         self.nic.tables.control.revoking = 0;
         let _ = self.nic.grants().revoke_all();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The heap of a NIC: event rings and copies of I/O vectors, in blocks of 128 bytes.
-//!
-//! [`Buddy`] allocates them in O(log n).
+//! The heap of a NIC: event rings and copies of I/O vectors, in blocks of 128 bytes. [`Buddy`] allocates them in O(log
+//! n).
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,7 +13,6 @@ use crate::layout::BLOCK_BYTES;
 
 /// The heap, for the holder of the lock.
 pub struct Heap<'n> {
-    /// State of the allocator.
     pub(crate) map: &'n mut [u64],
     pub(crate) words: &'n [AtomicU64],
 }
@@ -32,13 +30,13 @@ impl Heap<'_> {
         }
     }
 
-    /// Makes the heap larger, after its owner has made room behind it.
+    /// Extends the heap, after its owner has made room behind it.
     pub fn grow(&mut self, blocks: u32) -> Result<(), Corrupt> {
         Buddy::attach(self.map).map_err(|_| Corrupt)?.grow(blocks);
         Ok(())
     }
 
-    /// Heap blocks in all, free, and in the largest free piece.
+    /// Number of heap blocks: in all, free, and in the largest free piece.
     pub fn blocks(&mut self) -> (u32, u32, u32) {
         match Buddy::attach(self.map) {
             Ok(heap) => (heap.blocks_now(), heap.free_blocks(), heap.largest_free()),

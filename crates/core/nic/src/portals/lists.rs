@@ -2,16 +2,16 @@
 //! Linking entries against unexpected headers, searching, unlinking (Portals 4.3, `PtlMEAppend`, `PtlMESearch`,
 //! `PtlMEUnlink` and their forms for list entries).
 //!
-//! Rules that the code keeps
-//! 1. An entry for the priority list first takes the unexpected headers that match it, oldest first; a use-once
-//!    entry that took one is never linked, and its AUTO_UNLINK follows its overflow event.
+//! Rules
+//! 1. An entry for the priority list first takes the unexpected headers that match it, oldest first; a use-once entry
+//!    that took one is never linked, and its AUTO_UNLINK follows its overflow event.
 //! 2. With LOCAL_INC_UH_RLENGTH each header that a locally managed entry takes moves its offset by the header's
 //!    requested length, and `min_free` is checked after each.
-//! 3. A search always leaves an event, never touches status registers, and counts on its counter: successes for
-//!    matches; one failure when a use-once search found nothing, or when a persistent search is complete.
-//! 4. An overflow entry that was unlinked automatically drains: when the last header that refers to it goes,
-//!    AUTO_FREE follows and its slot is free. One with headers cannot be unlinked by hand (`InUse`), nor can an entry to whose
-//!    memory a payload is being fetched ([`super::placement`]).
+//! 3. A search always posts an event, never changes status registers, and counts on its counter: successes for matches;
+//!    one failure when a use-once search found nothing, or when a persistent search is complete.
+//! 4. An overflow entry that was unlinked automatically drains: when its last header goes, AUTO_FREE follows and its
+//!    slot is free. An entry with headers cannot be unlinked by hand (`InUse`), nor one to whose memory a payload is
+//!    being fetched ([`super::placement`]).
 
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
@@ -108,7 +108,7 @@ impl Lists<'_, '_> {
     }
 
     /// Links a reserved entry, after it took the unexpected headers that match. The grants at its portal table entry
-    /// are revoked.
+    /// are revoked already.
     pub(crate) fn link_reserved<B: Bus>(self, bus: &mut B, reference: u32, which: u8) {
         let Some(index) = self.nic.entry_index(reference) else { return };
         let mut record = self.nic.tables.entries[index as usize];
@@ -142,7 +142,6 @@ impl Lists<'_, '_> {
         }
     }
 
-    /// Appends a reserved entry to the list that the status names.
     #[inline]
     pub(super) fn put_on_list(self, index: u32, status: u32) {
         let sequence = self.nic.tables.control.next_sequence();
@@ -245,7 +244,6 @@ impl Lists<'_, '_> {
         }
     }
 
-    /// Takes a header off the unexpected list. This may free its overflow entry.
     pub(crate) fn drop_header(self, index: u32) {
         self.nic.lists().drop_found(index.into());
     }
@@ -257,7 +255,6 @@ impl Lists<'_, '_> {
         self.nic.lists().free_header(found.index);
     }
 
-    /// Frees a header that is in no list.
     #[inline(always)]
     pub(super) fn free_header(self, index: u32) {
         let Some(record) = self.nic.tables.headers.get_mut(index as usize) else { return };
@@ -328,7 +325,7 @@ impl Lists<'_, '_> {
         }
     }
 
-    /// Records a message in a header that refers to entry `index`. It is in no list. None: there is no free header.
+    /// Records a message in a header that refers to entry `index`, on no list. None: there is no free header.
     pub(super) fn take_header(
         self,
         index: u32,

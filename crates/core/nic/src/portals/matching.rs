@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The match queue: it gives the same results as ordered lists, at a cost that does not grow with the list.
+//! The match queue: the results of ordered lists, at a cost that does not grow with the list.
 //!
 //! Portals 4.3 defines matching on ordered lists (section 3.12): a request takes the first entry of the priority list
 //! that matches, else the first of the overflow list; an appended entry takes unexpected headers in order of arrival.
-//! This module is the only place where messages and entries are matched, for every front door and in every home. Here
-//! are the lists of entries; [`headers`] has those of unexpected headers.
+//! This module alone matches messages and entries, for every front door and in every home. This file has the lists of
+//! entries; [`headers`] has those of unexpected headers.
 //!
 //! A priority list has two parts. The *short list* holds its first entries in order, as indices in a small ring; they
 //! are compared one by one. The *index* holds the entries behind them. Indexed entries are grouped by their *class*:
-//! which match bits and which parts of the source they ignore. Programs use few classes (exact; any source; any tag),
-//! and within a class matching is equality of the bits that count, so a hash finds the entry. Every entry carries a
+//! the match bits and the parts of the source that they ignore. Programs use few classes (exact; any source; any tag),
+//! and within a class matching is equality of the remaining bits, so a hash finds the entry. Every entry carries a
 //! sequence number; of the candidates of all classes the lowest wins. A search compares at most [`IN_ORDER`] entries of
-//! the short list. If none matches and there are more entries, it indexes the short list too. Unexpected headers are
-//! on one list in order of arrival. A list of at most [`IN_ORDER`] headers is searched in that order. From the first
+//! the short list. If none matches and there are more entries, it indexes the short list too. Unexpected headers are on
+//! one list in order of arrival. A list of at most [`IN_ORDER`] headers is searched in that order. From the first
 //! search of a longer one on, each header is also on a chain of every class that the list was searched by.
 //!
 //! Invariants
@@ -25,10 +25,10 @@
 //! 4. `searched` names the classes that the unexpected headers of a portal table entry are chained by; each header is
 //!    on the chain of each of them (`chained`). No class is named until a list of more than [`IN_ORDER`] headers is
 //!    searched.
-//! 5. Walks are bounded by the table's capacity, whatever the links say.
+//! 5. Walks are bounded by the table's capacity, whatever the links are.
 //!
-//! Cost of a search: the short list as far as the match, at most [`IN_ORDER`] records; then one bucket and one entry per
-//! class in use. An entry moves from the short list to the index at most once.
+//! Cost of a search: the short list as far as the match, at most [`IN_ORDER`] records; then one bucket and one entry
+//! per class in use. An entry moves from the short list to the index at most once.
 
 use super::constants::options;
 use super::put::Put;
@@ -42,7 +42,7 @@ use crate::tables::{
 
 mod headers;
 
-/// Most entries of a short list, and most unexpected headers, that a search compares one by one before it uses the index
+/// The most entries of a short list, and unexpected headers, that a search compares before it uses the index
 /// ([`MatchQueue::in_order`]).
 const IN_ORDER: u32 = 8;
 
@@ -66,7 +66,6 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
     ((hash ^ hash >> 33) ^ bits & ((1 << LINE_BITS) - 1)) as usize & (buckets - 1)
 }
 
-/// The bucket of an entry of a class.
 fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize {
     let (bits, source) = if class == CLASS_OTHER {
         (0, 0)
@@ -79,7 +78,6 @@ fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize
 /// Buckets of a cache line, as a power of two.
 const LINE_BITS: u32 = (64 / size_of::<Bucket>()).ilog2();
 
-/// The end of a chain.
 #[derive(Clone, Copy)]
 enum End {
     Front,
@@ -93,14 +91,14 @@ pub struct MatchQueue<'n, 'a> {
 }
 
 impl<'a> MatchQueue<'_, 'a> {
-    /// The same view, for a function that is not inlined: it gets two registers, and no address of a view in memory.
+    /// The same view, for a function that is not inlined: it passes two registers, not an address in memory.
     #[inline(always)]
     fn reborrow(&mut self) -> MatchQueue<'_, 'a> {
         MatchQueue { tables: self.tables, registers: self.registers }
     }
 
-    /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. No
-    /// list changes, but a search may index the short list.
+    /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. No list
+    /// changes, but a search may index the short list.
     pub fn peek<B: Bus>(mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
         self.reborrow()
             .find_entry(bus, request.portal, usize::from(which & 1), &request.into())
@@ -125,8 +123,8 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The first match of the short list, most often its first entry. None: no entry matches, or the entries are now all
-    /// in the index.
+    /// The first match of the short list, most often its first entry. None: no match, or all entries are in the index
+    /// now.
     #[inline(always)]
     fn find_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
         let place = self.tables.portals.get(portal as usize)?.short_head;
@@ -139,7 +137,6 @@ impl<'a> MatchQueue<'_, 'a> {
         self.reborrow().find_later_in_short_list(bus, portal, key)
     }
 
-    /// The first match of the short list after its first entry.
     #[inline(never)]
     fn find_later_in_short_list<B: Bus>(mut self, bus: &mut B, portal: u32, key: &Key) -> Option<FoundEntry> {
         let record = self.tables.portals.get(portal as usize)?;
@@ -160,7 +157,7 @@ impl<'a> MatchQueue<'_, 'a> {
         found
     }
 
-    /// How many records a search compares one by one.
+    /// The number of records that a search compares one by one.
     #[inline(always)]
     fn in_order(&self) -> u32 {
         self.tables.short_list.min(IN_ORDER)
@@ -181,14 +178,13 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The place in memory of a number of a portal table entry's short list.
+    /// The slot in memory of a number of a portal table entry's short list.
     #[inline(always)]
     fn short_slot(&self, portal: u32, number: u32) -> usize {
         let slots = self.tables.short_list;
         portal as usize * slots as usize + (number & slots.wrapping_sub(1)) as usize
     }
 
-    /// The entry at a number of the short list.
     #[inline(always)]
     fn short_entry(&self, portal: u32, number: u32) -> Option<u32> {
         self.tables.short_lists.get(self.short_slot(portal, number)).copied()
@@ -270,7 +266,7 @@ impl<'a> MatchQueue<'_, 'a> {
         found
     }
 
-    /// Puts a filled entry, whose status says the list, at the end of that list.
+    /// Puts a filled entry at the end of its list, which its status names.
     #[inline]
     pub(crate) fn chain_entry(mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
@@ -347,7 +343,6 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// Where in the short list an entry is.
     #[inline]
     fn place_in_short_list(&self, portal: u32, index: u32) -> Option<u32> {
         let record = self.tables.portals.get(portal as usize)?;
@@ -389,7 +384,7 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// Takes an entry off its list. Its status still says which.
+    /// Takes an entry off its list, which its status still names.
     #[inline]
     pub(crate) fn unchain_entry(mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
@@ -407,7 +402,7 @@ impl<'a> MatchQueue<'_, 'a> {
         self.reborrow().unchain_found(FoundEntry { entry: index, place }, list);
     }
 
-    /// As `unchain_entry`, for one that was found on this list.
+    /// As `unchain_entry`, for an entry that was found on this list.
     #[inline(always)]
     pub(super) fn unchain_found(mut self, FoundEntry { entry: index, place }: FoundEntry, list: usize) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
@@ -438,7 +433,7 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The class of a wildcard pattern: the one that has it, a free one, or one that no entry uses any more.
+    /// The class of a wildcard pattern: an existing one, a free one, or one without entries.
     fn class_for(mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
         let has =

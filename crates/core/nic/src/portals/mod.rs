@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Portals unit: all of Portals 4.3's behaviour at both ends of an operation.
 //!
-//! The state is cut into parts. Each is a view with operations of its own, which [`Nic`](crate::Nic) makes: `nic.counters()`. A view
-//! borrows the NIC, or only the tables that it needs. Its operations take the view by value: so a call passes the pointers of the view, and
-//! no address of it, and the view compiles to nothing. The parts, each above those that it calls:
+//! The state is divided into parts. Each is a view with operations of its own, which [`Nic`](crate::Nic) makes:
+//! `nic.counters()`. A view borrows the NIC, or only the tables that it needs. Its operations take the view by value,
+//! so a call passes the view's pointers rather than its address, and the view compiles to nothing. The parts, each
+//! above those that it calls:
 //!
 //! | part | files | |
 //! |---|---|---|
@@ -11,7 +12,7 @@
 //! | [`MatchQueue`](matching::MatchQueue) | [`matching`] | the index that finds the entry, or the header, that ordered lists would give |
 //! | [`EventQueues`](event_queue::EventQueues) | [`event_queue`] | events, and flow control |
 //! | [`Counters`](counters::Counters) | [`counters`], `armed` | counts, and the operations that wait for one |
-//! | [`Grants`](grants::Grants) | [`grants`] | puts without the lock, by permissions that can be revoked |
+//! | [`Grants`](grants::Grants) | [`grants`] | revocable permissions to put without the lock |
 //! | [`Descriptors`](descriptors::Descriptors) | [`descriptors`] | binding and releasing memory descriptors |
 //! | [`Lists`](lists::Lists) | [`lists`] | linking entries against unexpected headers; search; unlink |
 //! | [`PortalTable`](portal_table::PortalTable) | [`portal_table`] | portal table entries |
@@ -21,15 +22,18 @@
 //! | [`Initiator`](respond::Initiator) | [`respond`] | the outcome of a request at its initiator: SEND, ACK and REPLY |
 //! | `Recovery` | [`recover`] | rebuilding derived state after a process died in the middle of a change |
 //!
-//! Records. The files of the parts import these:
+//! Records, imported by the files of the parts:
 //!
 //! * [`constants`]: options, kinds of events, failures, with the values of the API.
-//! * [`errors`]: why a transition was refused.
-//! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`posted`]: a posted receive. [`delivery`]: the result of a request.
-//! * [`descriptor`]: a memory descriptor, as any thread reads it. [`action`]: a triggered operation, as a program arms it.
+//! * [`errors`]: errors of transitions.
+//! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`posted`]: a posted receive. [`delivery`]:
+//!   the result of a request.
+//! * [`descriptor`]: a memory descriptor, as any thread reads it. [`action`]: a triggered operation, as a program arms
+//!   it.
 //! * [`plan`]: the effects of a request on the entry that it matched.
-//! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
-//! * [`operation`]: what functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O vectors.
+//! * [`search`]: terms and results of a search. [`event`]: an event, and its form in memory.
+//! * [`operation`]: operations that functions allow, and conditional swaps. [`scatter`]: ranges of memory through I/O
+//!   vectors.
 
 pub mod action;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The atomics of Portals: which operations a function allows on which datatypes, and the conditional swaps.
+//! The atomics of Portals: the operations and datatypes that each function allows, and the conditional swaps.
 //!
-//! This file carries out Portals 4.3, "Atomic Operations": `PtlAtomic`, `PtlFetchAtomic`, `PtlSwap`. The arithmetic itself
-//! is the NIC's ([`arithmetic`](crate::arithmetic)), and its invariants hold here, too. The functions are not atomic
-//! themselves. The caller holds the NIC's lock, or no other thread can reach the bytes.
+//! This file carries out Portals 4.3, "Atomic Operations": `PtlAtomic`, `PtlFetchAtomic`, `PtlSwap`. The arithmetic and
+//! its invariants are those of the NIC ([`arithmetic`](crate::arithmetic)). The functions are not atomic. The caller
+//! holds the NIC's lock, or no other thread can reach the bytes.
 //!
 //! Invariants
 //! 1. A combination that [`allowed`] refuses changes nothing.

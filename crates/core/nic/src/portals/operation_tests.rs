@@ -64,7 +64,6 @@ fn refused_combinations_and_partial_elements_change_nothing() {
     }
 }
 
-/// Checks every pair of 8-bit values, with every comparison, against wider arithmetic.
 #[test]
 fn eight_bit_integers_exhaustively() {
     for target in 0..=255u8 {
@@ -83,7 +82,7 @@ fn eight_bit_integers_exhaustively() {
     }
 }
 
-/// The operators of C, spelled out apart from the code under test.
+/// The operators of C, written independently of the code under test.
 fn comparison_reference(op: Operation, comparand_to_target: Option<Ordering>) -> Option<bool> {
     use Ordering::{Equal, Greater, Less};
     let holds_for: &[Option<Ordering>] = match op {

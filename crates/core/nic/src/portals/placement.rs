@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Puts whose payload comes after their header: first the match, then the bytes, last the events.
 //!
-//! A home that fetches a long payload from the sender's memory asks where it goes, and fetches it to there ([`Target::place`]). When it is there,
-//! or will never be, [`Target::finish_placed`] posts what [`Nic::deliver`](crate::Nic::deliver) would have posted.
+//! A home that fetches a long payload from the sender's memory asks for its destination and fetches it directly there
+//! ([`Target::place`]). When it is complete, or has failed, [`Target::finish_placed`] posts the events that
+//! [`Nic::deliver`](crate::Nic::deliver) would have posted.
 //!
 //! Rules
-//! 1. Only a put is placed that an entry of the priority list takes, into one piece of memory at the put's own offset.
-//!    Whoever has the payload delivers any other as a whole.
-//! 2. Between the two steps the entry is held. A use-once entry has left its list and drains. Another stays in its list, and cannot be unlinked
-//!    (`InUse`). A claimed header ([`super::receive`]) has the fields of the put, so a table that is rebuilt still has both.
-//! 3. With flow control the event queue keeps room for its events. Without room it is refused, as a delivery would be.
+//! 1. A put is placed only if an entry of the priority list takes it, into one piece of memory at the put's own offset.
+//!    The home delivers any other put as a whole.
+//! 2. Between the two steps the entry is held. A use-once entry has left its list and drains. Another stays in its
+//!    list, and cannot be unlinked (`InUse`). A claimed header ([`super::receive`]) has the fields of the put, so a
+//!    rebuilt table still has both.
+//! 3. With flow control the event queue reserves room for the put's events. Without room it is refused, as a delivery
+//!    would be.
 //! 4. Only the owner places, as only the owner claims headers: if it dies, its NIC ends.
 
 use super::constants::{fail, list, options};
@@ -28,29 +31,29 @@ use crate::tables::{Request, entry, header, kind, portal, slot};
 pub enum Placement {
     /// Fetch it, and deliver the request with it.
     Whole,
-    /// No byte of it is wanted: deliver the request without it.
+    /// No byte of it is needed: deliver the request without it.
     Nothing,
-    /// No receive is posted for it. Ask again when the program has had the time to post one.
+    /// No receive is posted for it. Retry when the program has had time to post one.
     NotYet,
-    /// Fetch so many bytes of it to this memory of the owner, then finish.
+    /// Fetch these bytes of it to this memory of the owner, then finish.
     At(Placed),
 }
 
-/// A put that has matched, and whose payload is to come.
+/// A put that has matched and waits for its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The claimed header: its index, and its generation in the upper half.
     pub header: u64,
     pub start: u64,
     pub bytes: u64,
-    /// The entry stays, so the program may look at its memory without waiting for an event. Bytes must not come there before those of earlier
-    /// puts of the same sender.
+    /// The entry stays, so the program may read its memory without waiting for an event. Bytes must not arrive there
+    /// before those of earlier puts of the same sender.
     pub in_order: bool,
 }
 
 impl Target<'_, '_> {
-    /// Matches a put whose payload is to come. `may_wait`: the caller can ask again. `is_usable` says whether the payload can be fetched to so
-    /// many bytes at an address.
+    /// Matches a put whose payload is to come. `may_wait`: the caller can retry. `is_usable(address, bytes)`: whether
+    /// the payload can be fetched to there.
     pub fn place<B: Bus>(
         self,
         bus: &mut B,
@@ -74,7 +77,7 @@ impl Target<'_, '_> {
             if may_wait {
                 return Placement::NotYet;
             }
-            // A header that waits for its payload to be fetched by the program has none.
+            // A put with a token needs no payload here: the program fetches it when it takes the header.
             let is_dropped =
                 self.nic.match_queue().find_entry(bus, request.portal, usize::from(list::OVERFLOW), &key).is_none();
             return if is_dropped || request.token() != 0 { Placement::Nothing } else { Placement::Whole };
@@ -109,8 +112,8 @@ impl Target<'_, '_> {
         Placement::At(Placed { header, start, bytes: plan.mlength, in_order: !plan.unlinks })
     }
 
-    /// Ends a put that was placed: its payload is there, or `fail` says why it will never be. The entry is used either way. None: there is no
-    /// such put.
+    /// Ends a placed put: its payload is there, or `fail` is the reason for which it never will be. The entry is used
+    /// either way. None: there is no such put.
     pub fn finish_placed<B: Bus>(self, bus: &mut B, placed: u64, fail: u8) -> Option<Delivery> {
         let index = placed as u32;
         let header = *self.nic.tables.headers.get(index as usize)?;

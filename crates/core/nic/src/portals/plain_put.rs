@@ -5,7 +5,7 @@
 //! request. They move the bytes, post an event or count, and update the registers. Any other put takes the general path
 //! in `deliver.rs`; this path has then changed nothing.
 //!
-//! If the entry stays, a process that dies midway leaves nothing half done: a message without an event or a count has
+//! If the entry stays, a process that dies midway leaves no partial state: a message without an event or a count has
 //! not arrived. If the entry is used up, the NIC records its intent once the bytes are moved. Then either the entry is
 //! freed and its event or count is posted, or neither happens.
 
@@ -18,8 +18,8 @@ use crate::bus::{Bus, Step};
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
 
-/// How many messages ahead to prefetch cache lines for a stream of messages. A line may take as long to arrive as two
-/// messages take.
+/// Number of messages ahead for which a stream of messages prefetches cache lines. A line may take as long to arrive as
+/// two messages take.
 const PREFETCH_AHEAD: u32 = 3;
 
 impl Target<'_, '_> {
@@ -37,8 +37,8 @@ impl Target<'_, '_> {
         self.nic.target().plain_put_to(bus, found, queue, put).is_some()
     }
 
-    /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
-    /// put, never both.
+    /// Carries out a put to an entry of the priority list. Both memories are mapped. Either an event or a count reports
+    /// the put.
     #[inline(always)]
     pub(super) fn plain_put_to<B: Bus>(
         self,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The effects of a request on the entry that it matched: where its bytes go, how many, and what becomes of the entry.
+//! The effects of a request on the entry that it matched: memory and number of its bytes, and the fate of the entry.
 
 use super::constants::{list, options};
 use crate::arithmetic::Datatype;
 use crate::tables::{Entry, Request, kind};
 
-/// How a request changes the entry that it matched.
+/// The effects of a request on its entry.
 pub(super) struct Plan {
     pub list: u8,
     pub offset: u64,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The portal table: allocating, freeing, enabling and disabling its entries.
-//!
-//! O(1), except the search for the first free entry, and the check for held headers, which are scans.
+//! The portal table: allocating, freeing, enabling and disabling its entries. O(1), except scans for the first free
+//! entry and for held headers.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -62,7 +61,7 @@ impl PortalTable<'_, '_> {
                 queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
             }
         }
-        // Requests that are still on their way to it belong to an epoch that is over.
+        // Requests that are still under way to it belong to an old epoch.
         self.nic.tables.portals[index as usize] =
             PortalEntry { disabled: entry.disabled.wrapping_add(1), ..PortalEntry::EMPTY };
         Ok(())

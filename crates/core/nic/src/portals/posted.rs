@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Posted receives: how one was posted, and the memory that it has for a message.
+//! Posted receives: the result of posting, and the memory for a message.
 
 use super::constants::options;
 use crate::tables::Entry;
@@ -24,7 +24,7 @@ pub struct Receive {
 }
 
 impl Receive {
-    /// A receive, from its entry. None: the entry is not plain (use-once, for puts of any user), and is left to
+    /// The receive of an entry. None: the entry is not plain (use-once, for puts of any user), and is left to
     /// `deliver`.
     #[inline(always)]
     pub(super) fn of(record: &Entry) -> Option<Receive> {

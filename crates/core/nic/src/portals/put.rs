@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A plain put: the fields of its request, how an entry handles it, and how its payload is moved.
+//! A plain put: the fields of its request, its handling by an entry, and the move of its payload.
 
 use super::constants::{event_kind, fail, list, options};
 use super::event::Event;
@@ -21,7 +21,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// The target's event for this put: how many bytes were moved, and to which address.
+    /// The target's event for this put: `mlength` bytes were moved to `start`.
     #[inline(always)]
     pub(super) fn event(&self, start: u64, user_ptr: u64, mlength: u64) -> Event {
         Event {
@@ -104,14 +104,12 @@ impl From<&Put> for Key {
     }
 }
 
-/// How an entry handles a put of this user.
+/// Handling of this user's puts by an entry.
 pub(super) struct PutHandling {
     /// The put is plain: it can take the fast path.
     pub plain: bool,
     pub uses_up: bool,
-    /// An event reports the put.
     pub posts: bool,
-    /// The entry's counter counts the put.
     pub counts: bool,
 }
 
@@ -129,18 +127,17 @@ impl PutHandling {
     }
 }
 
-/// Options of entries that no plain put may match: the message moves the entry's offset, or needs more than one
-/// address.
+/// Options of entries without plain puts: the message moves the entry's offset, or needs more than one address.
 const NOT_PLAIN: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
-/// Where the payload of a plain put was moved to, and how many bytes.
+/// Address and number of the bytes that a plain put has moved.
 pub(super) struct Moved {
     pub start: u64,
     pub mlength: u64,
 }
 
-/// Moves the payload of a put to this offset of the memory of the matched entry. None: the memory is not mapped, and
-/// nothing has changed.
+/// Moves the payload of a put to this offset of the matched entry's memory. None: the memory is not mapped, and nothing
+/// has changed.
 #[inline(always)]
 pub(super) fn move_payload<B: Bus>(bus: &mut B, (start, length): (u64, u64), offset: u64, put: &Put) -> Option<Moved> {
     let mlength = put.length.min(length.saturating_sub(offset));

@@ -11,8 +11,9 @@
 //! 2. If an unexpected header matches, [`Receives::post`] links no entry. It returns the header. The owner reads the
 //!    payload and then drops the header ([`Receives::drop_unexpected`]).
 //! 3. [`Receives::take`] fills the entry that `deliver` would have matched, and frees it if it is used up: a use-once
-//!    entry, or a locally managed one with less than its least room left. It does nothing if no entry matches, or if the
-//!    entry is of another kind (persistent, counted, with an I/O vector). The message then goes to [`Nic::deliver_own`].
+//!    entry, or a locally managed one with less than its least room left. It does nothing if no entry matches, or if
+//!    the entry is of another kind (persistent, counted, with an I/O vector). The message then goes to
+//!    [`Nic::deliver_own`].
 //! 4. A claimed header ([`Receives::claim_unexpected`]) is on no list. Its payload stays in place until the header is
 //!    dropped.
 //!
@@ -32,7 +33,7 @@ use crate::registers::Register;
 use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
 use crate::tap::Transition;
 
-/// The head of a priority list that is in the short list.
+/// The head of a priority list, in its short list.
 pub struct Head<'a> {
     portal: &'a mut PortalEntry,
     /// The short list's slots.
@@ -108,7 +109,7 @@ impl<'n> Receives<'n, '_> {
     /// list is long or full; nothing has changed.
     #[inline(always)]
     pub fn post_to_short_list(self, index: u32, spec: &EntrySpec) -> Option<u32> {
-        // The caller posts by `post` then, which shows it.
+        // The caller then uses `post`, which shows it to the tap.
         if self.nic.tap.is_open() {
             return None;
         }
@@ -163,16 +164,16 @@ impl<'n> Receives<'n, '_> {
         let portal = portals.get_mut(index as usize).filter(|portal| portal.status == portal::ENABLED)?;
         let slots = *short_list as usize;
         let first = index as usize * slots;
-        // A tap is shown what `Receives::take` takes.
+        // With a tap, the list looks empty, so that the caller uses `Receives::take`, which shows each message.
         let slots = if self.nic.tap.is_set() { 0 } else { slots };
         let ring = short_lists.get(first..)?.get(..slots)?;
         Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
 
-    /// Puts a message into the receive that it matches, if that is a plain or a locally managed one, and frees the receive
-    /// if the message uses it up. None: nothing has happened.
+    /// Puts a message into the receive that it matches, if that is a plain or a locally managed one, and frees the
+    /// receive if the message uses it up. None: nothing has happened.
     ///
-    /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
+    /// The owner counts the messages taken ([`crate::registers::Registers::count_taken`]), many at once.
     #[inline(always)]
     pub fn take<B: Bus>(self, bus: &mut B, put: &Put) -> Option<Receive> {
         if self.nic.tap.is_open() {
@@ -214,7 +215,7 @@ impl<'n> Receives<'n, '_> {
         self.nic.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
     }
 
-    /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
+    /// Finds the oldest unexpected message that an entry of this kind would take; it stays in place.
     pub fn find_unexpected<B: Bus>(self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
         self.nic.match_queue().find_header(bus, index, &spec.into()).map(|found| found.index)
     }
@@ -265,8 +266,7 @@ impl<'n> Receives<'n, '_> {
         }
     }
 
-    /// Unlinks the first entry of a portal table entry's priority list that has this `user_ptr`. Returns whether there
-    /// was one.
+    /// Unlinks the first entry of a portal table entry's priority list that has this `user_ptr`. False: there was none.
     pub fn unlink_by_user_ptr(self, index: u32, user_ptr: u64) -> bool {
         let is_it = |&at: &usize| {
             let record = &self.nic.tables.entries[at];

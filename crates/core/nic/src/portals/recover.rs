@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recovery of a NIC after a process died while it changed the tables.
 //!
-//! A process may be killed at any instruction, even while it holds the lock. Single words decide the state that it
-//! leaves. A record's slot says whether the record exists and in which list; sequence numbers give the order. Recovery
-//! derives everything else from these: free lists, chains, counts, the heap's allocator. It finishes the interrupted
-//! operation if all its bytes were moved, and fails it (`PTL_NI_UNDELIVERABLE`) if not. Either way the entry gets its
-//! event and its count, so no program waits for ever.
+//! A process may be killed at any instruction, even while it holds the lock. The state that it leaves is determined by
+//! single words. A record's slot tells whether the record exists and in which list; sequence numbers give the order.
+//! Recovery derives everything else from these: free lists, chains, counts, the heap's allocator. It finishes the
+//! interrupted operation if all its bytes were moved, and fails it (`PTL_NI_UNDELIVERABLE`) if not. Either way the
+//! entry gets its event and its count, so no program waits for ever.
 //!
 //! Cost: O(n log n) in the number of records, without extra memory. It runs only after a death during a change.
 
@@ -40,8 +40,8 @@ impl Recovery<'_, '_> {
         self.nic.queues().rebuild_disabled_events();
     }
 
-    /// A complete event counts and an incomplete one does not. A count that was made stays visible. A queue or counter
-    /// is live if its record in the tables is live.
+    /// A complete event counts, an incomplete one does not. A count that was made stays visible. A queue or counter is
+    /// live if its record in the tables is live.
     fn rebuild_queues(&mut self) {
         for (book, queue) in self.nic.tables.queues.iter_mut().zip(self.nic.signals.queues) {
             if slot::status(book.slot) == queue::LIVE {
@@ -364,7 +364,6 @@ impl Sorter {
     }
 }
 
-/// Merges two sorted lists. If keys are equal, the first list's record comes first.
 fn merge<R>(
     mut a: u32,
     mut b: u32,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How an initiator's NIC reports the outcome of a request: SEND, ACK and REPLY, as events and as counts.
+//! The outcome of a request at the initiator's NIC: SEND, ACK and REPLY, as events and as counts.
 //!
 //! Rules
 //! 1. SEND and ACK belong to the descriptor of the payload's source; REPLY belongs to the descriptor of its
 //!    destination.
-//! 2. A full acknowledgement is an event and, where the descriptor counts ACKs, a count; a counting one is a count
-//!    of acknowledgements or bytes; an operation-completed one counts operations, also those that failed.
+//! 2. A full acknowledgement is an event and, where the descriptor counts ACKs, a count; a counting one is a count of
+//!    acknowledgements or bytes; an operation-completed one counts operations, also those that failed.
 //! 3. A failed operation counts as one failure, whatever the descriptor counts. It does not count if the descriptor's
 //!    owner counts failures itself (`MD_FAILURES_UNCOUNTED`, which no program can set).
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranges of memory through I/O vectors.
 //!
-//! A vector is copied into the NIC's heap when an entry or descriptor is made: pairs of words, address and bytes.
-//! A range of `bytes` from `offset` is a sequence of pieces, visited in order. O(vectors before the range's end).
+//! A vector (pairs of words, address and bytes) is copied into the NIC's heap when an entry or descriptor is made. A
+//! range of `bytes` from `offset` is a sequence of pieces, visited in order. O(vectors before the range's end).
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::layout::BLOCK_BYTES;
 /// Words of a heap block.
 pub const BLOCK_WORDS: usize = (BLOCK_BYTES / 8) as usize;
 
-/// Memory that an entry or descriptor describes.
+/// Memory of an entry or descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
     pub start: u64,
@@ -22,15 +22,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Vector number `index` of the I/O vector: address and bytes.
     #[inline]
     fn vector(self, heap: &[AtomicU64], index: u32) -> Option<(u64, u64)> {
         let word = (self.iov as usize).checked_mul(BLOCK_WORDS)?.checked_add(index as usize * 2)?;
         Some((heap.get(word)?.load(Relaxed), heap.get(word + 1)?.load(Relaxed)))
     }
 
-    /// Visits the pieces of a range: `visit(address, offset within the range, bytes)`. `outside` is what it means
-    /// when the vector is shorter than its owner's record says.
+    /// Visits the pieces of a range: `visit(address, offset within the range, bytes)`. `outside`: the error if the
+    /// vector is shorter than its owner's record.
     #[inline]
     pub fn pieces<E>(
         self,

@@ -41,22 +41,22 @@ impl From<&Header> for Key {
     }
 }
 
-/// An entry that a search found, and where: its number in the short list, or the bucket that it is in.
+/// An entry that a search found, and its number in the short list or its bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundEntry {
     pub entry: u32,
     pub place: u32,
 }
 
-/// An unexpected header that a search found. If it was found on a class's chain: that class and its bucket too.
+/// An unexpected header that a search found, with the class and bucket if it was found on a class's chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundHeader {
     pub index: u32,
     pub(super) chain: Option<(u8, usize)>,
 }
 
-/// The fields of an entry that matching and its events read. The entry is linked, or about to be linked, or it
-/// describes a search.
+/// The fields of an entry that matching and its events read. The entry is linked, is about to be linked, or describes a
+/// search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryView {
     pub match_bits: u64,
@@ -120,7 +120,7 @@ pub(crate) fn accepts(view: &EntryView, key: &Key) -> bool {
 }
 
 impl From<u32> for FoundHeader {
-    /// One that was not found by a search.
+    /// A header that was not found by a search.
     fn from(index: u32) -> FoundHeader {
         FoundHeader { index, chain: None }
     }

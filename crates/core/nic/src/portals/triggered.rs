@@ -104,9 +104,9 @@ impl TriggeredOperations<'_, '_> {
         true
     }
 
-    /// Arms an operation: it runs when the counter reaches the threshold, which may be at once. Fails if there is no
-    /// such counter, because nothing would ever free the operation. Fails also if senders count permanently in the
-    /// counter's lanes, because lanes are not compared with thresholds. Lanes that belong to grants are revoked first.
+    /// Arms an operation: it runs when the counter reaches the threshold, which may be at once. Fails for an unknown
+    /// counter, because nothing would ever free the operation. Fails also if senders count permanently in the counter's
+    /// lanes, because lanes are not compared with thresholds. Lanes that belong to grants are revoked first.
     pub fn arm(self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
         if self.nic.tap.is_open() {
             return self.nic.tapped(
@@ -177,8 +177,8 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Runs the due operations up to the first one that moves data, and returns that one. `executor` names the process
-    /// that runs it and then calls [`TriggeredOperations::finish_fired`]. An operation that needs grants revoked stays unchanged at the
-    /// head of the queue; the ones before it have run.
+    /// that runs it and then calls [`TriggeredOperations::finish_fired`]. An operation that needs grants revoked stays
+    /// at the head of the queue; the ones before it have run.
     pub fn next_fired<B: Bus>(self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
         if self.nic.tap.is_open() && self.nic.has_fired() {
             return self.nic.tapped_quietly(
@@ -201,8 +201,8 @@ impl TriggeredOperations<'_, '_> {
         Ok(None)
     }
 
-    /// Takes the next operation of any kind out of the fire queue, for a caller that runs each when its own order says so
-    /// ([`TriggeredOperations::run_local`], or the command); then it calls [`TriggeredOperations::finish_fired`].
+    /// Takes the next operation of any kind out of the fire queue, for a caller that orders them itself
+    /// ([`TriggeredOperations::run_local`], or the command) and then calls [`TriggeredOperations::finish_fired`].
     ///
     /// # Errors
     /// As [`TriggeredOperations::next_fired`].
@@ -230,9 +230,9 @@ impl TriggeredOperations<'_, '_> {
         Ok(Some(Fired { index, command: record.command }))
     }
 
-    /// Runs an operation on a counter or an entry. If this process dies before the slot is free, running the operation
-    /// again changes nothing. The grants that it needs revoked are revoked: the check took place under this same lock,
-    /// when the operation left the fire queue.
+    /// Runs an operation on a counter or an entry. It is idempotent if this process dies before the slot is free. The
+    /// grants that it needs revoked are revoked: the check took place under this same lock, when the operation left the
+    /// fire queue.
     pub fn run_local<B: Bus>(self, bus: &mut B, index: u32) {
         let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
@@ -247,8 +247,8 @@ impl TriggeredOperations<'_, '_> {
         }
     }
 
-    /// Sets or increments a counter. It first notes the values that the counter's record must hold. If the executor
-    /// dies, recovery stores these values again. Counts that arrive in lanes meanwhile are kept.
+    /// Sets or increments a counter. It first notes the values that the counter's record must hold, so that recovery
+    /// can store them again if the executor dies. Concurrent counts in lanes are kept.
     fn run_on_counter(self, index: u32, record: &Triggered) {
         let object = record.object;
         if record.list == BOOKED {
@@ -271,7 +271,6 @@ impl TriggeredOperations<'_, '_> {
         self.nic.counters().set_booked(object, success, failure);
     }
 
-    /// [`Action::Receive`].
     fn receive_reserved<B: Bus>(self, bus: &mut B, reference: u32, queue: u32) {
         let Some(index) = self.nic.entry_index(reference) else { return };
         let record = self.nic.tables.entries[index as usize];
@@ -332,8 +331,8 @@ impl TriggeredOperations<'_, '_> {
     }
 
     /// Notes that the SEND event, or the ACK or REPLY event (`response`), of a running operation is about to be
-    /// written. If the executor dies, recovery can then find which of them is missing ([`Nic::fail_orphans`]). Does
-    /// nothing for `NONE`.
+    /// written. If the executor dies, recovery can find the missing ones ([`Nic::fail_orphans`]). Does nothing for
+    /// `NONE`.
     #[inline(always)]
     pub fn begin_report(self, index: u32, command: &Command, response: bool) {
         if index != NONE {
@@ -354,7 +353,7 @@ impl TriggeredOperations<'_, '_> {
         compiler_fence(SeqCst);
     }
 
-    /// Which completions of an operation were posted before its executor died: its SEND, and its ACK or REPLY.
+    /// The completions of an operation that were posted before its executor died: SEND; ACK or REPLY.
     pub(crate) fn reported(self, record: &Triggered) -> (bool, bool) {
         let since = |nic: &mut Nic<'_>, response| nic.queues().tail(report_queue(&record.command, response)) + 1;
         let responded = record.failure != 0 && since(self.nic, true) != record.failure;
@@ -443,7 +442,7 @@ impl TriggeredOperations<'_, '_> {
     fn drop_unlinked(self, index: u32) {
         let Some(&record) = self.nic.tables.triggered.get(index as usize) else { return };
         if record.command.kind == kind::APPEND {
-            // Free the entry only if it never was in a list: the program may have named another entry.
+            // Free the entry only if it was never in a list: the program may have named another entry.
             let entries = &self.nic.tables.entries;
             let reserved = |&index: &u32| slot::status(entries[index as usize].slot) == entry::RESERVED;
             if let Some(entry) = self.nic.entry_index(record.object).filter(reserved) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers that are values of the NIC's tables: where each is found, and how it is written.
+//! The registers that are values of the NIC's tables: their places, and how they are written.
 //!
 //! Seed 002, tables 7-1 and 7-8, figure 5-11. In hardware these are RAM arrays and bits beside the units. Here a port's
-//! record has most of them, and the rest follows from the NIC's limits. Addresses are offsets from where the layout
-//! begins to count, in shared memory the start of the segment.
+//! record has most of them, and the rest follows from the NIC's limits. Addresses are offsets from the start of the
+//! layout; in shared memory, of the segment.
 //!
 //! Invariants
 //! 1. Reading changes nothing. [`TableView`] needs no lock: each value is one word that a process stores at once.
-//! 2. Writing is a transition for the holder of the lock. An error leaves the state as it was.
+//! 2. Writing is a transition for the holder of the lock. An error leaves the state unchanged.
 //! 3. A NIC without VPIDs has none of these registers.
 //!
 //! Costs: O(1); a word of bits: 64 records. A flush: as [`Atu::flush`](crate::atu::Atu::flush).
@@ -22,7 +22,6 @@ use crate::signals::{PortPointers, SLOT_WORDS};
 use crate::tables::{LOCKS, PAGES, Port};
 use crate::velo::options;
 
-/// VPIDs in a word of bits.
 const WORD_VPIDS: u32 = u64::BITS;
 
 /// The tables whose values the registers are.
@@ -34,7 +33,7 @@ pub struct TableView<'a> {
 }
 
 impl TableView<'_> {
-    /// How many values a register has in this NIC. A register without an index has one.
+    /// Number of values of a register in this NIC. A register without an index has one.
     pub fn entries(&self, register: TableRegister) -> u32 {
         let limits = &self.layout.limits;
         match register {
@@ -46,7 +45,7 @@ impl TableView<'_> {
         }
     }
 
-    /// The value of a register; of one that software only writes, 0. None: there is no such entry.
+    /// The value of a register; 0 if software only writes it. None: there is no such entry.
     pub fn value(&self, register: TableRegister, index: u32) -> Option<u64> {
         if index >= self.entries(register) {
             return None;
@@ -82,16 +81,16 @@ impl TableView<'_> {
     }
 }
 
-/// Why a register was not written. Nothing has changed.
+/// Reasons for which a register was not written. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// No one but the NIC or its owner changes it.
+    /// Only the NIC or its owner may change the register.
     NotWritable(LiveWrite),
     /// The NIC has no such entry.
     NoSuchEntry,
     /// No program has this VPID open.
     NotOpen(u32),
-    /// The register has no such value.
+    /// The register cannot have this value.
     Value,
 }
 
@@ -166,7 +165,7 @@ impl Nic<'_> {
         }
         let mut flush = self.atu().flush(target, mode);
         for unit in Unit::ALL {
-            // A flush of the TLB alone awaits no answer.
+            // A flush of the TLB alone waits for no answer.
             let _ = self.atu().answer_flush(&mut flush, unit);
         }
         Ok(())

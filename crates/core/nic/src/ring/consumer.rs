@@ -7,16 +7,16 @@ use super::hints::Hints;
 use super::layout::{Envelope, INLINE_BYTES, Ring, Slot, length_of, portal_of, rounded};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
-/// The slot this many slots ahead is prefetched while one is read.
+/// Distance in slots at which a later slot is prefetched.
 const SLOTS_AHEAD: u64 = 3;
-/// The part of a payload that is prefetched: as many lines as a core can load at the same time.
+/// The prefetched part of a payload: the lines that a core can load at the same time.
 const PREFETCH_BYTES: usize = 2 << 10;
 
-/// A slot holds a message that no producer writes. The ring cannot be used any more.
+/// A slot holds a message that no producer writes. The ring is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
-/// The header word that a poll has read. The caller keeps it, so that it need not poll again under the lock.
+/// The header word read by a poll. The caller keeps it, so that it need not poll again under the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct PolledHeader {
     number: u64,
@@ -75,7 +75,7 @@ impl Consumer {
         self.head.wrapping_sub(self.first)
     }
 
-    /// The next message is not in a burst with those that were dequeued.
+    /// Starts a new burst with the next message.
     #[inline(always)]
     pub fn rest(&mut self) {
         self.first = self.head;
@@ -89,7 +89,7 @@ impl Consumer {
 }
 
 impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
-    /// The header of the next message, if there is one. The result is final only for the holder of the lock.
+    /// The header of the next message. Final only for the holder of the lock.
     #[inline(always)]
     pub fn poll(&self) -> Option<PolledHeader> {
         let number = self.cursors.head.load(Relaxed);
@@ -98,7 +98,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         is_there.then_some(PolledHeader { number, header })
     }
 
-    /// Messages that wait to be dequeued. The number may change at any time. For tools.
+    /// Messages that wait to be dequeued, for tools. The number may change at any time.
     pub fn waiting(&self) -> u64 {
         let head = self.cursors.head.load(Acquire);
         let is_there = |&step: &u64| {
@@ -108,7 +108,6 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         (0..Self::SLOTS).take_while(is_there).count() as u64
     }
 
-    /// The message with this number, if it was published.
     pub(super) fn message_at(&self, number: u64) -> Result<Option<Message>, Fault> {
         let header = self.slot(number).header.load(Acquire);
         if header as u32 != number.wrapping_add(1) as u32 {
@@ -131,7 +130,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Consumer { head, first: head }
     }
 
-    /// Whether the next message is there, at the cost of one load.
+    /// Whether there is a next message, at the cost of one load.
     #[inline(always)]
     pub fn has_next(&self, consumer: &Consumer) -> bool {
         self.slot(consumer.head).header.load(Relaxed) as u32 == consumer.head.wrapping_add(1) as u32
@@ -204,7 +203,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
     }
 
-    /// Dequeues the message that [`Ring::next`] returned. The caller has read it.
+    /// Dequeues the message that [`Ring::next`] returned, which the caller has read.
     #[inline(always)]
     pub fn dequeue(&self, consumer: &mut Consumer, message: &Message) {
         consumer.head = consumer.head.wrapping_add(1);
@@ -216,8 +215,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.cursors.head.store(consumer.head, Release);
     }
 
-    /// Undoes [`Ring::dequeue`] of this message, whose payload began where `payload_head` was before. The holder of the
-    /// NIC's lock calls it, and the producer enqueues nothing meanwhile.
+    /// Undoes [`Ring::dequeue`] of this message. `payload_head`: the cursor before its payload. The holder of the NIC's
+    /// lock calls it, and the producer enqueues nothing meanwhile.
     pub fn put_back(&self, consumer: &mut Consumer, payload_head: u64) {
         consumer.head = consumer.head.wrapping_sub(1);
         self.cursors.head.store(consumer.head, Release);
@@ -229,7 +228,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.cursors.payload_head.load(Relaxed)
     }
 
-    /// The message of the slot with this header word. None: no producer writes such a message.
+    /// Checks the message of the slot with this header word. None: no producer writes such a message.
     #[inline(always)]
     fn check(&self, number: u64, header: u64, long: bool) -> Option<Message> {
         let slot = self.slot(number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a ring lies in memory: slots, cursors, payload area, and positions in them.
+//! The layout of a ring in memory: slots, cursors, payload area, and positions in them.
 
 use core::mem::offset_of;
 
@@ -47,7 +47,7 @@ impl Slot {
     }
 }
 
-/// The cursors of the consumer: how many messages it has dequeued, and up to where the payload area is free again.
+/// The cursors of the consumer: the number of dequeued messages, and the end of the free part of the payload area.
 #[repr(C, align(128))]
 pub struct Cursors {
     pub(super) head: AtomicU64,
@@ -86,7 +86,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
     }
 
-    /// The head: messages dequeued so far, as the shared memory has it.
+    /// The head: messages dequeued so far, as stored in the shared memory.
     #[inline(always)]
     pub fn head(&self) -> u64 {
         self.cursors.head.load(Relaxed)
@@ -107,26 +107,22 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         [&self.cursors.head, &self.cursors.payload_head].into_iter().chain(slots).chain(&self.payload)
     }
 
-    /// The slot of the message with this number.
     #[inline(always)]
     pub(super) fn slot(&self, number: u64) -> &Slot {
         // The compiler sees that a masked index is in range.
         &self.slots[number as usize & (SLOTS - 1)]
     }
 
-    /// The word of the payload area at this position.
     #[inline(always)]
     pub(super) fn payload_word(&self, position: u64) -> &AtomicU64 {
         &self.payload[(position as usize / 8) & (WORDS - 1)]
     }
 
-    /// The offset into the ring of a slot's payload.
     #[inline(always)]
     pub(super) fn inline_offset(number: u64) -> usize {
         offset_of!(Self, slots) + (number as usize & (SLOTS - 1)) * size_of::<Slot>() + offset_of!(Slot, words)
     }
 
-    /// The offset into the ring of a position of the payload area.
     #[inline(always)]
     pub(super) fn payload_offset(position: u64) -> usize {
         offset_of!(Self, payload) + (position & (Self::PAYLOAD_BYTES - 1)) as usize
@@ -153,13 +149,11 @@ pub(super) fn rounded(length: usize) -> u64 {
     (length as u64).next_multiple_of(LINE_BYTES as u64)
 }
 
-/// The portal table index in a header word.
 #[inline(always)]
 pub(super) fn portal_of(header: u64) -> u8 {
     (header >> 32) as u8
 }
 
-/// The length in a header word.
 #[inline(always)]
 pub(super) fn length_of(header: u64) -> usize {
     (header >> 48) as usize

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The producer of a ring: the only process that enqueues there.
 //!
-//! To enqueue, a caller finds room, copies the payload to the offset that it gets, and publishes. Shared memory is
-//! touched for the payload and the slot, and for the cursors only when the known room is used up.
+//! To enqueue, a caller finds room, copies the payload to the returned offset, and publishes. This touches the payload
+//! and the slot in shared memory, and the cursors only when the known room is used up.
 
 use super::hints::Hints;
 use super::layout::{Envelope, FIRST_LINE_BYTES, INLINE_BYTES, LINE_BYTES, LINE_WORDS, Ring, Slot, rounded};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
-/// A burst takes ownership of the lines of this many slots at once. A power of two.
+/// Slots whose lines a burst takes ownership of at once. A power of two.
 const OWNED_AT_ONCE: u64 = 8;
-/// The part of the next payload whose lines are owned ahead of time: as many lines as a core can load at the same time.
+/// The part of the next payload whose lines are owned ahead of time: the lines that a core can load at the same time.
 const OWNED_BYTES: usize = 2 << 10;
 
-/// The progress of a producer, and the room that it knows of. It is private: the consumer never sees it.
+/// The progress of a producer, and its known room. It is private: the consumer never sees it.
 #[derive(Clone, Debug)]
 pub struct Producer {
-    /// Messages published so far.
     tail: u64,
     /// Bytes of the payload area used so far.
     payload_tail: u64,
-    /// The first message for which no slot is known to be free.
+    /// The first message without a known free slot.
     end: u64,
     /// The consumer's payload cursor when it was last loaded.
     payload_head: u64,
-    /// The first message whose slot no burst has taken ownership of.
+    /// The first message whose slot no burst owns yet.
     owned_to: u64,
     /// The turn in which the last message was published.
     turn: u32,
@@ -39,7 +38,7 @@ pub struct Reserved {
     pub offset: usize,
 }
 
-/// A message that lies in its slot, and that nobody sees yet.
+/// A message in its slot that is not visible yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unseen {
     /// Its number in its ring.
@@ -70,7 +69,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Producer { tail, payload_tail, end, payload_head, owned_to: tail, turn: 0 }
     }
 
-    /// A new producer for a ring whose producer has ended. The published messages stay, and the next one comes behind
+    /// Makes a producer for a ring whose producer has ended. The published messages stay, and the next one follows
     /// them. None: a slot holds a message that no producer writes.
     pub fn resume(&self) -> Option<Producer> {
         let mut producer = self.producer();
@@ -84,7 +83,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Some(producer)
     }
 
-    /// The number of the first message that the consumer has not dequeued. A hostile consumer may have stored any number.
+    /// The number of the first message not dequeued. A hostile consumer may have stored any number.
     #[inline(always)]
     pub fn dequeued(&self) -> u64 {
         // Pairs with the consumer's store with release: the consumer has read all messages before this one.
@@ -97,8 +96,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         producer.has_room() || self.find_slots(producer)
     }
 
-    /// The offset into the ring at which the payload of the next message goes, if it lies in its slot alone. There must
-    /// be a free slot.
+    /// The offset into the ring for the payload of the next message, if it lies in its slot alone. There must be a free
+    /// slot.
     #[inline(always)]
     pub fn next_inline(&self, producer: &Producer) -> usize {
         debug_assert!(producer.has_room());
@@ -167,8 +166,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
             | (length as u64) << 48
     }
 
-    /// As [`Ring::publish`] and [`Ring::publish_reserved`], but nobody sees the message until [`Ring::show`] is called
-    /// with the result. For homes where a message takes time.
+    /// As [`Ring::publish`] and [`Ring::publish_reserved`], but the message stays invisible until [`Ring::show`] is
+    /// called with the result. For homes with virtual time.
     pub fn publish_unseen(
         &self,
         producer: &mut Producer,
@@ -187,12 +186,12 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Unseen { number, header }
     }
 
-    /// Makes a message visible. It changes only the header word of one slot, whatever the argument is.
+    /// Makes a message visible. Changes only the header word of one slot, whatever the argument is.
     pub fn show(&self, message: Unseen) {
         self.slot(message.number).header.store(message.header, Release);
     }
 
-    /// Advances the tail, and takes ownership of the lines of the next slots. The consumer has read these lines one lap
+    /// Advances the tail, and takes ownership of the lines of the next slots. The consumer read these lines one lap
     /// ago, so its core shares them. In a burst, several slots are owned at once. Otherwise only the next one is: most
     /// likely a response arrives before the producer uses it.
     #[inline(always)]

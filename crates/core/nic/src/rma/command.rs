@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words of the RMA unit: command codes, notification bits, modifiers, connection options, and which notifications
-//! a command may ask for (seed 002, table 7-2). The numbers are those of the later public generation.
+//! The codes of the RMA unit: commands, notification bits, modifiers, connection options, and the notifications that a
+//! command may request (seed 002, table 7-2). The numbers are those of the later public generation.
 
 /// Command codes, as descriptors and notifications carry them.
 pub mod code {
@@ -21,7 +21,7 @@ pub mod code {
     pub const LOCK_RSP: u8 = 13;
 }
 
-/// Which units write a notification, and in a notification: which unit wrote it.
+/// Units that write a notification; in a notification: the unit that wrote it.
 pub mod spec {
     pub const REQUESTER: u8 = 1;
     pub const RESPONDER: u8 = 2;
@@ -47,7 +47,7 @@ pub mod modifier {
     pub const EWA: u8 = 8;
 }
 
-/// Options of a connection, and of a port: what its program may ask for.
+/// Options of a connection, and of a port: the options that its program may use.
 pub mod options {
     /// Traffic class.
     pub const TC: u32 = 3;
@@ -59,7 +59,7 @@ pub mod options {
     pub const TE: u32 = 16;
     /// Of a port: physical addresses are permitted.
     pub const PHYSICAL: u32 = 32;
-    /// Of a port: requests for its locks that fail are kept while there is room ([`crate::rma::locks`]).
+    /// Of a port: failed requests for its locks are kept while there is room ([`crate::rma::locks`]).
     pub const KEEP_LOCKS: u32 = 64;
 }
 
@@ -73,7 +73,7 @@ pub mod mode {
     pub const ERA: u8 = 32;
 }
 
-/// The mode that a connection's options and a command's modifiers make. A port without the right to an option gets the
+/// The mode of a connection's options and a command's modifiers. Without the right to an option, a port gets the
 /// command without it: addresses are translated, and no interrupt is raised (the later generation's masks).
 pub fn mode_of(connection: u32, permitted: u32, modifiers: u8) -> u8 {
     let asks = |option: u32, mode: u8| if connection & permitted & option != 0 { mode } else { 0 };
@@ -88,10 +88,10 @@ pub fn mode_of(connection: u32, permitted: u32, modifiers: u8) -> u8 {
         | modified(modifier::ERA, mode::ERA)
 }
 
-/// The notifications that the units write, of those that a descriptor asks for.
+/// The notifications that the units write, among those that a descriptor requests.
 ///
-/// The prototype carries out the rows of table 7-2, and ignores bits of combinations that the table does not have. The
-/// later generation carries out the bit of each unit that the command passes.
+/// The prototype follows the rows of table 7-2, and ignores bits of other combinations. The later generation follows
+/// the bit of each unit that the command passes.
 pub fn effective_spec(prototype: bool, command: u8, asked: u8) -> u8 {
     use spec::{COMPLETER, REQUESTER, RESPONDER};
     let asked = asked & spec::ALL;
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use spec::{COMPLETER, REQUESTER, RESPONDER};
 
-    /// Table 7-2, row by row: command, (requester, completer, responder), what the prototype does.
+    /// Table 7-2, row by row: command, (requester, completer, responder), the prototype's effect.
     #[test]
     fn every_row_of_table_7_2() {
         let bits = |(requester, completer, responder): (u8, u8, u8)| {

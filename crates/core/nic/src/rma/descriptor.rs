@@ -17,12 +17,11 @@
 
 use super::command::code;
 
-/// Bytes that one command of the later generation moves at most.
+/// The most bytes of one command of the later generation.
 pub const BYTES_MAX: u32 = 1 << 23;
-/// Lock numbers that a descriptor can name.
 const LOCK_MASK: u64 = 0xff_ffff;
 
-/// The operation that a descriptor asks for.
+/// The operation in a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Local bytes at `read` to the remote address `write`.
@@ -40,7 +39,7 @@ pub enum Operation {
 /// A command for the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The command code, which tells puts and gets of bytes and of quadwords apart.
+    /// The command code, which distinguishes puts and gets of bytes from those of quadwords.
     pub code: u8,
     pub node: u16,
     pub vpid: u8,
@@ -49,12 +48,12 @@ pub struct Descriptor {
     pub operation: Operation,
 }
 
-/// Why three words are no descriptor.
+/// Reasons for which three words are not a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorError {
-    /// There is no such command.
+    /// Unknown command.
     Command(u8),
-    /// A quadword command whose addresses or size are no multiples of 8.
+    /// A quadword command whose addresses or size are not multiples of 8.
     Alignment,
 }
 

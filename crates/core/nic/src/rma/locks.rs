@@ -13,15 +13,16 @@
 //! Invariants
 //! 1. Each VPID has [`LOCKS`] locks, numbered from 0. A number beyond them is an error of the responder.
 //! 2. A request runs under the NIC's lock, so it is atomic. A process changes its own locks by the same command.
-//! 3. A NIC keeps as many requests as it has records ([`Limits::lock_waiters`](crate::Limits::lock_waiters)), for ports with
-//!    [`options::KEEP_LOCKS`], of initiators that the home names ([`Bus::asker`]). All others are answered at once, with the failure.
-//!    So a program must always be ready to try again.
-//! 4. After a change of a lock the kept requests of that lock are tried again, oldest first, until none succeeds. Those of dead
-//!    processes are forgotten.
-//! 5. A kept request succeeds once, and its answer is sent at least once: by the process that has made the change, or, if that
-//!    process has died, by the next one that looks. The home drops an answer that comes a second time.
+//! 3. A NIC keeps up to [`Limits::lock_waiters`](crate::Limits::lock_waiters) requests, for ports with
+//!    [`options::KEEP_LOCKS`], of initiators that the home names ([`Bus::asker`]). All others fail at once. So a
+//!    program must always be ready to retry.
+//! 4. After a change of a lock the kept requests of that lock are retried, oldest first, until none succeeds. Those of
+//!    dead processes are dropped.
+//! 5. A kept request succeeds once, and its answer is sent at least once: by the process that has made the change, or,
+//!    if that process has died, by the next one that looks. The home drops a duplicate answer.
 //!
-//! Cost: one word; with kept requests, a walk over their table for each request that succeeds, and for each that it releases.
+//! Cost: one word; with kept requests, a walk over their table for each request that succeeds, and for each that it
+//! releases.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
@@ -45,7 +46,7 @@ pub struct LockResult {
 }
 
 impl LockResult {
-    /// The result as it travels to the initiator.
+    /// The result in the form of a response to the initiator.
     pub(super) fn delivery(self) -> Delivery {
         let remote_offset = u64::from(self.value as u32) | u64::from(self.success) << 32;
         Delivery { remote_offset, ..Delivery::failed(fail::OK) }
@@ -61,22 +62,22 @@ pub struct LockRequest {
     pub add: i32,
 }
 
-/// How a request that may be kept was handled.
+/// The outcome of a request that may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockVerdict {
     Answered(LockResult),
-    /// It failed, and waits for a value with which it succeeds.
+    /// The request failed, and waits for a value with which it succeeds.
     Kept,
 }
 
-/// There is no such lock.
+/// Unknown lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoLock;
 
-/// The answer of a kept request, which the home sends.
+/// The answer to a kept request, which the home sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateAnswer {
-    /// Its record, for [`Locks::finish_answer`].
+    /// The request's record, for [`Locks::finish_answer`].
     pub index: u32,
     pub sequence: u64,
     pub asker: Asker,
@@ -104,7 +105,7 @@ impl<'n, 'a> Locks<'n, 'a> {
         }
     }
 
-    /// Carries out a request, and answers it at once. Kept requests that succeed then are due.
+    /// Carries out a request, and answers it at once. The answers of kept requests that succeed then become due.
     pub fn request<B: Bus>(&mut self, bus: &mut B, request: &LockRequest) -> Result<LockResult, NoLock> {
         let index = self.lock_index(request)?;
         let result = attempt(&mut self.locks[index], request.compare, request.add);
@@ -114,7 +115,7 @@ impl<'n, 'a> Locks<'n, 'a> {
         Ok(result)
     }
 
-    /// Carries out a request as [`Locks::request`] does. If it fails, the NIC keeps it while there is room. `kept` names its initiator.
+    /// As [`Locks::request`], but the NIC keeps a failed request while there is room. `kept` names its initiator.
     pub fn request_or_keep<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -128,7 +129,7 @@ impl<'n, 'a> Locks<'n, 'a> {
         let lock = self.lock_index(request)? as u32;
         let newest = self.waiters.iter().map(|waiter| waiter.sequence).max().unwrap_or(0);
         let free = self.waiters.iter_mut().find(|waiter| waiter.sequence == 0);
-        // No request has the last number, unless a hostile process wrote it.
+        // Only a hostile process writes the last number.
         let (Some(free), Some(sequence)) = (free, newest.checked_add(1)) else {
             return Ok(LockVerdict::Answered(result));
         };
@@ -140,7 +141,6 @@ impl<'n, 'a> Locks<'n, 'a> {
         Ok(LockVerdict::Kept)
     }
 
-    /// The lock request of a command at its target.
     pub(super) fn request_of_command<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -211,7 +211,6 @@ impl<'n, 'a> Locks<'n, 'a> {
         self.notifications.write(bus, vpid as u16, &notification);
     }
 
-    /// The answer of a kept request is due.
     fn answer_waiter(&mut self, at: usize, fail: u8) {
         let waiter = &mut self.waiters[at];
         waiter.fail = fail;
@@ -222,7 +221,7 @@ impl<'n, 'a> Locks<'n, 'a> {
         fired.store(fired.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// Ends the wait of the kept requests that `ends` picks: they fail, and their answers are due.
+    /// Fails the kept requests for which `ends` is true. Their answers are due.
     fn refuse_waiters(&mut self, mut ends: impl FnMut(&LockWaiter) -> bool) {
         for at in 0..self.waiters.len() {
             if self.waiters[at].waits() && ends(&self.waiters[at]) {
@@ -231,25 +230,25 @@ impl<'n, 'a> Locks<'n, 'a> {
         }
     }
 
-    /// A port is closed: its locks are no longer.
+    /// Fails the kept requests for the locks of a port that is closed.
     pub(crate) fn refuse_waiters_of(&mut self, vpid: u16) {
         self.refuse_waiters(|waiter| waiter.lock / LOCKS as u32 == u32::from(vpid));
     }
 
-    /// The port that has made this request waits for none of these locks any more ([`Rma::withdrawal`](super::Rma::withdrawal)).
+    /// Fails the kept requests of the port that has sent this withdrawal ([`Rma::withdrawal`](super::Rma::withdrawal)).
     pub(super) fn withdraw(&mut self, request: &Request) {
         let (vpid, source) = (u32::from(request.destination_vpid()), request.asking_port());
         self.refuse_waiters(|waiter| waiter.source == source && waiter.lock / LOCKS as u32 == vpid);
     }
 
-    /// Forgets kept requests that still wait, for example those of a process that has ended.
+    /// Drops kept requests that still wait, for example those of a process that has ended.
     pub fn forget_waiters(&mut self, mut ended: impl FnMut(&LockWaiter) -> bool) {
         let waiters = self.waiters.iter_mut();
         waiters.filter(|waiter| waiter.waits() && ended(waiter)).for_each(|waiter| *waiter = LockWaiter::default());
     }
 
-    /// The oldest answer that is due, or whose sender has died. `executor` names the process that sends it and then calls
-    /// [`Locks::finish_answer`].
+    /// Takes the oldest answer that is due, or whose sender has died. `executor` names the process that sends it and
+    /// then calls [`Locks::finish_answer`].
     pub fn next_answer(&mut self, executor: u64, mut alive: impl FnMut(u64) -> bool) -> Option<LateAnswer> {
         if *self.answers == 0 && self.notifications.signals.doorbell.fired.load(Relaxed) == 0 {
             return None;
@@ -281,7 +280,7 @@ impl<'n, 'a> Locks<'n, 'a> {
         Some(LateAnswer { index: at as u32, sequence, asker: Asker { origin, process, token }, delivery })
     }
 
-    /// An answer has been sent, or its initiator is gone.
+    /// Reports that an answer was sent, or that its initiator is gone.
     pub fn finish_answer(&mut self, index: u32, sequence: u64) {
         let Some(waiter) = self.waiters.get_mut(index as usize) else { return };
         if waiter.sequence != sequence || waiter.state != lock_waiter::SENDING {
@@ -292,8 +291,8 @@ impl<'n, 'a> Locks<'n, 'a> {
         fired.store(fired.load(Relaxed).saturating_sub(1), Release);
     }
 
-    /// Recovers the kept requests after a holder of the NIC's lock has died: what had succeeded succeeds, what may succeed is tried, and
-    /// the answers are due. The Portals unit has been recovered.
+    /// Recovers the kept requests after a holder of the NIC's lock has died: finishes those that had succeeded, retries
+    /// the others, and makes the answers due. The Portals unit has been recovered.
     pub(crate) fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         *self.answers = 0;
         for at in 0..self.waiters.len() {
@@ -338,7 +337,7 @@ impl<'n, 'a> Locks<'n, 'a> {
 }
 
 impl LockWaiter {
-    /// Whether it waits for a value of its lock.
+    /// Whether the request still waits for a value of its lock.
     pub fn waits(&self) -> bool {
         self.sequence != 0 && self.state == lock_waiter::WAITS
     }

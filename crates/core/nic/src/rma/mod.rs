@@ -7,19 +7,19 @@
 //! ```
 //!
 //! * [`command`]: codes, notification bits, options; table 7-2.
-//! * [`descriptor`]: what a program stores. [`prototype`]: the same on the prototype. [`notification`]: what it reads.
+//! * [`descriptor`]: a program's command. [`prototype`]: the same on the prototype. [`notification`]: its result.
 //! * [`requester`]: from a descriptor to a command, with the local address translated.
 //! * [`target`]: a command at its target: completer and responder.
 //! * [`origin`]: the outcome at the initiator: requester and completer.
 //! * [`locks`]: fetch, compare and add. [`queue`]: notification queues.
 //!
-//! [`Rma`] stands on [`Locks`], which stand on [`Notifications`], and on [`Atu`](crate::atu::Atu).
+//! [`Rma`] uses [`Locks`], which use [`Notifications`], and [`Atu`](crate::atu::Atu).
 //!
 //! Invariants
-//! 1. A command that is refused touches no memory and no lock. Its initiator gets an error notification, which names the unit
-//!    that refused it, also if it asked for no notification.
-//! 2. The bytes of a put are in memory before its notification can be read. The last word of a put that both processes map is
-//!    stored after all others, so that a program may poll it.
+//! 1. A refused command touches no memory and no lock. Its initiator always gets an error notification, which names the
+//!    unit that refused it.
+//! 2. The bytes of a put are in memory before its notification can be read. The last word of a put that both processes
+//!    map is stored after all others, so that a program may poll it.
 //! 3. Each access is translated when it happens. After a region is deregistered no command reaches its memory.
 
 pub mod command;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A notification: two words, as the later generation lays them out.
+//! A notification: two words, in the layout of the later generation.
 //!
 //! | word | bits | |
 //! |---|---|---|

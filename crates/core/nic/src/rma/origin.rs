@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The outcome of a command at its initiator: the requester's notification of a put, and what the completer makes of a
+//! The outcome of a command at its initiator: the requester's notification of a put, and the completer's handling of a
 //! response.
 
 use super::command::{error, mode, spec};
@@ -13,14 +13,14 @@ use crate::registers::Register;
 use crate::tables::{Command, kind, port, slot};
 
 impl Rma<'_, '_> {
-    /// The payload of a put has been read. With a failure the error is reported with the response.
+    /// Reports that the payload of a put was read. A failure is reported with the response.
     pub(crate) fn complete_send(&mut self, command: &Command, fail: u8) {
         if command.has_payload() && fail == fail::OK && self.is_of_open_port(command) {
             self.notify_requester(&mut NoMemory, command);
         }
     }
 
-    /// The target has handled the command, or never will.
+    /// Reports the target's response, or its failure.
     pub(crate) fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
         if !self.is_of_open_port(command) {
             return;
@@ -52,7 +52,7 @@ impl Rma<'_, '_> {
         self.notifications().write(&mut NoMemory, command.source_vpid(), &notification);
     }
 
-    /// Whether the port that posted the command is open, and was not closed meanwhile.
+    /// Whether the port that posted the command is still open, without a close in between.
     fn is_of_open_port(&self, command: &Command) -> bool {
         let record = self.tables.ports.get(usize::from(command.source_vpid()));
         record.is_some_and(|record| record.slot == slot::word(command.user_ptr as u32, port::OPEN))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The descriptor of the prototype: 128 bits, stored at a requester address that carries the rest (seed 002, section 7.5.1).
+//! The descriptor of the prototype: 128 bits, stored at a requester address that carries the rest (seed 002, section
+//! 7.5.1).
 //!
-//! Figures 7-6 and 7-7 did not survive. The text says that the address carries the command and its modifier bits below the
-//! page border, destination and source above it, and the interrupt bit beyond them; that a transfer has 1 to 64 units of a
-//! quadword or a cache line; and that no transfer crosses a page. The layout is ours:
+//! The seed's figures 7-6 and 7-7 are lost. Its text says that the address carries the command and its modifier bits
+//! below the page border, destination and source above it, and the interrupt bit beyond them; that a transfer has 1 to
+//! 64 units of a quadword or a cache line; and that no transfer crosses a page. The layout is Selvedge's own:
 //!
 //! | where | bits | |
 //! |---|---|---|
@@ -25,7 +26,7 @@ const ADDRESS_MASK: u64 = (1 << 39) - 1;
 const PAGE_BYTES: u64 = 4096;
 const LINE_BYTES: u32 = 64;
 
-/// A descriptor of the prototype, taken apart.
+/// A decoded descriptor of the prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrototypeCommand {
     pub source_vpid: u16,
@@ -34,10 +35,10 @@ pub struct PrototypeCommand {
     pub descriptor: Descriptor,
 }
 
-/// Why the requester drops a descriptor.
+/// Reasons for which the requester drops a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrototypeError {
-    /// There is no such command.
+    /// Unknown command.
     Command(u8),
     /// A bit of the address that is always 0 is set.
     Address,
@@ -45,7 +46,7 @@ pub enum PrototypeError {
     Page,
 }
 
-/// Takes a store to a requester page apart.
+/// Decodes a store to a requester page.
 pub fn decode(address: u64, words: &[u64; 2]) -> Result<PrototypeCommand, PrototypeError> {
     if address & 0xf != 0 || address >> 11 & 1 != 0 || address >> 29 != 0 {
         return Err(PrototypeError::Address);
@@ -94,7 +95,7 @@ pub fn decode(address: u64, words: &[u64; 2]) -> Result<PrototypeCommand, Protot
     })
 }
 
-/// The requester address and the words of a command. None: the prototype has no such command.
+/// Encodes a command as a requester address and words. None: the prototype has no such command.
 pub fn encode(command: &PrototypeCommand) -> Option<(u64, [u64; 2])> {
     let descriptor = &command.descriptor;
     let number = |at: u64, value: u64, bits: u32| if value >> bits == 0 { Some(value << at) } else { None };
@@ -125,7 +126,7 @@ pub fn encode(command: &PrototypeCommand) -> Option<(u64, [u64; 2])> {
         | number(17, descriptor.vpid.into(), 5)?
         | number(22, descriptor.node.into(), 6)?
         | u64::from(command.options & options::IRQ != 0) << 28;
-    // The rules of pages and operands are those of the decoder.
+    // The decoder checks the rules of pages and operands.
     decode(address, &words).is_ok().then_some((address, words))
 }
 

@@ -3,14 +3,14 @@
 //!
 //! Invariants
 //! 1. Word 1 of an entry is stored last, with release. A program that loads it with acquire and finds it not 0 has the
-//!    whole notification, and sees all that was written before it.
-//! 2. Word 1 of a free entry is 0. The program stores 0 when it has read an entry, and only then does the unit write the
-//!    entry again. So a queue is full exactly if the entry that is next is not free.
-//!    Before it stores 0, the program stores its read pointer ([`Signals::take_notification`]).
+//!    whole notification, and sees everything that was written before it.
+//! 2. Word 1 of a free entry is 0. The program stores 0 when it has read an entry, and only then does the unit write
+//!    the entry again. So a queue is full exactly if its next entry is not free. Before it stores 0, the program stores
+//!    its read pointer ([`Signals::take_notification`]).
 //! 3. A full queue loses the notification, and counts it (section 6.5: software must leave room).
-//! 4. Only the holder of the lock writes. Bit 31 of word 1, which the layout leaves free, is the parity of the ring's lap. So
-//!    the tail can be told from the entries after a death ([`Notifications::recover`]), or, if the program has read the
-//!    entry meanwhile, from the read pointer.
+//! 4. Only the holder of the lock writes. Bit 31 of word 1, which the layout leaves free, is the parity of the ring's
+//!    lap. So after a death the tail follows from the entries ([`Notifications::recover`]), or, if the program has read
+//!    the entry meanwhile, from the read pointer.
 //!
 //! Cost: one line of the queue and the port's record. The program also stores to the line of its read pointer, which no
 //! unit loads except in recovery.
@@ -31,7 +31,6 @@ pub struct Notifications<'n, 'a> {
 }
 
 impl Notifications<'_, '_> {
-    /// Whether a program has this VPID open.
     #[inline]
     pub(crate) fn is_open(&self, vpid: u16) -> bool {
         self.ports.get(usize::from(vpid)).is_some_and(Port::is_open)
@@ -70,8 +69,8 @@ impl Notifications<'_, '_> {
             let next = tail.wrapping_add(1);
             let Some([_, second]) = self.signals.notification(vpid, tail) else { continue };
             let Some(pointers) = self.signals.port_pointers.get(usize::from(vpid)) else { continue };
-            // The dead process may have written one entry without counting it. Either the entry is there, or its program
-            // has read it: then the read pointer, which was stored before the entry was freed, is behind it.
+            // The dead process may have written one entry without counting it. Either the entry is there, or its
+            // program has read it: then the read pointer, which was stored before the entry was freed, is behind it.
             let is_written = match second.load(Acquire) {
                 0 => pointers.notification_head.load(Relaxed) == next,
                 word => word & LAP == self.signals.lap(tail),
@@ -83,17 +82,17 @@ impl Notifications<'_, '_> {
     }
 }
 
-/// The bit of word 1 that has the parity of the lap.
+/// Bit of word 1 with the parity of the lap.
 const LAP: u64 = 1 << 31;
 
-/// Word 1 as a program sees it, without the lap.
+/// Word 1 without the lap, for the program.
 #[inline]
 pub fn shown(word1: u64) -> u64 {
     word1 & !LAP
 }
 
 impl<'a> Signals<'a> {
-    /// The lap's bit of an entry with this number.
+    /// The lap bit of the entry with this number.
     #[inline]
     fn lap(&self, number: u64) -> u64 {
         match self.notification_entries() {
@@ -102,8 +101,8 @@ impl<'a> Signals<'a> {
         }
     }
 
-    /// Takes the next notification of a VPID out of its queue, as its program sees it. `head` counts the notifications
-    /// that the program has taken since it opened the VPID. One thread at a time may take.
+    /// Dequeues the next notification of a VPID for its program. `head`: the notifications taken since the VPID was
+    /// opened. One thread at a time may call it.
     pub fn take_notification(&self, vpid: u16, head: &mut u64) -> Option<[u64; NOTIFICATION_WORDS]> {
         let [first, second] = self.notification(vpid, *head)?;
         // Pairs with the unit's store with release.
@@ -116,7 +115,7 @@ impl<'a> Signals<'a> {
         if let Some(pointers) = self.port_pointers.get(usize::from(vpid)) {
             pointers.notification_head.store(*head, Relaxed);
         }
-        // Pairs with the loads with acquire of the unit and of recovery: the entry was read, and the read pointer is stored.
+        // Pairs with the loads with acquire of the unit and of recovery: the read pointer is stored before.
         second.store(0, Release);
         Some(taken)
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The requester: from a descriptor to a command.
 //!
-//! A command of the RMA unit is a [`Command`] of the NIC, so that every home carries it as it carries those of Portals. Its
-//! fields are
+//! A command of the RMA unit is a [`Command`] of the NIC, so that every home carries it like those of Portals. Its
+//! fields:
 //!
 //! | field | contents |
 //! |---|---|
-//! | `kind` | [`kind::RMA_PUT`] and its like |
+//! | `kind` | [`kind::RMA_PUT`] to [`kind::RMA_IMMEDIATE_PUT`] |
 //! | `portal` | destination VPID in 15:0, source VPID in 31:16 |
 //! | `initiator` | source node |
 //! | `operation` | notifications that are written ([`super::command::spec`]) |
@@ -19,7 +19,7 @@
 //! | `operand[1]` | class of a notification put; of a lock [`WITHDRAWS`] or 0 |
 //! | `source`, `sink` | the translated local memory of a put, of a get |
 //! | `lookups` | of a put: the look-ups of its local pages |
-//! | `user_ptr` | the generation of the source port: what comes back goes to no later port of its VPID |
+//! | `user_ptr` | the generation of the source port: a later port of its VPID gets no response |
 
 use super::command::{code, effective_spec, error, mode, mode_of, modifier, options, spec};
 use super::descriptor::{Descriptor, Operation};
@@ -39,28 +39,28 @@ pub struct Requester {
     pub vpid: u16,
     /// Options of the connection ([`super::command::options`]).
     pub options: u32,
-    /// The command came as a descriptor of the prototype ([`super::prototype`]).
+    /// The command is a descriptor of the prototype ([`super::prototype`]).
     pub prototype: bool,
     /// The home's address of the destination node.
     pub target: u64,
     pub uid: u32,
 }
 
-/// Of a lock command: it asks for no lock. Its port waits for no lock of the destination any more.
+/// Marks a lock command that requests no lock: it withdraws the source port's requests for the destination's locks.
 const WITHDRAWS: u64 = 1;
 
-/// Why a descriptor became no command.
+/// Reasons for which a descriptor became no command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
     /// The source VPID is not open.
     Closed,
-    /// The local memory is contiguous for this many bytes only. The library must cut the command there.
+    /// The local memory is contiguous for only this many bytes. The library must split the command there.
     Cut(u32),
     /// The command is refused. The program has an error notification of the requester.
     Refused,
 }
 
-/// The unit: requester, completer and responder. It stands on the lock space, the notification queues and the ATU.
+/// The unit: requester, completer and responder. It uses the lock space, the notification queues and the ATU.
 pub struct Rma<'n, 'a> {
     pub(crate) tables: &'n mut Tables<'a>,
     pub(crate) signals: &'n Signals<'a>,
@@ -79,7 +79,7 @@ impl<'a> Rma<'_, 'a> {
 }
 
 impl Rma<'_, '_> {
-    /// Makes a command of a descriptor. `bus` reaches this node's memory.
+    /// Makes a command from a descriptor. `bus` reaches this node's memory.
     pub fn request<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -130,7 +130,7 @@ impl Rma<'_, '_> {
                 request.operand[0] = u64::from(compare as u32) << 32 | u64::from(add as u32);
             }
         }
-        // There is no multicast group, no accelerator's memory and no remote register that a program may name.
+        // Multicast groups, an accelerator's memory and remote registers are not supported.
         let unsupported = descriptor.modifiers & (modifier::MC | modifier::ERA | modifier::EWA) != 0;
         if unsupported || from.options & options::RRA != 0 {
             return Err(self.refuse_request(bus, &command));
@@ -142,21 +142,21 @@ impl Rma<'_, '_> {
                 registers.add(Register::RequesterPuts, 1);
             }
             kind::RMA_GET => {
-                // The completer translates the memory of a get when the bytes are there. This is a check before.
+                // A check ahead: the completer translates the memory of a get when the bytes are there.
                 (command.sink, _) = self.local_side(bus, from.vpid, &command, Access::Write)?;
                 registers.add(Register::RequesterGets, 1);
             }
             kind::RMA_IMMEDIATE_PUT | kind::RMA_NOTIFICATION_PUT => registers.add(Register::RequesterPuts, 1),
             _ => {}
         }
-        // Nothing of the program's memory is read later. So at the own node, too, this notification comes before the target's.
+        // None of the program's memory is read later. So even at the own node this notification precedes the target's.
         if !command.has_payload() {
             self.notify_requester(bus, &command);
         }
         Ok(command)
     }
 
-    /// A command that takes back what a port has asked of a destination's locks and has no answer to. It writes no notification.
+    /// Makes a command that withdraws a port's unanswered lock requests at a destination. It writes no notification.
     pub fn withdrawal<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -170,7 +170,7 @@ impl Rma<'_, '_> {
         Ok(command)
     }
 
-    /// The local memory of a put or a get, and what was looked up for it.
+    /// Translates the local memory of a put or a get. Also returns the look-ups.
     fn local_side<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -198,7 +198,7 @@ impl Rma<'_, '_> {
         }
     }
 
-    /// Writes the requester's notification, if the command asks for it.
+    /// Writes the requester's notification, if the command requests it.
     pub(super) fn notify_requester<B: Bus>(&mut self, bus: &mut B, command: &Command) {
         if command.operation & spec::REQUESTER != 0 {
             self.notifications().write(
@@ -215,7 +215,7 @@ impl Rma<'_, '_> {
     }
 }
 
-/// The fields of a command of the RMA unit. See the head of the file.
+/// The fields of a command of the RMA unit, as in the table of this file.
 impl Request {
     pub fn destination_vpid(&self) -> u16 {
         self.portal as u16
@@ -226,11 +226,11 @@ impl Request {
     pub fn destination_node(&self) -> u16 {
         (self.match_bits >> 16) as u16
     }
-    /// The port that has made the request: VPID in 15:0, node in 31:16.
+    /// The port of the request: VPID in 15:0, node in 31:16.
     pub(super) fn asking_port(&self) -> u32 {
         u32::from(self.source_vpid()) | u32::from(self.initiator as u16) << 16
     }
-    /// Whether it is a lock command that takes requests back.
+    /// Whether it is a lock command that withdraws requests.
     pub(super) fn withdraws(&self) -> bool {
         self.kind == kind::RMA_LOCK && self.operand[1] == WITHDRAWS
     }
@@ -287,7 +287,6 @@ impl Request {
         }
     }
 
-    /// The code of the response's notification.
     pub(super) fn response_code(&self) -> u8 {
         match self.datatype {
             code::QW_GET => code::GET_QW_RSP,

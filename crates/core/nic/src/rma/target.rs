@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A command at its target: the completer writes puts, the responder reads for gets and carries out locks.
 //!
-//! A range is checked as a whole, its translation and whether this process can reach its memory, before a byte of it moves.
-//! So no journal is needed: a process that dies in the middle of a put leaves bytes of a put that was never notified.
+//! A whole range is checked, for translation and for reach by this process, before any byte of it moves. So no journal
+//! is needed: a process that dies in the middle of a put leaves bytes of a put that was never notified.
 //!
 //! Cost of a put within one page run: one translation, one copy, one notification.
 
@@ -18,13 +18,13 @@ use crate::portals::delivery::{Delivery, Verdict};
 use crate::registers::Register;
 use crate::tables::{Request, kind};
 
-/// Why a range of the target's memory is not used.
+/// Reasons for which a range of the target's memory is not accessed.
 enum Refusal {
-    /// It is not registered, not for this VPID, or not for this access.
+    /// The range is not registered, not for this VPID, or not for this access.
     Fault,
-    /// This process cannot reach it.
+    /// This process cannot reach the range.
     Unreachable,
-    /// It cannot be read or written, or the initiator's memory cannot.
+    /// The range, or the initiator's memory, cannot be read or written.
     Bus(Fault),
 }
 
@@ -35,7 +35,6 @@ impl From<TranslationFault> for Refusal {
 }
 
 impl Rma<'_, '_> {
-    /// Handles a command of the RMA unit.
     pub(crate) fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let vpid = request.destination_vpid();
         if !self.notifications().is_open(vpid) {
@@ -127,7 +126,7 @@ impl Rma<'_, '_> {
         Verdict::Done(result.delivery())
     }
 
-    /// Visits the runs of a request's memory: `visit(bus, offset, address, bytes)`. It first checks all of them.
+    /// Visits the runs of a request's memory after a check of all: `visit(bus, offset, address, bytes)`.
     fn each_run<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -160,7 +159,7 @@ impl Rma<'_, '_> {
         })
     }
 
-    /// Visits the runs of a range, `visit(bus, address, offset, bytes)`, if all of it is there.
+    /// Visits the runs of a range, `visit(bus, address, offset, bytes)`, if all of it is accessible.
     fn range<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -181,7 +180,6 @@ impl Rma<'_, '_> {
 }
 
 impl LockRequest {
-    /// The lock that a request names.
     pub(super) fn of(request: &Request) -> Option<LockRequest> {
         let [operands, ..] = request.operand;
         Some(LockRequest {
@@ -193,7 +191,7 @@ impl LockRequest {
     }
 }
 
-/// Copies payload so that the last word is stored after all others. Programs poll it, as the device writes in order.
+/// Copies payload and stores the last word after all others. Programs poll it, as the device writes in order.
 fn put_in_order<B: Bus>(bus: &mut B, offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
     let last = (address.wrapping_add(bytes).wrapping_sub(1) & !7).saturating_sub(address);
     if last != 0 && last < bytes && bus.put_mapped(offset, address, last) {

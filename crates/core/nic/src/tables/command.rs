@@ -29,7 +29,7 @@ pub mod kind {
     pub const UNLINK: u8 = 19;
 }
 
-/// The initiator's memory of a request, as its descriptor gives it, and the queue and counter for its events.
+/// The initiator's memory of a request, from its descriptor, and the queue and counter for its events.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Side {
@@ -60,8 +60,8 @@ pub struct Request {
     pub ack: u8,
     pub portal: u32,
     pub uid: u32,
-    /// Translations by the RMA unit's requester for the command: look-ups that hit the TLB in 15:0, that missed it in
-    /// 31:16. For homes that price them; nothing else depends on it.
+    /// Look-ups of the RMA unit's requester for the command: TLB hits in 15:0, misses in 31:16. For homes that price
+    /// them; nothing else depends on it.
     pub lookups: u32,
     /// The initiator's identity: rank, or nid << 32 | pid.
     pub initiator: u64,
@@ -90,23 +90,22 @@ impl Request {
     }
 
     /// The initiator's token for the memory of a put's payload, 0 for none. A put with a token that matches no posted
-    /// receive leaves only its header, which carries the token. The receiver that takes the header fetches the payload
-    /// itself.
+    /// receive leaves only its header, with the token. The receiver that takes the header fetches the payload itself.
     #[inline(always)]
     pub fn token(&self) -> u32 {
         if self.kind == kind::PUT { self.operand[0] as u32 } else { 0 }
     }
 
-    /// The epoch of its portal table entry in which a put may be accepted ([`PortalEntry::epoch`](super::PortalEntry::epoch)), 0 for any. If one
-    /// put of an epoch is refused, all later puts of that epoch are refused too. So their sender can send them again in
-    /// order.
+    /// The epoch of the portal table entry in which the put may be accepted
+    /// ([`PortalEntry::epoch`](super::PortalEntry::epoch)), 0 for any. If one put of an epoch is refused, all later
+    /// puts of that epoch are refused too. So their sender can resend them in order.
     #[inline(always)]
     pub fn epoch(&self) -> u64 {
         if self.kind == kind::PUT { self.operand[1] } else { 0 }
     }
 }
 
-/// A data-moving operation, with all that any process needs to run it.
+/// A data-moving operation, complete for any process to run it.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Command {

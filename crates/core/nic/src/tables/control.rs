@@ -39,7 +39,7 @@ pub struct Intent {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Control {
-    /// The sequence number of the newest entry or header. It grows by one with each.
+    /// The sequence number of the newest entry or header. Each new one increments it.
     pub sequence: u64,
     pub free_entry: u32,
     pub free_header: u32,
@@ -57,23 +57,22 @@ pub struct Control {
     pub drainer: u64,
     /// Bit i: the grant in slot i was given and has not ended.
     pub granted: u64,
-    /// Of these, the grants whose word is 0. Their senders may be in the middle of a put.
+    /// Grants that were given and whose word is 0. Their senders may be in the middle of a put.
     pub revoking: u64,
-    /// The number of the last grant, which is also how many grants there have been.
+    /// The number of the last grant: grants are numbered from 1.
     pub grants_given: u64,
     pub intent: Intent,
 }
 
 impl Control {
-    /// Takes the next sequence number of entries, headers and triggered operations.
     #[inline]
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence = self.sequence.wrapping_add(1);
         self.sequence
     }
 
-    /// Records the intent and its stage, so that another process can finish the delivery. It also records the state
-    /// before the change: the tail of the event queue, the counter's count, and the sequence number of headers.
+    /// Records the intent and its stage, so that another process can finish the delivery, and the state before the
+    /// change: the tail of the event queue, the counter's count, and the sequence number of headers.
     #[inline(always)]
     pub(crate) fn record_intent(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
         let sequence = self.sequence;
@@ -90,7 +89,7 @@ impl Control {
         compiler_fence(SeqCst);
     }
 
-    /// Whether the home is to run something: operations of the fire queue, or answers of kept lock requests.
+    /// Whether the fire queue has operations, or answers of kept lock requests are due.
     #[inline]
     pub fn has_fired(&self) -> bool {
         self.fire_head != NONE || self.answers != 0

@@ -52,15 +52,15 @@ pub struct CounterBook {
     pub next_free: u32,
     pub success: u64,
     pub failure: u64,
-    /// The lowest threshold that an operation waits for; `u64::MAX` if there is none.
+    /// The lowest threshold of a waiting operation; `u64::MAX`: none.
     pub threshold_next: u64,
-    /// First and last operation that waits, lowest threshold first.
+    /// First and last waiting operation, lowest threshold first.
     pub armed_head: u32,
     pub armed_tail: u32,
     /// The sum of the lanes when the first operation was armed. Thresholds include it; the lanes do not change while
     /// operations are armed.
     pub lanes_when_armed: u64,
-    /// The owner of each lane: a number that the home gives its processes, 0 for no owner, or a grant
+    /// The owner of each lane: a number that the home gives its processes, 0 for none, or a grant
     /// ([`crate::portals::grants`]).
     pub lane_owners: [u32; LANES],
 }
@@ -80,7 +80,7 @@ pub struct QueueBook {
     pub capacity: u32,
     /// Events written so far.
     pub tail: u64,
-    /// A value that the consumers' head has had. The head may be further.
+    /// An earlier value of the consumers' head. The head may be further.
     pub head_seen: u64,
     /// Room for the events of puts whose payload is being fetched.
     pub held: u64,

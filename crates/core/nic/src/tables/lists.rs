@@ -5,19 +5,19 @@ use crate::handle::NONE;
 
 /// Status of list entries.
 pub mod entry {
-    /// Handed out by a triggered append that has not fired.
+    /// Reserved by a triggered append that has not fired.
     pub const RESERVED: u32 = 1;
     /// On a priority list.
     pub const PRIORITY: u32 = 2;
     /// On an overflow list.
     pub const OVERFLOW: u32 = 3;
-    /// Automatically unlinked; headers still refer to it: unexpected ones to one of an overflow list, that of a put whose payload is being
-    /// fetched to one of a priority list.
+    /// Automatically unlinked, while headers still refer to it: unexpected ones to an entry of an overflow list; to one
+    /// of a priority list, that of a put whose payload is being fetched.
     pub const DRAINING: u32 = 4;
 }
 
-/// A list entry or match entry. It has two cache lines: the first has all that a plain use-once receive needs to match,
-/// to receive its payload and to complete; the second has the rest.
+/// A list entry or match entry, of two cache lines: the first has all fields for matching, filling and completing a
+/// plain use-once receive; the second has the rest.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Entry {
@@ -25,7 +25,7 @@ pub struct Entry {
     pub options: u32,
     pub match_bits: u64,
     pub ignore_bits: u64,
-    /// The source that it accepts: rank, or nid << 32 | pid; bits of `source_ignore` do not count.
+    /// Accepted source: rank, or nid << 32 | pid, except the bits of `source_ignore`.
     pub source: u64,
     pub source_ignore: u64,
     pub start: u64,
@@ -45,7 +45,7 @@ pub struct Entry {
     /// First heap block of the I/O vector, or NONE.
     pub iov: u32,
     pub iov_count: u32,
-    /// Headers whose payload is in this entry's memory, or is being fetched to it.
+    /// Number of headers whose payload is in this entry's memory, or is being fetched to it.
     pub headers: u32,
     pub portal: u16,
     /// The class that indexes this entry, [`CLASS_OTHER`] or [`CLASS_SHORT`].
@@ -118,13 +118,12 @@ pub struct PortalEntry {
     /// [`Tables::short_lists`](super::Tables::short_lists).
     pub short_head: u32,
     pub short_tail: u32,
-    /// How often it was disabled, including before its last allocation ([`Request::epoch`](super::Request::epoch)).
+    /// Number of times that it was disabled, in all allocations ([`Request::epoch`](super::Request::epoch)).
     pub disabled: u32,
     pub classes: [Class; CLASSES],
 }
 
 impl PortalEntry {
-    /// One that is not allocated.
     pub(crate) const EMPTY: PortalEntry = PortalEntry {
         status: 0,
         options: 0,
@@ -168,8 +167,8 @@ impl PortalEntry {
 pub mod header {
     /// On the unexpected list.
     pub const LIVE: u32 = 1;
-    /// Taken off the unexpected list for one receive: the payload stays where it is. Or a put that has matched, and whose payload is being
-    /// fetched.
+    /// Taken off the unexpected list for one receive, with its payload in place; or a put that has matched and whose
+    /// payload is being fetched.
     pub const CLAIMED: u32 = 2;
 }
 

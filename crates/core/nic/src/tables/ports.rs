@@ -18,8 +18,7 @@ pub mod port {
 #[derive(Clone, Copy, Default)]
 pub struct Port {
     pub slot: u32,
-    /// Rights of its program ([`crate::rma::options`]), and how its mailbox is filled
-    /// ([`crate::velo::options`]).
+    /// Rights of the program ([`crate::rma::options`]), and options of the mailbox ([`crate::velo::options`]).
     pub options: u32,
     /// Slots of the mailbox that were written so far (WPLT).
     pub mailbox_tail: u64,
@@ -28,7 +27,7 @@ pub struct Port {
     /// Messages and notifications that were discarded because there was no room.
     pub messages_discarded: u64,
     pub notifications_discarded: u64,
-    /// A value that the mailbox's head has had. The head may be further.
+    /// An earlier value of the mailbox's head. The head may be further.
     pub mailbox_head_seen: u64,
     /// 1: a message has arrived since the interrupt was cleared, masked or not.
     pub interrupt: u64,
@@ -36,14 +35,14 @@ pub struct Port {
 }
 
 impl Port {
-    /// Whether a program has it open.
+    /// Whether a program has the port open.
     #[inline]
     pub fn is_open(&self) -> bool {
         slot::status(self.slot) == port::OPEN
     }
 }
 
-/// An entry of the TLB: a translation as its table had it when it was read. 0 in `entry`: there is none.
+/// An entry of the TLB: a copy of a table's entry. `entry` 0: unused.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct TlbEntry {
@@ -55,28 +54,29 @@ pub struct TlbEntry {
 
 /// State of kept lock requests.
 pub mod lock_waiter {
-    /// It waits for a value with which it succeeds.
+    /// Waits for a value with which it succeeds.
     pub const WAITS: u8 = 0;
-    /// It succeeds: the lock is about to have its value. Recovery stores the value again.
+    /// Succeeds: the lock is about to get its value. Recovery stores the value again.
     pub const CHANGES: u8 = 1;
-    /// It is answered: a home is to send the answer.
+    /// The answer is due: the home must send it.
     pub const DUE: u8 = 2;
     /// The process `executor` sends the answer.
     pub const SENDING: u8 = 3;
 }
 
-/// A lock request that failed and is kept ([`crate::rma::locks`]). A store to `sequence` makes or frees it, one to `state` moves it.
+/// A failed lock request that is kept ([`crate::rma::locks`]). A store to `sequence` makes or frees it, to `state`
+/// moves it.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct LockWaiter {
-    /// Its number in order of arrival; 0: none.
+    /// Number in order of arrival; 0: unused.
     pub sequence: u64,
     pub lock: u32,
     pub compare: i32,
     pub add: i32,
-    /// The port that asks: VPID in 15:0, node in 31:16.
+    /// The requesting port: VPID in 15:0, node in 31:16.
     pub source: u32,
-    /// How the home names its initiator ([`crate::bus::Asker`]).
+    /// The home's names of the initiator ([`crate::bus::Asker`]).
     pub origin: u64,
     pub process: u64,
     pub token: u64,
@@ -86,7 +86,7 @@ pub struct LockWaiter {
     pub state: u8,
     /// Of an answered request: `PTL_NI_*`.
     pub fail: u8,
-    /// Notifications that it asks for, and its mode.
+    /// Requested notifications, and the mode.
     pub operation: u8,
     pub mode: u8,
 }

@@ -17,8 +17,8 @@ pub const fn word(generation: u32, status: u32) -> u32 {
     (generation << 8) | status
 }
 
-/// The link of a free record to the next free one. It is relative, so zeroed records are a free list, each linked to the one
-/// behind it: a new table needs no memory before its records are used. A link out of the table ends the list.
+/// The link of a free record to the next free one, relative, so that zeroed records are a free list, each linked to the
+/// next: a new table needs no memory before its records are used. A link out of the table ends the list.
 #[inline(always)]
 pub const fn link(index: u32, next: u32) -> u32 {
     next.wrapping_sub(index).wrapping_sub(1)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requester address of the prototype: what the address of a store says about its message (seed 002, section 7.4).
+//! The requester address of the prototype: the fields of a message in the address of its store (seed 002, section 7.4).
 //!
-//! The figure with the bits (7-4) did not survive. The text says this: the bits of the page hold the destination's node
+//! The seed's figure of the bits (7-4) is lost. Its text says this: the bits of the page hold the destination's node
 //! and VPID and the source's VPID; bits 11 to 6 hold the length and the message type tag; there are 64 nodes and 32
-//! VPIDs. The order of the fields is ours:
+//! VPIDs. The order of the fields is Selvedge's own:
 //!
 //! | bits  | field                                                   |
 //! |-------|---------------------------------------------------------|
@@ -15,24 +15,24 @@
 //! | 5:0   | offset of the store in the message, a multiple of 8     |
 //!
 //! Invariants
-//! 1. The bits of the page hold all that permits a message. So the home permits it by mapping the page, and the program
-//!    cannot forge its source or its destination.
-//! 2. `decode` accepts what `encode` returns, and nothing else.
+//! 1. The bits of the page hold all fields that need permission. So the home grants it by mapping the page, and the
+//!    program cannot forge its source or its destination.
+//! 2. `decode` accepts the results of `encode`, and nothing else.
 
 use super::header::{Endpoint, UNIT_BYTES};
 
 /// Bits of an offset in a page.
 pub const PAGE_BITS: u32 = 12;
-/// Nodes that an address can name.
+/// Number of nodes in the address space.
 pub const NODES: u16 = 1 << 6;
-/// VPIDs that an address can name.
+/// Number of VPIDs in the address space.
 pub const VPIDS: u16 = 1 << 5;
-/// The longest message of an address. A longer one takes a header word from software, as on the later generation.
+/// The longest message of an address. A longer one needs a header word from software, as on the later generation.
 pub const BYTES_MAX: u32 = 64;
 /// Bytes of all pages: 256 MiB.
 pub const SPACE_BYTES: u64 = (NODES as u64 * VPIDS as u64 * VPIDS as u64) << PAGE_BITS;
 
-/// The right that a requester page gives: messages from one VPID of this node to one endpoint.
+/// The right of a requester page: messages from one VPID of this node to one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     pub destination: Endpoint,
@@ -46,20 +46,20 @@ pub struct RequesterAddress {
     pub mtt: u8,
     /// Bytes of the whole message.
     pub message_bytes: u32,
-    /// Where the store begins in the message, in bytes.
+    /// Offset of the store in the message, in bytes.
     pub offset: u32,
 }
 
-/// Why there is no such address.
+/// Reasons for which there is no such address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressError {
     /// The node or a VPID is too large, or the address is behind the last page.
     Page,
     /// The message type tag has more than 2 bits.
     MessageType,
-    /// The length is 0, more than 64 bytes, or no multiple of 8.
+    /// The length is 0, more than 64 bytes, or not a multiple of 8.
     Length,
-    /// The offset is no multiple of 8, or not in the message.
+    /// The offset is not a multiple of 8, or not in the message.
     Offset,
 }
 

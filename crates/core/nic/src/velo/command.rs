@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message on its way: as a [`Command`] of the NIC, so that every home carries it as it carries those of the other units, or
-//! in a ring to the port. The fields of the command are
+//! A message under way: a [`Command`] of the NIC, so that every home carries it like those of the other units, or a
+//! message in a ring to the port. The fields of the command:
 //!
 //! | field | contents |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `length` | bytes of the payload |
 //! | `source` | the payload |
 //!
-//! In a ring ([`crate::ring`]) `match_bits` hold the [`Label`](super::header::Label), and payload and length are those of the ring's
-//! message.
+//! In a ring ([`crate::ring`]) `match_bits` hold the [`Label`](super::header::Label), and payload and length are those
+//! of the ring's message.
 
 use super::completer::{Received, Velo, VeloMessage};
 use super::header::{Endpoint, Extent, Header};
@@ -21,7 +21,7 @@ use crate::portals::constants::fail;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::tables::{Command, Request, Side, kind};
 
-/// A message for the requester: where it goes, and what its header says.
+/// A message for the requester: its destination, and the fields of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     pub source: Endpoint,
@@ -36,7 +36,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// The command that sends it. None: it is empty, or longer than any message.
+    /// The command that sends it. None: the message is empty, or longer than any message.
     pub fn command(&self) -> Option<Command> {
         let extent = Extent::whole(self.bytes)?;
         let (destination, mtt, tag) = (self.destination, self.mtt, self.tag);
@@ -59,7 +59,6 @@ impl Outgoing {
 }
 
 impl Velo<'_, '_> {
-    /// Handles a message that arrived as a command.
     pub(crate) fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let failed = |fail| Verdict::Done(Delivery::failed(fail));
         let (Ok(header), Ok(bytes)) = (Header::from_word(request.match_bits), u32::try_from(request.length)) else {

@@ -2,10 +2,10 @@
 //! The completer: the transition that writes a message to the mailbox of its destination (seed 002, section 7.4).
 //!
 //! Input: the destination's VPID, the status of the message, and a bus whose payload is the message's bytes. Output:
-//! what became of the message ([`Received`]).
+//! the outcome ([`Received`]).
 //!
-//! Order of effects: the interrupt, the slots ([`super::slots`]), the tail, the registers. A reader may see the message before the
-//! tail has moved.
+//! Order of effects: the interrupt, the slots ([`super::slots`]), the tail, the registers. A reader may see the message
+//! before the tail has moved.
 //!
 //! Rules
 //! 1. Nothing waits for the reader (section 6.5: a full queue that stalls the network can deadlock). A message that
@@ -15,7 +15,7 @@
 //! 3. The head comes from the program's memory. A head that is impossible means no room.
 //!
 //! Budget: no system call, no allocation. It touches the lock, the port, one line for each 56 bytes, one line of
-//! registers. It loads the head only if the head that it has seen leaves no room.
+//! registers. It loads the head only if the last known head leaves no room.
 
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 use core::sync::atomic::compiler_fence;
@@ -43,10 +43,10 @@ pub struct VeloMessage {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// It is in the mailbox. `interrupt`: its program wants an interrupt.
+    /// The message is in the mailbox. `interrupt`: its program wants an interrupt.
     Written { interrupt: bool },
     /// The mailbox has no room, or is disabled, and the port refuses such messages. Nothing has changed; the sender
-    /// tries again.
+    /// retries.
     Full,
     /// The mailbox has no room, or is disabled, and the message is lost. It was counted.
     Discarded,
@@ -62,7 +62,6 @@ pub enum Received {
 /// The unit: the ports with their mailboxes.
 pub struct Velo<'n, 'a> {
     pub(crate) ports: &'n mut [Port],
-    /// The longest message.
     pub(crate) message_bytes_max: u32,
     pub(crate) signals: &'n Signals<'a>,
 }
@@ -100,7 +99,7 @@ impl Velo<'_, '_> {
             return Received::Initiator(fault);
         }
         let from = buffer.get(..part_bytes as usize).unwrap_or_default();
-        // Before the message: if the process dies in between, a program is interrupted for nothing, and misses nothing.
+        // Before the message: a death in between causes a needless interrupt, not a missing one.
         record.interrupt = 1;
         slots.write(record.mailbox_tail, &status, from, || bus.charge(Step::SlotWritten));
         // The order matters if the process dies here: the tail counts whole messages only.
@@ -111,7 +110,7 @@ impl Velo<'_, '_> {
     }
 }
 
-/// Whether so many slots are free. Loads the head if the one that was seen last leaves too few.
+/// Whether `needed` slots are free. Loads the head if the last known one leaves too few.
 #[inline]
 fn has_room(record: &mut Port, pointers: &PortPointers, slots: &Slots<'_>, needed: u64) -> bool {
     if slots.free(record.mailbox_tail, record.mailbox_head_seen) >= needed {

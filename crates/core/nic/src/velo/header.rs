@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The header word of a packet and the status word of a slot, each of 64 bits.
 //!
-//! Section 7.4 of seed 002 says what they hold. The widths are those of the later generation:
+//! Section 7.4 of seed 002 lists their contents. The widths are those of the later generation:
 //!
 //! | bits  | header word          | status word                   |
 //! |-------|----------------------|-------------------------------|
@@ -25,10 +25,10 @@
 //! message; so the header of a message that was not split is the later generation's, bit for bit.
 //!
 //! Invariants
-//! 1. An [`Extent`] is legal: it lies in a message of 1 to 120 bytes, rounded up to whole units; its offset and its length are
-//!    multiples of 8; it is not empty.
+//! 1. An [`Extent`] is legal: it lies in a message of 1 to 120 bytes, rounded up to whole units; its offset and its
+//!    length are multiples of 8; it is not empty.
 //! 2. A status word is never zero, because bit 63 is set.
-//! 3. `from_word` accepts what `word` returns, and nothing else. Bits that are free must be zero.
+//! 3. `from_word` accepts the results of `word`, and nothing else. Bits that are free must be zero.
 
 use core::num::NonZeroU64;
 
@@ -52,7 +52,7 @@ pub struct Endpoint {
     pub vpid: u16,
 }
 
-/// The length of a message, and the part of it that one packet carries. The whole message is a part, too.
+/// The length of a message, and the part of it in one packet. The whole message is a part, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     message_bytes: u8,
@@ -90,13 +90,13 @@ impl Extent {
         self.message_bytes as u32
     }
 
-    /// Bytes of the whole message on its way: in whole units.
+    /// Bytes of the whole message in a packet: rounded up to whole units.
     #[inline(always)]
     pub const fn padded_bytes(self) -> u32 {
         self.message_bytes().next_multiple_of(UNIT_BYTES)
     }
 
-    /// Where the part begins in the message, in bytes.
+    /// Offset of the part in the message, in bytes.
     #[inline(always)]
     pub const fn offset(self) -> u32 {
         self.offset as u32
@@ -137,7 +137,7 @@ pub struct Header {
     pub tag: u8,
     /// The packet goes to a multicast group. The completer ignores it.
     pub multicast: bool,
-    /// The sender asks for an interrupt. The completer ignores it: the target's port decides.
+    /// The sender requests an interrupt. The completer ignores it: the target's port decides.
     pub interrupt: bool,
 }
 
@@ -154,12 +154,11 @@ pub struct Status {
 
 const VPID_BITS: u32 = 10;
 
-/// A field of a word.
 const fn field(word: u64, at: u32, bits: u32) -> u64 {
     (word >> at) & ((1 << bits) - 1)
 }
 
-/// A value as a field of a word. It loses the bits that the field does not have.
+/// A value as a field of a word, cut to the field's bits.
 const fn placed(value: u64, at: u32, bits: u32) -> u64 {
     (value & ((1 << bits) - 1)) << at
 }
@@ -236,7 +235,7 @@ impl Status {
             | 1 << 63
     }
 
-    /// The status with this word as the word of its first slot. The words of later slots are malformed here.
+    /// Decodes the status word of a message's first slot. Those of later slots are malformed here.
     #[inline]
     pub fn from_word(word: u64) -> Result<Status, Malformed> {
         let extent =
@@ -252,13 +251,13 @@ impl Status {
     }
 }
 
-/// The description of a whole message for its receiver, in one word, which fits into a register: source, message type tag, tag and length,
-/// where the status word has them, and bit 63. A message in a ring carries it.
+/// The description of a whole message for its receiver, in one word, which fits into a register: source, message type
+/// tag, tag and length, in the bits of the status word, and bit 63. A message in a ring carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(NonZeroU64);
 
 impl Label {
-    /// The fields that are the same for all messages between two ports.
+    /// The fields common to all messages between two ports.
     #[inline(always)]
     pub const fn base(source: Endpoint) -> u64 {
         endpoint_word(source) | 1 << 63
@@ -270,7 +269,7 @@ impl Label {
         base | (mtt as u64) << 32 | (tag as u64) << 40 | (bytes as u64) << 48
     }
 
-    /// The label with this word, of a message of so many bytes. None: no sender stores such a word.
+    /// Decodes the label of a message of `bytes` bytes. None: no sender stores such a word.
     #[inline(always)]
     pub const fn from_word(word: u64, bytes: usize) -> Option<Label> {
         const FREE: u64 = !Label::word(Label::base(Endpoint { node: u16::MAX, vpid: u16::MAX }), 3, u8::MAX, 0x7f);
@@ -284,7 +283,7 @@ impl Label {
         }
     }
 
-    /// Of a message with this status. A part is reported as a message of its own.
+    /// The label of a message with this status. A part is reported as a message of its own.
     pub fn of(status: &Status) -> Label {
         let bytes = status.extent.bytes().min(status.extent.message_bytes());
         let word = Label::word(Label::base(status.source), status.mtt & 3, status.tag, bytes);

@@ -19,7 +19,6 @@ use super::header::{Malformed, Status};
 use super::slots::{SLOT_WORDS, Slots};
 use crate::signals::{PortPointers, Signals};
 
-/// The mailbox of a VPID and its pointers. None: there is no such VPID.
 #[inline]
 pub(super) fn mailbox_of<'a>(signals: &Signals<'a>, vpid: u16) -> Option<(Slots<'a>, &'a PortPointers)> {
     let pointers = signals.port_pointers.get(usize::from(vpid))?;
@@ -30,9 +29,8 @@ pub(super) fn mailbox_of<'a>(signals: &Signals<'a>, vpid: u16) -> Option<(Slots<
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox {
     vpid: u16,
-    /// The next slot.
     head: u64,
-    /// The head that the writer may see.
+    /// The last published head.
     published: u64,
     /// Slots between two publications.
     publish_every: u64,
@@ -42,7 +40,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// The reader of a port's mailbox. It begins where the last reader ended. It publishes its head every
+    /// Makes the reader of a port's mailbox, which begins where the last reader ended. It publishes its head every
     /// `publish_every` slots, at the latest after a quarter of the mailbox. None: there is no such VPID.
     pub fn new(signals: &Signals<'_>, vpid: u16, publish_every: u32) -> Option<Mailbox> {
         let (slots, pointers) = mailbox_of(signals, vpid)?;
@@ -75,7 +73,7 @@ impl Mailbox {
         self.head
     }
 
-    /// The status of the next message, which stays where it is. None: there is none. An error: the next call of
+    /// The status of the next message, which stays in place. None: no message. An error: the next call of
     /// [`Mailbox::take`] discards the slot.
     #[inline]
     pub fn peek(&self, signals: &Signals<'_>) -> Result<Option<Status>, Malformed> {
@@ -85,8 +83,8 @@ impl Mailbox {
         }
     }
 
-    /// Takes the next message: its status, and how many of its bytes were copied. Bytes for which there is no room are
-    /// lost. An error: malformed slots were discarded.
+    /// Takes the next message: its status, and the number of bytes copied. Bytes beyond `into` are lost. An error:
+    /// malformed slots were discarded.
     #[inline]
     pub fn take(&mut self, signals: &Signals<'_>, into: &mut [u8]) -> Result<Option<(Status, usize)>, Malformed> {
         let Some((slots, pointers)) = mailbox_of(signals, self.vpid) else { return Ok(None) };

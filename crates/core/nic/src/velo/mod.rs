@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The VELO unit: short messages between two programs, without a receive that is posted first (seed 002, section 7.4).
+//! The VELO unit: short messages between two programs, without a posted receive (seed 002, section 7.4).
 //!
 //! A sender stores a message of 8 to 64 bytes (120 on the later generation) to its requester page. The requester makes
 //! one packet of it. The completer at the target writes it to the mailbox of the destination's virtual process id
 //! (VPID). The receiver polls one word of its mailbox.
 //!
-//! A message on its way
+//! The path of a message:
 //!
-//! 1. [`address`]: what a store's address says. [`requester`]: from a store to a [`Header`].
+//! 1. [`address`]: the fields of a store's address. [`requester`]: from a store to a [`Header`].
 //! 2. [`header`]: the header word of a packet, and the status word of a slot.
 //! 3. [`completer`]: the transition that writes a message to a mailbox, for the holder of the NIC's lock.
 //! 4. [`slots`]: the words of a mailbox, and the order in which both ends store them.
 //! 5. [`mailbox`]: the receiver, without the lock. [`reassembly`]: messages whose store an interrupt has split.
 //!
-//! Around it: [`command`] makes a command of the NIC of a message. [`ports`] opens VPIDs, with [`options`]; [`recover`] repairs the mailboxes after a holder of the lock has died.
+//! [`command`] makes a NIC's command from a message. [`ports`] opens VPIDs, with [`options`]; [`recover`] repairs the
+//! mailboxes after a holder of the lock has died.
 
 pub mod address;
 pub mod command;

@@ -2,11 +2,12 @@
 //! Ports: a program opens a VPID to get a mailbox and a notification queue, and closes it.
 //!
 //! Seed 002, section 7.4: the registers that enable mailboxes and interrupts per VPID, and the tables of the mailboxes'
-//! pointers, are fields of [`Port`] here. Section 6.5: what happens when a mailbox is full is the port's choice.
+//! pointers, are fields of [`Port`] here. Section 6.5: the port chooses the effect of a full mailbox.
 //!
 //! Invariants
 //! 1. One store to a port's slot word opens or closes it. All other words of an open port were stored before.
-//! 2. When a port is opened, its mailbox and its notification queue are empty: all their status words are zero. Its locks are 0.
+//! 2. When a port is opened, its mailbox and its notification queue are empty: all their status words are zero. Its
+//!    locks are 0.
 //! 3. A slot's generation grows when the port is closed. So a [`PortId`] of a closed port is refused.
 //!
 //! Costs: opening is O(VPIDs + slots of the mailbox + notifications). The others are O(1).
@@ -29,18 +30,18 @@ pub struct PortId {
     pub generation: u32,
 }
 
-/// Why a port was not opened or changed. Nothing has changed.
+/// Reasons for which a port was not opened or changed. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortError {
     /// The NIC has no such VPID.
     NoSuchVpid,
-    /// The VPID, or with no wish each VPID, is in use.
+    /// The wanted VPID, or every VPID, is in use.
     AllUsed,
     /// The port is not open, or was closed and opened again.
     NotOpen,
 }
 
-/// The ports of a NIC, and what opening and closing them changes: mailboxes, notification queues, locks.
+/// The ports of a NIC, and the tables that opening and closing change: mailboxes, notification queues, locks.
 pub struct Ports<'n, 'a> {
     pub(crate) tables: &'n mut Tables<'a>,
     pub(crate) signals: &'n Signals<'a>,
@@ -72,7 +73,7 @@ impl Ports<'_, '_> {
         Ok(PortId { vpid, generation })
     }
 
-    /// Closes a port. Messages that it has not read are lost. Requests that are kept for its locks are refused: their answers are due
+    /// Closes a port. Its unread messages are lost. Requests kept for its locks fail, and their answers are due
     /// ([`Nic::has_fired`](crate::Nic::has_fired)).
     pub fn close(&mut self, id: PortId) -> Result<(), PortError> {
         let record = self.open_mut(id)?;
@@ -93,7 +94,7 @@ impl Ports<'_, '_> {
         Ok(())
     }
 
-    /// Enables or disables the mailbox of a port. Messages that it has stay there.
+    /// Enables or disables the mailbox of a port. Its messages stay.
     pub fn enable_mailbox(&mut self, id: PortId, is_enabled: bool) -> Result<(), PortError> {
         let record = self.open_mut(id)?;
         let others = record.options & !options::MAILBOX_DISABLED;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reassembly of messages that were split, by software at the receiver (seed 002, sections 6.4.4 and 7.4).
+//! Reassembly of split messages, by software at the receiver (seed 002, sections 6.4.4 and 7.4).
 //!
 //! Less than one message in 100,000 is split (section 6.4.4). So this is a small table that is searched in order. A
-//! message that was not split passes through without a copy.
+//! whole message passes through without a copy.
 //!
 //! Limits
 //! 1. At most `SOURCES` sources may be in the middle of a split message. A further first part is refused, and the table
-//!    is as it was.
-//! 2. A source has at most one split message under way, and its parts arrive in order. The library of a program sees to
-//!    it: one thread at a time stores to the pages of a VPID. Whole messages may come between the parts.
+//!    is unchanged.
+//! 2. A source has at most one split message under way, and its parts arrive in order: a program's library lets one
+//!    thread at a time store to the pages of a VPID. Whole messages may come between the parts.
 //!
-//! A part that does not continue its source's message (a part before it was discarded) is refused, and the message is
-//! abandoned. So a message comes out whole or not at all.
+//! A part that does not continue its source's message (an earlier part was discarded) is refused, and the message is
+//! abandoned. So a message is delivered whole or not at all.
 //!
 //! Costs: O(`SOURCES`) for a part of a split message; 136 bytes for each source.
 
 use super::header::{Endpoint, Extent, MESSAGE_BYTES_MAX, Status};
 
-/// Why a part was refused. The caller has lost it.
+/// Reasons for which a part was refused. The part is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReassemblyError {
     /// Too many sources are in the middle of a message. Nothing has changed.
@@ -26,13 +26,11 @@ pub enum ReassemblyError {
     Stray,
 }
 
-/// A message in parts.
 #[derive(Clone, Copy)]
 struct Partial {
     is_used: bool,
     /// The status of the first part.
     status: Status,
-    /// Bytes that have arrived.
     received: u32,
     bytes: [u8; MESSAGE_BYTES_MAX as usize],
 }
@@ -50,7 +48,7 @@ impl<const SOURCES: usize> Default for Reassembler<SOURCES> {
 }
 
 impl<const SOURCES: usize> Reassembler<SOURCES> {
-    /// Adds what [`Mailbox::take`](super::Mailbox::take) has returned. Returns a message once it is whole.
+    /// Adds a result of [`Mailbox::take`](super::Mailbox::take). Returns a message once it is whole.
     pub fn add<'a>(
         &'a mut self,
         status: &Status,
@@ -88,7 +86,7 @@ impl<const SOURCES: usize> Reassembler<SOURCES> {
         Ok(Some((whole, partial.bytes.get(..extent.message_bytes() as usize).unwrap_or_default())))
     }
 
-    /// Abandons the message that this source has begun. Its process has ended.
+    /// Abandons the begun message of a source whose process has ended.
     pub fn forget(&mut self, source: Endpoint) {
         for partial in self.partials.iter_mut().filter(|partial| partial.is_of(source)) {
             partial.is_used = false;
@@ -148,7 +146,6 @@ mod tests {
         Some((whole.0.source.node, whole.1.to_vec()))
     }
 
-    /// All 2^(n-1) ways to cut a message of n units, of each length.
     #[test]
     fn all_splits_of_a_message_give_the_message() {
         let mut table = Reassembler::<2>::default();
@@ -185,7 +182,7 @@ mod tests {
     fn a_lost_part_costs_its_message_and_no_other() {
         let mut table = Reassembler::<2>::default();
         let cut = message(64);
-        // The second part is lost, then the last one is a stray, and the next message comes whole.
+        // The second part is lost, so the last one is a stray, and the next message arrives whole.
         assert_eq!(add_part(&mut table, 1, &cut, status(1, 64, 0, 8)), None);
         assert_eq!(table.add(&status(1, 64, 16, 48), &cut[16..]), Err(ReassemblyError::Stray));
         assert_eq!(table.add(&status(1, 64, 16, 48), &cut[16..]), Err(ReassemblyError::Stray));

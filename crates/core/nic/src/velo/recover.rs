@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Recovery of the mailboxes after a holder of the NIC's lock has died.
 //!
-//! The dead process may have been in the middle of one message, from a mailbox's tail on. The words of the mailbox say
-//! how far it was ([`Slots::recover`](super::slots::Slots::recover)):
+//! The dead process may have been in the middle of one message, from a mailbox's tail on. The words of the mailbox show
+//! its progress ([`Slots::recover`](super::slots::Slots::recover)):
 //!
-//! 1. The reader has taken slots behind the tail: the message was there. The tail moves to where the reader is.
+//! 1. The reader has taken slots behind the tail: the message was there. The tail moves to the reader's position.
 //! 2. The status word at the tail is not zero: the message is whole, because this word is stored last. The tail moves
 //!    behind it.
-//! 3. Else the reader has not seen and will not see the message. The status words of its later slots may be there;
-//!    they are zeroed.
+//! 3. Else the reader has not seen and will not see the message. The status words of its later slots, if written, are
+//!    zeroed.
 //!
 //! Invariants
 //! 1. The reader may run meanwhile.
@@ -23,8 +23,8 @@ use super::mailbox::mailbox_of;
 use crate::registers::Register;
 
 impl Velo<'_, '_> {
-    /// Recovers the mailboxes. The caller holds the lock that the dead process held. Returns how many messages were
-    /// whole and had not been counted: their receivers may have to be woken.
+    /// Recovers the mailboxes. The caller holds the lock that the dead process held. Returns the number of messages
+    /// that were whole but not counted: their receivers may have to be woken.
     pub fn recover(&mut self) -> u32 {
         let signals = self.signals;
         let mut found = 0;

@@ -2,9 +2,8 @@
 //! The requester: from a store to the header of a packet (seed 002, sections 6.4.4 and 7.4).
 //!
 //! A message is one write-combining store of its whole length to a requester page. If an interrupt flushes the buffer
-//! early, the message arrives as several writes. Each write becomes a packet of its own, whose header says which part
-//! of the message it carries. So software at the receiver can put the message together
-//! ([`super::reassembly`]).
+//! early, the message arrives as several writes. Each write becomes a packet of its own, whose header names its part of
+//! the message. So software at the receiver can reassemble the message ([`super::reassembly`]).
 //!
 //! Invariants
 //! 1. The requester keeps no state between two writes. A header depends on its write alone.
@@ -19,7 +18,7 @@ pub struct Store {
     pub page: Page,
     /// Bytes of the whole message.
     pub message_bytes: u32,
-    /// Where the write begins in the message, in bytes.
+    /// Offset of the write in the message, in bytes.
     pub offset: u32,
     /// Bytes that were written.
     pub bytes: u32,
@@ -30,11 +29,11 @@ pub struct Store {
     pub interrupt: bool,
 }
 
-/// Why a write makes no packet.
+/// Reasons for which a write makes no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreError {
     Address(AddressError),
-    /// The message is empty, longer than the NIC's longest, or its length is no multiple of 8.
+    /// The message is empty, longer than the NIC's longest, or its length is not a multiple of 8.
     Length,
     /// The write is empty, not aligned to 8 bytes, or not within the message.
     Part,
@@ -43,7 +42,7 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// The write of so many bytes to this address of the prototype.
+    /// The write of `bytes` bytes to this address of the prototype.
     pub fn at(address: u64, bytes: u32) -> Result<Store, StoreError> {
         let RequesterAddress { page, mtt, message_bytes, offset } =
             RequesterAddress::decode(address).map_err(StoreError::Address)?;

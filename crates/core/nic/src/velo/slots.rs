@@ -2,18 +2,18 @@
 //! The slots of one mailbox, and the order in which writer and reader store to them (seed 002, section 7.4).
 //!
 //! A slot is a cache line: a status word, then 56 bytes of the message. A longer message takes the slots that follow,
-//! each with its own status word. The slots that were ever written are numbered from 0 on; number n lies at n modulo the
-//! number of slots.
+//! each with its own status word. All slots ever written are numbered from 0; number n lies at n modulo the number of
+//! slots.
 //!
 //! Order of stores
-//! 1. The writer stores a message's slots from the last one to the first: bytes, then the status word (release). Then it
-//!    advances its tail. A reader that sees the status word of the first slot (acquire) sees the whole message.
+//! 1. The writer stores a message's slots from the last one to the first: bytes, then the status word (release). Then
+//!    it advances its tail. A reader that sees the status word of the first slot (acquire) sees the whole message.
 //! 2. The reader copies the message, stores the number behind it to `taken`, then zeroes the status words, that of the
 //!    first slot last (release). Later it publishes its head (release), which frees the slots.
 //! 3. The writer reuses a slot only after it has loaded a head past the slot (acquire). So the slot's status word is
 //!    zero then, and the reader's copy is complete.
 //!
-//! Whoever dies, these words say what has happened: the status word at the tail is not zero (the message is whole and
+//! After any death these words show the state: the status word at the tail is not zero (the message is whole and
 //! unread), or `taken` has passed the tail (it was read), or the message does not exist ([`Slots::recover`]).
 //!
 //! Costs: O(bytes). A message touches its own slots only; the reader also stores `taken`, on the line of its head.
@@ -41,7 +41,7 @@ impl<'a> Slots<'a> {
         (count.is_power_of_two() && words.len() % SLOT_WORDS == 0).then(|| Slots { words, mask: count as u64 - 1 })
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     #[inline(always)]
     pub fn count(&self) -> u64 {
         self.mask + 1
@@ -75,8 +75,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Takes the message whose first slot is `number` and has this status. Copies as many of its bytes as there is room
-    /// for, and returns their number. None: a later slot is not of this message; its slots are taken all the same.
+    /// Takes the message whose first slot is `number` and has this status. Copies as many of its bytes as fit, and
+    /// returns their number. None: a later slot is not of this message; its slots are taken all the same.
     #[inline]
     pub fn take(&self, number: u64, status: &Status, taken: &AtomicU64, into: &mut [u8]) -> Option<usize> {
         let bytes = (status.extent.bytes() as usize).min(into.len());
@@ -112,8 +112,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Whether a dead writer has left a whole message at the tail: how many slots it takes. 0: there is none, and what
-    /// there is of one is zeroed. Free slots alone are changed. The reader may run meanwhile.
+    /// Checks whether a dead writer has left a whole message at the tail, and returns its slots. 0: it has not; the
+    /// rest of one is zeroed. Only free slots are changed. The reader may run meanwhile.
     pub fn recover(&self, tail: u64, head: &AtomicU64, taken: &AtomicU64) -> u64 {
         // A reader in the middle of the message stores `taken`, then the zeros, then the head. So these loads go the
         // other way: if one sees the reader's store, `taken` shows it, too.

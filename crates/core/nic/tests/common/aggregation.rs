@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Aggregation nodes and members around a network of queues, one for each pair of ends, in any order of arrival between pairs.
+//! Aggregation nodes and members on queues, one for each pair of ends, with any order of arrival between pairs.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,9 +11,9 @@ use selvedge_nic::aggregation::{Failure, Limits, Member, Membership, Quota, Refu
 use selvedge_nic::tables::Request;
 use selvedge_nic::{Bus, Fault};
 
-/// Whether anything is left in a node.
+/// Checks of a node.
 pub trait Inspect {
-    /// Nothing of any group is left: no record, no use of a quota, no operand.
+    /// No record of a group, no use of a quota, no operand is left.
     fn assert_empty(&mut self);
 }
 
@@ -46,7 +46,7 @@ impl MemberHome {
     }
 }
 
-/// The payload of a message, and the memory that a member's results go to.
+/// The payload of a message, and the memory for a member's results.
 pub struct Wire<'a> {
     pub payload: &'a [u8],
     pub memory: &'a mut [u8],
@@ -87,22 +87,22 @@ pub const fn group_at(index: usize) -> u64 {
 }
 const GROUPS: u64 = 3;
 
-/// Whether a link is the way of what is cast to a member: it may lose and reorder.
+/// Whether a link carries casts to a member: it may lose and reorder.
 pub fn is_cast(link: (u64, u64)) -> bool {
     link.0 >> 32 == GROUPS
 }
 
-/// What is on its way, by source and destination: messages and payloads.
+/// Messages under way and their payloads, by source and destination.
 pub type Links = BTreeMap<(u64, u64), VecDeque<(Request, Vec<u8>)>>;
 
-/// Nodes and members, and what is on its way between them.
+/// Nodes and members, and the messages between them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub nodes: Vec<OwnNode>,
     pub members: Vec<MemberHome>,
-    /// By source and destination. None is empty.
+    /// By source and destination. No queue is empty.
     pub links: Links,
-    /// Ends that are lost: what is sent to them is dropped.
+    /// Lost ends: messages to them are dropped.
     pub lost: Vec<u64>,
     /// The members of each multicast group.
     pub casts: Vec<Vec<usize>>,
@@ -119,9 +119,9 @@ impl World {
         }
     }
 
-    /// Puts a message on its way.
+    /// Puts a message on its link.
     pub fn post(&mut self, from: u64, to: u64, request: Request, payload: Vec<u8>) {
-        assert_eq!(request.length, payload.len() as u64, "a home carries as many bytes as the message says");
+        assert_eq!(request.length, payload.len() as u64, "payload length differs from the message's");
         if to >> 32 == GROUPS {
             for member in self.casts[to as u32 as usize].clone() {
                 self.post_to_one(to, member_at(member), request, payload.clone());
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// The fabric loses the oldest message of a link.
+    /// Drops the oldest message of a link.
     pub fn drop_one(&mut self, link: (u64, u64)) {
         let Some(queue) = self.links.get_mut(&link) else { return };
         queue.pop_front();
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// A member asks for what was cast and has not come. False: it lacks nothing, or has asked.
+    /// A member re-requests a lost cast result. False: none is lost, or it has asked already.
     pub fn ask_again(&mut self, member: usize, (handle, key, node): (u64, u64, usize)) -> bool {
         let Some(message) = self.members[member].member().repeat(handle) else { return false };
         let sender = Sender { address: member_at(member), key };
@@ -178,13 +178,13 @@ impl World {
         true
     }
 
-    /// The sender of a message hears that it was refused. What it says of its own group is in the message.
+    /// Informs the sender of a refused message. The message names the sender's group.
     fn refused(&mut self, from: u64, request: &Request, failure: Failure) {
         let (sender, message) = Message::decode(request).expect("it was sent");
         let (kind, index) = (from >> 32, from as u32 as usize);
         let handle = match message {
             Message::Join(join) => Some(join.handle),
-            // The home keeps which group a request was of. Here it is found by the receiver's handle.
+            // A home keeps the group of a request. Here it is found by the receiver's handle.
             Message::Request(operand) => self.group_below(from, operand.group),
             _ => None,
         };
@@ -216,7 +216,7 @@ impl World {
         true
     }
 
-    /// As [`World::pump`], but the sender does not report it.
+    /// As [`World::pump`], but the send is not reported.
     pub fn pump_unfinished(&mut self, index: usize, executor: u64) -> Option<(SendId, u64)> {
         let own = node_at(index);
         let send = self.nodes[index].node().next_send(executor)?;
@@ -264,24 +264,24 @@ impl World {
         self.members[member].member().state(handle).expect("a member")
     }
 
-    /// The manager takes a job's resources back.
+    /// The manager revokes a job's resources.
     pub fn revoke(&mut self, job: u32, key: u64) {
         self.nodes.iter_mut().for_each(|home| home.node().revoke(job, key, Failure::Revoked));
     }
 
-    /// An end is lost: what is on its way to it and from it is dropped, and the nodes hear of it.
+    /// An end is lost: messages to it and from it are dropped, and the nodes are informed.
     pub fn lose(&mut self, address: u64) {
         self.lost.push(address);
         self.links.retain(|&(from, to), _| from != address && to != address);
         self.nodes.iter_mut().for_each(|home| home.node().lose(address));
     }
 
-    /// Delivers and sends everything that can be, in one order.
+    /// Delivers and sends until nothing is left, in one order.
     pub fn settle(&mut self) {
         self.settle_but(&[]);
     }
 
-    /// As [`World::settle`], but some links deliver nothing.
+    /// As [`World::settle`], but the `held` links deliver nothing.
     pub fn settle_but(&mut self, held: &[(u64, u64)]) {
         loop {
             if let Some(&link) = self.links.keys().find(|link| !held.contains(link)) {
@@ -295,7 +295,7 @@ impl World {
     }
 }
 
-/// Everything that a job may want.
+/// A quota that no test exceeds.
 pub const AMPLE: Quota = Quota { groups: 64, credits: 1024, bytes: 4096 };
 
 /// A join of one member of a group.

@@ -137,26 +137,26 @@ impl Words for Vec<Line> {
     }
 }
 
-/// Where the target's memory starts.
+/// Start of the target's memory.
 pub const MEMORY_AT: u64 = 0x10_000;
 /// Bytes of the target's memory.
 pub const MEMORY_BYTES: usize = 256;
-/// Nothing is mapped there.
+/// An address without mapped memory.
 pub const NOWHERE: u64 = 0x9000_0000;
 
 /// The memories of both ends of a request.
 #[derive(Clone)]
 pub struct TestBus {
-    /// The target's, from [`MEMORY_AT`].
+    /// The target's memory, from [`MEMORY_AT`].
     pub memory: Vec<u8>,
     pub payload: Vec<u8>,
     pub reply: Vec<u8>,
     /// Whether both memories are mapped, for [`Bus::put_mapped`].
     pub mapped: bool,
     pub reachable: bool,
-    /// The initiator's memory is not there.
+    /// The initiator's memory fails with this fault.
     pub initiator_fault: Option<Fault>,
-    /// Calls until one panics, which stands for the death of the process.
+    /// Calls until one panics, in place of the death of the process.
     pub calls_left: Option<u64>,
     pub calls: u64,
     pub searched: u64,
@@ -178,7 +178,7 @@ impl Default for TestBus {
     }
 }
 
-/// What the bus panics with when it plays a death.
+/// The panic of a simulated death.
 pub struct Died;
 
 impl TestBus {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests share: a home for a NIC, the oracle, both side by side, and what must hold of tables.
+//! Shared by the tests: a home for a NIC, the oracle, both side by side, and the invariants of tables.
 #![allow(dead_code)]
 
 pub mod aggregation;

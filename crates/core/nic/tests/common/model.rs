@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The oracle: Portals 4.3's target side as plain ordered lists, written from the specification.
 //!
-//! Every list is a vector that is searched from its start. Nothing here is indexed, counted ahead or shared with the
-//! code under test but the values of the API and the types of its results.
+//! Every list is a vector that is searched from its start. The oracle shares only the values of the API and its result
+//! types with the code under test.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,11 +13,11 @@ use selvedge_nic::{Fault, Limits};
 
 use super::{MEMORY_AT, MEMORY_BYTES};
 
-/// What a program appends or searches with.
+/// An entry to append or to search with.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub options: u32,
-    /// Address and bytes; one, or several of an I/O vector.
+    /// Address and bytes; several for an I/O vector.
     pub pieces: Vec<(u64, u64)>,
     pub match_bits: u64,
     pub ignore_bits: u64,
@@ -25,7 +25,7 @@ pub struct Spec {
     pub source_ignore: u64,
     pub min_free: u64,
     pub user_ptr: u64,
-    /// Which of the model's counters.
+    /// Index of one of the model's counters.
     pub counter: Option<usize>,
     pub uid: u32,
 }
@@ -40,13 +40,13 @@ impl Spec {
     }
 }
 
-/// How the bus behaves for one request.
+/// Behaviour of the bus for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     Fine,
-    /// Plain puts may take the short way.
+    /// Plain puts may take the fast path.
     Mapped,
-    /// The target's memory cannot be touched from here.
+    /// The target's memory cannot be accessed from here.
     Unreachable,
     /// The initiator has died.
     InitiatorGone,
@@ -90,7 +90,6 @@ pub struct Model {
     limits: Limits,
     portals: Vec<Portal>,
     entries: Vec<Entry>,
-    /// Successes and failures.
     pub counters: Vec<(u64, u64)>,
     queue: VecDeque<Event>,
     queue_capacity: usize,
@@ -100,7 +99,7 @@ pub struct Model {
     pub registers: BTreeMap<&'static str, u64>,
 }
 
-/// What of an event the specification defines.
+/// The parts of an event that the specification defines.
 pub fn essential(event: Event) -> Event {
     let about_entry = matches!(event.kind, event_kind::LINK | event_kind::AUTO_UNLINK | event_kind::AUTO_FREE);
     if about_entry || (event.kind == event_kind::SEARCH && event.fail == fail::NO_MATCH) {
@@ -115,7 +114,7 @@ pub fn essential(event: Event) -> Event {
     event
 }
 
-/// Where the byte at an offset lies, and how many follow it in place.
+/// The address of the byte at an offset, and the number of bytes that follow it in place.
 fn place(spec: &Spec, mut offset: u64) -> Option<(u64, u64)> {
     if spec.options & options::IOVEC == 0 {
         let (start, length) = spec.pieces[0];
@@ -211,7 +210,7 @@ impl Model {
 
     // ---- the program's side ----
 
-    /// Appends; the number of the entry, whether or not it was linked.
+    /// Appends an entry. Returns its number, linked or not.
     pub fn append(&mut self, portal: usize, which: u8, spec: &Spec) -> Result<usize, AppendError> {
         let used = (0..self.entries.len()).filter(|&entry| !self.is_free(entry)).count();
         if used >= self.limits.entries as usize {
@@ -236,7 +235,7 @@ impl Model {
         Ok(entry)
     }
 
-    /// Whether an appended entry is used up by what came before it.
+    /// Whether earlier headers use up an appended entry.
     fn takes_unexpected(&mut self, entry: usize) -> bool {
         let Entry { spec, portal, .. } = self.entries[entry].clone();
         loop {
@@ -279,7 +278,7 @@ impl Model {
         }
     }
 
-    /// A header is gone; its overflow entry may be free.
+    /// A header is freed; its overflow entry may be free then.
     fn released(&mut self, entry: usize) {
         let Entry { portal, state, .. } = self.entries[entry];
         if state == State::Draining && !self.portals[portal].unexpected.iter().any(|header| header.entry == entry) {
@@ -492,7 +491,7 @@ impl Model {
         failed(fail::PT_DISABLED)
     }
 
-    /// Moves bytes, one after the other. False: some of the memory is not there.
+    /// Moves bytes one by one. False: some of the memory is not mapped.
     fn transfer(&mut self, spec: &Spec, offset: u64, mlength: u64, request: &Request, payload: &[u8]) -> bool {
         let Some(bytes) = (0..mlength).map(|at| self.byte_at(spec, offset + at)).collect::<Option<Vec<usize>>>() else {
             return false;
@@ -519,7 +518,6 @@ impl Model {
     }
 }
 
-/// Whether an entry matches.
 fn accepts(spec: &Spec, local_offset: u64, request: &Request) -> bool {
     let bits = (spec.match_bits ^ request.match_bits) & !spec.ignore_bits == 0;
     let source = (spec.source ^ request.initiator) & !spec.source_ignore == 0;
@@ -571,7 +569,6 @@ fn element_bytes(request: &Request) -> u64 {
     if request.datatype == UINT64 { 8 } else { 1 }
 }
 
-/// The arithmetic of sums and swaps on unsigned integers.
 fn combined(request: &Request, before: &[u8], payload: &[u8]) -> Vec<u8> {
     let size = element_bytes(request) as usize;
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));

@@ -21,7 +21,7 @@ pub enum Op {
         which: u8,
         spec: Spec,
     },
-    /// The entry that was appended so many appends ago.
+    /// The entry of an earlier append, counted back from the last.
     Unlink(usize),
     Deliver {
         request: Request,
@@ -37,7 +37,7 @@ pub enum Op {
     Enable(usize, bool),
     Reopen(usize),
     Take(usize),
-    /// Rebuilding tables that are whole changes nothing.
+    /// Rebuilds intact tables, which changes nothing.
     Recover,
 }
 
@@ -154,11 +154,11 @@ impl Pair {
         self.bus.initiator_fault = (weather == Weather::InitiatorGone).then_some(Fault::Gone);
         let real = transition(|| self.home.nic().deliver(&mut self.bus, &request));
         let modelled = self.model.deliver(&request, &payload, weather);
-        assert_eq!(real, modelled, "what became of the request");
+        assert_eq!(real, modelled, "outcomes differ");
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
     }
 
-    /// As `deliver`, but the NIC says first where the payload goes. The model delivers at once.
+    /// As `deliver`, in two steps: the NIC first gives the payload's destination. The model delivers at once.
     pub fn place(&mut self, request: &Request) {
         self.requests += 1;
         let number = self.requests;
@@ -180,7 +180,7 @@ impl Pair {
                 let nic = &mut self.home.nic();
                 let delivery =
                     transition(|| nic.target().finish_placed(&mut self.bus, header, fail::OK)).expect("it was placed");
-                assert_eq!(nic.target().finish_placed(&mut self.bus, header, fail::OK), None, "it is finished once");
+                assert_eq!(nic.target().finish_placed(&mut self.bus, header, fail::OK), None, "finished twice");
                 Verdict::Done(delivery)
             }
             whole => {
@@ -191,7 +191,7 @@ impl Pair {
             }
         };
         let modelled = self.model.deliver(&request, &payload, Weather::Fine);
-        assert_eq!(real, modelled, "what became of the request");
+        assert_eq!(real, modelled, "outcomes differ");
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
     }
 
@@ -243,7 +243,7 @@ impl Pair {
 }
 
 impl Pair {
-    /// The same once more.
+    /// A copy of the pair.
     pub fn fork(&self) -> Pair {
         Pair {
             home: self.home.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of the RMA unit share: a bus that notes what is stored, and the driver's and the program's part.
+//! Shared by the tests of the RMA unit: a bus that records stores, and the driver's and the program's part.
 
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ pub fn limits(vpids: u32, notifications: u32, tlb_entries: u32, lock_waiters: u3
     Limits { vpids, notifications, address_tables: 1, tlb_entries, tlb_ways, lock_waiters, ..Limits::NONE }.clamped()
 }
 
-/// A fresh NIC. It copies one that was made before, because the address tables take long to make.
+/// A fresh NIC. It copies an earlier one, because the address tables take long to make.
 pub fn fresh(limits: &Limits) -> Home {
     static MADE: Mutex<Vec<Home>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(|poison| poison.into_inner());
@@ -31,12 +31,12 @@ pub fn fresh(limits: &Limits) -> Home {
     home
 }
 
-/// Bytes that tell places apart.
+/// Bytes that identify their place.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ seed.wrapping_mul(167)) as u8).collect()
 }
 
-/// A store to the target's memory: whether it went through [`Bus::put_mapped`], where, and how many bytes.
+/// A store to the target's memory: whether it used [`Bus::put_mapped`], address, number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     pub mapped: bool,
@@ -44,14 +44,14 @@ pub struct Store {
     pub bytes: u64,
 }
 
-/// The bus of the tests, and what it was asked to store.
+/// The bus of the tests, and its stores.
 #[derive(Clone, Default)]
 pub struct Recorder {
     pub bus: TestBus,
     pub stores: Vec<Store>,
     /// An access failed.
     pub faulted: bool,
-    /// What lies from here on is not reached.
+    /// Addresses from here on are not reachable.
     pub unreachable_from: Option<u64>,
 }
 
@@ -115,7 +115,7 @@ pub fn unregister(nic: &mut Nic<'_>, page: u64, count: u32) {
     Unit::ALL.into_iter().for_each(|unit| nic.atu().answer_flush(&mut flush, unit).map(|_| ()).expect("it is awaited"));
 }
 
-/// Registers a page of memory for a VPID, in the place of another one.
+/// Registers a page of memory for a VPID, in place of another one.
 pub fn register(nic: &mut Nic<'_>, page: u64, rights: Rights, vpid: u16, target: u64) {
     unregister(nic, page, 1);
     let entry = AddressEntry::new(rights, vpid, target, PageSize::Kib4).expect("in range");
@@ -132,8 +132,8 @@ pub fn requester(vpid: u16) -> Requester {
     Requester { node: 3, vpid, options: options::TE, prototype: false, target: 0, uid: 0 }
 }
 
-/// The words of a NIC's memory without those that may change also when a command is refused, registers and TLB; and
-/// without the address tables beyond the pages that tests use.
+/// The words of a NIC's memory without registers and TLB, which may change when a command is refused, and without the
+/// address tables beyond the pages that tests use.
 pub fn lasting_words(home: &mut Home) -> Vec<u64> {
     let layout = home.layout;
     let end = (layout.address_tables / 8) as usize + 128;

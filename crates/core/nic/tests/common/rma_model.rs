@@ -17,7 +17,7 @@ pub const NODES: usize = 3;
 pub const VPIDS: u16 = 2;
 /// Pages of network logical addresses that are used.
 pub const NLA_PAGES: u64 = 6;
-/// Pages of memory of each node. The page behind them can be registered, but is not there.
+/// Pages of memory of each node. The next page can be registered, but is not mapped.
 pub const MEMORY_PAGES: u64 = 5;
 pub const MEMORY_END: u64 = (FIRST_PAGE + MEMORY_PAGES) * PAGE;
 pub const QUEUE: usize = 4;
@@ -61,7 +61,7 @@ pub struct NodeModel {
     pub counts: BTreeMap<usize, u64>,
 }
 
-/// Why the model's target, or its bus, refuses a range.
+/// Reasons for which the model's target, or its bus, refuses a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Refused {
     Translation,
@@ -148,7 +148,7 @@ pub fn written(prototype: bool, descriptor: &Descriptor) -> u8 {
 
 // ---- the histories ----
 
-/// A command of a program, and what happens while it is under way.
+/// A program's command, and events while it is under way.
 #[derive(Clone, Debug)]
 pub struct Post {
     pub from: usize,
@@ -167,7 +167,7 @@ pub enum Meanwhile {
     Nothing,
     /// Before the command arrives, the target closes its port.
     Close,
-    /// Before the reply arrives, the initiator gives the page a place of its own, or none.
+    /// Before the reply arrives, the initiator remaps the page to its own memory, or unmaps it.
     Move(u64, Option<u64>),
 }
 

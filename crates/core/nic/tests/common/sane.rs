@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold of a NIC's tables between transitions, checked the slow way.
+//! The invariants of a NIC's tables between transitions, checked the slow way.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::tables::{CLASS_SHORT, CLASSES, Entry, entry, header, slot, triggered};
 
-/// Panics where a derived part of the tables contradicts the slots that it is derived from.
+/// Panics if a derived part of the tables contradicts the slots from which it is derived.
 pub fn assert_sane(nic: &mut Nic<'_>) {
     free_lists(nic);
     entries(nic);
@@ -23,7 +23,7 @@ fn free_lists(nic: &Nic<'_>) {
             let mut at = $head;
             let mut seen = BTreeSet::new();
             while (at as usize) < $records.len() {
-                assert!(seen.insert(at), concat!($name, ": a free list goes round"));
+                assert!(seen.insert(at), concat!($name, ": cycle in a free list"));
                 assert!($free(&$records[at as usize]), concat!($name, ": a live record is on the free list"));
                 at = slot::next(at, $next(&$records[at as usize]));
             }
@@ -144,7 +144,7 @@ fn headers(nic: &Nic<'_>) {
             sequence = record.sequence;
             (before, at) = (at, record.links[0][0]);
             count += 1;
-            assert!(count <= tables.headers.len(), "the unexpected list goes round");
+            assert!(count <= tables.headers.len(), "cycle in the unexpected list");
         }
         assert_eq!(portal.header_tail, before);
         assert_eq!(portal.headers as usize, count);
@@ -159,7 +159,7 @@ fn headers(nic: &Nic<'_>) {
         if slot::status(record.slot) != slot::FREE {
             assert_eq!(record.headers, kept, "an entry's count of headers is wrong");
         }
-        assert!(slot::status(record.slot) != entry::DRAINING || kept != 0, "an entry drains for ever");
+        assert!(slot::status(record.slot) != entry::DRAINING || kept != 0, "an entry without headers still drains");
     }
     let mut nodes = BTreeSet::new();
     for bucket in tables.header_buckets.iter() {
@@ -167,7 +167,7 @@ fn headers(nic: &Nic<'_>) {
         while at != NONE {
             let (index, class) = (at / CLASSES as u32, (at % CLASSES as u32) as usize);
             let record = &tables.headers[index as usize];
-            assert!(nodes.insert(at), "a header's chain goes round");
+            assert!(nodes.insert(at), "cycle in a header's chain");
             assert!(record.chained & 1 << class != 0);
             assert_eq!(record.links[1 + class][1], before, "a header chain's links disagree");
             (before, at) = (at, record.links[1 + class][0]);
@@ -198,11 +198,11 @@ fn armed(nic: &Nic<'_>) {
         assert_eq!(book.armed_tail, before);
     }
     let armed = tables.triggered.iter().filter(|record| slot::status(record.slot) == triggered::ARMED).count();
-    assert_eq!(armed, seen.len(), "an armed operation waits for nothing");
+    assert_eq!(armed, seen.len(), "an armed operation is in no counter's list");
     let mut at = tables.control.fire_head;
     let mut queued = BTreeSet::new();
     while at != NONE {
-        assert!(queued.insert(at), "the fire queue goes round");
+        assert!(queued.insert(at), "cycle in the fire queue");
         assert_eq!(slot::status(tables.triggered[at as usize].slot), triggered::QUEUED);
         at = tables.triggered[at as usize].next;
     }

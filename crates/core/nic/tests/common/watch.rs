@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this thread is inside a transition, and what it allocates there.
+//! Marks this thread as inside a transition, and counts its allocations there.
 //!
 //! A test program with an allocator that calls [`allocated`] (tests/no_allocation.rs) proves that transitions do not
 //! allocate. In the others nothing calls it. The bus of the tests is outside: it plays the home, which may allocate.
@@ -11,7 +11,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Puts the mark back when it is dropped, also by a panic.
+/// Restores the mark when it is dropped, also by a panic.
 pub struct Mark(bool);
 
 impl Drop for Mark {
@@ -25,7 +25,7 @@ pub fn outside() -> Mark {
     Mark(INSIDE.replace(false))
 }
 
-/// Runs a transition, which is to allocate nothing.
+/// Runs a transition and asserts that it allocates nothing.
 #[track_caller]
 pub fn transition<T>(run: impl FnOnce() -> T) -> T {
     let before = ALLOCATIONS.get();
@@ -37,7 +37,7 @@ pub fn transition<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The allocator was called. A thread that ends has no mark any more.
+/// Notes a call of the allocator. A thread that ends has no mark any more.
 pub fn allocated() {
     if INSIDE.try_with(Cell::get).unwrap_or(false) {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The aggregation unit: groups and operations over small trees, every order of arrival of the smallest, random ones against a sequential
-//! reduction, losses, and hostile messages.
+//! The aggregation unit: groups and operations over small trees, every order of arrival of the smallest, random ones
+//! against a sequential reduction, losses, and hostile messages.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -82,7 +82,7 @@ fn operations_wait_for_credits() {
     let (mut world, handles) = two_leaves(1, 1);
     let reduction = sum(Datatype::Uint32, 4);
     let refused = world.start(0, (handles[0], KEY, 1), &reduction, &[0; 4], 0);
-    assert_eq!(refused, Err(StartError::Credit), "the group is not formed");
+    assert_eq!(refused, Err(StartError::Credit), "the group is not formed yet");
     world.settle();
     for number in 0..2 {
         assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Ok(number));
@@ -95,7 +95,8 @@ fn operations_wait_for_credits() {
     assert_eq!(world.start(0, (handles[0], KEY, 1), &reduction, &[1; 4], 0), Ok(2));
 }
 
-/// Whoever brings a result may die when it is there and not counted yet. It comes a second time, before or after the program has taken it.
+/// A sender may die when a result is delivered but not counted yet. The result is sent again, before or after the
+/// program has taken it.
 #[test]
 fn a_result_that_was_not_counted_is_found() {
     let (mut world, handles) = two_leaves(1, 1);
@@ -151,7 +152,7 @@ fn a_trimmed_group_ends_at_the_lowest_node_that_has_all() {
     }
 }
 
-/// The target alone gets the result; members get their credit. It may be no member.
+/// Only the target gets the result; members get their credit. The target need not be a member.
 #[test]
 fn a_target_alone_gets_the_result() {
     for target in [1, 2] {
@@ -176,7 +177,6 @@ fn a_target_alone_gets_the_result() {
     }
 }
 
-/// Members that do not agree hear it, and the group goes on.
 #[test]
 fn members_that_disagree_all_hear_it() {
     let base = sum(Datatype::Uint64, 8);
@@ -232,7 +232,6 @@ fn operations_that_cannot_be_fail_at_all_members() {
     }
 }
 
-/// All operations on all types, over two levels, against the same reduction one after the other.
 #[test]
 fn every_operation_on_every_type() {
     let pair_indices = [Datatype::Int32, Datatype::Uint32, Datatype::Int64, Datatype::Uint64];
@@ -285,7 +284,7 @@ fn every_operation_on_every_type() {
     assert!(number > 500 && refused > 100, "{number} {refused}");
 }
 
-/// Messages that come twice are dropped; those out of their order, or beyond the credits, end the group at all members.
+/// Duplicates are dropped; messages out of order, or beyond the credits, end the group at all members.
 #[test]
 fn requests_out_of_order_end_the_group() {
     let reduction = sum(Datatype::Uint64, 8);
@@ -314,12 +313,12 @@ fn requests_out_of_order_end_the_group() {
                 world.start(member, (handles[member], KEY, leaf), &reduction, &[1; 8], 0).expect("it has credits");
             }
             world.settle();
-            assert_eq!(world.members[0].memory[..8], [3; 8], "the operand that came twice counts once");
+            assert_eq!(world.members[0].memory[..8], [3; 8], "a duplicate operand counts once");
         }
     }
 }
 
-/// A member that leaves while others wait for it, or while it waits, ends the group; one that has all its results does not.
+/// A member that leaves while others wait for it, or while it waits, ends the group, unless it has all its results.
 #[test]
 fn a_member_that_leaves_ends_what_needs_it() {
     let reduction = sum(Datatype::Uint64, 8);
@@ -339,7 +338,7 @@ fn a_member_that_leaves_ends_what_needs_it() {
             let has_failed = world.state(member, handle) == GroupState::Failed(Failure::Left);
             assert_eq!(has_failed, ends, "{starts:?}");
         }
-        // Whoever reduces now hears that a member is gone.
+        // A later reduction reports that a member has left.
         if !ends {
             let leaf = leaf_of(&world, 1);
             world.start(1, (handles[1], KEY, leaf), &reduction, &[1; 8], 0).expect("it has credits");
@@ -351,7 +350,7 @@ fn a_member_that_leaves_ends_what_needs_it() {
     }
 }
 
-/// Node 0 above node 1, whose two children read its memory; and a member beneath node 0 alone, so that the group's root is above.
+/// Node 0 above node 1, whose two children read its memory; and a member beneath node 0 alone, which is the root.
 fn shared_leaf() -> (World, Vec<u64>) {
     let mut world = world(2, 3);
     let handles =
@@ -363,7 +362,7 @@ fn shared_leaf() -> (World, Vec<u64>) {
     (world, handles.to_vec())
 }
 
-/// A child that reads its node's memory sends its request. It knows its place and the group from there.
+/// Sends the request of a child that reads its node's memory, where it finds its index and the group.
 fn send_shared(world: &mut World, node: usize, member: usize, number: u64, reduction: Reduction, operand: &[u8]) {
     let home = &world.nodes[node];
     let group = u64::from(home.groups[0].slot >> 8) << 32;
@@ -384,7 +383,7 @@ fn nothing_for(world: &World, members: &[usize]) {
     }
 }
 
-/// All ways in which messages can arrive and nodes can send, from a world on.
+/// All worlds reachable by any order of arrivals and sends.
 fn all_ends(start: World, shared: &[usize]) -> Vec<World> {
     let (mut seen, mut open, mut ends) = (HashSet::new(), vec![start], Vec::new());
     while let Some(world) = open.pop() {
@@ -416,7 +415,7 @@ fn all_ends(start: World, shared: &[usize]) -> Vec<World> {
     ends
 }
 
-/// In every order a leaf whose children read its memory has the root's result, sends them nothing, and counts it as distributed.
+/// In every order a leaf whose children read its memory gets the root's result, sends them nothing, and distributes it.
 #[test]
 fn children_that_share_memory_read_their_results() {
     let reduction = sum(Datatype::Uint64, 8);
@@ -441,7 +440,7 @@ fn children_that_share_memory_read_their_results() {
     }
 }
 
-/// Records are used again: many more operations than credits.
+/// Records are reused: many more operations than credits.
 #[test]
 fn children_that_share_memory_get_their_credits() {
     let reduction = sum(Datatype::Uint64, 8);
@@ -457,7 +456,7 @@ fn children_that_share_memory_get_their_credits() {
     }
 }
 
-/// A child that disagrees: the record says so, for those who read it.
+/// A child disagrees: the record shows it to the children that read it.
 #[test]
 fn children_that_share_memory_read_failures() {
     for odd in 0..2 {
@@ -473,7 +472,7 @@ fn children_that_share_memory_read_failures() {
             assert_eq!(world.members[2].member().take(handles[2], 0), Some(Err(Failure::OperationMismatch)));
             assert_eq!(world.nodes[1].groups[0].distributed, 1);
         }
-        // The end of the group is read, too.
+        // They also read the end of the group.
         world.revoke(1, KEY);
         for world in all_ends(world, &[0, 1]) {
             assert_eq!(world.nodes[1].groups[0].failure(), Some(Failure::Revoked));
@@ -481,7 +480,7 @@ fn children_that_share_memory_read_failures() {
     }
 }
 
-/// A root whose children read its memory still sends the result to a target elsewhere, and to the right one of several in a row.
+/// A root whose children read its memory still sends each result to its own target elsewhere.
 #[test]
 fn a_root_that_shares_memory_sends_to_its_target() {
     for with_target in [[true, true], [true, false], [false, true], [false, false]] {
@@ -514,7 +513,6 @@ fn a_root_that_shares_memory_sends_to_its_target() {
     }
 }
 
-/// A group that does not fit fails at every member, and leaves nothing.
 #[test]
 fn groups_that_do_not_fit_fail_everywhere() {
     type Change = fn(&mut World);
@@ -543,7 +541,7 @@ fn groups_that_do_not_fit_fail_everywhere() {
     }
 }
 
-/// A job is forgotten while a process sends for it: the operands that it reads stay reserved until it has reported that.
+/// A job is forgotten while a process sends for it: the operands stay reserved until the process has reported the send.
 #[test]
 fn operands_stay_while_a_process_sends_them() {
     for reports in [true, false] {
@@ -563,13 +561,13 @@ fn operands_stay_while_a_process_sends_them() {
             true => node.finish_send(send.id),
             false => node.reclaim_sends(|_| false),
         }
-        assert!(node.next_send(7).is_none(), "there is nobody to tell");
+        assert!(node.next_send(7).is_none(), "no message is due");
         assert_ne!(node.tables.operand_map.to_vec(), occupied, "the operands are free");
         world.nodes[1].assert_empty();
     }
 }
 
-/// With no room for operands the root grants fewer credits; with room for none the group fails.
+/// With too little room for operands the root grants fewer credits; without room the group fails.
 #[test]
 fn the_root_grants_what_fits() {
     for (blocks, wanted) in [(16, 2), (8, 2), (4, 1), (2, 0)] {
@@ -585,17 +583,17 @@ fn the_root_grants_what_fits() {
         };
         assert_eq!([world.state(0, handles[0]), world.state(1, handles[1])], [state; 2], "{blocks} blocks");
         if wanted != 0 {
-            assert_eq!(world.nodes[0].jobs[0].credits, wanted, "the quota counts what was granted");
+            assert_eq!(world.nodes[0].jobs[0].credits, wanted, "the quota counts the grant");
         }
     }
 }
 
-/// What an order of arrival ends in: the memory of the members.
+/// The outcome of an order of arrival: the memory of the members.
 fn outcomes(world: &World) -> Vec<Vec<u8>> {
     world.members.iter().map(|member| member.memory.clone()).collect()
 }
 
-/// Every order in which messages can arrive, nodes can send, and members can start `operations` each. All end, all in the same result.
+/// Every order in which messages arrive, nodes send, and members start `operations` each. All end with the same result.
 fn every_order(
     mut start: World,
     handles: &[u64],
@@ -685,7 +683,7 @@ fn more_operations_than_credits_in_every_order() {
     assert!(states > 1000, "{states}");
 }
 
-/// Results that are cast, each copy of which may be lost, and those that are sent both ways.
+/// Cast results, each copy of which may be lost, and results sent both ways.
 #[test]
 fn every_order_and_loss_of_casts_gives_the_same_bits() {
     for way in [Distribution::Multicast, Distribution::Both] {
@@ -697,8 +695,8 @@ fn every_order_and_loss_of_casts_gives_the_same_bits() {
     }
 }
 
-/// Who takes a result that was cast has its credit back only when the end of the operation comes down the tree, so nodes never get more
-/// requests than they have records.
+/// A member that takes a cast result gets its credit back only when the end of the operation comes down the tree, so
+/// nodes never get more requests than they have records.
 #[test]
 fn a_cast_completes_and_the_tree_returns_the_credit() {
     let (mut world, handles) = two_leaves(1, 1);
@@ -712,7 +710,7 @@ fn a_cast_completes_and_the_tree_returns_the_credit() {
             world.start(member, way(member), &reduction, &7u64.to_le_bytes(), 8 * number).expect("a credit");
         }
     }
-    // All but what goes from the root to the nodes below.
+    // All messages except those from the root to the nodes below.
     loop {
         let down = |link: &(u64, u64)| link.0 == node_at(0) && link.1 >> 32 == 1;
         let link = world.links.keys().copied().find(|link| !down(link));
@@ -728,14 +726,15 @@ fn a_cast_completes_and_the_tree_returns_the_credit() {
     }
     assert!(!world.members[0].member().is_idle(handles[0]));
     let early = world.start(0, way(0), &reduction, &[0; 8], 0);
-    assert_eq!(early, Err(StartError::Credit), "its leaf still has the records");
+    assert_eq!(early, Err(StartError::Credit), "the leaf's records are still in use");
     world.settle();
     assert!(world.members[0].member().is_idle(handles[0]));
     world.start(0, way(0), &reduction, &[0; 8], 0).expect("the credit is back");
 }
 
-/// A member misses a cast and asks for the result; the cast comes late, and the node asks its parent all the same. The question arrives when
-/// the record at the parent has ended, or holds the next operation. Neither that operation's end nor the next question suffers.
+/// A member misses a cast and re-requests the result; the cast arrives late, and the node asks its parent all the same.
+/// The request arrives when the record at the parent has ended, or holds the next operation. Neither that operation's
+/// end nor the next request suffers.
 #[test]
 fn a_late_question_is_not_taken_for_one_about_the_next_operation() {
     for is_next_whole in [false, true] {
@@ -770,10 +769,10 @@ fn a_late_question_is_not_taken_for_one_about_the_next_operation() {
         (0..2).for_each(|member| start(&mut world, member, 1));
         world.deliver((member_at(0), node_at(0)));
         world.deliver((member_at(1), node_at(1)));
-        // The request of operation 1, and the question for operation 0.
+        // The request of operation 1, and the re-request for operation 0.
         assert!(world.pump(1) && world.pump(1) && !world.pump(1));
         world.deliver(up);
-        // The cast of operation 1, its end for member 0, and for node 1: its sender does not report that yet.
+        // The cast of operation 1, and its end for member 0 and for node 1, whose send is not reported yet.
         assert!(world.pump(0) && world.pump(0));
         let (unreported, to) = world.pump_unfinished(0, 7).expect("the end for node 1");
         assert_eq!(to, node_at(1));
@@ -802,7 +801,6 @@ fn a_late_question_is_not_taken_for_one_about_the_next_operation() {
     }
 }
 
-/// Every order in which a group forms.
 #[test]
 fn every_order_of_joins_forms_the_group() {
     let (start, handles) = two_leaves(2, 1);
@@ -835,7 +833,6 @@ fn every_order_of_joins_forms_the_group() {
     assert!(ends >= 1 && seen.len() > 30, "{ends} ends, {} states", seen.len());
 }
 
-/// A generator of random choices.
 struct Choices(u64);
 
 impl Choices {
@@ -852,11 +849,10 @@ impl Choices {
     }
 }
 
-/// A random group: its members, and what each of them does.
+/// A random group: its members, and their progress.
 struct RandomGroup {
     job: u32,
     key: u64,
-    /// Members, in the order of the group.
     members: Vec<usize>,
     handles: Vec<u64>,
     options: u8,
@@ -888,7 +884,7 @@ impl Shape {
             let candidates: Vec<usize> = (0..node).filter(|&at| depth(&parents, at) < 3).collect();
             parents.push(Some(candidates[choices.below(candidates.len())]));
         }
-        // Members are attached to any nodes, so ways to the root differ in length.
+        // Members are attached to any nodes, so paths to the root differ in length.
         let leaf_of = (0..members).map(|_| choices.below(nodes)).collect();
         Shape { parents, leaf_of }
     }
@@ -902,7 +898,7 @@ impl Shape {
         way
     }
 
-    /// How many children of the group each node on a member's way has.
+    /// Number of the group's children at each node on a member's path.
     fn expected(&self, members: &[usize], member: usize) -> Vec<u16> {
         let way = self.way(member);
         let count = |&node: &usize| {
@@ -917,7 +913,6 @@ impl Shape {
         way.iter().map(count).collect()
     }
 
-    /// The reduction of one node, computed one after the other.
     fn reduce(
         &self,
         node: usize,
@@ -992,7 +987,6 @@ fn random_groups(choices: &mut Choices, members: usize) -> Vec<RandomGroup> {
         .collect()
 }
 
-/// What may go wrong.
 #[derive(Clone, Copy, PartialEq)]
 enum Trouble {
     Nothing,
@@ -1000,7 +994,6 @@ enum Trouble {
     Senders,
     /// A member, a node or a job is lost.
     Losses,
-    /// Both.
     All,
 }
 
@@ -1032,7 +1025,7 @@ fn random_run(seed: u64, trouble: Trouble) {
     let has_losses = matches!(trouble, Trouble::Losses | Trouble::All);
     let mut losses = if has_losses { 1 + choices.below(2) } else { 0 };
     let mut executor = 1;
-    // Messages that have left, and whose sends are to be reported.
+    // Messages that have left, with sends still to report.
     let mut unreported: Vec<(usize, SendId)> = Vec::new();
     let mut idle = 0;
     while idle < 4000 {
@@ -1078,7 +1071,7 @@ fn random_run(seed: u64, trouble: Trouble) {
             2 if losses != 0 && choices.one_in(60) => {
                 losses -= 1;
                 match choices.below(3) {
-                    // A node need not know who is missing, so the manager revokes the jobs.
+                    // A node need not know which member is missing, so the manager revokes the jobs.
                     0 => {
                         let member = choices.below(members);
                         world.lose(member_at(member));
@@ -1095,7 +1088,7 @@ fn random_run(seed: u64, trouble: Trouble) {
                         for group in &groups {
                             for (position, member) in group.members.iter().enumerate() {
                                 if below.contains(member) {
-                                    // The member's home hears of it, too.
+                                    // The member's home is informed, too.
                                     world.members[*member].member().refused(group.handles[position], Failure::Lost);
                                 }
                             }
@@ -1163,7 +1156,7 @@ fn program_step(
                 let found = &world.members[member].memory[at..at + expected.len()];
                 assert_eq!(found, expected, "to the bit");
             } else {
-                assert!(has_failed, "no operation fails alone here");
+                assert!(has_failed, "an operation failed without its group");
             }
             return true;
         }
@@ -1213,7 +1206,7 @@ proptest! {
         random_run(seed, Trouble::All);
     }
 
-    /// Any message, of a stranger or of a member, gives an error or is taken; the tables stay such that a job can be forgotten.
+    /// Any message, of a stranger or of a member, gives an error or is taken; afterwards a job can still be forgotten.
     #[test]
     fn hostile_messages_are_refused(
         messages in proptest::collection::vec((0..4u8, any::<[u64; 4]>(), any::<[u8; 4]>(), 0..3u64, any::<bool>()), 1..40),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The aggregation unit, when its tables hold anything, when senders are interrupted, and when members and the manager do what they should
-//! not.
+//! The aggregation unit with arbitrary tables, interrupted senders, and members and a manager that break the rules.
 
 use proptest::prelude::*;
 use selvedge_nic::aggregation::member::GroupState;
@@ -86,7 +85,7 @@ impl Words {
         Failure::from_u8(1 + (self.random() % 13) as u8).expect("a failure")
     }
 
-    /// A message that gets far.
+    /// A message that passes the first checks.
     fn message(&mut self) -> Message {
         let (group, child, number) = (self.handle(), self.half(), self.word());
         let of = ChildOf { job: self.half() % 3, number: self.half() % 3, handle: self.handle() };
@@ -238,12 +237,12 @@ impl Words {
     }
 }
 
-/// A wire whose memory takes what is put beside it.
+/// A wire whose member memory is empty.
 fn wire<'a>(payload: &'a [u8]) -> Wire<'a> {
     Wire { payload, memory: &mut [], is_broken: false }
 }
 
-/// What a message that is sure to be read by this record says: its own handle, child, key and number.
+/// A message that fits this record: its own handle, child, key and number.
 fn aimed(words: &mut Words, home: &OwnNode) -> (Sender, Message) {
     let at = (words.random() % 3) as usize;
     let record = &home.groups[at];
@@ -286,7 +285,7 @@ fn aimed(words: &mut Words, home: &OwnNode) -> (Sender, Message) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Tables that hold anything are read without a panic and without an endless loop.
+    /// Arbitrary tables cause neither a panic nor an endless loop.
     #[test]
     fn a_node_survives_any_tables(seed: u64) {
         let mut words = Words(seed);
@@ -324,7 +323,7 @@ proptest! {
                 14 => home.node().refused(words.handle(), words.key(), words.failure()),
                 _ => {}
             }
-            // A home that sends until there is nothing, ends.
+            // The home sends until there is nothing left, so this ends.
             let mut sends = 0;
             while home.node().has_sends() && sends < 3 {
                 if let Some(send) = home.node().next_send(1 + words.random() % 2) {
@@ -376,7 +375,6 @@ proptest! {
     }
 }
 
-/// One node, and members that join a group there.
 fn joining(members: usize) -> (World, Vec<u64>) {
     let limits = Limits { children: 4, ..LIMITS };
     let mut world = World::new(1, limits, members, MemberHome::new(2, 4, 256));
@@ -388,7 +386,7 @@ fn joining(members: usize) -> (World, Vec<u64>) {
     (world, handles)
 }
 
-/// A group fails while one of its children is being told that it is formed: that child hears of the failure, too.
+/// A group fails while one of its children is told that it is formed: the child is also told of the failure.
 #[test]
 fn a_failure_overtakes_no_child() {
     for told in 0..3 {
@@ -400,7 +398,7 @@ fn a_failure_overtakes_no_child() {
         for _ in 0..told {
             world.pump(0);
         }
-        let (id, _) = world.pump_unfinished(0, 7).expect("a child is to be told");
+        let (id, _) = world.pump_unfinished(0, 7).expect("a child must be informed");
         world.nodes[0].node().revoke(1, KEY, Failure::Revoked);
         world.nodes[0].node().finish_send(id);
         world.settle();
@@ -413,8 +411,8 @@ fn a_failure_overtakes_no_child() {
     }
 }
 
-/// A leaf joins the root, its sender dies before it reports, and the group fails at the root. The join that is sent again must not make the
-/// leaf forget that the root knows it: else the root waits for its leave for ever.
+/// A leaf joins the root, its sender dies before it reports, and the group fails at the root. The repeated join must
+/// not make the leaf forget that the root knows of it: else the root waits for ever for it to leave.
 #[test]
 fn a_join_that_comes_twice_to_a_failed_group_leaves_nothing() {
     for is_revoked in [false, true] {
@@ -432,7 +430,7 @@ fn a_join_that_comes_twice_to_a_failed_group_leaves_nothing() {
         if is_revoked {
             world.nodes[0].node().revoke(1, KEY, Failure::Revoked);
         } else {
-            // The other member says another size.
+            // The other member states another size.
             world.join(1, 0, KEY, &join_of(1, 9, 1, 3, &[2]));
             world.deliver((member_at(1), node_at(0)));
         }
@@ -445,7 +443,7 @@ fn a_join_that_comes_twice_to_a_failed_group_leaves_nothing() {
     }
 }
 
-/// A refusal of a join that was sent twice may come between the two, and the second be taken: the leaf still leaves the root.
+/// The root may refuse the first copy of a repeated join and accept the second: the leaf still leaves the root.
 #[test]
 fn a_join_that_is_refused_and_then_taken_is_left() {
     let mut world = World::new(2, LIMITS, 1, MemberHome::new(2, 4, 256));
@@ -471,7 +469,6 @@ fn a_join_that_is_refused_and_then_taken_is_left() {
     world.nodes.iter_mut().for_each(OwnNode::assert_empty);
 }
 
-/// The manager may let a job in again whose resources it took back.
 #[test]
 fn a_job_may_be_admitted_again() {
     for has_gap in [false, true] {
@@ -494,7 +491,7 @@ fn a_job_may_be_admitted_again() {
     }
 }
 
-/// Members that all ignore their credits do not make the node write over operations that it has yet to send the results of.
+/// Members that all ignore their credits do not make the node overwrite operations whose results are still to be sent.
 #[test]
 fn no_more_than_the_records_are_under_way() {
     let (mut world, _) = joining(2);
@@ -513,12 +510,12 @@ fn no_more_than_the_records_are_under_way() {
     assert_eq!(world.nodes[0].groups[0].failure(), Some(Failure::Credit));
 }
 
-/// A report that comes after its group has ended says nothing of the group that has the record now.
+/// A report after the end of its group does not affect the next group with that record.
 #[test]
 fn a_late_report_is_of_no_other_group() {
     let (mut world, _) = joining(1);
     world.deliver((member_at(0), node_at(0)));
-    let (old, _) = world.pump_unfinished(0, 5).expect("a member is to be told");
+    let (old, _) = world.pump_unfinished(0, 5).expect("a member must be informed");
     world.nodes[0].node().forget(1, KEY);
     // The process is taken for dead, so the group ends without its report.
     world.nodes[0].node().reclaim_sends(|process| process != 5);
@@ -527,7 +524,7 @@ fn a_late_report_is_of_no_other_group() {
     world.links.clear();
     world.join(0, 0, KEY, &join_of(1, 10, 0, 1, &[1]));
     world.deliver((member_at(0), node_at(0)));
-    world.pump_unfinished(0, 6).expect("a member is to be told");
+    world.pump_unfinished(0, 6).expect("a member must be informed");
     world.nodes[0].node().postpone_send(old);
     assert_eq!(world.nodes[0].groups[0].sender, 6);
     world.nodes[0].node().finish_send(old);

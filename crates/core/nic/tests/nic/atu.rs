@@ -17,7 +17,7 @@ use selvedge_nic::{Bus, Full, Limits, NoMemory, Register, Step};
 
 type Run = (u64, u64, u64);
 
-/// A NIC with one table and a TLB of so many entries.
+/// A NIC with one table and a TLB of this size.
 fn home(tlb_entries: u32, tlb_ways: u32) -> Home {
     Home::new(&Limits { vpids: 1, address_tables: 1, tlb_entries, tlb_ways, ..TINY }.clamped())
 }
@@ -30,7 +30,7 @@ fn entry(vpid: u16, target: u64) -> AddressEntry {
     AddressEntry::new(Rights::ReadWrite, vpid, target, PageSize::Kib4).unwrap()
 }
 
-/// Translates all of a range. The runs that were visited stay, also if there is a fault.
+/// Translates a whole range. The visited runs stay recorded after a fault.
 fn translate_all(
     home: &mut Home,
     vpid: u16,
@@ -93,7 +93,7 @@ fn every_fault() {
     }
 }
 
-/// One page that may not be used, at any place of a range: nothing is visited.
+/// One page without permission, at any place of a range: nothing is visited.
 #[test]
 fn a_range_is_translated_as_a_whole_or_not_at_all() {
     for tlb in [0, 1, 8] {
@@ -147,7 +147,7 @@ fn a_visitor_may_stop() {
     };
     let result = home.nic().atu().translate_all(&mut NoMemory, 0, 0, 3 * PAGE_BYTES, Access::Read, visit);
     assert_eq!((result, visits), (Err(TranslationFault::NoRight), 2));
-    assert_eq!(register(&mut home, Register::TranslationFaults), 0, "that is the visitor's");
+    assert_eq!(register(&mut home, Register::TranslationFaults), 0, "a visitor's error is no fault");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn the_tlb_keeps_old_entries_until_a_flush() {
     home.nic().atu().write_entry(page(1), entry(6, 8)).unwrap();
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Write), old);
     assert_eq!(translate(&mut home, 6, 0x1000, 1, Access::Read), Err(TranslationFault::WrongVpid));
-    // The units alone: the TLB keeps it. The TLB alone: no unit is asked.
+    // The units alone: the TLB keeps its entry. The TLB alone: no unit is asked.
     _ = home.nic().atu().flush_entries(page(1), 1, FlushMode::Units).unwrap();
     assert_eq!(translate(&mut home, 5, 0x1000, 1, Access::Write), old);
     assert!(home.nic().atu().flush_entries(page(1), 1, FlushMode::Tlb).unwrap().is_complete());
@@ -195,7 +195,7 @@ fn the_tlb_keeps_old_entries_until_a_flush() {
     assert_eq!(count(&mut home, Register::TlbMisses), 2);
     assert_eq!(count(&mut home, Register::TlbHits), 5);
     assert_eq!(count(&mut home, Register::TlbFlushes), 1);
-    // A page that is registered anew needs no flush.
+    // A newly registered page needs no flush.
     assert_eq!(translate(&mut home, 5, 0x3000, 1, Access::Read), Err(TranslationFault::NotRegistered));
     home.nic().atu().write_entry(page(3), entry(5, 1)).unwrap();
     assert!(translate(&mut home, 5, 0x3000, 1, Access::Read).is_ok());
@@ -244,7 +244,6 @@ fn the_driver_is_refused_beyond_the_tables() {
     assert_eq!(home.nic().atu().read_entry(page(last)), Ok(AddressEntry::INVALID));
 }
 
-/// A bus that counts what translation costs.
 #[derive(Default)]
 struct Costs {
     hits: u64,
@@ -273,7 +272,6 @@ fn a_death_in_the_middle_of_a_change_empties_the_tlb() {
 
 // ---- against a plain walk ----
 
-/// What a page gives, by the fields of its word.
 fn check(word: u64, number: u64, vpid: u16, access: Access) -> Result<u64, TranslationFault> {
     let (valid, owner, size) = (word & 3, word >> 2 & 0x3ff, word >> 59);
     if valid == 0 || ![0, 4, 9, 18].contains(&size) {
@@ -472,7 +470,7 @@ fn word(number: u64) -> impl Strategy<Value = u64> {
     prop_oneof![12 => near, 1 => any::<u64>()]
 }
 
-/// Up to so many pages, each with its word.
+/// Up to `count_max` pages, each with its word.
 fn words(count_max: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
     let page = (0..12u64).prop_flat_map(|number| word(number).prop_map(move |word| (number, word)));
     proptest::collection::vec(page, 0..count_max)
@@ -504,7 +502,6 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Sizes of the TLB: entries and ways.
 fn tlb_sizes() -> impl Strategy<Value = (u32, u32)> {
     proptest::sample::select(vec![(0, 0), (1, 1), (4, 1), (4, 2), (4, 4), (8, 2), (64, 1)])
 }
@@ -583,7 +580,7 @@ proptest! {
         }
     }
 
-    /// A TLB and tables with any words, also such as no transition writes: no panic, and no address beyond 52 bits.
+    /// A TLB and tables with arbitrary words: no panic, and no address beyond 52 bits.
     #[test]
     fn hostile_tables(
         (entries, ways) in tlb_sizes(),
@@ -725,7 +722,7 @@ fn responses_leave_in_the_order_of_requests() {
     assert_eq!(bench.responses, [0, 1, 2].map(|number| response(number, Ok(50 + u64::from(number)))));
     bench.ask(1, 9).unwrap();
     while bench.step() {}
-    assert_eq!(bench.responses.last(), Some(&response(9, Ok(51))), "the TLB has it");
+    assert_eq!(bench.responses.last(), Some(&response(9, Ok(51))), "the TLB has the entry");
     assert_eq!(register(&mut bench.home, Register::TlbHits), 1);
     assert_eq!(register(&mut bench.home, Register::TlbMisses), 3);
 }
@@ -796,7 +793,7 @@ fn a_full_pipeline_refuses_and_is_unchanged() {
     let before = bench.pipeline.clone();
     assert_eq!(bench.ask(0, 2), Err(Full), "four requests at once");
     assert!(bench.pipeline == before);
-    // Words and answers that nobody waits for.
+    // Words and answers that were not requested.
     for tag in [0, 2, 3, u16::MAX] {
         assert_eq!(bench.pipeline.table_read_done(tag, 1), Err(NotAwaited));
         let answer = FlushResponse { unit: Unit::Requester, tag };
@@ -818,7 +815,7 @@ fn a_full_pipeline_refuses_and_is_unchanged() {
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Ask(u64, u16, Access),
-    /// Changes a table; if there was an entry, with a flush.
+    /// Changes a table; with a flush if there was an entry.
     Change(u64, u64),
     FlushVpid(u16),
     Fence,
@@ -840,7 +837,7 @@ fn a_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// A request that was not answered, and the answers that it may get.
+/// A request that was not answered, and its possible answers.
 struct Expected {
     request: TranslationRequest,
     results: Vec<Result<u64, TranslationFault>>,
@@ -849,8 +846,8 @@ struct Expected {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// Each request gets what the plain functions give with the tables as they are when it is submitted. If its page
-    /// changes before it is answered, it may get the new entry instead. Nothing depends on the order of memory's
+    /// Each request gets the result of the plain functions with the tables as they are when it is submitted. If its
+    /// page changes before it is answered, it may get the new entry instead. Nothing depends on the order of memory's
     /// answers.
     #[test]
     fn a_pipeline_beside_the_plain_functions(
@@ -859,7 +856,7 @@ proptest! {
         moves in proptest::collection::vec(a_move(), 1..120),
     ) {
         let mut bench = Bench::new(entries, ways);
-        // The plain functions: no TLB, so that their answers are always new.
+        // The plain functions, without a TLB, so that their answers are always new.
         let mut plain = home(0, 0);
         for (number, word) in (0..).zip(start) {
             for home in [&mut bench.home, &mut plain] {
@@ -933,26 +930,26 @@ proptest! {
                 Some(Move::Answer(at)) => bench.answer(at),
             }
             for response in bench.responses.drain(..) {
-                let Expected { request, results } = expected.pop_front().expect("it was asked for");
+                let Expected { request, results } = expected.pop_front().expect("a request is outstanding");
                 prop_assert_eq!((response.unit, response.tag), (request.unit, request.tag));
                 prop_assert!(results.contains(&response.result), "{:?} of {:?}, not {:?}", response, request, results);
                 answered += 1;
             }
             for done in bench.done.drain(..) {
-                let (tag, before) = incomplete.pop_front().expect("it was asked for");
+                let (tag, before) = incomplete.pop_front().expect("a request is outstanding");
                 prop_assert_eq!(done, tag);
                 prop_assert!(answered >= before, "translations before it are not answered");
             }
         }
         prop_assert!(expected.is_empty() && incomplete.is_empty() && bench.reads.is_empty() && bench.asked.is_empty());
-        // The TLB has nothing but the entries of tables.
+        // The TLB has only entries of tables.
         for slot in bench.home.nic().tables.tlb.iter().filter(|slot| slot.entry != 0) {
             prop_assert_eq!(slot.entry, plain.nic().tables.address_tables[slot.page as usize]);
         }
     }
 
-    /// The same requests, one after the other: the same answers, the same counts and the same TLB as those of the plain
-    /// functions. With requests in flight at once, and memory in any order, the answers are the same.
+    /// Sequential requests get the same answers, counts and TLB as from the plain functions. With requests in flight at
+    /// once, and memory in any order, the answers are the same.
     #[test]
     fn the_order_of_memory_does_not_matter(
         (entries, ways) in tlb_sizes(),

@@ -15,11 +15,11 @@ use selvedge_nic::{Nic, Signals};
 const ROUNDS: u64 = 100_000;
 const QUEUE_EVENTS: u32 = 1;
 
-/// Takes an event as a front door does: without the lock, then looks for an event that waited for room.
+/// Takes an event as a front door does: without the lock, then checks for an event that waited for room.
 fn take(nic: &Mutex<Nic<'_>>, signals: &Signals<'_>, queue: u32) -> Option<u8> {
     match signals.take_event(queue) {
         Taken::Event(event, lost) => {
-            assert!(!lost, "a queue of an index with flow control loses nothing");
+            assert!(!lost, "an event was lost despite flow control");
             if signals.disabled_event_waits(queue) {
                 nic.lock().unwrap().queues().post_waiting_disabled(queue);
             }
@@ -42,8 +42,8 @@ fn wait_until(word: &AtomicU64, value: u64) {
     }
 }
 
-/// In each round the queue is full, and one thread delivers a put that the NIC must refuse while the other empties the queue.
-/// The put is refused only if the queue was still full; then the owner must find the event that says so.
+/// In each round the queue is full, and one thread delivers a put that the NIC must refuse while the other empties the
+/// queue. The put is refused only if the queue was still full; then the owner must find the event that reports it.
 #[test]
 fn a_disabled_index_is_reported_while_the_owner_empties_the_queue() {
     let mut home = Home::new(&TINY);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Grants: which puts are given one, which transitions need it revoked, and that nothing is lost or counted twice
-//! however they come and go.
+//! Grants: the puts that get one, the transitions that need it revoked, and no loss or double count in any order.
 //!
-//! [`Stage::run`] plays the home for every transition here: where that needs grants revoked, nothing but the grants has
-//! changed; once their holders have been waited for, it succeeds.
+//! [`Stage::run`] plays the home for every transition here: if it needs grants revoked, only the grants have changed;
+//! once their holders have been waited for, it succeeds.
 
 use std::fmt::Debug;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -32,7 +31,7 @@ struct Stage {
     bus: TestBus,
     counter: u32,
     entry: u32,
-    /// Grants whose holders were waited for since the last look.
+    /// Grants whose holders were waited for since the last check.
     awaited: u64,
 }
 
@@ -71,7 +70,7 @@ impl Stage {
         stage
     }
 
-    /// Grants whose holders were waited for since this was asked last.
+    /// Returns and clears the grants whose holders were waited for.
     fn awaited(&mut self) -> u64 {
         std::mem::take(&mut self.awaited)
     }
@@ -85,7 +84,7 @@ impl Stage {
         copy.memory
     }
 
-    /// Tries a transition once. Where it needs grants revoked, nothing else has changed.
+    /// Tries a transition once. If it needs grants revoked, nothing else has changed.
     fn try_once<T, E: Failure>(
         &mut self,
         mut transition: impl FnMut(&mut Nic<'_>, &mut TestBus) -> Result<T, E>,
@@ -93,18 +92,18 @@ impl Stage {
         let (before, memory) = (self.rest(), self.bus.memory.clone());
         let result = watch::transition(|| transition(&mut self.home.nic(), &mut self.bus));
         let Some(revoking) = result.as_ref().err().and_then(E::revoking) else { return Ok(result) };
-        assert!(self.rest() == before && self.bus.memory == memory, "it is to be done later, and was begun");
+        assert!(self.rest() == before && self.bus.memory == memory, "a transition that waits has changed something");
         let nic = self.home.nic();
         assert_ne!(revoking.grants, 0);
         assert_eq!(revoking.grants & !nic.tables.control.revoking, 0);
         for (slot, grant) in nic.signals.grants.iter().enumerate() {
             let is_revoking = nic.tables.control.revoking >> slot & 1 != 0;
-            assert!(!is_revoking || grant.word.load(Relaxed) == 0, "being revoked, and still granted");
+            assert!(!is_revoking || grant.word.load(Relaxed) == 0, "a grant that is being revoked has its word");
         }
         Err(revoking)
     }
 
-    /// A transition in a home where no holder is ever in the middle of a put: it is done at the second try at the
+    /// A transition in a home where no holder is ever in the middle of a put: it succeeds at the second try at the
     /// latest.
     fn run<T, E: Failure + Debug>(
         &mut self,
@@ -115,7 +114,7 @@ impl Stage {
             Err(revoking) => {
                 self.awaited |= revoking.grants;
                 self.home.nic().grants().finish_revoking(&revoking);
-                self.try_once(transition).expect("revoked, and needed again")
+                self.try_once(transition).expect("a second revocation of the same grants")
             }
         }
     }
@@ -141,10 +140,10 @@ impl Stage {
     }
 
     fn revoke_all(&mut self) {
-        self.run(|nic, _| nic.grants().revoke_all()).expect("nobody is busy");
+        self.run(|nic, _| nic.grants().revoke_all()).expect("no sender is busy");
     }
 
-    /// Rebuilds the tables, and ends what that leaves to be revoked.
+    /// Rebuilds the tables, and finishes the revocations that follow.
     fn recover(&mut self, alive: bool) {
         self.home.nic().recover(&mut TestBus::default(), |_| alive);
         self.revoke_all();
@@ -162,7 +161,7 @@ impl Stage {
         self.home.nic().signals.grants[handle.slot as usize].word.load(Relaxed) == handle.number
     }
 
-    /// What a holder does with a put of this much.
+    /// A holder's put, which counts `by`.
     fn put_by(&mut self, handle: &GrantHandle, by: u64) -> bool {
         let good = self.is_granted(handle);
         if good {
@@ -173,7 +172,6 @@ impl Stage {
         good
     }
 
-    /// What a grant says that its lane holds.
     fn counted(&mut self, handle: &GrantHandle) -> u64 {
         self.home.nic().signals.grants[handle.slot as usize].counted.load(Relaxed)
     }
@@ -187,12 +185,12 @@ impl Stage {
     }
 
     fn run_fired(&mut self) {
-        let fired = self.run(|nic, bus| nic.triggered().next_fired(bus, 1)).expect("nobody is busy");
+        let fired = self.run(|nic, bus| nic.triggered().next_fired(bus, 1)).expect("no sender is busy");
         assert!(fired.is_none(), "only local operations were armed");
     }
 }
 
-// ---- Which puts are given one ---------------------------------------------------------------------------------------
+// ---- Puts that get a grant ------------------------------------------------------------------------------------------
 
 /// A put meets this entry alone on its list, after these changes.
 struct Meeting {
@@ -218,18 +216,18 @@ const MEETINGS: &[Meeting] = &[
     row!(true, "one that also gives", spec: |spec| spec.options |= options::OP_GET),
     row!(true, "one for this user", spec: |spec| spec.uid = UID),
     row!(true, "one for this source", spec: |spec| (spec.source, spec.source_ignore) = (1, 0)),
-    row!(true, "one that does not cut what is short enough", spec: |spec| spec.options |= options::NO_TRUNCATE),
-    row!(true, "one whose counter failed before", change: |stage| stage.home.nic().counters().increment(stage.counter, 0, 3)),
+    row!(true, "one that truncates nothing, and a put that fits", spec: |spec| spec.options |= options::NO_TRUNCATE),
+    row!(true, "one whose counter has failures", change: |stage| stage.home.nic().counters().increment(stage.counter, 0, 3)),
     row!(true, "a put beyond the end", put: |put| put.remote_offset = 100),
     row!(true, "an entry on the overflow list besides", change: |stage| {
         stage.append(PORTAL, list::OVERFLOW, &spec(COUNTING, stage.counter));
     }),
-    row!(true, "one with a queue that hears of failures only",
+    row!(true, "one with a queue for failures only",
         spec: |spec| spec.options |= options::EVENT_SUCCESS_DISABLE, put: |put| put.portal = 1),
-    row!(true, "one with a queue that hears nothing of messages",
+    row!(true, "one with a queue without events of messages",
         spec: |spec| spec.options |= options::EVENT_COMM_DISABLE, put: |put| put.portal = 1),
-    row!(false, "one that counts and whose queue hears of every message", put: |put| put.portal = 1),
-    row!(true, "one whose queue hears of every message, and that does not count",
+    row!(false, "one that counts and whose queue gets every message", put: |put| put.portal = 1),
+    row!(true, "one whose queue gets every message, and that does not count",
         spec: |spec| spec.options &= !options::EVENT_CT_COMM, put: |put| put.portal = 1),
     row!(false, "one that neither counts nor posts", spec: |spec| spec.options &= !options::EVENT_CT_COMM),
     row!(false, "one without a counter", spec: |spec| spec.counter = NONE),
@@ -239,7 +237,7 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "one for another user", spec: |spec| spec.uid = UID + 1),
     row!(false, "one for another source", spec: |spec| (spec.source, spec.source_ignore) = (2, 0)),
     row!(false, "one with other bits", put: |put| put.match_bits = 4),
-    row!(false, "one that does not cut what is too long",
+    row!(false, "one that truncates nothing, and a put that is too long",
         spec: |spec| spec.options |= options::NO_TRUNCATE, put: |put| put.length = 65),
     row!(false, "a portal table entry with flow control", put: |put| put.portal = 2),
     row!(false, "no such portal table entry", put: |put| put.portal = 17),
@@ -263,11 +261,11 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "an unlinked entry", change: |stage| stage.unlink(stage.entry)),
     row!(false, "a counter that is gone",
         change: |stage| stage.counter_free(stage.counter)),
-    row!(false, "a counter that something waits for", change: |stage| {
+    row!(false, "a counter that an operation waits for", change: |stage| {
         let action = stage.increments(stage.counter);
         assert!(stage.arm(stage.counter, 100, action), "room");
     }),
-    row!(false, "a counter in whose lanes senders count for good", change: |stage| {
+    row!(false, "a counter with permanent lanes of senders", change: |stage| {
         assert_eq!(stage.home.nic().counters().lane(stage.counter, 3), Some(Lane::Own(0)));
     }),
     row!(false, "a counter without a lane left", change: |stage| {
@@ -310,7 +308,7 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
     }
 }
 
-// ---- What needs it revoked ---------------------------------------------------------------------------------------
+// ---- Transitions that need it revoked ------------------------------------------------------------------------------
 
 type Change = (&'static str, bool, fn(&mut Stage));
 
@@ -332,7 +330,7 @@ const CHANGES: &[Change] = &[
         assert!(matches!(posted, Ok(Posted::Linked(_))));
     }),
     ("the priority list is cleared", true, |stage| {
-        stage.run(|nic, _| nic.receives().clear_priority(PORTAL)).expect("nobody is busy");
+        stage.run(|nic, _| nic.receives().clear_priority(PORTAL)).expect("no sender is busy");
     }),
     ("the counter is freed", true, |stage| stage.counter_free(stage.counter)),
     ("a process died with the lock", true, |stage| stage.recover(true)),
@@ -387,16 +385,16 @@ const CHANGES: &[Change] = &[
         let entry = stage.append(1, list::PRIORITY, &spec(COUNTING, NONE));
         stage.unlink(entry);
     }),
-    ("an entry is appended that cannot be", false, |stage| {
+    ("an entry that does not fit is appended", false, |stage| {
         let appended = stage.run(|nic, bus| nic.lists().append(bus, 99, list::PRIORITY, &spec(COUNTING, NONE)));
         assert!(appended.is_err());
     }),
-    ("an entry that is not there is unlinked", false, |stage| {
+    ("an unknown entry is unlinked", false, |stage| {
         let entry = stage.home.nic().lists().reserve(PORTAL, &spec(COUNTING, NONE)).expect("room");
         assert_eq!(stage.run(|nic, _| nic.lists().unlink(entry)), Err(UnlinkError::InUse));
         assert_eq!(stage.run(|nic, _| nic.lists().unlink(u32::MAX)), Err(UnlinkError::Invalid));
     }),
-    ("the portal table entry cannot be freed", false, |stage| {
+    ("the freeing of the portal table entry is refused", false, |stage| {
         assert_eq!(stage.run(|nic, _| nic.portal_table().free(PORTAL)), Err(PortalError::InUse));
     }),
     ("an entry is to be appended to the overflow list by trigger", false, |stage| {
@@ -405,7 +403,7 @@ const CHANGES: &[Change] = &[
         assert!(stage.arm(other, 0, Action::Append { entry, list: list::OVERFLOW }), "room");
         stage.run_fired();
     }),
-    ("another process is given one", false, |stage| {
+    ("another process gets one", false, |stage| {
         let handle = stage.granted(2);
         assert_eq!(stage.counted(&handle), 0);
     }),
@@ -428,7 +426,6 @@ fn what_a_grant_stands_on_does_not_change_before_it_is_revoked() {
     }
 }
 
-/// The transition, and what its home needs to wait for.
 fn begin_unlink(stage: &mut Stage) -> Revoking {
     let entry = stage.entry;
     stage.try_once(|nic, _| nic.lists().unlink(entry)).expect_err("there is a grant")
@@ -443,7 +440,7 @@ fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     let put = Put { portal: 1, ..PUT };
     let handle = stage.home.nic().grants().give_put(&put, 1, None, |_| true).expect("a grant").handle;
     assert_eq!(handle.counter, NONE);
-    stage.home.nic().lists().unlink(entry).expect("nobody is waited for");
+    stage.home.nic().lists().unlink(entry).expect("no grant is under way");
     assert!(!stage.is_granted(&handle));
     assert_eq!(stage.home.nic().tables.control.granted, 0);
 }
@@ -460,10 +457,10 @@ fn a_report_that_comes_late_settles_no_later_grant() {
     assert_eq!(second.slot, first.slot);
     // The first home has waited for the first grant only.
     stage.home.nic().grants().finish_revoking(&slow);
-    assert!(stage.is_granted(&second), "it was not revoked");
+    assert!(stage.is_granted(&second), "the second grant was not revoked");
     let third = begin_unlink(&mut stage);
     stage.home.nic().grants().finish_revoking(&slow);
-    assert_eq!(begin_unlink(&mut stage), third, "nobody has waited for the second grant");
+    assert_eq!(begin_unlink(&mut stage), third, "the second grant was not waited for");
     stage.home.nic().grants().finish_revoking(&third);
     stage.home.nic().lists().unlink(stage.entry).expect("revoked");
 }
@@ -474,7 +471,7 @@ fn a_revocation_whose_process_died_is_ended_by_the_next_that_needs_it() {
     let handle = stage.granted(1);
     let _ = begin_unlink(&mut stage);
     assert!(!stage.put_by(&handle, 1));
-    // Neither its holder nor anybody else gets a grant here before that.
+    // Neither its holder nor another process gets a grant here before that.
     for (holder, before) in [(1, Some(handle.slot)), (2, None)] {
         let refused = stage.try_once(|nic, _| nic.grants().give_put(&PUT, holder, before, |_| true)).map(drop);
         assert_eq!(refused.expect_err("it is being revoked").grants, 1 << handle.slot);
@@ -496,7 +493,7 @@ fn tables_are_rebuilt_without_a_wait() {
     assert!(!stage.is_granted(&handle));
     let nic = stage.home.nic();
     assert_eq!(nic.tables.counters[handle.counter as usize].lane_owners[handle.lane], 1 << 31 | handle.slot);
-    // The put ends: it counts, and the lane was nobody else's meanwhile.
+    // The put ends: it counts, and the lane had no other owner meanwhile.
     nic.signals.counters[handle.counter as usize].lanes[handle.lane].store(1, Release);
     nic.signals.grants[handle.slot as usize].busy.store(0, Release);
     assert_eq!(stage.arrived(stage.counter), 1);
@@ -516,7 +513,7 @@ fn a_holder_gives_its_own_grant_up_without_a_wait() {
         .nic()
         .grants()
         .give_put(&PUT, 1, Some(first.slot), |_| true)
-        .expect("its slot is still its own")
+        .expect("the slot still belongs to the process")
         .handle;
     assert_eq!((again.slot, again.lane), (first.slot, first.lane));
     let nic = &mut stage.home.nic();
@@ -536,12 +533,12 @@ fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
     assert_eq!(stage.arrived(stage.counter), 30);
     let second = stage.granted(2);
     assert_eq!((second.lane, stage.counted(&second)), (first.lane, 30));
-    assert_ne!((second.slot, second.number), (first.slot, first.number), "the first is still its process's");
+    assert_ne!((second.slot, second.number), (first.slot, first.number), "the first slot still belongs to its process");
     assert!(stage.put_by(&second, 3) && !stage.put_by(&first, 1));
     assert_eq!(stage.arrived(stage.counter), 33);
     let again = stage.home.nic().grants().give_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(again.slot, first.slot);
-    assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is none");
+    assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is invalid");
     assert!(again.lane != second.lane && stage.put_by(&again, 1));
     assert_eq!(stage.arrived(stage.counter), 34);
 }
@@ -556,9 +553,9 @@ fn thresholds_count_what_lanes_hold() {
     let action = stage.increments(other);
     assert!(stage.arm(counter, 43, action), "room");
     stage.run_fired();
-    assert_eq!(stage.arrived(other), 1, "it was due at once");
+    assert_eq!(stage.arrived(other), 1, "the operation was due at once");
     assert!(stage.arm(counter, 45, action), "room");
-    assert!(stage.grant_put(1).is_none(), "lanes stand still while something waits");
+    assert!(stage.grant_put(1).is_none(), "no lane is given while an operation waits");
     stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 1);
@@ -566,12 +563,12 @@ fn thresholds_count_what_lanes_hold() {
     stage.run_fired();
     assert_eq!(stage.arrived(other), 2);
     let handle = stage.granted(1);
-    assert!(stage.put_by(&handle, 5), "nothing waits any more");
+    assert!(stage.put_by(&handle, 5), "no operation waits any more");
     stage.home.nic().counters().set(counter, 10, 0);
     assert_eq!(stage.arrived(counter), 10);
     assert!(stage.arm(counter, 11, action), "room");
     stage.run_fired();
-    assert_eq!(stage.arrived(other), 2, "what was set counts, not what lanes hold besides");
+    assert_eq!(stage.arrived(other), 2, "the value set counts, without the lanes' earlier counts");
     stage.home.nic().counters().increment(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 3);
@@ -584,7 +581,7 @@ fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
     assert_eq!(stage.home.nic().counters().lane(stage.counter, 9), Some(Lane::Locked));
     assert!(stage.put_by(&handle, 3));
     stage.revoke_all();
-    // The lane that holds something is not a sender's, who would begin with nothing.
+    // A lane with a count is not given to a sender, which would start from nothing.
     let Some(Lane::Own(own)) = stage.home.nic().counters().lane(stage.counter, 9) else { panic!("lanes are free") };
     assert_ne!(own, handle.lane);
     assert!(stage.grant_put(1).is_none());
@@ -597,10 +594,10 @@ fn a_process_is_given_a_lane_of_its_own_counter() {
     let counter = stage.counter;
     let handle = stage.home.nic().grants().give_lane(counter, 1, None, |_| true).expect("a lane");
     assert!(stage.put_by(&handle, 2));
-    assert!(stage.grant_put(2).is_some(), "another lane is an initiator's");
+    assert!(stage.grant_put(2).is_some(), "an initiator has another lane");
     stage.awaited();
     stage.enable(PORTAL, false);
-    assert!(stage.put_by(&handle, 2), "it has to do with no portal table entry");
+    assert!(stage.put_by(&handle, 2), "the lane depends on no portal table entry");
     let other = stage.home.nic().counters().alloc().expect("room");
     let action = stage.increments(other);
     assert!(stage.arm(counter, 5, action), "room");
@@ -624,13 +621,13 @@ fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
     }
     assert!(stage.grant_put(1).is_none());
     let heir =
-        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder < 100).expect("a dead process's lane").handle;
     assert!(dead.iter().any(|handle| handle.lane == heir.lane) && stage.put_by(&heir, 100));
     assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
-    let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("it was somebody's");
+    let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("the lane had an owner");
     assert!(!stage.put_by(former, 1));
     let nic = stage.home.nic();
-    assert_eq!(nic.signals.grants[former.slot as usize].busy.load(Relaxed), 0, "nobody's is not busy");
+    assert_eq!(nic.signals.grants[former.slot as usize].busy.load(Relaxed), 0, "a free slot is not busy");
 }
 
 #[test]
@@ -639,7 +636,7 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     stage.unlink(stage.entry);
     let counters = [stage.counter, stage.home.nic().counters().alloc().expect("room")];
     for holder in 0..GRANTS as u64 {
-        // Revoked at once: a slot stays its process's.
+        // Revoked at once: a slot stays with its process.
         let counter = counters[holder as usize % 2];
         stage.home.nic().grants().give_lane(counter, 100 + holder, None, |_| true).expect("a grant");
         stage.revoke_all();
@@ -647,11 +644,11 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     let entry = stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
     assert!(stage.grant_put(1).is_none(), "none is left");
     let handle =
-        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
+        stage.home.nic().grants().give_put(&PUT, 1, None, |holder| holder != 117).expect("a dead owner's slot").handle;
     assert_eq!(handle.slot, 17);
     stage.home.nic().grants().free_slot(handle.slot);
     assert!(!stage.put_by(&handle, 1), "given up");
-    assert_eq!(stage.granted(2).slot, 17, "what was given up is anybody's");
+    assert_eq!(stage.granted(2).slot, 17, "a slot that was given up is free");
     stage.unlink(entry);
 }
 
@@ -671,7 +668,7 @@ fn a_death_while_a_grant_is_given_leaves_no_lane_behind() {
     assert_eq!(books, [0; LANES]);
     assert_eq!(stage.arrived(stage.counter), 4);
     let action = stage.increments(stage.counter);
-    assert!(stage.arm(stage.counter, 9, action), "no lane is anybody's");
+    assert!(stage.arm(stage.counter, 9, action), "a lane has no owner");
 }
 
 #[test]
@@ -718,20 +715,19 @@ fn registers_count_puts_by_grant() {
 
 // ---- Histories ---------------------------------------------------------------------------------------------------
 
-/// More than a counter has lanes for.
+/// More than the lanes of a counter.
 const HOLDERS: usize = LANES + 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Holders from one to another ask for grants, ...
+    /// A range of holders asks for grants.
     Ask(usize, usize),
-    /// ... and one puts by the last that it had.
+    /// A holder puts by its last grant.
     Put(usize),
     Append,
-    /// The oldest of the entries.
     Unlink,
     Enable(bool),
-    /// At so much more than the counter has.
+    /// The threshold: this much above the counter.
     Arm(u64),
     Cancel,
     Count(u64),
@@ -745,7 +741,7 @@ enum Op {
     Recover,
 }
 
-/// One list, one counter, and what waits for it: each of these increments another counter.
+/// One list, one counter, and the operations that wait for it: each of these increments another counter.
 struct Model {
     /// Entries, and whether each is in the short list.
     entries: Vec<(u32, bool)>,
@@ -802,7 +798,7 @@ proptest! {
             fired: 0,
             grants: [None; HOLDERS],
         };
-        // Processes are named 1, 2, ... and each that dies has an heir in its place.
+        // Processes are named 1, 2, ... and each that dies is replaced by a new one.
         let mut names: [u64; HOLDERS] = std::array::from_fn(|holder| holder as u64 + 1);
         for op in history {
             let counter = stage.counter;
@@ -913,7 +909,6 @@ proptest! {
 
 // ---- Histories with puts in the middle ---------------------------------------------------------------------------
 
-/// A transition that needs grants revoked.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
     Append,
@@ -931,15 +926,13 @@ enum Wanted {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Ask(usize),
-    /// A holder begins a put, ...
+    /// A holder begins a put.
     Begin(usize),
-    /// ... and ends it.
+    /// It ends the put.
     End(usize),
     Die(usize),
     GiveUp(usize),
-    /// A thread tries a transition, ...
     Try(usize, Wanted),
-    /// ... and tries it again when no holder is in the middle of a put.
     Again(usize),
     /// A thread dies while it waits.
     Leave(usize),
@@ -985,7 +978,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A process that puts by a grant.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     name: u64,
@@ -1003,7 +995,6 @@ impl Stage {
         Some(encoding.encode(index as u32, slot::generation(entries[index].slot)))
     }
 
-    /// Tries what a thread wants once.
     fn attempt(&mut self, wanted: Wanted) -> Result<(), Revoking> {
         let (counter, first) = (self.counter, self.first_entry().unwrap_or(u32::MAX));
         let action = self.increments(counter);
@@ -1020,7 +1011,7 @@ impl Stage {
                 self.try_once(|nic, bus| nic.receives().post(bus, PORTAL, &spec)).map(drop)
             }
             Wanted::RunFired => {
-                // Those before it run; the one that needs a grant revoked is then the first, and has not begun.
+                // Runs those before it; the operation that needs a grant revoked is then the first.
                 let _ = self.home.nic().triggered().next_fired(&mut self.bus, 1);
                 self.try_once(|nic, bus| nic.triggered().next_fired(bus, 1)).map(drop)
             }
@@ -1037,8 +1028,8 @@ impl Stage {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever transitions run while others wait: as long as a put is under way, what its grant depends on stays, and
-    /// it counts.
+    /// With any other transitions during a wait: while a put is under way, its grant's entry and counter stay, and it
+    /// counts.
     #[test]
     fn nothing_changes_under_a_put(history in proptest::collection::vec(step(), 1..150)) {
         let mut stage = Stage::new();
@@ -1127,7 +1118,7 @@ proptest! {
             prop_assert_eq!(stage.arrived(index), count, "after {:?}", step);
             let nic = &mut stage.home.nic();
             for sender in senders.iter().filter(|sender| sender.in_put) {
-                let handle = sender.handle.expect("it puts by one");
+                let handle = sender.handle.expect("the sender has a grant");
                 let portal = &nic.tables.portals[PORTAL as usize];
                 prop_assert_eq!((portal.status, portal.entries[0]), (portal::ENABLED, 1), "after {:?}", step);
                 let book = &nic.tables.counters[handle.counter as usize];

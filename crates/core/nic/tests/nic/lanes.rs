@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counting in lanes: what senders store to a counter's line themselves, beside what is counted under the lock.
+//! Counting in lanes: senders' own stores to a counter's line, beside counts under the lock.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -12,7 +12,6 @@ use selvedge_nic::signals::LANES;
 
 const LIMITS: Limits = Limits { counters: 2, triggered: 2, ..crate::common::TINY };
 
-/// Counts once as a sender would.
 fn count(home: &mut Home, counter: u32, sender: u32) {
     let lane = home.nic().counters().lane(counter, sender).expect("the counter lives");
     let nic = home.nic();
@@ -67,11 +66,11 @@ fn a_counter_has_lanes_or_thresholds() {
     let action = || Action::CounterIncrement { counter: counters[1], success: 1, failure: 0 };
     home.nic().triggered().arm(counters[0], 2, action()).expect("room");
     count(&mut home, counters[0], 1);
-    assert_eq!(home.nic().counters().lane(counters[0], 1), Some(Lane::Locked), "what waits would not see a lane");
+    assert_eq!(home.nic().counters().lane(counters[0], 1), Some(Lane::Locked), "an operation would not see a lane");
     count(&mut home, counters[0], 2);
     assert!(home.nic().has_fired());
     count(&mut home, counters[1], 1);
-    assert!(home.nic().triggered().arm(counters[1], 2, action()).is_err(), "a lane would not set it off");
+    assert!(home.nic().triggered().arm(counters[1], 2, action()).is_err(), "a lane would not fire the operation");
 }
 
 proptest! {

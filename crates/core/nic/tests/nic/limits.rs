@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every table at its limit: the right error, and not a bit changed.
+//! Every table at its limit: the right error, and no bit changed.
 
 use crate::common::{Home, MEMORY_AT, TINY, TestBus, sane};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn spec(match_bits: u64) -> EntrySpec {
     }
 }
 
-/// Does something until it is refused; gives what was made, and the refusal, which leaves every bit as it was.
+/// Repeats an operation until it is refused. Returns the results and the refusal, which leaves every bit unchanged.
 fn fill<T, E>(home: &mut Home, mut attempt: impl FnMut(&mut Nic<'_>) -> Result<T, E>) -> (Vec<T>, E) {
     let mut made = Vec::new();
     loop {
@@ -46,7 +46,7 @@ fn fill<T, E>(home: &mut Home, mut attempt: impl FnMut(&mut Nic<'_>) -> Result<T
                 return (made, error);
             }
         }
-        assert!(made.len() < 1000, "there is no limit");
+        assert!(made.len() < 1000, "the table has no limit");
     }
 }
 
@@ -166,7 +166,7 @@ fn pending_requests() {
     assert_eq!(made.len(), 5);
     assert!(made.iter().all(|&token| token != 0));
     assert!(home.nic().pending_mut().take(made[1]).is_some());
-    assert!(home.nic().pending_mut().take(made[1]).is_none(), "a token is good once");
+    assert!(home.nic().pending_mut().take(made[1]).is_none(), "a token is valid once");
     for token in [0, u64::MAX, 1 << 32] {
         assert!(home.nic().pending_mut().take(token).is_none());
     }
@@ -184,7 +184,7 @@ fn put(home: &mut Home, bus: &mut TestBus, portal: u32) -> Delivery {
     }
 }
 
-/// Everything but registers and events, which a refused message does change.
+/// Compares everything but registers and events, which a refused message does change.
 fn tables_after(home: &mut Home, bus: &mut TestBus, portal: u32, fail: u8) {
     let mut before = home.clone();
     assert_eq!(put(home, bus, portal), Delivery::failed(fail));
@@ -243,8 +243,8 @@ fn events_of_a_flow_controlled_portal() {
     assert_eq!(home.nic().signals.registers.get(Register::EventsOverwritten), 0);
 }
 
-/// Puts that were sent before one of them was refused are refused, too, when there is room again: their sender can send
-/// all of them once more, in their order.
+/// Puts that were sent before one of them was refused are refused, too, when there is room again: their sender can
+/// resend all of them, in order.
 #[test]
 fn puts_of_an_epoch_that_is_over() {
     let mut home = Home::new(&LIMITS);
@@ -259,15 +259,15 @@ fn puts_of_an_epoch_that_is_over() {
             other => panic!("{other:?}"),
         }
     };
-    // There is no entry, which is said in either way.
+    // There is no entry, which gives the same error either way.
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
     home.nic().lists().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
     home.nic().portal_table().set(0, true).expect("allocated");
-    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the one before it was refused");
+    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the put before it was refused");
     assert_eq!(put_in(&mut home, 2).0, fail::OK);
     assert_eq!(put_in(&mut home, 0).0, fail::OK, "of no epoch");
-    // Disabled by its owner; freed, and another's.
+    // Disabled by its owner; freed, and allocated by another.
     home.nic().portal_table().set(0, false).expect("allocated");
     assert_eq!(put_in(&mut home, 2), (fail::PT_DISABLED, 3));
     home.nic().portal_table().set(0, true).expect("allocated");
@@ -353,7 +353,7 @@ proptest! {
         prop_assert!(layout.header_bucket_count.is_power_of_two());
     }
 
-    /// A NIC of any size, however odd, can be made and used.
+    /// A NIC with limits of any size, however odd, works.
     #[test]
     fn small_nics_of_every_shape_work(sizes in proptest::array::uniform10(0..3u32)) {
         let [entries, headers, descriptors, counters, queues, portals, triggered, list, pending, heap_blocks] = sizes;

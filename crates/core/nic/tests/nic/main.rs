@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of the NIC, in one program: each program of tests compiles the NIC and what the tests share again.
+//! Tests of the NIC, in one program: each further test program would compile the NIC and the shared modules again.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts whose payload comes after their match: what holds in between. That their outcome is that of a delivery, random histories show
-//! (`oracle.rs`).
+//! Puts whose payload comes after their match: the state in between. The random histories of `oracle.rs` check that the
+//! outcome is that of a delivery.
 
 use crate::common::sane::assert_sane;
 use crate::common::{Home, MEMORY_AT, TINY, TestBus};
@@ -85,7 +85,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     let entry = stage.append(options::USE_ONCE, 1);
     let placed = stage.placed(1);
     assert_eq!((placed.start, placed.bytes), (MEMORY_AT, 16), "cut to the entry's memory");
-    assert!(!placed.in_order, "nobody looks there before the event");
+    assert!(!placed.in_order, "the program does not read there before the event");
     assert_eq!(stage.event(), None, "nothing has arrived");
     assert_eq!(stage.place(1), Placement::Nothing, "the entry has left its list");
     assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::InUse));
@@ -99,7 +99,7 @@ fn a_receive_matches_once_and_reports_when_its_payload_is_there() {
     assert_eq!(stage.event().map(|event| event.kind), Some(event_kind::AUTO_UNLINK));
     assert_eq!(stage.event(), None);
     assert_eq!(stage.home.nic().lists().unlink(entry), Err(UnlinkError::Invalid));
-    assert_eq!(stage.finish(placed, fail::OK), None, "it is finished once");
+    assert_eq!(stage.finish(placed, fail::OK), None, "a put is finished twice");
     assert_eq!(stage.home.nic().portal_table().free(PORTAL), Ok(()));
 }
 

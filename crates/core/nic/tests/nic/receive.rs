@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The match queue of an owner that takes messages in itself, while senders run its NIC too: random histories against
-//! two plain ordered lists. Whoever matches a message, the match is that of the lists.
+//! The match queue of an owner that receives messages itself, while senders run its NIC too: random histories against
+//! two plain ordered lists. The match is that of the lists, whichever process matches.
 
 use crate::common::sane::assert_sane;
 use crate::common::{Home, TestBus};
@@ -19,13 +19,11 @@ enum Op {
     Post { bits: u64, ignore: u64, source: Option<u64> },
     /// A message, with a token or without, delivered by the owner or by its sender.
     Message { bits: u64, source: u64, token: bool, by_owner: bool },
-    /// The receive posted so many receives ago is cancelled.
+    /// An earlier receive is cancelled, counted back from the last.
     Cancel(usize),
     /// The first message that matches is claimed.
     Claim { bits: u64, ignore: u64, source: Option<u64> },
-    /// The oldest claimed message is dropped.
     Drop,
-    /// The holder of the lock dies between two operations.
     Recover,
 }
 
@@ -45,7 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the NIC should hold: receives in order, messages in order, each with its number.
+/// The expected content of the NIC: receives in order, messages in order, each with its number.
 #[derive(Default)]
 struct Lists {
     receives: Vec<(u64, u64, u64, Option<u64>)>,
@@ -87,7 +85,7 @@ fn overflow() -> EntrySpec {
     }
 }
 
-/// The NIC, what it should hold, and what was claimed.
+/// The NIC, its expected content, and the claimed messages.
 struct Stage {
     home: Home,
     bus: TestBus,
@@ -248,7 +246,6 @@ fn a_token_leaves_the_payload_with_its_sender() {
     assert_eq!((header.token, header.rlength, header.mlength), (7, 1 << 30, 0));
 }
 
-/// The number of records that matches have compared.
 fn steps(home: &mut Home) -> u64 {
     home.nic().signals.registers.get(Register::ListSteps)
 }
@@ -291,14 +288,14 @@ fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is()
 const ROOM: u64 = 100;
 const LEAST: u64 = 24;
 
-/// The message of a locally managed receive: where it lies, how much of it, and whether it uses the receive up.
+/// The message of a locally managed receive: its address, its bytes, and whether it uses the receive up.
 fn next_of_many(offset: &mut u64, length: u64) -> (u64, u64, bool) {
     let (start, mlength) = (crate::common::MEMORY_AT + *offset, length.min(ROOM - *offset));
     *offset += mlength;
     (start, mlength, ROOM - *offset < LEAST)
 }
 
-/// What the NIC did with a message, by its owner's call or by the events of a sender.
+/// The outcome of a message, from its owner's call or from the events of a sender.
 fn takes_one(
     nic: &mut selvedge_nic::Nic<'_>,
     bus: &mut TestBus,
@@ -309,11 +306,11 @@ fn takes_one(
         if let Some(receive) = nic.receives().take(bus, &Put::from(request)) {
             return (receive.start, request.length.min(receive.length), receive.uses_up);
         }
-        assert!(!bus.mapped, "the owner fills what it maps");
+        assert!(!bus.mapped, "the owner fills mapped memory");
     }
     let verdict = if by_owner { nic.deliver_own(bus, request) } else { nic.deliver(bus, request) };
     assert!(matches!(verdict, portals::Verdict::Done(delivery) if delivery.fail == portals::fail::OK), "{verdict:?}");
-    let Taken::Event(put, _) = nic.signals.take_event(0) else { panic!("it reports the message") };
+    let Taken::Event(put, _) = nic.signals.take_event(0) else { panic!("no event of the message") };
     let unlinked = match nic.signals.take_event(0) {
         Taken::Event(event, _) => event.kind == event_kind::AUTO_UNLINK && event.user_ptr == put.user_ptr,
         _ => false,
@@ -322,8 +319,8 @@ fn takes_one(
 }
 
 proptest! {
-    /// Messages of any length into one locally managed receive after another. The owner and the senders fill them alike,
-    /// one behind the other, and the same message uses them up.
+    /// Messages of any length into one locally managed receive after another. The owner and the senders fill them in
+    /// the same way, one behind the other, and the same message uses them up.
     #[test]
     fn a_receive_for_many_messages_is_filled_by_its_owner_as_by_senders(
         mapped in any::<bool>(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process dies in the middle of a change, and whoever finds it rebuilds the tables.
+//! A process dies in the middle of a change, and the next holder of the lock rebuilds the tables.
 //!
 //! 1. All derived state (links, chains, counts, free lists, the heap's tree) may be anything: after `recover` the NIC
-//!    goes on as the model does, which knows nothing of it.
+//!    behaves as the model does.
 //! 2. Wherever in a delivery its process dies, afterwards the tables are sane, and the message either has not arrived
 //!    or its event and count are there, with a failure if its bytes may be incomplete.
 
@@ -19,7 +19,6 @@ use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{Event, event_kind, fail, options};
 use selvedge_nic::tables::{Class, Request, kind, slot};
 
-/// Words that follow from nothing.
 struct Noise(u64);
 
 impl Noise {
@@ -42,7 +41,7 @@ impl Noise {
     }
 }
 
-/// Spoils everything that the slots, sequence numbers and books do not decide.
+/// Spoils everything that does not follow from slots, sequence numbers and books.
 fn scramble(nic: &mut Nic<'_>, seed: u64) {
     let mut noise = Noise(seed);
     let tables = &mut nic.tables;
@@ -84,7 +83,7 @@ fn scramble(nic: &mut Nic<'_>, seed: u64) {
         counter.slot.store(noise.link(), Relaxed);
     }
     for (book, queue) in tables.queues.iter_mut().zip(nic.signals.queues) {
-        // The worst that it can say: that all events were consumed.
+        // The worst value: all events were consumed.
         let head_seen = if noise.next() % 2 == 0 { book.tail } else { noise.next() };
         (book.next_free, book.head_seen) = (noise.link(), head_seen);
         queue.slot.store(noise.link(), Relaxed);
@@ -137,14 +136,13 @@ proptest! {
         scramble(&mut pair.home.nic(), seed);
         pair.home.nic().recover(&mut TestBus::default(), |_| true);
         let nic = pair.home.nic();
-        prop_assert_eq!(&nic.tables.heap_map[..], &tree[..], "the allocator's state depends on what lives alone");
+        prop_assert_eq!(&nic.tables.heap_map[..], &tree[..], "the allocator's state depends only on live blocks");
         prop_assert!(Buddy::attach(nic.tables.heap_map).is_ok());
     }
 }
 
 // ---- deaths ----
 
-/// What the target's program has seen of it.
 fn reports(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
     let nic = pair.home.nic();
     let mut events = Vec::new();
@@ -158,7 +156,7 @@ fn reports(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
     (events, counters.collect())
 }
 
-/// Delivers a request and dies at that call of the bus. Gives the stage that it died in; None: it lived.
+/// Delivers a request and dies at that call of the bus. Returns the stage of its intent; None: it survived.
 fn die_delivering(pair: &mut Pair, request: &Request, weather: Weather, call: u64) -> Option<u32> {
     pair.bus.payload = vec![9; request.length as usize];
     pair.bus.mapped = weather == Weather::Mapped;
@@ -208,7 +206,7 @@ proptest! {
             let (seen, counters) = reports(&mut dead);
             match stage {
                 0 if seen.is_empty() => prop_assert_eq!(&counters, &counted, "a count without its event"),
-                // The short way: the event is there, and its count may be lost.
+                // The fast path: the event is there, and its count may be lost.
                 0 => prop_assert_eq!(&seen, &events),
                 1 => failed(&seen, &events, &counters, &counted)?,
                 _ => {
@@ -217,7 +215,7 @@ proptest! {
                 }
             }
             if stage == 0 && seen.is_empty() {
-                // It has not arrived: everything else goes on. Its bytes may be there.
+                // The message has not arrived: everything else continues. Its bytes may be there.
                 dead.model.memory.clone_from(&dead.bus.memory);
                 for op in &after {
                     dead.step(op);
@@ -237,7 +235,7 @@ fn failed(
     let communication = |event: &&Event| event.kind <= event_kind::FETCH_ATOMIC;
     if let Some(expected) = lived.iter().find(communication) {
         let Some(event) = seen.iter().find(communication) else {
-            return Err(TestCaseError::fail("the message is gone without a word"));
+            return Err(TestCaseError::fail("a lost message without an event"));
         };
         prop_assert_eq!((event.fail, event.mlength), (fail::UNDELIVERABLE, 0));
         prop_assert_eq!(
@@ -285,6 +283,6 @@ fn an_event_that_was_not_written_does_not_stop_the_queue() {
         while let Taken::Event(event, _) = home.nic().signals.take_event(queue) {
             seen.push((event.kind, event.header_data));
         }
-        assert_eq!(seen.last(), Some(&(event_kind::PUT, round)), "the queue stands still");
+        assert_eq!(seen.last(), Some(&(event_kind::PUT, round)), "the queue is blocked");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The register block lies where the description says, and the registers of the tables show what the NIC does.
+//! The register block has the described layout, and the registers of the tables reflect the NIC.
 
 use crate::common::{Home, TestBus};
 use selvedge_nic::registers::tables::{TableView, WriteError};
@@ -10,14 +10,13 @@ use selvedge_nic::{Layout, Limits};
 const LIMITS: Limits =
     Limits { vpids: 70, velo_bytes: 64, mailbox_slots: 8, notifications: 4, address_tables: 1, ..Limits::NONE };
 
-/// The value of a register of this home's NIC, as of memory that the layout places from offset 0 on.
+/// The value of a register of this home's NIC, in memory laid out from offset 0.
 fn value(home: &mut Home, register: TableRegister, index: u32) -> Option<u64> {
     let layout = Layout::new(&LIMITS, 0);
     let nic = home.nic();
     TableView { layout: &layout, ports: nic.tables.ports, pointers: nic.signals.port_pointers }.value(register, index)
 }
 
-/// Sends a message of 8 bytes to a VPID.
 fn send(home: &mut Home, vpid: u16) -> Received {
     let source = Endpoint { node: 1, vpid: 2 };
     let status = Status { source, extent: Extent::whole(8).expect("a length"), mtt: 0, tag: 0, error: false };
@@ -33,7 +32,7 @@ fn the_block_has_the_version_and_then_each_counter_at_its_address() {
     }
     let nic = home.nic();
     assert_eq!(nic.signals.registers.version(), VERSION.into());
-    // SAFETY: the block is plain words of 64 bits, and nobody changes it meanwhile.
+    // SAFETY: the block is plain words of 64 bits, and nothing changes it meanwhile.
     let words =
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(nic.signals.registers).cast::<u64>(), BLOCK_BYTES / 8) };
     let mut wanted = [0; BLOCK_BYTES / 8];
@@ -172,7 +171,7 @@ fn a_flush_by_its_register() {
     }
     let before = answered(&mut home);
     let two_pages = 1 << 27;
-    // Beyond the tables, no such kind, no such mode, bits without a meaning.
+    // Beyond the tables, unknown kind, unknown mode, bits without a meaning.
     for value in [last_page | two_pages, 1 << 18, 2 << 40, 3 << 42, 1 << 37, 1 << 44, vpid | 1] {
         assert_eq!(home.nic().write_register(flush, 0, value), Err(WriteError::Value), "{value:#x}");
     }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use proptest::prelude::*;
 use selvedge_nic::ring::{self, Envelope, Fault, Hints, INLINE_BYTES, Message, Producer};
 
-/// As small as the longest messages allow that are long at all.
+/// The smallest ring that allows long messages.
 type Ring = ring::Ring<8, 256>;
 const RING_BYTES: usize = size_of::<Ring>();
 const MESSAGE_BYTES_MAX: usize = Ring::MESSAGE_BYTES_MAX;
 
-/// A line that is taken for writing may be stored over.
+/// Stores to a line whose ownership is taken, as a hint may.
 enum Stores {}
 
 impl Hints for Stores {
@@ -26,7 +26,7 @@ impl Hints for Stores {
     }
 }
 
-/// A ring, and which message's payload each of its bytes belongs to.
+/// A ring, and for each of its bytes the message whose payload it is.
 struct Home {
     ring: Box<Ring>,
     bytes: Vec<u64>,
@@ -57,14 +57,14 @@ impl Home {
     }
 }
 
-/// Checks a message that was enqueued with these.
+/// Checks a message that was enqueued with these values.
 fn check(bytes: &[u64], message: &Message, (number, portal, length): (u64, u8, usize)) {
     let expected = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
     assert_eq!((message.envelope, message.length), (expected, length));
     assert!(bytes[message.offset..][..length].iter().all(|&of| of == number), "the payload of another message");
 }
 
-/// A peer may have stored anything: what is given lies within the ring, and nothing loops.
+/// A peer may have stored anything: every returned range lies within the ring, and nothing loops.
 fn read_all(ring: &Ring) {
     let within = |message: &Message| {
         assert!(message.length <= MESSAGE_BYTES_MAX);
@@ -158,7 +158,7 @@ proptest! {
             }
             let is_of_run = |&&(_, of, length): &&(u64, u8, usize)| of == portal && (length > INLINE_BYTES) == is_long;
             let run = queue.iter().take(most as usize).take_while(is_of_run).count();
-            // A run ends where numbers begin anew; the next goes on there.
+            // A run ends where numbers start over; the next continues there.
             prop_assert!(got == run || (got < run && taken > 1 << 31), "{} of {}", got, run);
             queue.drain(..got);
         }
@@ -176,7 +176,7 @@ proptest! {
         read_all(&home.ring);
     }
 
-    /// The reader's process is hostile: its sender may lose messages, and no more.
+    /// The reader's process is hostile: its sender may only lose messages.
     #[test]
     fn whatever_a_reader_stores_the_sender_stays_within_the_ring(
         steps in proptest::collection::vec((0..4u8, nasty(), 0..=MESSAGE_BYTES_MAX + 9, 0..2u32), 0..60),
@@ -187,7 +187,7 @@ proptest! {
         for (number, (step, word, length, turn)) in steps.into_iter().enumerate() {
             match step {
                 0 => home.ring.words().nth(number % 2).expect("a cursor").store(word, Relaxed),
-                // The model has the offsets checked.
+                // The model checks the offsets.
                 _ => drop(home.enqueue(&mut producer, number as u64, 1, length, turn)),
             }
         }
@@ -212,7 +212,7 @@ fn a_message_that_no_sender_writes_is_a_fault() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// A home may show messages later, in their order. The consumer then finds what it would have found at once.
+    /// A home may show messages later, in order. The consumer then finds the same messages.
     #[test]
     fn nobody_finds_a_message_that_was_not_shown(
         steps in proptest::collection::vec((0..3u8, 0..=MESSAGE_BYTES_MAX), 1..120),

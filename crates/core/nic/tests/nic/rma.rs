@@ -2,9 +2,9 @@
 //! The RMA unit against a sequential model: three nodes with plain memories, notification queues, locks and counts.
 //!
 //! 1. Random histories of commands, ports and registrations: each notification, byte, lock and count is the model's.
-//! 2. Local memory that is not contiguous is cut; remote memory that is not contiguous is written in runs.
+//! 2. Local memory that is not contiguous is split; remote memory that is not contiguous is written in runs.
 //!
-//! The model has table 7-2 as the text prints it, and translates byte by byte.
+//! The model has table 7-2 as printed in the seed, and translates byte by byte.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -58,7 +58,7 @@ impl Stage {
             for vpid in 0..VPIDS {
                 stage.run(&Op::Open(node, vpid, if node == 2 { options::PHYSICAL } else { 0 }));
             }
-            // Pages 0 to 4 are of one program: two pairs of them are contiguous.
+            // Pages 0 to 4 belong to one program: two pairs of them are contiguous.
             for (page, target) in [(0, 0), (1, 1), (2, 4), (3, 2), (4, 3)] {
                 stage.run(&Op::Register(node, page, Rights::ReadWrite, 0, target));
             }
@@ -137,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// A command, as the program stores it: taken apart again. None: there is no such command.
+    /// A command as the program stores it, decoded. None: there is no such command.
     fn stored(post: &Post) -> Option<(bool, u32, Descriptor)> {
         if post.prototype {
             let command =
@@ -177,7 +177,7 @@ impl Stage {
         let expected = model.arrive(&mut self.nodes);
         let delivery = self.carry(post, &command);
         assert_eq!(delivery.fail, expected, "{post:?}");
-        // A get's own page, so that the reply meets it.
+        // For a get, its own page, so that the reply meets the change.
         let moved = |page| match descriptor.operation {
             Operation::Get { write, .. } if write / PAGE < NLA_PAGES => write / PAGE,
             _ => page,
@@ -229,7 +229,7 @@ impl Stage {
     }
 }
 
-/// The request as it leaves a packet.
+/// The request after encoding and decoding as a packet.
 fn through_packet(request: &Request) -> Request {
     let packet = Packet {
         kind: request.kind,
@@ -253,14 +253,14 @@ fn through_packet(request: &Request) -> Request {
     };
     let arrived = Packet::decode(&packet.encode(true)).expect("it is a packet");
     let arrived = Request::from(&arrived);
-    // What the source's NIC has looked up is of no use at the target.
+    // The source's look-ups are useless at the target.
     assert_eq!(arrived, Request { lookups: 0, ..*request }, "the format loses nothing");
     arrived
 }
 
 // ---- what a command does in the model ----
 
-/// A command that the model's requester has let pass.
+/// A command that the model's requester has accepted.
 struct Expectation {
     from: usize,
     to: usize,
@@ -300,7 +300,7 @@ impl Expectation {
             (is(modifier::ERA), mode::ERA),
         ];
         let mode = modes.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
-        // What each side's notification says of the transfer: its own address, or the value.
+        // The address in each side's notification (its own), or the value.
         let (here, there, size) = match descriptor.operation {
             Operation::Put { read, write, bytes } => (read, write, bytes - 1),
             Operation::Get { read, write, bytes } => (write, read, bytes - 1),
@@ -339,7 +339,7 @@ impl Expectation {
                 return Ok(expectation);
             }
         };
-        // The longest start of the range that is one run.
+        // The longest prefix of the range that is one run.
         let whole = |bytes: u64| {
             let ask = Ask { vpid: post.vpid, physical, address, bytes, access };
             model.runs(&ask).ok().filter(|runs| runs.len() == 1).map(|runs| runs[0].0)
@@ -372,7 +372,6 @@ impl Expectation {
         Ok(expectation)
     }
 
-    /// The requester's notification.
     fn sent(&self, initiator: &mut NodeModel) {
         if self.written & spec::REQUESTER != 0 {
             let sent = Notification { unit: spec::REQUESTER, code: self.descriptor.code, ..self.here };
@@ -385,7 +384,7 @@ impl Expectation {
         initiator.notify(self.vpid, notification);
     }
 
-    /// What the target does. Returns the outcome.
+    /// The target's part. Returns the outcome.
     fn arrive(&self, nodes: &mut [Node]) -> u8 {
         let vpid = self.descriptor.vpid.into();
         let payload = match self.descriptor.operation {
@@ -461,7 +460,7 @@ impl Expectation {
         fail::OK
     }
 
-    /// What the initiator does at the end.
+    /// The initiator's part at the end.
     fn end(&self, nodes: &mut [Node], outcome: u8) {
         if matches!(self.descriptor.operation, Operation::Put { .. }) {
             self.sent(&mut nodes[self.from].model);
@@ -494,7 +493,7 @@ impl Expectation {
         }
     }
 
-    /// The reply of a get that the target has answered, if its place is still the one of the start.
+    /// The reply of a get that the target has answered, if its destination is unchanged since the start.
     fn reply(&self, nodes: &[Node], write: u64, bytes: u32) -> Option<(std::ops::Range<usize>, Vec<u8>)> {
         let initiator = &nodes[self.from].model;
         let access = Access::Write;
@@ -506,7 +505,7 @@ impl Expectation {
     }
 }
 
-/// Writes runs as far as the memory is there: a run is written whole or not at all.
+/// Writes runs as far as the memory is mapped: a run is written whole or not at all.
 fn write_runs(target: &mut NodeModel, runs: &[(u64, u64)], payload: &[u8]) -> Result<(), Refused> {
     let mut at = 0;
     for &(address, bytes) in runs {

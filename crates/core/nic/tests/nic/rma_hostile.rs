@@ -3,7 +3,7 @@
 //!
 //! 1. Nothing panics.
 //! 2. Only bytes that a table or the TLB permits are stored to.
-//! 3. What is refused changes nothing but registers and the TLB; at the initiator it leaves one error notification.
+//! 3. A refusal changes only registers and the TLB; at the initiator it leaves one error notification.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -42,7 +42,7 @@ fn word() -> BoxedStrategy<u64> {
     .boxed()
 }
 
-/// A request with any fields, of which some are often right.
+/// A request with any fields, some of them often right.
 fn request() -> BoxedStrategy<Request> {
     let kinds = prop_oneof![8 => kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT, 1 => any::<u8>()];
     let portal = prop_oneof![4 => 0..VPIDS + 1, 1 => any::<u32>()];
@@ -73,7 +73,7 @@ fn request() -> BoxedStrategy<Request> {
         .boxed()
 }
 
-/// What a hostile process has written to the tables.
+/// A hostile process's writes to the tables.
 #[derive(Clone, Debug)]
 struct Tables {
     entries: Vec<u64>,
@@ -181,7 +181,7 @@ fn writable(home: &mut Home, vpid: u16) -> Vec<u64> {
     known.filter_map(target).collect()
 }
 
-/// Delivers a request, and checks what it has touched.
+/// Delivers a request, and checks its stores.
 fn deliver(home: &mut Home, request: &Request) {
     let vpid = request.destination_vpid();
     let mut bus = wire((request.length % (3 * PAGE)) as usize);
@@ -199,8 +199,8 @@ fn deliver(home: &mut Home, request: &Request) {
         assert!(permitted.all(|is| is), "{store:?} is not permitted");
     }
     if !matches!(verdict, Verdict::Done(Delivery { fail: fail::OK, .. })) {
-        assert!(bus.faulted || bus.bus.memory == memory, "it was refused, and has touched memory");
-        assert!(lasting_words(home) == words, "it was refused, and has changed the tables");
+        assert!(bus.faulted || bus.bus.memory == memory, "a refused command has touched memory");
+        assert!(lasting_words(home) == words, "a refused command has changed the tables");
     }
 }
 
@@ -288,7 +288,7 @@ proptest! {
             let request = LockRequest { vpid, number, compare, add };
             let kept = LockWaiter { source: number, process: token % 3, token, ..LockWaiter::default() };
             let _ = nic.locks().request_or_keep(&mut NoMemory, &request, kept);
-            // As many as there may be kept.
+            // The most that may be kept.
             let mut answered = 0;
             while let Some(answer) = nic.locks().next_answer(7, |process| process % 2 == 0) {
                 nic.locks().finish_answer(answer.index, answer.sequence);
@@ -308,7 +308,7 @@ proptest! {
     }
 }
 
-/// A program that spoils its queue costs itself only.
+/// A program that spoils its queue harms only itself.
 #[test]
 fn a_spoiled_queue_is_its_own_programs_loss() {
     for spoiled in [1, 1 << 31, u64::MAX] {
@@ -330,7 +330,6 @@ fn a_spoiled_queue_is_its_own_programs_loss() {
     }
 }
 
-/// A length that leaves all tables, at the last page of the addresses.
 #[test]
 fn lengths_that_leave_the_tables() {
     let mut home = fresh(&limits(1, 4, 2, 0));

@@ -2,8 +2,8 @@
 //! Locks of the RMA unit: fetch, compare and add (seed 002, section 7.5.4).
 //!
 //! 1. The operation against its definition, on all boundary values.
-//! 2. Kept requests against a plain list that is tried again, oldest first.
-//! 3. The protocols of tables 7-3 to 7-6: what they guarantee, and what they do not.
+//! 2. Kept requests against a plain list that is retried, oldest first.
+//! 3. The protocols of tables 7-3 to 7-6: their guarantees, and their gaps.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,7 +28,6 @@ fn keep(nic: &mut Nic<'_>, request: &LockRequest, token: u64) -> Result<LockVerd
     nic.locks().request_or_keep(&mut NoMemory, request, LockWaiter { source: 3 << 16, token, ..LockWaiter::default() })
 }
 
-/// The answers that are due, by token.
 fn answers(nic: &mut Nic<'_>) -> Vec<(u64, Delivery)> {
     let mut taken = Vec::new();
     assert_eq!(nic.has_fired(), nic.tables.control.answers != 0);
@@ -41,7 +40,6 @@ fn answers(nic: &mut Nic<'_>) -> Vec<(u64, Delivery)> {
     taken
 }
 
-/// The answer of a request that has succeeded.
 fn success(value: i32) -> Delivery {
     Delivery { remote_offset: u64::from(value as u32) | 1 << 32, ..Delivery::failed(fail::OK) }
 }
@@ -50,7 +48,6 @@ fn request(number: u32, compare: i32, add: i32) -> LockRequest {
     LockRequest { vpid: 1, number, compare, add }
 }
 
-/// The definition.
 fn defined(lock: &mut i32, compare: i32, add: i32) -> LockResult {
     let success = *lock <= compare;
     if success {
@@ -87,7 +84,7 @@ fn all_boundary_values() {
                     operand: [u64::from(compare as u32) << 32 | u64::from(add as u32), 0, 0, 0],
                     ..Request::default()
                 };
-                let Verdict::Done(delivery) = nic.deliver(&mut bus, &command) else { panic!("it needs no memory") };
+                let Verdict::Done(delivery) = nic.deliver(&mut bus, &command) else { panic!("a lock needs no memory") };
                 let answer = u64::from(expected.value as u32) | u64::from(expected.success) << 32;
                 assert_eq!((delivery.fail, delivery.remote_offset), (fail::OK, answer));
                 assert_eq!([nic.tables.locks[LOCKS], nic.tables.locks[2 * LOCKS - 1]], [model as u32; 2]);
@@ -232,7 +229,7 @@ fn unlock_request(exclusive: bool) -> LockRequest {
     request(0, i32::MAX, if exclusive { -(PROCESSES + 1) } else { -1 })
 }
 
-/// At most one exclusive holder, and nobody beside it; the variable is as in table 7-4.
+/// At most one exclusive holder, then no other holder; the variable is as in table 7-4.
 fn check(nic: &Nic<'_>, processes: &[Process]) {
     let holders = |exclusive| processes.iter().filter(|&&process| process == Process::Holds { exclusive }).count();
     let (exclusive, shared) = (holders(true), holders(false));
@@ -292,7 +289,7 @@ enum Call {
     Wait,
 }
 
-/// In their order, with the state of the variable in which each is right: idle, posted, started, completed.
+/// In order, with the state of the variable in which each is right: idle, posted, started, completed.
 const CALLS: [(Call, i32, LockRequest); 4] = [
     (Call::Post, 3, LockRequest { vpid: 1, number: 0, compare: 3, add: -1 }),
     (Call::Start, 2, LockRequest { vpid: 1, number: 0, compare: 2, add: -1 }),
@@ -300,7 +297,7 @@ const CALLS: [(Call, i32, LockRequest); 4] = [
     (Call::Wait, 0, LockRequest { vpid: 1, number: 0, compare: 0, add: 3 }),
 ];
 
-/// In their order all calls succeed. A call that comes too early fails and changes nothing. A call that comes too late
+/// In order all calls succeed. A call that comes too early fails and changes nothing. A call that comes too late
 /// succeeds: the comparison is "at most".
 #[test]
 fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
@@ -325,9 +322,9 @@ fn calls_of_an_epoch_cannot_come_too_early_but_too_late() {
     }
 }
 
-/// What the protocol leaves to the program. An origin that starts its next epoch before the target has called wait
-/// succeeds without a post. After the wait the variable says "posted", so complete fails for ever, and a third start
-/// succeeds. So an origin must learn by other means that the target has called wait or post again.
+/// A gap that the protocol leaves to the program. An origin that starts its next epoch before the target has called
+/// wait succeeds without a post. After the wait the variable means "posted", so complete fails for ever, and a third
+/// start succeeds. So an origin must learn by other means that the target has called wait or post again.
 #[test]
 fn a_start_before_the_wait_is_not_prevented() {
     let mut home = home(0);
@@ -338,11 +335,11 @@ fn a_start_before_the_wait_is_not_prevented() {
     for at in [post, start, complete] {
         assert!(call(at).success);
     }
-    assert_eq!(call(start), LockResult { value: -1, success: true }, "nobody has posted");
-    assert_eq!(call(wait), LockResult { value: 2, success: true }, "and it looks as if somebody had");
+    assert_eq!(call(start), LockResult { value: -1, success: true }, "without a post");
+    assert_eq!(call(wait), LockResult { value: 2, success: true }, "as if the target had posted");
     assert_eq!(call(complete), LockResult { value: 2, success: false }, "the origin can not end its epoch");
     assert_eq!(call(start), LockResult { value: 1, success: true });
-    // Two completes of one epoch are not told apart from those of two either.
+    // Two completes of one epoch cannot be distinguished from those of two either.
     assert!(call(complete).success && call(complete).success);
     assert_eq!(call(wait), LockResult { value: 2, success: true }, "the target gets a post that it never made");
 }
@@ -434,10 +431,10 @@ fn the_dead_are_passed_over() {
     assert_eq!(answers(&mut nic), [(2, success(9))]);
     nic.deliver(&mut named(4, 3), &lock_command(6, i32::MAX, -20, 0));
     assert_eq!(answers(&mut nic), []);
-    assert_eq!(nic.tables.locks[LOCKS] as i32, -11, "no dead process has it");
+    assert_eq!(nic.tables.locks[LOCKS] as i32, -11, "no dead process gets the lock");
 }
 
-/// Those of a closed port, and those that an asking port takes back, are refused; others wait on.
+/// Requests for a closed port's locks, and those that a port withdraws, are refused; others still wait.
 #[test]
 fn closing_a_port_ends_its_waits() {
     let mut home = keeping(4, options::KEEP_LOCKS);
@@ -462,7 +459,7 @@ fn closing_a_port_ends_its_waits() {
 #[test]
 fn recovery_finishes_what_a_dead_process_has_begun() {
     for (state, lock, token_of_answer) in [
-        // The lock was changed, and nothing was tried.
+        // The lock was changed, and nothing was retried.
         (lock_waiter::WAITS, 0, Some(20)),
         (lock_waiter::WAITS, 5, None),
         // Before the lock's store, and after it.
@@ -501,7 +498,7 @@ fn recovery_finishes_what_a_dead_process_has_begun() {
     }
 }
 
-/// A request whose port was closed by a process that died then.
+/// A request for a port that was closed by a process that died then.
 #[test]
 fn recovery_refuses_what_waits_for_a_closed_port() {
     let mut home = keeping(2, options::KEEP_LOCKS);

@@ -3,7 +3,7 @@
 //!
 //! 1. A command that is refused anywhere in its range touches nothing, also if the TLB has old entries.
 //! 2. The last word of a mapped put is stored after all others.
-//! 3. Local memory that is not contiguous is cut at the right byte; remote memory is moved in runs.
+//! 3. Local memory that is not contiguous is split at the right byte; remote memory is moved in runs.
 
 use crate::common::rma::{
     FIRST_PAGE, PAGE, Recorder, Store, fresh, lasting_words, limits, pattern, register, requester, take, unregister,
@@ -54,19 +54,19 @@ fn segv() -> Verdict {
     Verdict::Done(Delivery::failed(fail::SEGV))
 }
 
-/// Delivers a command that is refused: no byte of memory, no word of the tables has changed.
+/// Delivers a command that is refused: no byte of memory and no word of the tables has changed.
 #[track_caller]
 fn refused(home: &mut Home, bus: &mut Recorder, request: &Request, expected: Verdict) {
     let (memory, words) = (bus.bus.memory.clone(), lasting_words(home));
     assert_eq!(home.nic().deliver(bus, request), expected);
     assert!(bus.bus.memory == memory && bus.stores.is_empty(), "it has touched memory: {:?}", bus.stores);
     assert!(bus.bus.reply.is_empty());
-    assert!(lasting_words(home) == words, "it has changed the tables");
+    assert!(lasting_words(home) == words, "a refused command has changed the tables");
 }
 
 // ---- refusals ----
 
-/// Each page of a range of five pages in turn is one that may not be used.
+/// Each page of a range of five pages in turn is one without permission.
 #[test]
 fn a_command_that_is_refused_within_its_range_touches_nothing() {
     let (start, bytes) = (PAGE - 3, 4 * PAGE);
@@ -90,7 +90,7 @@ fn a_command_that_is_refused_within_its_range_touches_nothing() {
                     continue;
                 }
                 if reason == 3 {
-                    // Another process must do it.
+                    // Another process must handle it.
                     register(&mut nic, bad, Rights::ReadWrite, 0, FIRST_PAGE + 100);
                     wire.unreachable_from = Some((FIRST_PAGE + 100) * PAGE);
                 }
@@ -109,8 +109,8 @@ fn a_command_that_is_refused_within_its_range_touches_nothing() {
     }
 }
 
-/// A driver has cleared entries and not flushed them yet. The TLB may have them or not, but a put is done as a whole or
-/// not at all.
+/// A driver has cleared entries and not flushed them yet. The TLB may have them or not, but a put is carried out whole
+/// or not at all.
 #[test]
 fn an_old_entry_of_the_tlb_does_not_split_a_put() {
     for tlb in [1, 2, 4, 8] {
@@ -118,7 +118,7 @@ fn an_old_entry_of_the_tlb_does_not_split_a_put() {
             let mut home = home(tlb);
             let mut wire = bus(pattern(9, 5 * PAGE as usize));
             let before = wire.bus.memory.clone();
-            // The pages that are cleared have their old entries in the TLB, as far as it has room.
+            // The cleared pages have their old entries in the TLB, as far as it has room.
             let cleared = (0..5).filter(|page| cleared >> page & 1 != 0);
             for page in cleared.clone() {
                 home.nic().deliver(&mut TestBus::default(), &put(page * PAGE, 1));
@@ -133,7 +133,7 @@ fn an_old_entry_of_the_tlb_does_not_split_a_put() {
                 Verdict::Done(delivery) if delivery.fail == fail::OK => assert_eq!(delivery.mlength, 5 * PAGE),
                 verdict => {
                     assert_eq!(verdict, segv());
-                    assert!(wire.bus.memory == before && wire.stores.is_empty(), "a part of it was written");
+                    assert!(wire.bus.memory == before && wire.stores.is_empty(), "part of a refused put was written");
                 }
             }
         }
@@ -231,7 +231,7 @@ fn remote_memory_is_moved_in_runs() {
     }
 }
 
-/// Every pair of pages, and some sizes: the command is cut where the memory breaks, without a count or a notification.
+/// Every pair of pages, and some sizes: the command is split where the memory breaks, and counts nothing then.
 #[test]
 fn local_memory_that_is_not_contiguous_is_cut() {
     let contiguous = |first: u64, count: u64| {
@@ -250,7 +250,7 @@ fn local_memory_that_is_not_contiguous_is_cut() {
                         true => (code::BT_PUT, Operation::Put { read: local, write: 7, bytes }),
                         false => (code::BT_GET, Operation::Get { read: 7, write: local, bytes }),
                     };
-                    // A get tells its requester at once.
+                    // A get informs its requester at once.
                     let spec = if is_put { spec::ALL } else { spec::COMPLETER };
                     let descriptor = Descriptor { code, node: 0, vpid: 1, spec, modifiers: 0, operation };
                     let before = lasting_words(&mut home);
@@ -286,7 +286,7 @@ fn a_local_page_that_may_not_be_used_is_an_error_of_the_requester() {
         let descriptor = Descriptor { code: code::BT_PUT, node: 5, vpid: 1, spec: 0, modifiers: 0, operation };
         let made = home.nic().rma().request(&mut NoMemory, &requester(0), &descriptor);
         assert_eq!(made, Err(RequestError::Refused));
-        let notification = take(&mut home, 0, &mut head).expect("an error is always told");
+        let notification = take(&mut home, 0, &mut head).expect("an error notification");
         assert_eq!((notification.error, notification.unit), (error::REQUESTER, spec::REQUESTER));
         assert_eq!((notification.word0, notification.size), (read, 15));
         assert_eq!((notification.node, notification.vpid, notification.code), (5, 1, code::BT_PUT));

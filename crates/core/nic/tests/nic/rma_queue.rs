@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Notification queues of the RMA unit.
 //!
-//! 1. A full queue loses the notification and counts it. Later ones come when there is room.
+//! 1. A full queue loses the notification and counts it. Later ones arrive when there is room.
 //! 2. Wherever the writer dies, its notification is seen once or not at all, and all others once, in order.
-//! 3. A program without the lock, beside a writer that also recovers, is never out of step.
+//! 3. A program without the lock stays in step with a writer that also recovers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,11 +15,10 @@ use selvedge_nic::rma::{Notification, code, spec};
 use selvedge_nic::velo::PortId;
 use selvedge_nic::{Register, Signals};
 
-/// A queue, and what its program must see.
+/// A queue, and the notifications that its program must see.
 #[derive(Clone)]
 struct Stage {
     home: Home,
-    /// Values that are in the queue.
     queue: VecDeque<u64>,
     head: u64,
     sent: u64,
@@ -41,7 +40,7 @@ impl Stage {
 
     fn send(&mut self) {
         self.sent += 1;
-        // Values that have all bits, those of the lap too.
+        // Values with all bits set, those of the lap too.
         let value = !self.sent;
         self.home.nic().deliver(&mut TestBus::default(), &notification_put(VPID, value));
         match self.queue.len() < self.entries() {
@@ -127,7 +126,7 @@ fn a_queue_of_a_port_that_is_opened_again_is_empty() {
 
 // ---- deaths ----
 
-/// Stages with so many notifications sent in all, of which the last few are in the queue.
+/// Stages with any number of notifications sent, the last few of them still in the queue.
 fn stages(entries: u32) -> impl Iterator<Item = Stage> {
     let laps = 3 * u64::from(entries);
     (0..=laps).flat_map(move |sent| {
@@ -150,12 +149,12 @@ fn stores(before: &mut Stage, after: &mut Stage) -> Vec<usize> {
     let (was, is) = (lasting_words(&mut before.home), lasting_words(&mut after.home));
     let mut stores: Vec<usize> = (0..was.len()).filter(|&at| was[at] != is[at]).collect();
     let notifications = before.home.layout.notifications as usize / 8;
-    // Notifications lie behind the port.
+    // Notifications are stored after the port.
     stores.sort_by_key(|&at| (at < notifications, at));
     stores
 }
 
-/// Recovers after a death. `takes` notifications are taken before. Then the queue goes on for three laps.
+/// Recovers after a death, with `takes` notifications taken before. Then the queue continues for three laps.
 fn goes_on(mut stage: Stage, takes: usize, gap: usize) {
     (0..takes).for_each(|_| _ = stage.take());
     for _ in 0..2 {
@@ -172,7 +171,7 @@ fn goes_on(mut stage: Stage, takes: usize, gap: usize) {
     while stage.take() {}
 }
 
-/// All fillings of a queue, all places in its ring, every prefix of the writer's stores, and the program that takes some
+/// All fillings of a queue, all places in its ring, every prefix of the writer's stores, and a program that takes some
 /// notifications between death and recovery.
 #[test]
 fn wherever_the_writer_dies_its_notification_comes_once_or_not_at_all() {
@@ -209,7 +208,7 @@ fn wherever_the_writer_dies_its_notification_comes_once_or_not_at_all() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Recovery of a queue that needs none changes nothing.
+    /// Recovery of an intact queue changes nothing.
     #[test]
     fn recovery_without_a_death_changes_nothing(entries in 1..4u32, ops in prop::collection::vec(0..8u8, 1..100)) {
         let mut stage = Stage::new(1 << entries);
@@ -247,7 +246,7 @@ fn a_program_without_the_lock_is_never_out_of_step() {
                         continue;
                     }
                     if sent % 3 == 0 {
-                        // As if the process had died before it moved the tail.
+                        // As if the process had died before it advanced the tail.
                         nic.tables.ports[0].notification_tail = tail;
                         std::thread::yield_now();
                     }

@@ -24,7 +24,6 @@ impl Tap for Shown {
 }
 
 impl Shown {
-    /// What was shown since the last call.
     fn take(&self) -> Vec<Transition> {
         std::mem::take(&mut self.0.lock().expect("no panic"))
     }
@@ -85,7 +84,7 @@ fn each_transition_is_shown_once_with_its_counts_before_it() {
     nic.counters().increment(counter, 3, 0);
     assert_eq!(shown.take(), [count(3, false)]);
 
-    // What a triggered operation and a set add is shown as these only.
+    // Additions by a triggered operation and a set are shown only as these.
     let action = Action::CounterIncrement { counter: other, success: 1, failure: 0 };
     nic.triggered().arm(counter, 5, action).expect("room");
     nic.counters().increment(counter, 1, 0);

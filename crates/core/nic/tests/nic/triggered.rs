@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Triggered operations against a model: which fire, and in which order.
+//! Triggered operations against a model: the operations that fire, and their order.
 
 use crate::common::{Home, TINY, TestBus, sane};
 use proptest::prelude::*;
@@ -35,11 +35,11 @@ enum Op {
         success: u64,
     },
     Cancel(usize),
-    /// Cancels one of those that were armed so far, if it still waits.
+    /// Cancels one of the armed operations, if it still waits.
     CancelOne(usize),
-    /// Executes so many of the operations that are due.
+    /// Executes this number of due operations.
     Run(usize),
-    /// Hands one out and gives it back.
+    /// Takes one operation and returns it.
     Return,
     Recover,
 }
@@ -52,13 +52,13 @@ struct Armed {
     number: u64,
 }
 
-/// Operations in lists that are sorted when one is looked for.
+/// Operations in lists that are sorted at each look-up.
 #[derive(Default)]
 struct Model {
     counters: [(u64, u64); COUNTERS],
     armed: Vec<Armed>,
     due: Vec<Armed>,
-    /// Handed out and not finished.
+    /// Operations taken and not finished.
     firing: usize,
 }
 
@@ -194,7 +194,7 @@ proptest! {
                     }
                 }
                 Op::Recover => {
-                    // Due operations keep their order only among those that were set up in it: run them first.
+                    // Due operations keep their order only among those that were armed in it: run them first.
                     while let Some(fired) = home.nic().triggered().next_fired(&mut bus, 1).expect("no grants") {
                         prop_assert_eq!(Some(fired.command.user_ptr), model.next());
                         home.nic().triggered().finish_fired(fired.index);

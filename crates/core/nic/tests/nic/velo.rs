@@ -2,9 +2,9 @@
 //! The VELO unit against a plain queue for each port.
 //!
 //! 1. Random histories of sends, takes, options, opening and closing: each result, and each message, is the model's.
-//! 2. A hostile program costs its own port and no other; nothing panics, and each take makes progress.
-//! 3. Wherever the completer dies, after recovery its message is whole or absent, and all others come once, in order.
-//! 4. Messages split at any points come whole through requester, completer, mailbox and reassembly.
+//! 2. A hostile program harms its own port and no other; nothing panics, and each take makes progress.
+//! 3. Wherever the completer dies, after recovery its message is whole or absent, and all others arrive once, in order.
+//! 4. Messages split at any points arrive whole through requester, completer, mailbox and reassembly.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,12 +29,12 @@ fn status(source: u16, tag: u8, extent: Extent) -> Status {
     Status { source: Endpoint { node: source, vpid: source % 7 }, extent, mtt: tag % 4, tag, error: false }
 }
 
-/// Bytes that tell messages apart. None is zero.
+/// Bytes that identify their message. None is zero.
 fn payload(seed: u8, bytes: u32) -> Vec<u8> {
     (0..bytes).map(|at| seed.wrapping_mul(31).wrapping_add(at as u8) | 1).collect()
 }
 
-/// A port as its program and its senders see it.
+/// A port as seen by its program and its senders.
 #[derive(Clone)]
 struct PortModel {
     queue: VecDeque<(Status, Vec<u8>)>,
@@ -47,7 +47,6 @@ struct PortModel {
     discarded: u64,
 }
 
-/// A NIC beside its model.
 #[derive(Clone)]
 struct Stage {
     home: Home,
@@ -110,7 +109,6 @@ impl Stage {
         }
     }
 
-    /// What must become of a message.
     fn expected(&self, message: &VeloMessage) -> Received {
         let extent = message.status.extent;
         let is_padded = message.bytes.checked_next_multiple_of(8) == Some(extent.bytes());
@@ -162,7 +160,7 @@ impl Stage {
         }
     }
 
-    /// Takes a message into memory of so many bytes. False: there is none.
+    /// Takes a message into memory of `room` bytes. False: no message.
     fn take(&mut self, vpid: u16, room: usize) -> bool {
         let quarter = (self.slots() / 4).max(1);
         let Some(port) = &mut self.ports[usize::from(vpid)] else { return false };
@@ -210,7 +208,7 @@ impl Stage {
         }
     }
 
-    /// Another thread of the program reads on.
+    /// Another thread of the program continues to read.
     fn change_reader(&mut self, vpid: u16) {
         if let Some(port) = &mut self.ports[usize::from(vpid)] {
             let signals = self.home.nic().signals;
@@ -218,7 +216,7 @@ impl Stage {
         }
     }
 
-    /// Nobody has died: recovery changes nothing.
+    /// Recovery without a death changes nothing.
     fn recover(&mut self) {
         let before = self.home.memory.clone();
         assert_eq!(self.home.nic().velo().recover(), 0);
@@ -243,7 +241,7 @@ impl Stage {
         }
     }
 
-    /// Everything that was written comes, and the counters are right.
+    /// All written messages arrive, and the counters are right.
     fn finish(&mut self) {
         for vpid in 0..self.ports.len() as u16 {
             while self.take(vpid, 120) {}
@@ -279,7 +277,7 @@ fn extent(units_max: u32) -> impl Strategy<Value = Extent> {
     })
 }
 
-/// Some are malformed, and some go to no port.
+/// A message; some are malformed, and some go to no port.
 fn message(vpids: u16) -> impl Strategy<Value = VeloMessage> {
     let bytes = prop_oneof![6 => 0..8u32, 1 => Just(8u32), 1 => any::<u32>()];
     (0..=vpids, extent(15), any::<u16>(), any::<u8>(), bytes).prop_map(|(vpid, extent, source, tag, missing)| {
@@ -452,7 +450,6 @@ fn opening_empties_what_the_last_program_has_left() {
 
 // ---- hostile programs ----
 
-/// Words that are often nearly right.
 fn word() -> impl Strategy<Value = u64> {
     let near =
         (extent(15), any::<u16>(), any::<u8>(), 0..3u32, 0..80u32).prop_map(|(extent, source, tag, slot, bit)| {
@@ -498,7 +495,7 @@ proptest! {
             nic.velo().recover();
             let mut bytes = [0; 120];
             let _ = reader.peek(&nic.signals);
-            // All slots may be full of messages, but each take empties one at least.
+            // All slots may be full of messages, but each take empties at least one.
             let is_empty = (0..9).any(|_| reader.take(&nic.signals, &mut bytes) == Ok(None));
             prop_assert!(is_empty);
         }
@@ -518,7 +515,6 @@ fn beside_hostile(op: &Op) -> Op {
     }
 }
 
-/// The pointers of a NIC are wrong, or a status word is.
 #[test]
 fn impossible_heads_mean_no_room_and_malformed_slots_are_skipped() {
     let mut stage = Stage::new(&limits(2, 8, 64), 1);
@@ -549,7 +545,7 @@ fn impossible_heads_mean_no_room_and_malformed_slots_are_skipped() {
 
 // ---- deaths ----
 
-/// What the reader does after the death, before recovery.
+/// The reader's actions between death and recovery.
 #[derive(Clone, Copy, Debug)]
 enum Meanwhile {
     Nothing,
@@ -560,12 +556,12 @@ enum Meanwhile {
 const MEANWHILE: [Meanwhile; 3] = [Meanwhile::Nothing, Meanwhile::Takes, Meanwhile::TakesAndPublishes];
 
 /// Recovers a stage whose completer has died with a message that the model has not counted. The message is whole or
-/// absent, and the port goes on. Returns whether the message was there.
+/// absent, and the port continues. Returns whether the message was there.
 fn recovers(mut stage: Stage, message: &VeloMessage, meanwhile: Meanwhile) -> bool {
     let vpid = message.vpid;
     let port = |stage: &Stage| stage.ports[usize::from(vpid)].clone().expect("it is open");
     let is_there = |stage: &mut Stage| {
-        // As many takes as the model has messages; then one more message, or none.
+        // One take for each message of the model; then one more message, or none.
         let mut seen = stage.clone();
         while !port(&seen).queue.is_empty() {
             assert!(seen.take(vpid, 120));
@@ -602,7 +598,7 @@ fn recovers(mut stage: Stage, message: &VeloMessage, meanwhile: Meanwhile) -> bo
     }
     stage.received = stage.home.nic().signals.register(Register::VeloReceived);
     stage.recover();
-    // The port goes on: several laps of messages.
+    // The port continues: several laps of messages.
     for tag in 0..24 {
         let extent = Extent::whole(8 + u32::from(tag) % 8 * 8).expect("legal");
         let next = VeloMessage { vpid, status: status(3, tag, extent), bytes: extent.bytes() };
@@ -623,7 +619,7 @@ fn recovers(mut stage: Stage, message: &VeloMessage, meanwhile: Meanwhile) -> bo
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Dies at each call of the bus, of which there is one after each slot.
+    /// Dies at each call of the bus: there is one after each slot.
     #[test]
     fn a_completer_that_dies_leaves_whole_messages_only(
         before in prop::collection::vec(op(2), 0..60),
@@ -695,7 +691,7 @@ proptest! {
         let mut there = Vec::new();
         for store in stores {
             stage.home.words()[store] = is[store];
-            // No word of the program's depends on the bytes, so one prefix among them stands for all.
+            // No word of the program depends on the bytes, so one prefix among them stands for all.
             let is_first = there.is_empty();
             if !registers.contains(&store) && (is_first || rank(store) >= 64) {
                 there.push(recovers(stage.clone(), &message, MEANWHILE[store % 3]));
@@ -714,7 +710,7 @@ fn send_split(stage: &mut Stage, address: &RequesterAddress, cuts: u32, tag: u8,
     for end in (1..=units).filter(|&end| end == units || cuts >> (end - 1) & 1 != 0) {
         let (offset, bytes) = (start * 8, (end - start) * 8);
         let store = match address.message_bytes {
-            // An address of the prototype says it all, but the tag.
+            // An address of the prototype has all fields but the tag.
             ..=64 => {
                 let at = RequesterAddress { offset, ..*address }.encode().expect("legal");
                 Store { tag, ..Store::at(at, bytes).expect("legal") }

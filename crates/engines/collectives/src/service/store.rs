@@ -53,7 +53,7 @@ impl Stored {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let body = frame::open(MAGIC, VERSION, &bytes).map_err(|error| format!("no state of a manager: {error}"))?;
-        serde_json::from_slice(body).map(Some).map_err(|error| format!("no state of a manager: {error}"))
+        let body = frame::open(MAGIC, VERSION, &bytes).map_err(|error| format!("bad saved state: {error}"))?;
+        serde_json::from_slice(body).map(Some).map_err(|error| format!("bad saved state: {error}"))
     }
 }

@@ -10,7 +10,7 @@ use crate::registers::Register;
 use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Header, Tables, header, slot};
 
 impl<'a> MatchQueue<'_, 'a> {
-    /// The class that headers are searched by for a pattern: they are on its chains.
+    /// The class by whose chains headers are searched for a pattern.
     #[inline]
     fn searched_class_for(mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
@@ -38,7 +38,6 @@ impl<'a> MatchQueue<'_, 'a> {
         class
     }
 
-    /// Visits the headers of an arrival list.
     pub(super) fn each_header(mut self, first: u32, mut visit: impl FnMut(MatchQueue<'_, 'a>, u32)) {
         let mut at = first;
         for _ in 0..self.tables.headers.len() {
@@ -49,7 +48,6 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The first unexpected header of a portal table entry that matches.
     #[inline(always)]
     pub(crate) fn find_header<B: Bus>(mut self, bus: &mut B, portal: u32, view: &EntryView) -> Option<FoundHeader> {
         let record = self.tables.portals.get(portal as usize)?;
@@ -118,7 +116,6 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    /// The oldest unexpected header of a portal table entry.
     pub(crate) fn first_header(&self, portal: u32) -> Option<u32> {
         let head = self.tables.portals.get(portal as usize)?.header_head;
         self.tables.headers.get(head as usize).filter(|record| slot::status(record.slot) == header::LIVE)?;
@@ -224,7 +221,6 @@ impl<'a> MatchQueue<'_, 'a> {
     }
 }
 
-/// The bucket of a header on the chain of a class.
 fn header_bucket(tables: &Tables<'_>, record: &Header, class: u8) -> Option<usize> {
     let entry = tables.portals.get(usize::from(record.portal))?;
     let pattern = entry.classes.get(usize::from(class))?;
@@ -233,7 +229,7 @@ fn header_bucket(tables: &Tables<'_>, record: &Header, class: u8) -> Option<usiz
     Some(bucket_index(tables.header_buckets.len(), record.portal.into(), 0, class, bits, source))
 }
 
-/// A link of the headers' index: which header, through which of its chains.
+/// A link of the headers' index: a header and one of its chains.
 fn node_of(index: u32, class: u8) -> u32 {
     index * CLASSES as u32 + u32::from(class)
 }
