@@ -265,9 +265,9 @@ impl From<u32> for State {
 fn open(path: &Path) -> Result<(File, u64), MapError> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let owned = || path.to_path_buf();
-    let io_error = |source: io::Error| match source.raw_os_error() {
+    let io_error = |error: io::Error| match error.raw_os_error() {
         Some(libc::ELOOP | libc::ENXIO) => MapError::NotRegular { path: owned() },
-        _ => MapError::Io { path: owned(), source },
+        _ => MapError::Io { path: owned(), error },
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
     let status = rustix::fs::fstat(&file).map_err(|errno| io_error(errno.into()))?;
@@ -326,7 +326,7 @@ impl Piece {
                 let now = file.metadata().map_or(0, |status| status.len());
                 Err(MapError::TooSmall { path: path.into(), bytes: now, needed: end })
             }
-            Err(source) => Err(MapError::Io { path: path.into(), source }),
+            Err(error) => Err(MapError::Io { path: path.into(), error }),
         }
     }
 
@@ -532,8 +532,8 @@ mod tests {
             assert!(matches!(refused, Err(SegmentError::Map(MapError::NotRegular { .. }))), "{refused:?}");
         }
         let gone = inspect(&folder.path().join("none"));
-        let Err(SegmentError::Map(MapError::Io { source, .. })) = gone else { panic!("{gone:?}") };
-        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        let Err(SegmentError::Map(MapError::Io { error, .. })) = gone else { panic!("{gone:?}") };
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -29,9 +29,15 @@ pub enum DirectoryError {
         name: String,
     },
     /// No such job on this machine, or it has ended.
-    #[error("there is no job directory {}", .path.display())]
+    #[error("no job directory {}: the job has ended, or its launcher has another SELVEDGE_DIR", .path.display())]
     Missing {
         /// Where it would be.
+        path: PathBuf,
+    },
+    /// The folder that should hold the directory does not exist.
+    #[error("no such folder {}; create it or set SELVEDGE_DIR to another one", .path.display())]
+    NoParent {
+        /// The missing folder.
         path: PathBuf,
     },
     /// A file of another kind has the name.
@@ -61,20 +67,20 @@ pub enum DirectoryError {
         mode: u32,
     },
     /// The operating system refused.
-    #[error("cannot {doing} {}: {source}", .path.display())]
+    #[error("cannot {doing} {}: {error}", .path.display())]
     Io {
         /// The operation, as a verb.
         doing: &'static str,
         /// The file or directory that was accessed.
         path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
+        /// The operating system's error. Not a `source`: the text has it already.
+        error: io::Error,
     },
 }
 
 impl DirectoryError {
-    pub(crate) fn io(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> DirectoryError {
-        DirectoryError::Io { doing, path: path.to_owned(), source: source.into() }
+    pub(crate) fn io(doing: &'static str, path: &Path, error: impl Into<io::Error>) -> DirectoryError {
+        DirectoryError::Io { doing, path: path.to_owned(), error: error.into() }
     }
 }
 
@@ -98,8 +104,11 @@ pub(crate) fn user_directory(parent: &Path) -> PathBuf {
 
 /// Makes a folder that only this user can access; one of that name may be there already.
 pub(crate) fn make(path: &Path) -> Result<(), DirectoryError> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
+    match (fs::DirBuilder::new().mode(0o700).create(path), path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+            Err(DirectoryError::NoParent { path: parent.to_owned() })
+        }
+        (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
         _ => Ok(()),
     }
 }
@@ -110,7 +119,7 @@ pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
     let meta = match fs::symlink_metadata(&path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DirectoryError::Missing { path }),
-        Err(source) => return Err(DirectoryError::Io { doing: "look at", path, source }),
+        Err(error) => return Err(DirectoryError::Io { doing: "look at", path, error }),
     };
     if !meta.is_dir() {
         let what = if meta.is_symlink() { "symbolic link" } else { "file" };

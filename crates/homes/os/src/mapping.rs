@@ -38,12 +38,12 @@ const MODE: u32 = 0o600;
 #[derive(Debug, Error)]
 pub enum MapError {
     /// The system's error. `AlreadyExists` and `NotFound` are reported here.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {error}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        /// The system's error. Not a `source`: the text has it already.
+        error: io::Error,
     },
     /// The file system (or the user's quota, or the memory behind a tmpfs) has no room.
     #[error("{}: no space for {bytes} bytes", .path.display())]
@@ -315,7 +315,7 @@ pub fn sealed_inode(descriptor: i32) -> io::Result<u64> {
 }
 
 fn io_error(path: &Path, errno: Errno) -> MapError {
-    MapError::Io { path: path.into(), source: errno.into() }
+    MapError::Io { path: path.into(), error: errno.into() }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

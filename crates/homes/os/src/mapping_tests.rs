@@ -108,7 +108,7 @@ fn an_existing_file_is_left_alone() {
     let path = folder.join("segment");
     std::fs::write(&path, b"theirs").unwrap();
     match Mapping::create(&path, KIB, KIB) {
-        Err(MapError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::AlreadyExists),
+        Err(MapError::Io { error, .. }) => assert_eq!(error.kind(), io::ErrorKind::AlreadyExists),
         other => panic!("{other:?}"),
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
@@ -142,7 +142,7 @@ fn foreign_files_are_refused() {
     let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
     assert!(matches!(open("socket"), Err(MapError::NotRegular { .. })));
     match open("nothing") {
-        Err(MapError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::NotFound),
+        Err(MapError::Io { error, .. }) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
         other => panic!("{other:?}"),
     }
 
@@ -230,7 +230,7 @@ fn replacement() {
     set_byte(&made, 2 * MIB - 1, 1);
     assert_eq!(byte_at(&made, 2 * MIB - 1), 1);
     for error in [made.grow(MIB).unwrap_err(), made.file_bytes().unwrap_err()] {
-        assert!(matches!(error, MapError::Io { ref source, .. } if source.raw_os_error() == Some(libc::ESTALE)));
+        assert!(matches!(error, MapError::Io { error: ref cause, .. } if cause.raw_os_error() == Some(libc::ESTALE)));
     }
     // On the tiny one there is room for this only if the first file's pages were freed.
     Mapping::create(&folder.join("next"), 900 * KIB, MIB).unwrap();

@@ -31,12 +31,12 @@ pub enum JobError {
     #[error("the launcher has closed the connection, so the job is ending")]
     LauncherGone,
     /// The connection to the launcher failed.
-    #[error("cannot {doing} the launcher: {source}")]
+    #[error("cannot {doing} the launcher: {error}")]
     Io {
         /// The operation, as a verb.
         doing: &'static str,
-        /// The operating system's error.
-        source: std::io::Error,
+        /// The operating system's error. Not a `source`: the text has it already.
+        error: std::io::Error,
     },
     /// The launcher's answer is malformed, or refuses the request.
     #[error("asked the launcher for `{asked}`, it answered `{answer}`")]

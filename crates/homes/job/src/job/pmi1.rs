@@ -137,7 +137,7 @@ impl Pmi1 {
     /// Connects by the older method: a TCP connection on which the launcher first sends this process's rank and the job's size.
     fn connect(address: &str) -> Result<Pmi1, JoinError> {
         let id = number("PMI_ID")?.or(number("PMI_RANK")?).unwrap_or(0);
-        let stream = TcpStream::connect(address).map_err(|source| JobError::Io { doing: "connect to", source })?;
+        let stream = TcpStream::connect(address).map_err(|error| JobError::Io { doing: "connect to", error })?;
         let _ = stream.set_nodelay(true);
         let mut socket = LineSocket::new(stream.into_raw_fd());
         socket.ask(&format!("cmd=initack pmiid={id}"), "initack")?;
@@ -366,7 +366,7 @@ impl LineSocket {
                 Ok(())
             }
             Errno::PIPE | Errno::CONNRESET => Err(JobError::LauncherGone),
-            error => Err(JobError::Io { doing, source: io::Error::from(error) }),
+            error => Err(JobError::Io { doing, error: io::Error::from(error) }),
         }
     }
 
