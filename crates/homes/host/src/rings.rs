@@ -213,8 +213,7 @@ impl Rings {
         };
         // SAFETY: the mapping is page-aligned, larger than the header, and no other process has it before the rename.
         unsafe { rings.mapping.base().cast::<Header>().write(header) };
-        std::fs::rename(&making, &rings.path)
-            .map_err(|error| MapError::Io { path: rings.path.clone(), error })?;
+        std::fs::rename(&making, &rings.path).map_err(|error| MapError::Io { path: rings.path.clone(), error })?;
         Ok(rings)
     }
 
