@@ -10,7 +10,7 @@ use crate::read_queue::{AbandonedPacket, ReadPayload, ReadQueue, ReadyPacket, Un
 use crate::sink::{Placement, ProgressCaller};
 
 impl ProgressState {
-    /// Starts to read payloads from the memory of peers. A peer without a link from here gets one.
+    /// Starts to read payloads from the memory of peers. If there is no link to such a peer, makes one.
     pub(super) fn read_payloads(
         &mut self,
         shared: &Shared,
@@ -29,7 +29,7 @@ impl ProgressState {
         }
     }
 
-    /// Finds out where the next payload of a link goes. Returns whether there may be something to read.
+    /// Asks the sink for the destination of a link's next payload. Returns whether there may be something to read.
     fn place_next(
         &mut self,
         shared: &Shared,
@@ -42,7 +42,7 @@ impl ProgressState {
             let placed = match reads.next_unplaced() {
                 Ok(None) => return true,
                 Ok(Some(Unplaced { to, packet, may_wait })) => {
-                    // The thread knows of no call that comes next.
+                    // The progress thread knows of no next call.
                     let may_wait = may_wait && caller == ProgressCaller::Program;
                     let placement = shared.sink.place(peer, to, packet, caller, may_wait);
                     let placed = reads.place(placement);
@@ -114,7 +114,7 @@ impl ProgressState {
         failed: &mut Vec<(PeerId, LinkError)>,
     ) {
         let Some(number) = self.reads.remove(tag) else { return };
-        // The link may have ended meanwhile, and another have its number.
+        // The link may have ended meanwhile, and another link may have its number.
         let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
         match result {
             Ok(()) => reads.read_ended(tag),
@@ -123,7 +123,6 @@ impl ProgressState {
         self.hand_over_read(shared, number, caller);
     }
 
-    /// Hands over the packets of a link whose turn has come.
     fn hand_over_read(&mut self, shared: &Shared, number: usize, caller: ProgressCaller) {
         let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
         let before = reads.completed();
@@ -145,7 +144,7 @@ impl ProgressState {
         }
     }
 
-    /// Stops reading to memory of a NIC of this process. When it returns, nothing is written there any more.
+    /// Stops reads into memory of a NIC of this process. When it returns, nothing is written there any more.
     pub(super) fn stop_reading_to(&mut self, shared: &Shared, nic: NicName) {
         for number in self.incoming.numbers() {
             let Some((peer, reads)) = self.incoming.reads_of(number) else { continue };
@@ -161,7 +160,7 @@ impl ProgressState {
     }
 }
 
-/// Gives up the packets that a link has placed, when it ends.
+/// Gives up the placed packets of a link that ends.
 pub(super) fn abandon_placed(shared: &Shared, peer: PeerId, reads: &mut ReadQueue) {
     if reads.has_placed(|_| true) {
         shared.lock().stop_reading_from(peer);
