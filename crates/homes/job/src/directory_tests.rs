@@ -69,7 +69,7 @@ fn a_directory_that_others_may_enter_is_refused() {
         }
         set_mode(&path, 0o700);
     }
-    JobDirectory::open_in(parent.path(), "a").expect("as it should be again");
+    JobDirectory::open_in(parent.path(), "a").expect("the mode is right again");
 }
 
 #[test]

@@ -44,13 +44,13 @@ fn only_a_sealed_file_of_ours_is_taken_from_another_process() {
         one.base().write(7);
         assert_eq!(other.base().read(), 7);
     }
-    assert!(matches!(open(&file, inode, MIB + 1), Err(MapError::TooSmall { .. })), "more than there is");
-    assert!(matches!(open(&file, inode + 1, MIB), Err(MapError::Io { .. })), "another file by now");
+    assert!(matches!(open(&file, inode, MIB + 1), Err(MapError::TooSmall { .. })), "longer than the file");
+    assert!(matches!(open(&file, inode + 1, MIB), Err(MapError::Io { .. })), "another file has the number");
     let loose = made(MIB, SealFlags::GROW);
     let inode = sealed_inode(std::os::fd::AsRawFd::as_raw_fd(&loose)).unwrap();
-    assert!(matches!(open(&loose, inode, MIB), Err(MapError::Io { .. })), "it could be made shorter");
+    assert!(matches!(open(&loose, inode, MIB), Err(MapError::Io { .. })), "a file that can be shortened");
     rustix::fs::fchmod(&file, super::Mode::from_raw_mode(0o666)).unwrap();
-    assert!(matches!(open(&file, inode, MIB), Err(MapError::Mode { .. })), "not for us alone");
+    assert!(matches!(open(&file, inode, MIB), Err(MapError::Mode { .. })), "open to other users");
 }
 
 #[test]
