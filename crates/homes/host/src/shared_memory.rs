@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The backend where processes of one machine run each other's NICs ([`SharedMemory`]).
+//! The backend in which processes of one machine run each other's NICs ([`SharedMemory`]).
 //!
-//! The code is where its subject is: operations in [`crate::engine`], waits in [`crate::wait`]. Hot paths go there
-//! directly, because [`Offers`] allows it.
+//! Its code is in other files: operations in [`crate::engine`], waits in [`crate::wait`]. Hot paths go there directly,
+//! because [`Offers`] allows it.
 
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ impl Backend for SharedMemory {
         }
     }
 
-    /// Peers find the NIC by its file. They also learn which of the program's memory they can map.
+    /// Peers find the NIC by its file. The header also has the program's memory that they can map.
     fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
         interface.publish_shared();
         Ok(())
