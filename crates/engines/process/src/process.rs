@@ -88,7 +88,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The Portals process id.
+    /// Returns the Portals process id.
     pub fn pid(&self) -> u16 {
         self.claim.pid()
     }
@@ -145,7 +145,7 @@ impl Process {
         self.size
     }
 
-    /// The job's directory.
+    /// Returns the job's directory.
     pub fn directory(&self) -> &JobDirectory {
         match &self.place {
             Place::Environment { directory, .. } => directory,
@@ -225,7 +225,6 @@ impl Process {
         self.hosts.host.unwrap_or_else(|| (own_place() as u32 | 1).min(NID_MAX))
     }
 
-    /// Publishes bytes under a name, unless this process has done so before.
     fn publish_once(&self, name: &str, bytes: &[u8]) -> Result<(), ProcessError> {
         static PUBLISHED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let mut published = PUBLISHED.lock().ignore_poison();

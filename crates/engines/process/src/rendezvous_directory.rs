@@ -8,7 +8,6 @@ use std::sync::Mutex;
 use selvedge_job::{Claim, ClaimError, DirectoryError, JobDirectory};
 use selvedge_os::sync::IgnorePoison;
 
-/// The name of the directory.
 const DIRECTORY: &str = "fi";
 
 /// The ids of this process's transports.

@@ -431,7 +431,7 @@ pub fn manager_name() -> Option<String> {
     std::env::var("SELVEDGE_MANAGER").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The secret of the aggregation manager.
+/// Returns the secret of the aggregation manager.
 pub fn manager_secret() -> Result<Vec<u8>, String> {
     let (name, text) = ["SELVEDGE_MANAGER_SECRET", "SELVEDGE_SECRET"]
         .into_iter()

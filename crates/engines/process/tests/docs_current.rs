@@ -40,7 +40,7 @@ fn check(name: &str, wanted: &str) {
     panic!("{name} is stale: run `make docs-pages`\n  it says:      {is}\n  it should be: {should}");
 }
 
-/// Text for a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -174,7 +174,7 @@ impl Arena {
         self.committed_bytes.load(Ordering::Acquire)
     }
 
-    /// Bytes of address space that the arena may grow into.
+    /// Returns the bytes of address space that the arena may grow into.
     pub fn reserved_bytes(&self) -> u64 {
         self.mapping.reserved()
     }

@@ -128,7 +128,6 @@ impl Interface {
         self.backend.start_awaited(self, command)
     }
 
-    /// Records the command at the NIC's tap, if there is one.
     #[cold]
     fn record_issue(&self, command: &Command) {
         if self.own.segment.is_recorded() && command.is_portals() {

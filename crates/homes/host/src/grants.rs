@@ -392,7 +392,6 @@ fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut
     kept.of = Route::new(target, put, &terms, interface.config.path);
 }
 
-/// Requests a lane of a counter from this process's own NIC.
 fn ask_for_lane(interface: &Interface, counter: u32, kept: &mut Kept<OwnLane>) {
     let mut guard = interface.own.segment.lock(interface.word);
     let given = match guard.grants().give_lane(counter, interface.word, kept.before(), Identity::word_is_alive) {

@@ -229,7 +229,6 @@ fn port_pointers(table: &Piece, layout: &Layout) -> Vec<PortPointers> {
     (0..u64::from(layout.limits.vpids)).map(record).collect()
 }
 
-/// Returns the ports of all VPIDs.
 fn ports_of(table: &Piece, layout: &Layout) -> Vec<Port> {
     let record = |index: u64| {
         let at = |field: usize| layout.ports + index * size_of::<Port>() as u64 + field as u64;
@@ -368,7 +367,6 @@ mod tests {
         (folder, path, segment)
     }
 
-    /// Enqueues packets for the NIC, as process 5.
     fn enqueue(rings: &Rings, packets: u64) {
         let mut producer = rings.claim_packets(5, Identity::own().to_word()).expect("a ring");
         let ring = rings.packet_ring(5).expect("claimed");

@@ -212,7 +212,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// nid << 32 | pid.
+    /// Returns nid << 32 | pid.
     pub fn id(&self) -> u64 {
         self.own.id
     }
@@ -223,7 +223,6 @@ impl Interface {
         Some(Watch { word, number })
     }
 
-    /// The number of this NIC among the NICs of its process.
     pub(crate) fn ni(&self) -> u32 {
         self.ni
     }

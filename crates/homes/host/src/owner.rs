@@ -99,7 +99,7 @@ impl Interface {
         self.flush_outbox();
         let mut due = Due::new();
         self.offer_refused();
-        // The first ring with a stalled message. When its turn comes again, all other rings have had theirs.
+        // The first ring with a stalled message. At its next turn, all other rings have had theirs.
         let mut stalled = None;
         loop {
             let guard = self.own.segment.lock(self.word);

@@ -191,11 +191,8 @@ pub struct Taken {
     body: Body,
 }
 
-/// The payload of a packet.
 enum Body {
-    /// In the ring.
     Ring(*const u8),
-    /// Read from a file.
     Read(Vec<u8>),
 }
 

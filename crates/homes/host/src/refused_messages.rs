@@ -126,7 +126,6 @@ impl Queue {
     }
 }
 
-/// Returns the mailbox of a message.
 fn mailbox(packet: &Packet) -> u16 {
     Header::from_word(packet.match_bits).map_or(u16::MAX, |header| header.destination.vpid)
 }

@@ -88,7 +88,7 @@ struct Header {
     version: u32,
     rings: u32,
     owner: u64,
-    /// The way in which senders reach the NIC: one of [`routing`].
+    /// Access of senders to the NIC: one of [`routing`].
     routing: AtomicU32,
     packet_rings: u32,
     /// Bit i: ring i is claimed, and the file has its memory.
@@ -98,12 +98,11 @@ struct Header {
     packets_claimed: [AtomicU64; PACKET_WORDS],
     /// Their owners, as in claims.
     packet_owners: [AtomicU64; PID_LIMIT],
-    /// The way in which senders reach each port: as `routing`, plus the port's generation times
-    /// [`routing::GENERATION`].
+    /// Access of senders to each port: as `routing`, plus the port's generation times [`routing::GENERATION`].
     ports: [AtomicU32; port::PORTS],
 }
 
-/// The way in which senders reach a NIC, or a port of it.
+/// Access of senders to a NIC, or to a port of it.
 mod routing {
     /// Through the rings.
     pub const OPEN: u32 = 0;

@@ -11,7 +11,6 @@ use crate::grants::held::{Kept, ThreadOwned};
 
 /// Routes to one peer (portal table entries share them by the low bits of their index), and own lanes of a NIC.
 pub(crate) const ROUTES: usize = 4;
-/// Routes to one peer.
 #[derive(Default)]
 pub(crate) struct Routes {
     pub(crate) routes: [ThreadOwned<Route>; ROUTES],

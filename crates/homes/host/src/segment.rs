@@ -321,7 +321,7 @@ impl Segment {
         self.is_recorded
     }
 
-    /// The header.
+    /// Returns the header.
     #[inline(always)]
     pub fn header(&self) -> &SegmentHeader {
         // SAFETY: the mapping outlives the borrow and holds the header. Fields that other processes change are atomics.
@@ -399,7 +399,7 @@ impl Segment {
         unsafe { signal_views(self.mapping.base(), &self.layout, self.heap_blocks.load(Relaxed)) }
     }
 
-    /// The NIC's registers.
+    /// Returns the NIC's registers.
     #[inline(always)]
     pub fn registers(&self) -> &Registers {
         // SAFETY: the mapping holds what the layout describes, aligned. It is unmapped only with the segment, which is

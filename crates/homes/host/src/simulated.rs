@@ -266,17 +266,17 @@ impl Visited {
         Ok(Visited { endpoint, own: Identity::own().to_word(), directory, rings: OnceLock::new() })
     }
 
-    /// nid << 32 | pid.
+    /// Returns nid << 32 | pid.
     pub fn id(&self) -> u64 {
         self.endpoint.id
     }
 
-    /// The number of this NIC among the NICs of its process.
+    /// Returns the number of this NIC among the NICs of its process.
     pub fn number(&self) -> u32 {
         self.endpoint.segment.header().ni
     }
 
-    /// The owner's process id at the operating system.
+    /// Returns the owner's process id at the operating system.
     pub fn owner_pid(&self) -> u32 {
         self.endpoint.segment.header().owner_pid
     }

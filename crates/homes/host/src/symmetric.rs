@@ -63,7 +63,7 @@ impl Symmetric {
         Ok(())
     }
 
-    /// Bytes that exist.
+    /// Returns the number of committed bytes.
     #[inline(always)]
     pub fn committed(&self) -> u64 {
         self.committed.load(Acquire)

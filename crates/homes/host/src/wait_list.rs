@@ -27,7 +27,6 @@ pub enum Subject {
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) count: u32,
-    /// Each subject of each wait.
     pub(crate) subjects: Vec<Subject>,
 }
 

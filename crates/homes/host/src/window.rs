@@ -63,7 +63,7 @@ impl<'a> Window<'a> {
         self.memory
     }
 
-    /// The largest size that the memory can reach.
+    /// Returns the largest size that the memory can reach.
     #[inline(always)]
     pub fn reserved(&self) -> u64 {
         self.reserved
@@ -80,7 +80,7 @@ impl<'a> Window<'a> {
         &self.endpoint.segment.header().hot.sleepers
     }
 
-    /// A counter of the owner's NIC.
+    /// Returns a counter of the owner's NIC.
     pub fn counter(&self, reference: u32) -> Option<&'a Counter> {
         self.endpoint.segment.signals().counter(reference)
     }

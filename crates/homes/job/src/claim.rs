@@ -67,7 +67,7 @@ struct HeldClaim {
 }
 
 impl Claim {
-    /// The Portals process id.
+    /// Returns the Portals process id.
     pub fn pid(&self) -> u16 {
         self.held.pid
     }

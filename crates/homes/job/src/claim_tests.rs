@@ -65,7 +65,7 @@ fn a_claim_file_of_another_form_is_replaced() {
     let job = job(&parent);
     for content in ["", "x", "1 2 3", &"9".repeat(100)] {
         fs::write(job.claim_file(2), content).expect("written");
-        assert_eq!(job.claim(Some(2), 0).expect("nobody's").pid(), 2, "{content:?}");
+        assert_eq!(job.claim(Some(2), 0).expect("free").pid(), 2, "{content:?}");
     }
 }
 

@@ -90,12 +90,12 @@ impl JobDirectory {
         }
     }
 
-    /// The job's name, which is the directory's.
+    /// Returns the job's name, which is the directory's.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The directory itself.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

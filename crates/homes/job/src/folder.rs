@@ -17,7 +17,6 @@ use std::{env, fs, io};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Prefix of directories that are being removed.
 pub(crate) const REMOVED_PREFIX: &str = ".gone-";
 
 /// Reasons for which a job directory cannot be used.

@@ -42,7 +42,6 @@ fn prterun(parent: &Parent) -> Option<Command> {
 
 /// The time after which a test ends a launcher that hangs.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Starts of a launcher that crashes.
 const STARTS: u32 = 10;
 
 /// Runs a launcher and returns its output and exit status. A launcher that a signal ends is started again: `prterun`

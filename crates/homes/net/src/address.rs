@@ -11,7 +11,7 @@ pub const ADDRESS_BYTES: usize = 26;
 /// The address of a process. It belongs to that process alone: a later process at the same port has another token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkAddress {
-    /// IPv6, or IPv4 as IPv6 writes it.
+    /// IPv6, or an IPv4-mapped address.
     ip: Ipv6Addr,
     port: u16,
     /// Random. A process that has it may connect.

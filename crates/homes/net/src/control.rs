@@ -102,7 +102,7 @@ impl Control {
         !self.outgoing.is_empty()
     }
 
-    /// Sends what is queued on an open connection, as far as possible.
+    /// Sends queued bytes on an open connection, as far as possible.
     pub fn send_now(&mut self) -> Result<(), Disconnect> {
         while !self.outgoing.is_empty() {
             match self.stream.write(&self.outgoing) {

@@ -78,7 +78,6 @@ struct Late {
     due: Instant,
 }
 
-/// The faulty network before one endpoint.
 pub(crate) struct FaultyNetwork {
     faults: Faults,
     random: Random,
@@ -172,7 +171,7 @@ impl Random {
     }
 }
 
-/// A random number as a share of 1.
+/// Converts a random number to a share of 1.
 fn share_of(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -81,7 +81,7 @@ pub enum Seal {
 }
 
 impl Seal {
-    /// Bytes behind the records.
+    /// Returns the number of bytes after the records.
     pub fn bytes(&self) -> usize {
         if let Seal::Mac(_) = self { TAG_BYTES } else { 0 }
     }

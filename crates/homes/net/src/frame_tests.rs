@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// In these tests the first word of a packet is the length of its payload.
+/// Makes a packet whose first word, in these tests, is the length of its payload.
 fn packet(payload_bytes: usize, fill: u8) -> [u8; PACKET_BYTES] {
     let mut packet = [fill; PACKET_BYTES];
     packet[..8].copy_from_slice(&(payload_bytes as u64).to_le_bytes());

@@ -55,10 +55,10 @@ pub(crate) trait PacketReceiver {
     /// Returns the limit of a packet's payload, in bytes.
     fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
 
-    /// A packet is complete.
+    /// Takes a complete packet.
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]);
 
-    /// The peer has read `count` payloads of the link to it.
+    /// Notes that the peer has read `count` payloads of the link to it.
     fn payloads_read(&self, peer: PeerId, count: u64) -> Result<(), FrameError>;
 }
 

@@ -92,7 +92,6 @@ impl Remote {
         }
     }
 
-    /// Returns the part for the next read.
     fn next_range(&self) -> Range<usize> {
         self.requested..self.wanted().min(self.requested + PART_BYTES)
     }
@@ -461,12 +460,12 @@ mod tests {
         assert_eq!(place(&mut reads, 1, &mut memory, true), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
         assert_eq!(place(&mut reads, 2, &mut memory, true), Some(2));
-        assert_eq!(start(&mut reads, 2), None, "the first is not placed");
+        assert_eq!(start(&mut reads, 2), None, "the first is still being read");
         reads.read_ended(1);
         assert_eq!(handed_over(&mut reads), [(1, 0)]);
         assert_eq!(start(&mut reads, 2), Some((2, 8, 100)));
         assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
-        assert_eq!(start(&mut reads, 3), Some((3, 8, 100)), "nobody looks there");
+        assert_eq!(start(&mut reads, 3), Some((3, 8, 100)), "its memory is not written in order");
     }
 
     #[test]

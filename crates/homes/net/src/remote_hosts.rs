@@ -80,7 +80,7 @@ impl RemoteHosts {
         services::ask(node, number, &self.secret, self.timeout)
     }
 
-    /// The address of this process's links.
+    /// Returns the address of this process's links.
     pub fn address(&self) -> LinkAddress {
         self.links.address()
     }

@@ -134,7 +134,7 @@ mod tests {
             let error = ask(node, number, secret, SOON).expect_err("no answer");
             assert!(matches!(error, AskError::Greeting { error: GreetingError::Refused(_), .. }), "{error}");
         }
-        assert!(ask(node, number, b"of the job", SOON).is_ok(), "it goes on");
+        assert!(ask(node, number, b"of the job", SOON).is_ok(), "it still answers");
     }
 
     #[test]

@@ -95,12 +95,12 @@ impl Session {
         })
     }
 
-    /// The other side's address.
+    /// Returns the other side's address.
     pub fn peer_address(&self) -> SocketAddr {
         self.peer
     }
 
-    /// This side's address.
+    /// Returns this side's address.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }

@@ -3,7 +3,6 @@
 
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// Returns the tag of a hash: its first bytes.
 pub(crate) fn tag_of(hash: &blake3::Hash) -> [u8; TAG_BYTES] {
     let mut tag = [0; TAG_BYTES];
     tag.copy_from_slice(&hash.as_bytes()[..TAG_BYTES]);

@@ -105,7 +105,6 @@ const NIC: NicName = NicName { pid: 12, ni: 8 };
 const PLACING: NicName = NicName { pid: 12, ni: 9 };
 const ALSO_PLACING: NicName = NicName { pid: 12, ni: 10 };
 
-/// Polls all until `done`.
 fn poll_until(links: &[&Links], what: &str, done: impl Fn() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -315,7 +314,7 @@ fn without_a_check_a_lost_frame_breaks_the_link() {
     let mut number = 0;
     let since = Instant::now();
     while at_b.lost.lock().expect("no panic").is_empty() {
-        assert!(since.elapsed() < LONG, "nobody misses the frame");
+        assert!(since.elapsed() < LONG, "the missing frame is not noticed");
         if a.send(to_b, NIC, &packet(number, 9), Source::Taken(&mut payload(number, 9)), SendTiming::Now) == Ok(()) {
             number += 1;
         }
@@ -455,7 +454,7 @@ fn a_member_that_claims_to_be_another_is_refused() {
     // Neither the impostor's target nor any other peer was harmed.
     assert!(at_a.lost.lock().expect("no panic").is_empty());
     send(&b, b.peer(a.address()), 0, 0);
-    poll_until(&[&b], "others go on", || at_a.packets.lock().expect("no panic").len() == 1);
+    poll_until(&[&b], "another peer is served", || at_a.packets.lock().expect("no panic").len() == 1);
     drop(first);
     b.close();
     a.close();

@@ -202,13 +202,13 @@ impl Checked {
         Checked { readable: Table::new(), writable: Table::new(), generation: AtomicU32::new(0) }
     }
 
-    /// [`readable`], in one load if the range is recorded and within 128 KiB.
+    /// As [`readable`], in one load if the range is recorded and within 128 KiB.
     #[inline]
     pub fn readable(&self, address: u64, length: u64) -> bool {
         self.readable.knows(address, length) || self.ask(&self.readable, Access::Read, address, length)
     }
 
-    /// [`writable`], in one load if the range is recorded and within 128 KiB.
+    /// As [`writable`], in one load if the range is recorded and within 128 KiB.
     #[inline]
     pub fn writable(&self, address: u64, length: u64) -> bool {
         self.writable.knows(address, length) || self.ask(&self.writable, Access::Write, address, length)

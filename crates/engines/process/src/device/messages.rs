@@ -212,7 +212,6 @@ impl MessageReader {
         Some(Message { label, bytes })
     }
 
-    /// Returns the next message, if it is in a ring.
     #[inline(always)]
     fn find_in_ring(&mut self, interface: &Interface) -> Option<(RingMessage, Label)> {
         let reader = self.rings.as_mut()?;

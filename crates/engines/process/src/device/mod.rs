@@ -92,7 +92,7 @@ const FIRST_OF_LIBRARIES: u64 = 1;
 static DEVICE: Mutex<Option<Arc<Device>>> = Mutex::new(None);
 
 impl Device {
-    /// The device of this process. The first call opens its NIC.
+    /// Returns the device of this process. The first call opens its NIC.
     pub fn current() -> Result<Arc<Device>, DeviceError> {
         Device::with_room(0, 0)
     }

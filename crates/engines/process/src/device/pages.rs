@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use crate::Extents;
 
-/// A region: its VPID and its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Region {
     vpid: u16,

@@ -89,7 +89,6 @@ impl Sender {
         self.producer.has_room()
     }
 
-    /// Returns the ring, its address, and the sender's cursor.
     #[inline(always)]
     fn ring(&mut self) -> (&Ring, *mut u8, &mut Producer) {
         // SAFETY: the ring is claimed, so the file holds it. Its mapping lives as long as the sender, and it consists

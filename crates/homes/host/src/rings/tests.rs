@@ -224,7 +224,7 @@ fn what_was_seen_is_read_once_and_only_while_it_is_the_next() {
     assert!(own.poll(0).is_none());
     assert!(push(&mut sender, 1, 8) && push(&mut sender, 2, INLINE_BYTES + 1));
     let (seen, later) = (own.poll(0).expect("there"), own.poll(0).expect("there"));
-    let mut reader = own.reader_from(0, seen).expect("nobody took it");
+    let mut reader = own.reader_from(0, seen).expect("the message is still there");
     assert!(!seen.is_long(), "the slot holds all of it");
     let first = reader.poll().expect("no fault").expect("there");
     assert_eq!((first.envelope.match_bits, first.length), (1, 8));

@@ -97,17 +97,17 @@ impl Job {
         self.inner.size
     }
 
-    /// The job's name, which is that of its directory.
+    /// Returns the job's name, which is the directory's.
     pub fn name(&self) -> &str {
         self.inner.directory.name()
     }
 
-    /// The directory of the job's files on this machine.
+    /// Returns the directory of the job's files on this machine.
     pub fn directory(&self) -> &JobDirectory {
         &self.inner.directory
     }
 
-    /// The launcher that started this process.
+    /// Returns the kind of launcher that started this process.
     pub fn launcher(&self) -> Launcher {
         self.inner.launcher
     }

@@ -41,7 +41,6 @@ use super::errors::{JobError, JoinError};
 use crate::identity::Identity;
 use crate::names::{base64url_decode, base64url_encode};
 
-/// Longest line accepted, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A connection on which nothing has been sent, for a job that is known without a request.

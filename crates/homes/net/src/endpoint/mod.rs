@@ -85,7 +85,6 @@ impl std::ops::Deref for ReceivedFrame {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Us,
-    /// libfabric receives into it.
     Receives,
     /// libfabric sends it. The tag is the caller's.
     Sends(u32),
@@ -142,7 +141,7 @@ impl Endpoint {
         self.exposed.refusals = refusals;
     }
 
-    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    /// Returns the provider's name, as libfabric writes it: `tcp;ofi_rxm`.
     pub fn provider(&self) -> &str {
         self.objects.provider()
     }
@@ -158,7 +157,7 @@ impl Endpoint {
         !self.provider().ends_with("ofi_rxm")
     }
 
-    /// The endpoint's own name, for peers to insert.
+    /// Returns the endpoint's own name, for peers to insert.
     pub fn name(&self) -> Result<Vec<u8>, EndpointError> {
         self.objects.name()
     }

@@ -125,7 +125,7 @@ impl Objects {
         self.library.error_text(code)
     }
 
-    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    /// Returns the provider's name, as libfabric writes it: `tcp;ofi_rxm`.
     pub fn provider(&self) -> &str {
         &self.provider
     }

@@ -91,7 +91,6 @@ pub struct Links {
     process: u32,
 }
 
-/// The state of links that [`Links::drain`] waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Drained {
     /// All packets were sent.
@@ -317,7 +316,7 @@ impl Links {
                 if is_sending {
                     sent_at = None;
                 } else if sent_at.get_or_insert_with(Instant::now).elapsed() > LAST_ACKS {
-                    // Most likely the programs of the peers compute. The kernel goes on for this process.
+                    // Most likely the programs of the peers compute. The kernel still sends for this process.
                     return log::info!("other hosts have not acknowledged all packets in time");
                 }
             }

@@ -42,7 +42,7 @@ impl ProgressState {
             let placed = match reads.next_unplaced() {
                 Ok(None) => return true,
                 Ok(Some(Unplaced { to, packet, may_wait })) => {
-                    // The progress thread knows of no next call.
+                    // The progress thread cannot tell when the program's next call comes.
                     let may_wait = may_wait && caller == ProgressCaller::Program;
                     let placement = shared.sink.place(peer, to, packet, caller, may_wait);
                     let placed = reads.place(placement);
@@ -60,7 +60,6 @@ impl ProgressState {
         }
     }
 
-    /// Starts a read for a link. Returns whether it did.
     fn read_next(&mut self, shared: &Shared, number: usize, failed: &mut Vec<(PeerId, LinkError)>) -> bool {
         let Some((peer, reads)) = self.incoming.reads_of(number) else { return false };
         let mut senders = shared.lock();

@@ -40,7 +40,6 @@ impl IncomingLinks {
         self.links.get_mut(number)?.take()
     }
 
-    /// Returns the numbers of all links so far.
     pub(super) fn numbers(&self) -> std::ops::Range<usize> {
         0..self.links.len()
     }

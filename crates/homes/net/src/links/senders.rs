@@ -16,7 +16,6 @@ use crate::settings::{Check, Settings};
 pub(super) struct Senders {
     pub(super) endpoint: Option<Endpoint>,
     reader: Option<Reader>,
-    /// Number of readers closed so far.
     readers_closed: u64,
     pub(super) peers: Peers,
     /// Number of times that the program was at rest.
@@ -24,7 +23,7 @@ pub(super) struct Senders {
     has_taken: bool,
 }
 
-/// The way in which a thread may sleep until the endpoints must be polled.
+/// Whether, and on which descriptors, a thread may sleep until the endpoints must be polled.
 pub(super) enum EndpointSleep {
     Closed,
     On(Vec<RawFd>),

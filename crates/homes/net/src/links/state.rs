@@ -82,7 +82,6 @@ impl State {
         self.stage as u8 | (self.driver as u8) << 2
     }
 
-    /// Whether there is an endpoint to poll.
     #[inline]
     pub(super) fn has_endpoint(self) -> bool {
         matches!(self.stage, Stage::Connecting | Stage::Open)
@@ -271,7 +270,7 @@ mod tests {
     const DRIVERS: [Driver; 6] =
         [Driver::Calls, Driver::Thread, Driver::ThreadWoken, Driver::Program, Driver::Asleep, Driver::AsleepWoken];
 
-    /// The transitions, as the links make them: packets gather only if there is an endpoint.
+    /// Returns the transitions, as the links make them: packets gather only if there is an endpoint.
     fn transitions() -> Vec<fn(&StateWord)> {
         vec![
             StateWord::endpoint_opened,

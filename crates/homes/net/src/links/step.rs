@@ -61,7 +61,8 @@ impl ProgressState {
         self.take_delayed(shared, caller, &mut used);
         shared.recycle(used);
         self.read_payloads(shared, caller, &mut failed);
-        // The program's next packet carries its responses; the progress thread knows of no next packet.
+        // The program's next packet carries its responses. The progress thread cannot tell when it comes, so it sends
+        // them.
         if caller == ProgressCaller::Thread && !more {
             shared.lock().send_all(&shared.settings, &mut failed);
         }

@@ -32,7 +32,6 @@ enum Stage {
     Closed,
     Greeting(Box<Greeting>),
     Open(Box<Open>),
-    /// The control connection ended at this time.
     Ending(Box<Open>, Instant),
     Lost,
 }
@@ -47,7 +46,6 @@ pub(super) struct Open {
     /// The peer's endpoint, and its name.
     pub(super) to: Destination,
     name: Vec<u8>,
-    /// The header of the next frame.
     pub(super) header: FrameHeader,
     pub(super) seal: Seal,
     /// None: the link has no check, and no frame is repeated.

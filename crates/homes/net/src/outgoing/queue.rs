@@ -23,7 +23,7 @@ pub(super) struct QueuedPacket {
 }
 
 impl QueuedPacket {
-    /// Bytes that count in the queue until the packet is released.
+    /// Returns the bytes that count in the queue until the packet is released.
     pub(super) fn bytes(&self) -> usize {
         PACKET_BYTES + self.payload.bytes().len()
     }
