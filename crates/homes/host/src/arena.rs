@@ -46,7 +46,6 @@ const SMALL_BYTES_MAX: u64 = 16 << 10;
 const REGION_BYTES: u64 = 1 << 20;
 const REGION_PAGES: u64 = REGION_BYTES / PAGE_BYTES;
 const REGION_BLOCKS: u32 = (REGION_BYTES / BLOCK_BYTES) as u32;
-/// Bytes committed at first.
 const INITIAL_BYTES: u64 = 2 << 20;
 /// The most that one growth commits beyond the need.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;

@@ -28,7 +28,8 @@ use crate::outbox::{Answered, Outgoing};
 use crate::owner::wire_token;
 use selvedge_os::process::Identity;
 
-/// One check in this many examines a given kept request, because it holds the lock and asks the kernel for each.
+/// A check for dead processes examines one in this many kept requests, because it holds the lock and asks the kernel
+/// for each.
 const CHECK_ONE_IN: u64 = 8;
 
 #[derive(Default)]

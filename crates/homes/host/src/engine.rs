@@ -60,7 +60,6 @@ impl std::ops::Deref for Origin<'_> {
     }
 }
 
-/// A request that is sent as a packet.
 #[derive(Clone, Copy)]
 struct Outbound<'a> {
     command: &'a Command,
@@ -72,13 +71,11 @@ struct Outbound<'a> {
 /// NICs with fired triggered operations to execute, or answers to send.
 pub(crate) type Due<'a> = Vec<&'a Endpoint>;
 
-/// Work of a NIC for its drainer.
 enum Work {
     Run(Fired),
     Answer(LateAnswer),
 }
 
-/// Work that its drainer has done.
 enum Finished {
     /// The slot of a triggered operation.
     Run(u32),
@@ -297,7 +294,6 @@ impl Interface {
         Ok(())
     }
 
-    /// Sends the request as a packet into a ring of the target.
     fn send<'a>(
         &'a self,
         from: Origin<'a>,

@@ -125,7 +125,6 @@ pub struct Interface {
     pub(crate) starts: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
-    /// Shortcuts of hot paths around the backend.
     pub(crate) offers: Offers,
     /// As `own`, for packets of other hosts ([`crate::remote_hosts`]). None if memory is not reached that way here.
     pub(crate) seen_from_outside: OnceLock<Option<Box<Endpoint>>>,

@@ -44,7 +44,6 @@ fn rings_of<'a>(target: &'a Endpoint, directory: &FilePath) -> Option<&'a Rings>
     target.packets.rings(|| Rings::open(directory, target.id, target.segment.header().ni, target.owner()))
 }
 
-/// Runs `run` on this process's ring at a NIC.
 fn with_ring<R>(
     target: &Endpoint,
     sender: &Sender<'_>,

@@ -31,7 +31,6 @@ pub(crate) struct Peers {
     directory: PathBuf,
     /// The number of the NIC in its process; a peer's NIC has the same.
     ni: u32,
-    /// This process's word for locks.
     word: u64,
     table: Box<[AtomicPtr<Endpoint>]>,
     uses: Box<[AtomicU32]>,

@@ -25,11 +25,9 @@ use selvedge_trace::{Open, Record};
 
 use crate::segment::SegmentHeader;
 
-/// The folder for traces.
 const FOLDER: &str = "SELVEDGE_RECORD";
 const RANK: &str = "SELVEDGE_RECORD_RANK";
 
-/// The NICs that this process should record.
 struct Wanted {
     folder: PathBuf,
     rank: Option<u32>,

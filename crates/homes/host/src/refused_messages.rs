@@ -68,7 +68,6 @@ impl RefusedMessages {
     }
 }
 
-/// The messages, oldest first.
 #[derive(Default)]
 struct Queue {
     messages: VecDeque<RefusedMessage>,

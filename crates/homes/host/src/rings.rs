@@ -96,7 +96,6 @@ struct Header {
     claims: [Claim; RINGS],
     /// The same bits for the rings for packets. A ring has the number of its sender's process id.
     packets_claimed: [AtomicU64; PACKET_WORDS],
-    /// Their owners, as in claims.
     packet_owners: [AtomicU64; PID_LIMIT],
     /// Access of senders to each port: as `routing`, plus the port's generation times [`routing::GENERATION`].
     ports: [AtomicU32; port::PORTS],
@@ -119,7 +118,6 @@ const GIVEN_UP: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && RINGS.is_power_of_two());
 
-/// Reasons for which a ring for packets was not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimError {
     /// Another process has the id, or had it a moment ago.
@@ -128,7 +126,6 @@ pub(crate) enum ClaimError {
     NoSpace,
 }
 
-/// Hints to the processor about the cache lines of a ring.
 pub(crate) enum Lines {}
 
 impl ring::Hints for Lines {

@@ -18,7 +18,6 @@ pub(crate) struct Routes {
     pub(crate) packets_wait: AtomicBool,
 }
 
-/// Own lanes of one NIC.
 pub(crate) type OwnLanes = [ThreadOwned<OwnLane>; ROUTES];
 
 /// A portal table entry of a peer, to which a grant permits this thread to put.
@@ -35,7 +34,6 @@ pub(crate) struct Route {
     pub(crate) silent: bool,
 }
 
-/// The fields of an entry that a put needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Destination {
     pub(crate) match_bits: u64,
@@ -76,7 +74,6 @@ impl Routes {
         self.packets_wait.store(true, Release);
     }
 
-    /// Records that no packet waits there any more.
     #[inline(always)]
     pub(crate) fn clear_packets(&self) {
         if self.packets_wait.load(Relaxed) {

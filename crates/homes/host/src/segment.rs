@@ -47,12 +47,10 @@ use selvedge_os::shared::RANGES_MAX;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 /// Version of the header.
 pub const VERSION: u32 = 4;
-/// Offset of the NIC's tables.
 pub(crate) const TABLES_AT: u64 = 512;
 /// More than the largest segment needs, with its heap at its largest.
 const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 
-/// Limits of a small NIC, for tests.
 #[cfg(test)]
 pub(crate) const SMALL: Limits = Limits {
     entries: 16,

@@ -28,7 +28,6 @@ use selvedge_os::{asymmetric, futex, lines};
 pub const TICK: Duration = Duration::from_millis(20);
 /// The longest sleep if the kernel lacks the asymmetric fence.
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
-/// Polls between reads of the clock.
 const LOOKS: u32 = 64;
 /// The time that a waiter spins before it yields the core between rounds. After this time the wait is longer than the
 /// latency of a message.

@@ -28,12 +28,12 @@ const ACK_EVERY: u64 = 16;
 const ACK_AFTER: Duration = Duration::from_millis(1);
 /// The time after which a receiver asks again for a missing frame. It doubles, up to `WAIT_MAX`.
 const NACK_AGAIN_AFTER: Duration = Duration::from_millis(5);
-/// The time without an acknowledgement after which a sender probes: at first, and at least. In between it is four times
-/// the round trip.
+/// The time without an acknowledgement after which a sender probes: at first, at least, at most. In between it is four
+/// times the round trip.
 const WAIT_FIRST: Duration = Duration::from_millis(50);
 const WAIT_MIN: Duration = Duration::from_millis(10);
 const WAIT_ROUND_TRIPS_MAX: Duration = Duration::from_millis(100);
-/// The longest such time. It doubles with each probe.
+/// The longest such time: it doubles with each probe.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// An acknowledgement of a frame that was never sent.

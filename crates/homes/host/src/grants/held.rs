@@ -67,7 +67,6 @@ pub(crate) struct Kept<T> {
     pub of: T,
 }
 
-/// A grant, in this process's addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldGrant {
     /// Its number, or 0 without a grant.

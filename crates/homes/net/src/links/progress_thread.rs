@@ -20,7 +20,7 @@ use selvedge_os::sync::IgnorePoison;
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
 /// The longest sleep while a timer runs, or the endpoint has no descriptor to sleep on.
 const SHORT: Duration = Duration::from_millis(1);
-/// Wakes in a row for nothing, after which the thread stops to sleep on the endpoint's descriptor, and polls the
+/// Wakes in a row for nothing, after which the thread no longer sleeps on the endpoint's descriptor, and polls the
 /// endpoint until something arrives. Some providers leave the descriptor readable (`net` of libfabric 1.17).
 const VAIN_WAKES_MAX: u32 = 64;
 /// The longest sleep. It bounds the delay of work that other processes of the host leave to this one, because they

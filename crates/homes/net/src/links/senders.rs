@@ -110,7 +110,7 @@ impl Senders {
         Ok(Some((reader, peers)))
     }
 
-    /// Stops all reads. Reads of peers that are not lost start again.
+    /// Stops all reads. Reads that are still wanted start again.
     pub(super) fn close_reader(&mut self) {
         if self.reader.take().is_some() {
             self.readers_closed += 1;
