@@ -70,7 +70,6 @@ pub struct Process {
     opening: Mutex<()>,
 }
 
-/// The source of the process's rank and job.
 enum Place {
     /// The environment; the connection to the launcher is made when it is needed.
     Environment {

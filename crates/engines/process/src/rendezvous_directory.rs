@@ -10,7 +10,6 @@ use selvedge_os::sync::IgnorePoison;
 
 const DIRECTORY: &str = "fi";
 
-/// The ids of this process's transports.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A directory, and an id in it.

@@ -24,7 +24,6 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// Compares a file with its wanted text, or writes it.
 fn check(name: &str, wanted: &str) {
     let path = repository().join(name);
     let found = fs::read_to_string(&path).unwrap_or_default();
@@ -40,7 +39,6 @@ fn check(name: &str, wanted: &str) {
     panic!("{name} is stale: run `make docs-pages`\n  it says:      {is}\n  it should be: {should}");
 }
 
-/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -76,7 +74,6 @@ fn names_are_unique() {
     }
 }
 
-/// Formats a number with separators between its thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -89,7 +86,6 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns the segment of a NIC with default limits, as a table.
 fn layout_table() -> String {
     let folder = std::env::temp_dir().join(format!("selvedge-layout-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for the segment");
@@ -151,7 +147,6 @@ fn layout_table() -> String {
     table
 }
 
-/// Returns the default limits of a NIC, and the largest ones.
 fn limits_table() -> String {
     let (usual, most) = (Limits::DEFAULT, EVERYTHING.clamped());
     let rows = [
@@ -190,7 +185,6 @@ const EVERYTHING: Limits = Limits {
     ..Limits::NONE
 };
 
-/// Compares the part of a page between two marks with its wanted text, or writes it.
 fn check_part(name: &str, part: &str, wanted: &str) {
     let (begins, ends) = (format!("<!-- {part}: made by `make docs-pages` -->\n"), format!("<!-- end of {part} -->\n"));
     let page = fs::read_to_string(repository().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -142,7 +142,6 @@ mod tests {
     const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     static KNOWN: u8 = 0x5e;
 
-    /// Forks a child that has our addresses but not our pages, and lives until dropped.
     fn sleeper() -> Child {
         Child::fork(|| {
             loop {

@@ -33,7 +33,6 @@ enum Access {
     Write,
 }
 
-/// The methods of the check, best first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 enum Method {

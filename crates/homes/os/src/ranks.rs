@@ -22,7 +22,6 @@ pub fn have_cores() -> Option<bool> {
     fit(here(), unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }
 
-/// Returns the value of a variable, for use at once.
 fn variable(name: &CStr) -> Option<&'static str> {
     // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment
     // in another thread meanwhile breaks the rule of getenv(3) itself.

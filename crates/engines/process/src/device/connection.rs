@@ -134,7 +134,6 @@ impl Device {
 pub struct PortConnection {
     source: Endpoint,
     destination: Endpoint,
-    /// The home's address of the destination.
     target: u64,
     /// The common bits of the labels of its messages.
     label: u64,
@@ -256,7 +255,6 @@ impl PortConnection {
     }
 }
 
-/// Whether a put or get is longer than one descriptor can express.
 fn is_too_long(descriptor: &Descriptor) -> bool {
     match descriptor.operation {
         Operation::Put { bytes, .. } | Operation::Get { bytes, .. } => bytes > BYTES_MAX,

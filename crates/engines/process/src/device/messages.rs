@@ -49,7 +49,7 @@ pub struct MessageReader {
     mailbox: Mailbox,
     /// Parts received so far of messages in the mailbox that were split, by source.
     parts: BTreeMap<Endpoint, Reassembler<1>>,
-    /// The reader of its rings. None if it can have none.
+    /// None if it can have no rings.
     rings: Option<PortReader>,
     /// The mailbox's head at which the rings have their turn, if both have messages.
     rings_from: Option<u64>,
@@ -232,7 +232,6 @@ impl MessageReader {
         (is_first || self.is_turn_of_rings(interface)).then_some((message, label))
     }
 
-    /// Whether a message in a ring comes before messages in the mailbox.
     #[cold]
     fn is_turn_of_rings(&mut self, interface: &Interface) -> bool {
         // A packet may become a message in the mailbox.

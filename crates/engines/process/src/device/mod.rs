@@ -41,7 +41,6 @@ use crate::process::{Opened, Process, ProcessError};
 use messages::MessageReader;
 use pages::FreePages;
 
-/// The number of the EXTOLL units' NIC among the NICs of a process.
 const NI: u32 = 9;
 
 /// Reasons for which a device, a port or a region is not available.

@@ -20,7 +20,6 @@ pub type Held = Box<[u64; 2]>;
 /// The reader of one port's queue.
 pub struct NotificationReader {
     vpid: u16,
-    /// Notifications read from the queue so far.
     head: u64,
     /// Notifications seen and not freed, oldest first.
     held: VecDeque<Held>,
@@ -91,7 +90,6 @@ impl NotificationReader {
         true
     }
 
-    /// Copies the next notification out of the queue.
     fn take_in(&mut self, interface: &Interface) -> Option<*mut [u64; 2]> {
         let taken = interface.signals().take_notification(self.vpid, &mut self.head)?;
         let mut held = self.spare.pop().unwrap_or_default();
