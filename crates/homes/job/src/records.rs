@@ -93,7 +93,6 @@ fn identity_in(value: &serde_json::Value) -> Option<Identity> {
     Some(Identity { pid: u32::try_from(value.get("pid")?.as_u64()?).ok()?, start: value.get("start")?.as_u64()? })
 }
 
-/// Returns the process that made a claim file.
 pub(crate) fn claimant_of(file: &Path) -> Option<Identity> {
     let meta = fs::symlink_metadata(file).ok()?;
     if !meta.is_file() || meta.len() > 64 {

@@ -81,7 +81,6 @@ struct Late {
 pub(crate) struct FaultyNetwork {
     faults: Faults,
     random: Random,
-    /// Delayed frames, in order.
     delayed: VecDeque<Late>,
     swapped: Option<Late>,
 }

@@ -90,7 +90,6 @@ impl Key {
         hasher.finalize()
     }
 
-    /// Derives a key for another purpose.
     pub(crate) fn derived(&self, purpose: &[u8; 8]) -> [u8; 32] {
         *self.hash(purpose, &[]).as_bytes()
     }

@@ -77,9 +77,7 @@ struct Open {
     key: u64,
     seal: Seal,
     order: FrameOrder,
-    /// Checks the sender's messages on the control connection.
     received: MessageSealer,
-    /// Makes this side's messages.
     sent: MessageSealer,
     assembler: Assembler,
     reads: ReadQueue,
@@ -364,7 +362,6 @@ impl Open {
     }
 }
 
-/// Reasons for which a frame was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RejectedFrame {
     #[error("the frame's link or key is unknown")]

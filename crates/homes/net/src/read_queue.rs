@@ -83,7 +83,6 @@ enum Target {
 }
 
 impl Remote {
-    /// Returns the number of bytes to read.
     fn wanted(&self) -> usize {
         match &self.target {
             Some(Target::Nowhere) => 0,
@@ -114,7 +113,6 @@ pub(crate) struct ReadQueue {
     reader: u64,
 }
 
-/// A packet that the sink must place now.
 pub(crate) struct Unplaced<'a> {
     pub to: NicName,
     pub packet: &'a [u8; PACKET_BYTES],
@@ -139,7 +137,6 @@ pub(crate) enum ReadPayload {
     Here(Vec<u8>),
     /// A buffer, and the number of its bytes, all of them read.
     Read(ReadBuffer, usize),
-    /// The payload is where the sink has placed it.
     Placed(u64),
     /// Its packet was handed over before.
     Nowhere,

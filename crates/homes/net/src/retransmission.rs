@@ -43,7 +43,6 @@ pub(crate) struct InvalidAck;
 /// The sender's copies.
 pub(crate) struct Window {
     kept: VecDeque<Vec<u8>>,
-    /// The number of the first copy.
     first: u64,
     /// The number of the next copy to send. Earlier ones are in flight.
     next: u64,
@@ -170,12 +169,9 @@ impl Window {
     }
 }
 
-/// The place of a frame in the order, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It is the next.
     Next,
-    /// It was taken before.
     Duplicate,
     /// The frame `expected` before it is missing.
     Early { expected: u64 },
@@ -196,7 +192,6 @@ enum Missing {
 pub(crate) struct FrameOrder {
     expected: u64,
     acked: u64,
-    /// The time since which an acknowledgement is due.
     ack_due_since: Option<Instant>,
     /// A duplicate came, or the sender ends: it waits for an acknowledgement.
     ack_now: bool,

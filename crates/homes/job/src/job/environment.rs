@@ -15,7 +15,6 @@ pub(super) fn warn_of_srun() {
     }
 }
 
-/// Reads a number from a launcher's variable.
 pub(super) fn number(name: &'static str) -> Result<Option<u32>, JoinError> {
     let Some(value) = env::var_os(name) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();

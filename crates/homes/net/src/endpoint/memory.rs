@@ -89,7 +89,6 @@ impl ExposedPayloads {
 
 struct Reading {
     tag: u64,
-    /// The memory that libfabric needs for the operation.
     _context: Box<fi_context2>,
     _into: Registered<ReadBuffer>,
 }

@@ -114,7 +114,6 @@ impl ProgressState {
         }
     }
 
-    /// Closes all connections of links from peers.
     pub(super) fn drop_all_incoming(&mut self, shared: &Shared) {
         for number in self.incoming.numbers() {
             self.drop_incoming(shared, number);
@@ -160,7 +159,6 @@ impl ProgressState {
         }
     }
 
-    /// Whether control connections wait for time to pass.
     pub(super) fn waits_for_time(&self, shared: &Shared) -> bool {
         let senders = shared.lock();
         let waits = |link: &crate::outgoing::Outgoing| link.connection.ending_since().is_some() || link.waits_for_ack();

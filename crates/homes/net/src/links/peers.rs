@@ -15,7 +15,6 @@ use crate::settings::Check;
 pub(super) struct Peer {
     pub(super) address: LinkAddress,
     pub(super) nid: u32,
-    /// The link to it, which has its state.
     pub(super) outgoing: Outgoing,
     /// It is in the list of [`Peers::mark_busy`].
     is_busy: bool,

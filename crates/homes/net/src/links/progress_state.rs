@@ -49,7 +49,6 @@ impl IncomingLinks {
     }
 }
 
-/// The reads of payloads in flight, of all links.
 #[derive(Default)]
 pub(super) struct StartedReads {
     /// The number of the link, by tag. Tags increase.
@@ -75,7 +74,6 @@ impl StartedReads {
         self.next_tag += 1;
     }
 
-    /// Returns the number of the link of a read that has ended.
     pub(super) fn remove(&mut self, tag: u64) -> Option<usize> {
         self.links.remove(&tag)
     }

@@ -73,7 +73,6 @@ impl Senders {
         }
     }
 
-    /// Notes that a frame with a peer's tag has completed.
     pub(super) fn frame_completed(&mut self, tag: u32) {
         if let Some(peer) = self.peers.get_mut(PeerId(tag)) {
             peer.outgoing.frame_completed();

@@ -142,7 +142,6 @@ impl StateWord {
         });
     }
 
-    /// Notes that a link opens.
     pub(super) fn connecting(&self) {
         self.change(|state| match state.stage {
             Stage::Open => State { stage: State::stage_of_new_link(state.driver), ..state },
@@ -251,7 +250,6 @@ impl PollCounter {
         (word >> 1, word & 1 != 0)
     }
 
-    /// Notes whether a poll found something.
     #[inline]
     pub(super) fn set_found(&self, found: bool) {
         self.0.store(self.0.load(Relaxed) & !1 | u32::from(found), Relaxed);

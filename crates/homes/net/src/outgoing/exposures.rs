@@ -16,7 +16,7 @@ struct Exposure {
     bytes: usize,
 }
 
-/// The payloads, the oldest first.
+/// The oldest payload is first.
 #[derive(Default)]
 pub(super) struct Exposures {
     waiting: VecDeque<Exposure>,

@@ -62,7 +62,6 @@ enum Room {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// All that wait.
     All,
     /// Full ones, and those that may be sent at once.
     AtOnce,
@@ -242,7 +241,6 @@ impl Outgoing {
         is_long && endpoint.can_read() && self.check == Check::None
     }
 
-    /// Fills the frame from the queue.
     fn fill(&mut self, endpoint: &mut Endpoint) {
         let count = self.read_count;
         if self.read_count_sent != count

@@ -44,7 +44,6 @@ pub struct Binding {
     is_published: bool,
 }
 
-/// The result of looking up an id.
 pub(super) enum Lookup {
     Peer(PeerId),
     /// No process has published this id.
@@ -63,7 +62,6 @@ thread_local! {
     static HANDS_IN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `run`, which hands a packet in.
 pub(super) fn handing_in<T>(run: impl FnOnce() -> T) -> T {
     HANDS_IN.set(true);
     let result = run();
@@ -155,7 +153,6 @@ pub(super) fn id_of(PeerId(peer): PeerId, pid: u32) -> u64 {
     (u64::from(peer) + 1) << 32 | u64::from(pid)
 }
 
-/// Returns the name under which a process publishes its address.
 pub(super) fn name_of(id: u64) -> String {
     format!("link-{}-{}", id >> 32, id as u32)
 }
