@@ -2,20 +2,18 @@
 //! Atomics on symmetric objects (OpenSHMEM 1.6, "Atomic Memory Operations", with their older names).
 //!
 //! On directly mapped memory, an atomic is the processor's own, followed by a wake-up if the peer sleeps. This is the
-//! short path (`mapped.rs`). What it cannot do goes to a function named `.._general`. By commands, it is an atomic of
-//! the NIC, under the lock of the target's NIC. All PEs reach an object in the same way, so the two kinds of atomics
-//! never meet on one object.
+//! short path (`mapped.rs`); other cases go to a function named `.._general`. By commands, it is an atomic of the NIC,
+//! under the lock of the target's NIC. All PEs reach an object in the same way, so one object never sees both kinds.
 //!
 //! Invariants
-//! 1. An object is aligned to its size, or the call is refused: the processor does not change a misaligned one
-//!    atomically.
+//! 1. An object is aligned to its size, or the call is refused: the processor's atomics need it.
 //! 2. Floating point moves as bits. Integers wrap.
-//! 3. An update releases what the caller wrote before it. A fetch acquires what was written before the value.
-//! 4. A fetching call that is refused returns 0. A non-blocking one that is refused does not write its result.
+//! 3. An update releases earlier writes of the caller. A fetch acquires the writes released with the value.
+//! 4. A refused fetching call returns 0. A refused non-blocking one does not write its result.
 //! 5. Non-blocking calls are complete when they return, which the standard allows.
 //!
 //! Costs, on mapped memory: the checks of the arguments, one locked instruction (`fetch`: a load; `set`: a store), and
-//! a load of the line that says whether the peer sleeps. No system call, lock or allocation.
+//! a load of the peer's sleepers word. No system call, lock or allocation.
 
 use std::ffi::c_int;
 use std::ptr::null;
@@ -37,7 +35,7 @@ pub trait Word: Copy + 'static {
     unsafe fn load(at: *mut Self) -> Self;
     unsafe fn store(at: *mut Self, value: Self);
     unsafe fn swap(at: *mut Self, value: Self) -> Self;
-    /// Returns the old value, whether it was `cond` or not.
+    /// Returns the old value, whether or not it was `cond`.
     unsafe fn compare_swap(at: *mut Self, cond: Self, value: Self) -> Self;
     unsafe fn add(at: *mut Self, value: Self) -> Self;
     unsafe fn and(at: *mut Self, value: Self) -> Self;
@@ -143,7 +141,7 @@ macro_rules! real {
 }
 real!(f32: u32, Float; f64: u64, Double);
 
-/// An atomic with one operand, in the terms of the processor and of the NIC.
+/// An atomic with one operand: how the processor runs it, and its name in the NIC.
 trait Update {
     const OPERATION: Operation;
     /// # Safety
@@ -166,7 +164,7 @@ macro_rules! update {
 }
 update!(Swap: Swap, swap; Add: Sum, add; And: Band, and; Or: Bor, or; Xor: Bxor, xor);
 
-/// A directly mapped object. None: the general path decides.
+/// A directly mapped object. `None`: the general path decides.
 #[inline(always)]
 fn find_mapped_object<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Option<(*mut T::Word, Mapped)> {
     if !object.is_aligned() {
@@ -195,7 +193,7 @@ impl Target {
     }
 }
 
-/// Reports a misaligned object, which nothing could change atomically.
+/// Reports an object that is not aligned to its size.
 #[cold]
 pub(crate) fn misaligned(call: Call, argument: &'static str, object: *const u8, bytes: usize) {
     check::refuse(call, argument, format_args!("{object:p}: not aligned to the {bytes} bytes of its type"));
@@ -364,7 +362,7 @@ unsafe fn write_fetched<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOn
 /// `shmem_atomic_fetch`.
 ///
 /// # Safety
-/// Of this and every other function here: `fetch`, where there is one, may be written. Everything else is checked.
+/// Of all functions here: a `fetch` argument may be written. Everything else is checked.
 #[inline(always)]
 pub unsafe fn fetch<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> T {
     // SAFETY: `load` checks all of its arguments.
@@ -523,7 +521,7 @@ mod tests {
         assert_eq!(word, 1);
     }
 
-    /// The NIC has every operation that the functions here ask it for.
+    /// The NIC has every operation that these functions use.
     #[test]
     fn the_nic_has_every_operation() {
         fn integers<T: Integer>() {

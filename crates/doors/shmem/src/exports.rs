@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C functions of `shmem.h` and `shmemx.h`.
 //!
-//! `build.rs` generates them. Each passes its name and its arguments on to the Rust function that its row in
-//! `api/functions/` names, and does nothing else. This file itself has only the functions that `longdouble.c` calls.
-//! Rust cannot pass a `long double` by value as C does, so `longdouble.c` passes a pointer.
+//! `build.rs` generates them. Each passes its name and arguments to the Rust function in its row of `api/functions/`,
+//! and does nothing else. This file itself has the functions that `longdouble.c` calls: Rust cannot take a `long
+//! double` by value, so `longdouble.c` passes a pointer.
 //!
-//! Safety: the contract of a C function, which is its clause in the standard, is that of its Rust function.
+//! Safety: the contract of a C function, its clause in the standard, is that of its Rust function.
 
 // A generated call is in an unsafe block, whether or not its Rust function is unsafe.
 #![allow(unused_unsafe)]

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All-to-all, plain and strided (OpenSHMEM, "Alltoall" and "Alltoalls").
 //!
-//! Blocks that fit go through an exchange or a tree. With the direct algorithm a member writes each block to the member
-//! that it is for; else it contributes all of them, and each member picks its own. Longer blocks are fetched by the
-//! member that they are for, between two steps. Strided blocks are fetched in pieces that hold several elements and the
-//! gaps between them, and are scattered from there.
+//! Blocks that fit go through an exchange or a tree. With the direct algorithm a member writes each block to its
+//! receiver; else it contributes all blocks, and each member picks its own. Receivers fetch longer blocks between two
+//! steps. Strided blocks are fetched in pieces that hold several elements and the gaps between them, and are scattered
+//! from there.
 //!
 //! Invariant: block l of member k's source becomes block k of member l's dest. With strides sst and dst, element e of
 //! block b is at (b nelems + e) sst and (b nelems + e) dst.
 //!
 //! Costs: one step; or two, and n - 1 fetches at each member. Strided: a fetch for each 4 KiB of source, or for each
-//! element where they are further apart.
+//! element if the elements are further apart.
 
 use std::ffi::c_int;
 
@@ -38,7 +38,7 @@ unsafe fn alltoall_bytes(call: Call, team: Team, dest: *mut u8, source: *const u
 }
 
 /// # Safety
-/// As the C function: `source` has, and `dest` has room for, `bytes` for each member.
+/// As the C function: `source` has `bytes` for each member, and `dest` has room for them.
 pub(crate) unsafe fn alltoall_among(
     call: Call,
     members: &TeamMembers<'_>,
@@ -61,12 +61,12 @@ pub(crate) unsafe fn alltoall_among(
     DONE
 }
 
-/// In one step, if the blocks fit into one.
+/// Exchanges the blocks in one step. Returns false if they do not fit.
 unsafe fn alltoall_in_one_step(members: &TeamMembers<'_>, dest: *mut u8, source: *const u8, bytes: usize) -> bool {
     let (exchange, tree) = (Exchange::of(members), Tree::of(members));
     let row = bytes * members.n;
-    // SAFETY: the caller has checked source and dest for a block of each member. A contribution holds as many bytes
-    // as each member contributes; a tree's buffer holds its limit of bytes, and the blocks fit.
+    // SAFETY: the caller has checked source and dest for a block of each member. A contribution is as long as each
+    // member's source; a tree's buffer holds its limit of bytes, and the blocks fit.
     unsafe {
         let copy_blocks = |contributions: Contributions, at: usize| {
             for member in 0..members.n {
@@ -153,7 +153,7 @@ impl Strides {
     ) -> Option<Strides> {
         for (argument, stride) in [("dst", dst), ("sst", sst)] {
             if stride < 1 {
-                check::refuse(call, argument, format_args!("{stride}: wanted at least 1"));
+                check::refuse(call, argument, format_args!("{stride}: must be at least 1"));
                 return None;
             }
         }
@@ -171,7 +171,7 @@ impl Strides {
     }
 }
 
-/// The most bytes that one fetch of a strided block takes.
+/// Limit of the bytes that one fetch of a strided block takes.
 const PIECE_BYTES: usize = 4096;
 
 /// Fetches this PE's strided block from each member's source, between two syncs.

@@ -34,12 +34,12 @@ impl Buffers {
     }
 }
 
-/// Bytes of so many elements. None: it has been reported.
+/// Bytes of `elements`. `None`: it has been reported.
 #[inline(always)]
 pub(crate) fn bytes_of(call: Call, elements: usize, size: usize) -> Option<usize> {
     let bytes = elements.checked_mul(size).filter(|bytes| *bytes <= isize::MAX as usize);
     if bytes.is_none() {
-        check::refuse(call, "nelems", format_args!("{elements}: more than there can be"));
+        check::refuse(call, "nelems", format_args!("{elements}: more bytes than an address space holds"));
     }
     bytes
 }
