@@ -62,7 +62,7 @@ impl ActiveSet {
             check::refuse(
                 call,
                 "PE_size",
-                format_args!("start {start}, stride 2^{log_stride}, size {size}: not a subset of {} PEs", world.n_pes()),
+                format_args!("start {start}, stride 2^{log_stride}, size {size}: not within {} PEs", world.n_pes()),
             );
             return None;
         };

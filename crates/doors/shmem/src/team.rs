@@ -196,7 +196,7 @@ pub unsafe fn split_strided(
         check::refuse(
             call,
             "size",
-            format_args!("start {start}, stride {stride}, size {size}: not a subset of the team's {} PEs", view.size),
+            format_args!("start {start}, stride {stride}, size {size}: not within the team's {} PEs", view.size),
         );
         return REFUSED;
     };

@@ -23,7 +23,7 @@ fn unpack_id(id: u32) -> Outcome<(u16, u8)> {
     Ok((id as u16, u8::try_from(id >> 16).map_err(|_| Code::Id)?))
 }
 
-/// The messages that a receive from this id asks for.
+/// The filter of a receive from this id.
 pub fn source_filter(port: &HostPort, from: u32) -> Outcome<SourceFilter> {
     if from == ANY {
         return Ok(SourceFilter::Any);
@@ -35,7 +35,7 @@ pub fn source_filter(port: &HostPort, from: u32) -> Outcome<SourceFilter> {
     port.filter_of(node, number).ok_or(Code::Id)
 }
 
-/// Opens a host port, and gives it to C.
+/// Opens a host port, and passes it to C.
 pub fn open(number: Option<u32>) -> Outcome<*mut Port> {
     Ok(Port::hand_to_c(HostPort::open(number)?))
 }

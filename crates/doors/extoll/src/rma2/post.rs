@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands of librma2: from a call to a descriptor.
 //!
-//! `transport::extoll` cuts what is longer than one descriptor can say.
+//! The device splits transfers that are too long for one descriptor.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
