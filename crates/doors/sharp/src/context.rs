@@ -10,7 +10,7 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
 
-/// Operations of a group under way, and the longest that its node carries out by itself.
+/// Operations that a live group has under way; below, bytes of the longest that its node carries out itself.
 pub const CREDITS: u32 = 8;
 pub const BYTES: u32 = 16 << 10;
 

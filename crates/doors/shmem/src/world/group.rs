@@ -14,7 +14,7 @@ use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Bootstrap, Pending, ProgressHook};
 use selvedge_nic::aggregation::Failure;
 
-/// Operations of a group under way, and the longest that its node carries out by itself.
+/// Operations that a live group has under way; below, bytes of the longest that its node carries out itself.
 const CREDITS: u32 = 4;
 const BYTES: u32 = 16 << 10;
 /// The most groups of a process: each takes a mapping.
