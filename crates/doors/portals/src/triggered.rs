@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Triggered operations (Portals 4.3, "Triggered Operations"): made as at once, and armed on a counter.
+//! Triggered operations (Portals 4.3, "Triggered Operations"): planned like immediate ones, and armed on a counter.
 
 use std::ffi::c_void;
 
