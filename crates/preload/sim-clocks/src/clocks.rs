@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clocks of a simulated rank. Virtual time is counted from a fixed date, so that every run shows the same times. CPU
-//! time is the part of it that the rank did not wait.
+//! The clocks of a simulated rank. Virtual time counts from a fixed date, so that every run shows the same times. CPU
+//! time is the part of it during which the rank did not wait.
 
 use std::ffi::{c_int, c_long};
 
@@ -49,7 +49,8 @@ fn read_ns(end: &RankEnd, counts: Counts) -> u64 {
     at_start_ns(counts) + ps / 1000
 }
 
-/// The time at which a clock reads `shows_ns`, in picoseconds since the start. None: the clock cannot be slept on here.
+/// The time at which a clock reads `shows_ns`, in picoseconds since the start. `None`: no sleep on this clock is
+/// possible.
 pub fn when_ps(clock: clockid_t, shows_ns: u64) -> Option<u64> {
     let counts = counts(clock).filter(|counts| *counts != Counts::Busy)?;
     Some(shows_ns.saturating_sub(at_start_ns(counts)).saturating_mul(1000))
@@ -122,7 +123,7 @@ pub extern "C" fn time(into: *mut time_t) -> time_t {
     seconds
 }
 
-/// C11 7.27.2.5: base 1 (`TIME_UTC`) is the time since 1970.
+/// C11 7.27.2.5. Base 1 (`TIME_UTC`) is the time since 1970.
 #[unsafe(no_mangle)]
 pub extern "C" fn timespec_get(into: *mut timespec, base: c_int) -> c_int {
     match RankEnd::of_process() {
