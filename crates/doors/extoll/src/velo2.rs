@@ -149,7 +149,6 @@ impl Port {
         unsafe { &mut *self.reader.get() }
     }
 
-    /// The link to a port.
     fn link_to(&'static self, destination: Endpoint) -> *mut Link {
         // SAFETY: this thread uses the port, so no other has a reference to a connection.
         let leads_there = |link: &&&'static Link| unsafe { (*link.connection.get()).destination() } == destination;
@@ -381,7 +380,6 @@ fn pack_id(endpoint: Endpoint) -> u32 {
 }
 
 impl Outputs {
-    /// The buffer and its size.
     #[inline(always)]
     fn room(&self) -> (*mut u8, usize) {
         match self.buffer.is_null() {

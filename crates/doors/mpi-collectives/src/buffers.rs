@@ -94,7 +94,6 @@ pub struct Completion {
     result: Option<(ProgramBuffer, PackedData)>,
     /// The operand, if it is packed. It lives until the operation is over.
     _operand: PackedData,
-    /// The result of packing.
     packs: Result<(), c_int>,
     /// Whether the type is a duplicate that this library has to free.
     owns_type: bool,

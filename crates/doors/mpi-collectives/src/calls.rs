@@ -18,7 +18,6 @@ use crate::mpi::SUCCESS;
 use crate::requests::Request;
 use crate::{component, groups, outstanding};
 
-/// An operation that can start.
 struct Ready {
     pending: Pending,
     /// The work left when the operation is over. `None`: nothing.

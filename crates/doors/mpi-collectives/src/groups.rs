@@ -33,7 +33,6 @@ const GROUPS_MAX: usize = 256;
 /// All communicators that had an operation, by handle.
 static GROUPS: Mutex<Option<HashMap<Handle, &'static GroupState>>> = Mutex::new(None);
 
-/// Number of communicators freed so far.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
 /// A communicator that a thread has used recently, its group, and the value of [`FREED`] then. The group exists if that
@@ -160,7 +159,6 @@ pub fn leaves_nonblocking(mpi: &Mpi) -> Option<&'static str> {
     (!mpi.calls_while_waiting()).then_some("this MPI has no progress hook")
 }
 
-/// The key of the attribute that ends groups.
 fn key(mpi: &'static Mpi) -> Option<c_int> {
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
     // SAFETY: `forget` takes what `make` gives.
@@ -192,7 +190,6 @@ pub fn is_of(comm: Handle, group: *const ()) -> bool {
     with_groups(|all| all.get(&comm).is_some_and(|&state| ptr::eq(ptr::from_ref(state).cast(), group)))
 }
 
-/// The bootstrap of a group, by the MPI's own operations.
 struct MpiBootstrap {
     mpi: &'static Mpi,
     comm: Handle,

@@ -32,7 +32,6 @@ pub enum Kind {
     Mpich,
 }
 
-/// Names under which the libraries are loaded.
 const FILES: [(&CStr, Kind); 3] =
     [(c"libmpi.so.40", Kind::OpenMpi), (c"libmpi.so.12", Kind::Mpich), (c"libmpich.so.12", Kind::Mpich)];
 
@@ -156,7 +155,6 @@ pub fn next(name: &CStr) -> Option<*mut c_void> {
     library::next(name, files.chain([c"libmpi_abi.so.0", c"libmpi_abi.so.1"]))
 }
 
-/// Converts an error code to a result.
 fn checked(code: c_int) -> Result<(), c_int> {
     if code == SUCCESS { Ok(()) } else { Err(code) }
 }

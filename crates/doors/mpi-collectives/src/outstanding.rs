@@ -29,10 +29,8 @@ use crate::group::{Group, GroupState, free};
 use crate::mpi::{MPICH_DONE, MPICH_GOES_ON, Mpi};
 use crate::requests::Started;
 
-/// Groups with outstanding operations.
 static LIST: Mutex<Vec<&'static GroupState>> = Mutex::new(Vec::new());
 
-/// The number of those groups.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether [`advance`] is in the MPI's list.

@@ -97,7 +97,6 @@ const TYPES: [Row; 58] = [
     Row("packed", 0x4c00010f, Data, Uint8),
 ];
 
-/// Pairs of a value and an index.
 const PAIRS: [(&str, u32, Datatype); 9] = [
     ("float_int", 0x8c000000, Float),
     ("double_int", 0x8c000001, Double),
@@ -135,7 +134,6 @@ pub struct PredefinedType {
     pub bytes: usize,
     /// Whether there are no gaps.
     pub is_contiguous: bool,
-    /// Its reduction by each operation.
     elements: [Option<Elements>; 12],
 }
 

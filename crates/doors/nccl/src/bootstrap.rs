@@ -129,7 +129,6 @@ impl SocketBootstrap {
     }
 }
 
-/// The greeting of a rank that connects.
 fn hello(first: &Handle, rank: usize, size: usize) -> [u64; 3] {
     [first.secret, rank as u64, size as u64]
 }

@@ -100,7 +100,6 @@ impl Properties for Properties6 {
 #[repr(C)]
 pub struct Properties7 {
     before: Properties6,
-    /// No offload to the device.
     device_type: c_int,
     device_version: c_int,
 }

@@ -103,7 +103,6 @@ pub extern "C" fn PtlCTCancelTriggered(ct_handle: u32) -> i32 {
     })())
 }
 
-/// The value of a counter.
 #[inline(always)]
 fn value_of(counter: &Counter) -> CtEvent {
     CtEvent { success: counter.arrived(), failure: counter.failure.load(Acquire) }
@@ -130,7 +129,6 @@ impl Looks {
         Looks { gone: Code::ArgInvalid }
     }
 
-    /// The code for this look.
     #[inline(always)]
     fn next(&mut self) -> Code {
         std::mem::replace(&mut self.gone, WaitEnd::Closed.into())
@@ -301,7 +299,6 @@ pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
     })())
 }
 
-/// The C form of an event.
 #[inline(always)]
 fn c_event(ni: &Ni, event: &portals::Event) -> Event {
     Event {

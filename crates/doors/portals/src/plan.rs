@@ -130,7 +130,6 @@ pub(crate) struct Arithmetic {
     pub datatype: u8,
 }
 
-/// For operations that are not atomics.
 const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
 
 /// The two descriptors of a fetching operation, and the offsets into them.

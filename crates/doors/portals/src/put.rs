@@ -115,7 +115,6 @@ extern "C" fn put_uncached(
     Code::Ok as i32
 }
 
-/// A checked put, by a command.
 #[inline(never)]
 fn put_by_command(part: &DescriptorPart, physical: u64, length: u64, target: &Target, tag: &Tag) -> i32 {
     start(Ok(Plan { source: part.side, ..Plan::to(part.ni, kind::PUT, physical) }), length, target, tag)
@@ -136,7 +135,6 @@ fn initiator_counts(source: &Side, ack: u8) -> Option<Counts> {
     Some(Counts { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
 }
 
-/// Caches the route of a put that was just made.
 #[cold]
 fn cache_route(ni: &Ni, md: u32, key: RouteKey, put_route: PutRoute) {
     let signals = ni.interface().signals();

@@ -53,7 +53,6 @@ pub struct Ni {
     map: AtomicPtr<Vec<u64>>,
     /// Every map that was set. A replaced map is kept, because another thread may still read it.
     maps: Mutex<Vec<*mut Vec<u64>>>,
-    /// This process's rank in the map.
     rank: AtomicU32,
     pub routes: RouteCache,
 }

@@ -50,7 +50,6 @@ pub fn masks() -> (u64, u64, u64) {
     ((1 << DATATYPES.len()) - 1, TAGS, (1 << (OP_MINLOC + 1)) - 1)
 }
 
-/// The reduction of elements.
 fn elements(spec: &ReduceSpec) -> Result<Elements, Error> {
     let datatype = |number: c_uint| DATATYPES.get(number as usize).copied();
     let value = datatype(spec.dtype).ok_or(Error::NotSupported)?;

@@ -36,7 +36,6 @@ use crate::world::span::Span;
 use crate::world::{World, world};
 use crate::{amo, order};
 
-/// Words of a `pSync`.
 const WORDS: usize = 16;
 /// The word for the bytes that a member contributes.
 const SIZE_WORD: usize = 15;
@@ -84,26 +83,22 @@ impl ActiveSet {
         whole.then(|| TeamMembers::everyone(self.world))
     }
 
-    /// This PE's own copy of a word.
     fn word(&self, index: usize) -> &AtomicI64 {
         // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
         // index is below that. All PEs access it by atomics.
         unsafe { AtomicI64::from_ptr(self.words.add(index)) }
     }
 
-    /// Adds to a word of a member.
     fn add(&self, index: usize, value: c_long, member: usize) {
         let pe = self.pe(member) as c_int;
-        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
-        // index is below that. The atomic checks the rest.
+        // SAFETY: `ActiveSet::find` has checked the `WORDS` words; the index is below that. The atomic checks the rest.
         unsafe { amo::add(self.call, Ctx::DEFAULT, self.words.add(index), value, pe) };
     }
 
     /// As `add`, but complete on return.
     fn add_now(&self, index: usize, value: c_long, member: usize) {
         let pe = self.pe(member) as c_int;
-        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
-        // index is below that. The atomic checks the rest.
+        // SAFETY: `ActiveSet::find` has checked the `WORDS` words; the index is below that. The atomic checks the rest.
         unsafe { amo::fetch_add(self.call, Ctx::DEFAULT, self.words.add(index), value, pe) };
     }
 }
@@ -171,8 +166,7 @@ pub unsafe fn broadcast<T: Element>(
     let Some(root) = checked_root(call, root, set.n()) else { return };
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             broadcast_among(call, &members, dest, source, bytes, root);
@@ -196,8 +190,7 @@ pub unsafe fn fcollect<T: Element>(
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let Some(all) = bytes_of(call, bytes, set.n()) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             fcollect_among(call, &members, dest, source, bytes);
@@ -220,8 +213,7 @@ pub unsafe fn collect<T: Element>(
     let Some(set) = ActiveSet::find(call, start, log_stride, size, psync) else { return };
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()) else { return };
     let (dest, source) = (dest.cast::<u8>(), source.cast::<u8>());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             collect_among(call, &members, dest, source, bytes);
@@ -250,8 +242,7 @@ pub unsafe fn alltoall<T: Element>(
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let Some(all) = bytes_of(call, bytes, set.n()) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             alltoall_among(call, &members, dest, source, bytes);
@@ -305,8 +296,7 @@ pub unsafe fn to_all<T: Element, O: Operator<T>>(
     let Some(bytes) = bytes_of(call, count, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let kernel = Kernel::of::<T, O>();
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             reduce_among(call, &members, dest, source, count, kernel);

@@ -97,7 +97,6 @@ word!(u32: AtomicU32, u64: AtomicU64);
 pub trait Atomic: Copy + 'static {
     type Word: Word;
     const DATATYPE: Datatype;
-    /// The result of a refused fetch.
     const ZERO: Self;
     fn bits(self) -> Self::Word;
     fn from_bits(bits: Self::Word) -> Self;
@@ -173,7 +172,6 @@ fn find_mapped_object<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Optio
     find_mapped_word(ctx, object.cast(), size_of::<T>(), pe).map(|mapped| (mapped.at.cast(), mapped))
 }
 
-/// The checked target of an atomic.
 struct Target {
     world: &'static World,
     pe: usize,
@@ -203,8 +201,7 @@ pub(crate) fn misaligned(call: Call, argument: &'static str, object: *const u8, 
 unsafe fn update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at, value.bits()) };
             mapped.wake();
         }
@@ -218,15 +215,13 @@ fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, valu
     let Some(Target { world, pe, reach }) = Target::of(call, ctx, "dest", dest, pe) else { return };
     match reach {
         Reach::Mapped(at) => {
-            // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
-            // mapped here; all PEs change it by such atomics.
+            // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at.cast::<T::Word>(), value.bits()) };
             world.wake(pe);
         }
         Reach::Nic(remote) => {
             let operand = (&raw const value).cast();
-            // SAFETY: the operand is on this stack, and the NIC has read it when the call returns. `Target::of` has
-            // checked the context.
+            // SAFETY: the NIC has read the operand when the call returns. `Target::of` has checked the context.
             unsafe { world.nic_atomic(ctx, remote, U::OPERATION, T::DATATYPE, operand) };
         }
     }
@@ -236,15 +231,13 @@ fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, valu
 unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { U::run(at, value.bits()) };
             mapped.wake();
             Some(T::from_bits(old))
         }
         None => {
-            // SAFETY: `fetch_general` calls this only with an aligned object of the word's size in mapped symmetric
-            // memory.
+            // SAFETY: `fetch_general` passes an aligned object of the word's size in mapped symmetric memory.
             let in_place = move |at| unsafe { U::run(at, value.bits()) };
             fetch_general(call, ctx, dest, pe, in_place, U::OPERATION, value, None)
         }
@@ -255,15 +248,13 @@ unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T,
 unsafe fn swap_if<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, cond: T, value: T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
             mapped.wake();
             Some(T::from_bits(old))
         }
         None => {
-            // SAFETY: `fetch_general` calls this only with an aligned object of the word's size in mapped symmetric
-            // memory.
+            // SAFETY: `fetch_general` passes an aligned object of the word's size in mapped symmetric memory.
             let in_place = move |at| unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
             fetch_general(call, ctx, dest, pe, in_place, Operation::CompareSwap, value, Some(cond))
         }
@@ -294,8 +285,7 @@ fn fetch_general<T: Atomic>(
             let mut old = T::ZERO;
             let cond = cond.as_ref().map_or(null(), |cond| (&raw const *cond).cast());
             let (operand, into) = ((&raw const value).cast(), (&raw mut old).cast());
-            // SAFETY: operands and result are on this stack, and the command is complete when the call returns.
-            // `Target::of` has checked the context.
+            // SAFETY: the command is complete when the call returns. `Target::of` has checked the context.
             unsafe { world.nic_fetch(ctx, remote, operation, T::DATATYPE, operand, cond, into) };
             Some(old)
         }
@@ -305,8 +295,7 @@ fn fetch_general<T: Atomic>(
 #[inline(always)]
 unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, source, pe) {
-        // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-        // memory, mapped here; all PEs change it by such atomics.
+        // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
         Some((at, _)) => Some(T::from_bits(unsafe { T::Word::load(at) })),
         None => load_general(call, ctx, source, pe),
     }
@@ -317,8 +306,7 @@ unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> 
 fn load_general<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     let Target { world, reach, .. } = Target::of(call, ctx, "source", source, pe)?;
     match reach {
-        // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
-        // mapped here; all PEs change it by such atomics.
+        // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
         Reach::Mapped(at) => Some(T::from_bits(unsafe { T::Word::load(at.cast()) })),
         Reach::Nic(remote) => {
             let mut value = T::ZERO;
@@ -336,8 +324,7 @@ fn store_general<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_
     let Some(Target { world, pe, reach }) = Target::of(call, ctx, "dest", dest, pe) else { return };
     match reach {
         Reach::Mapped(at) => {
-            // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
-            // mapped here; all PEs change it by such atomics.
+            // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at.cast(), value.bits()) };
             world.wake(pe);
         }
@@ -381,8 +368,7 @@ pub unsafe fn fetch_nbi<T: Atomic>(call: Call, ctx: Ctx, fetch: *mut T, source: 
 pub unsafe fn set<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at, value.bits()) };
             mapped.wake();
         }

@@ -11,7 +11,6 @@ use crate::handles::{Ctx, Team};
 use crate::order;
 use crate::world::world;
 
-/// Options of `shmem_ctx_create`.
 const OPTIONS: c_long = 7;
 /// Options of a session, and the fields of its configuration.
 const SESSION_OPTIONS: c_long = 1;

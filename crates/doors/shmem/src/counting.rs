@@ -190,7 +190,6 @@ pub fn test(call: Call, ct: Ct, value: c_long) -> c_int {
     c_int::from(reached)
 }
 
-/// The direction in which the bytes of a counting operation move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Put,
@@ -275,8 +274,8 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_target(ct, ctx, dest.cast(), bytes, pe) {
         Some((count_target, mapped)) => {
-            // SAFETY: the target range was found in mapped symmetric memory. The clause of the counting puts gives
-            // `source` the same length.
+            // SAFETY: a range of mapped symmetric memory. The clause of the counting puts gives `source` the same
+            // length.
             unsafe {
                 copy_then_notify(source.cast(), mapped.at, bytes, std::ptr::from_ref(count_target.target).cast())
             };
@@ -315,8 +314,7 @@ pub unsafe fn get_and_count<T: Element>(
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_target(ct, ctx, source.cast(), bytes, pe) {
         Some((count_target, mapped)) => {
-            // SAFETY: the source range was found in mapped symmetric memory. The clause of the counting gets gives
-            // `dest` the same length.
+            // SAFETY: a range of mapped symmetric memory. The clause of the counting gets gives `dest` the same length.
             unsafe { copy(mapped.at, dest.cast(), bytes) };
             count_target.count();
             mapped.wake();

@@ -39,8 +39,7 @@ unsafe extern "C" fn selvedge_longdouble_p(
     value: *const LongDouble,
     pe: c_int,
 ) {
-    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
-    // the C function.
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { rma::p::<LongDouble>(call(name, bytes), ctx, dest, *value, pe) }
 }
 
@@ -54,8 +53,7 @@ unsafe extern "C" fn selvedge_longdouble_g(
     value: *mut LongDouble,
     pe: c_int,
 ) {
-    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
-    // the C function.
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { *value = rma::g::<LongDouble>(call(name, bytes), ctx, source, pe) }
 }
 
@@ -70,7 +68,6 @@ unsafe extern "C" fn selvedge_longdouble_p_ct(
     value: *const LongDouble,
     pe: c_int,
 ) {
-    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
-    // the C function.
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { counting::p::<LongDouble>(call(name, bytes), ctx, ct, dest, *value, pe) }
 }

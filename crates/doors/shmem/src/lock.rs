@@ -50,7 +50,6 @@ const PAGE_BYTES: usize = 4096;
 struct Lock {
     world: &'static World,
     call: Call,
-    /// This PE's node.
     node: *mut u8,
     tail_pe: usize,
 }
@@ -118,8 +117,8 @@ impl Lock {
     }
 
     fn byte(&self, at: usize) -> &AtomicU8 {
-        // SAFETY: `wait::check_local` has found the whole lock, 8 aligned bytes, in this PE's symmetric memory; the
-        // field lies in it. All PEs access it by atomics of this size.
+        // SAFETY: the field lies in the lock that `wait::check_local` has found. All PEs access it by atomics of this
+        // size.
         unsafe { AtomicU8::from_ptr(self.node.add(at)) }
     }
 
@@ -142,8 +141,8 @@ impl Lock {
     }
 
     fn next_field(&self) -> &AtomicU16 {
-        // SAFETY: `wait::check_local` has found the whole lock, 8 aligned bytes, in this PE's symmetric memory; the
-        // field lies in it. All PEs access it by atomics of this size.
+        // SAFETY: the field lies in the lock that `wait::check_local` has found. All PEs access it by atomics of this
+        // size.
         unsafe { AtomicU16::from_ptr(self.node.add(NEXT).cast()) }
     }
 
@@ -158,8 +157,7 @@ impl Lock {
                 // The kernel may write the two bytes separately, but it does so under the NIC's lock, which this get
                 // takes, too.
                 let mut next = 0u16;
-                // SAFETY: the result is on this stack, and the command is complete on return; the default context is
-                // always valid.
+                // SAFETY: the command is complete on return; the default context is always valid.
                 unsafe { self.world.nic_get(Ctx::DEFAULT, remote, (&raw mut next).cast(), size_of::<u16>()) };
                 next.into()
             }
@@ -177,13 +175,11 @@ impl Lock {
         let next = me as u16;
         match self.reach(NEXT, size_of::<u16>(), pe) {
             Some(Reach::Mapped(at)) => {
-                // SAFETY: the field lies in the lock's copy at `pe`, which is symmetric memory mapped here, and is
-                // aligned. All PEs access it by atomics of this size.
+                // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU16::from_ptr(at.cast()) }.store(next, Release);
                 self.world.wake(pe);
             }
-            // SAFETY: the value is on this stack, and the NIC has read it when the call returns; the default context is
-            // always valid.
+            // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe {
                 self.world.nic_put(Ctx::DEFAULT, remote, (&raw const next).cast(), size_of::<u16>());
             },
@@ -191,19 +187,16 @@ impl Lock {
         }
     }
 
-    /// Passes the lock to the next PE.
     fn pass_to(&self, next: u32) {
         let pe = next as usize - 1;
         let yes = 1u8;
         match self.reach(TURN, 1, pe) {
             Some(Reach::Mapped(at)) => {
-                // SAFETY: the field lies in the lock's copy at `pe`, which is symmetric memory mapped here, and is
-                // aligned. All PEs access it by atomics of this size.
+                // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU8::from_ptr(at) }.store(yes, Release);
                 self.world.wake(pe);
             }
-            // SAFETY: the value is on this stack, and the NIC has read it when the call returns; the default context is
-            // always valid.
+            // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe { self.world.nic_put(Ctx::DEFAULT, remote, &raw const yes, 1) },
             None => {}
         }
@@ -212,8 +205,7 @@ impl Lock {
     /// Makes `name` the tail. Returns the old tail.
     fn swap_tail(&self, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail lies in the lock's copy at the tail PE, which is symmetric memory mapped here, and is
-            // aligned. All PEs change it by such atomics.
+            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
             Some(Reach::Mapped(at)) => unsafe { Word::swap(at.cast(), name) },
             Some(Reach::Nic(remote)) => self.by_command(remote, Operation::Swap, name, 0),
             None => 0,
@@ -223,8 +215,7 @@ impl Lock {
     /// Makes `name` the tail if it is `cond`. Returns the old tail.
     fn compare_swap_tail(&self, cond: u32, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail lies in the lock's copy at the tail PE, which is symmetric memory mapped here, and is
-            // aligned. All PEs change it by such atomics.
+            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
             Some(Reach::Mapped(at)) => unsafe { Word::compare_swap(at.cast(), cond, name) },
             Some(Reach::Nic(remote)) => self.by_command(remote, Operation::CompareSwap, name, cond),
             None => cond,
@@ -234,8 +225,7 @@ impl Lock {
     /// Whether the lock looks free, if looking costs less than an atomic; else true.
     fn looks_free(&self) -> bool {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail lies in the lock's copy at the tail PE, which is symmetric memory mapped here, and is
-            // aligned. All PEs change it by such atomics.
+            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
             Some(Reach::Mapped(at)) => unsafe { <u32 as Word>::load(at.cast()) == 0 },
             _ => true,
         }
@@ -244,8 +234,7 @@ impl Lock {
     fn by_command(&self, remote: NicAddress, operation: Operation, name: u32, cond: u32) -> u32 {
         let mut old = 0u32;
         let (operand, comparand) = ((&raw const name).cast(), (&raw const cond).cast());
-        // SAFETY: operands and result are on this stack, and the command is complete on return; the default context is
-        // always valid.
+        // SAFETY: the command is complete on return, so the stack may hold its operands; the default context is valid.
         unsafe {
             let into = (&raw mut old).cast();
             self.world.nic_fetch(Ctx::DEFAULT, remote, operation, Datatype::Uint32, operand, comparand, into);

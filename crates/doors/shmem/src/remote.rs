@@ -216,8 +216,8 @@ impl World {
     pub fn store(&self, pe: usize, word: SymOffset, value: u64) {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
-                // All PEs access it by atomics only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs access it by atomics
+                // only.
                 unsafe { &*at.cast::<AtomicU64>() }.store(value, Release);
                 self.wake(pe);
             }
@@ -231,8 +231,8 @@ impl World {
     pub fn add(&self, pe: usize, word: SymOffset, value: u64) {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
-                // All PEs access it by atomics only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs access it by atomics
+                // only.
                 unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
             }
@@ -250,8 +250,8 @@ impl World {
     pub fn fetch_add(&self, pe: usize, word: SymOffset, value: u64) -> u64 {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
-                // All PEs access it by atomics only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs access it by atomics
+                // only.
                 let before = unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
                 before

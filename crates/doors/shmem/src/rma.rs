@@ -70,8 +70,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_mapped(ctx, dest.cast(), bytes, pe) {
         Some(mapped) => {
-            // SAFETY: the target range was found in mapped symmetric memory. The clause of the puts gives `source` the
-            // same length.
+            // SAFETY: a range of mapped symmetric memory. The clause of the puts gives `source` the same length.
             unsafe { copy(source.cast(), mapped.at, bytes) };
             mapped.wake();
         }
@@ -88,8 +87,7 @@ unsafe fn put_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, by
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     match world.reach(call, "dest", dest, bytes, rank) {
         Some(Reach::Mapped(at)) => {
-            // SAFETY: the target range was found in mapped symmetric memory. The clause of the puts gives `source` the
-            // same length.
+            // SAFETY: a range of mapped symmetric memory. The clause of the puts gives `source` the same length.
             unsafe { copy(source, at, bytes) };
             world.wake(rank);
         }
@@ -109,8 +107,7 @@ pub unsafe fn put_nbi<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *c
 pub unsafe fn get<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_mapped(ctx, source.cast(), bytes, pe) {
-        // SAFETY: the source range was found in mapped symmetric memory. The clause of the gets gives `dest` the same
-        // length.
+        // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(mapped) => unsafe { copy(mapped.at, dest.cast(), bytes) },
         // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. `source` is checked there.
         None => unsafe { get_general(call, ctx, dest.cast(), source.cast(), bytes, pe) },
@@ -124,8 +121,7 @@ unsafe fn get_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, by
     let Some(world) = world(call) else { return };
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     match world.reach(call, "source", source, bytes, rank) {
-        // SAFETY: the source range was found in mapped symmetric memory. The clause of the gets gives `dest` the same
-        // length.
+        // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(Reach::Mapped(at)) => unsafe { copy(at, dest, bytes) },
         // SAFETY: the clause of the gets gives `dest` this length; `World::pe` has checked the context.
         Some(Reach::Nic(remote)) => unsafe { world.nic_get(ctx, remote, dest, bytes) },

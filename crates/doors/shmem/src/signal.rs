@@ -89,8 +89,7 @@ unsafe fn put_general(
     let Some(flag) = reach_signal(world, call, sig_addr, pe) else { return };
     if bytes != 0 {
         match world.reach(call, "dest", dest, bytes, pe) {
-            // SAFETY: the range was found in mapped symmetric memory. The clause of the call gives `source` the same
-            // length.
+            // SAFETY: a range of mapped symmetric memory. The clause of the call gives `source` the same length.
             Some(Reach::Mapped(to)) => unsafe { rma::copy(source, to, bytes) },
             Some(Reach::Nic(remote)) => {
                 // SAFETY: the clause of the call gives `source` this length; `World::pe` has checked the context.
@@ -130,7 +129,6 @@ fn is_operator(sig_op: c_int) -> bool {
     (SET..=ADD).contains(&sig_op)
 }
 
-/// A directly mapped signal.
 #[inline(always)]
 fn find_mapped_signal(ctx: Ctx, sig_addr: *const u64, pe: c_int) -> Option<Mapped> {
     if sig_addr.is_aligned() { find_mapped_word(ctx, sig_addr.cast(), size_of::<u64>(), pe) } else { None }
@@ -174,11 +172,9 @@ unsafe fn update_signal_general(world: &World, ctx: Ctx, flag: Reach, signal: u6
             unsafe { update_signal(at, signal, add) };
             world.wake(pe);
         }
-        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. The contract of this
-        // function says that the context is valid.
+        // SAFETY: the NIC has read the value when the call returns. By this function's contract the context is valid.
         Reach::Nic(remote) if add => unsafe { world.nic_atomic(ctx, remote, Operation::Sum, Datatype::Uint64, value) },
-        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. The contract of this
-        // function says that the context is valid.
+        // SAFETY: the NIC has read the value when the call returns. By this function's contract the context is valid.
         Reach::Nic(remote) => unsafe { world.nic_put(ctx, remote, value, size_of::<u64>()) },
     }
 }

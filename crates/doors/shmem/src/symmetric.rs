@@ -27,7 +27,6 @@ use crate::world::heap::{BLOCK_BYTES, Heap};
 use crate::world::layout::page_bytes;
 use crate::world::{World, world};
 
-/// Limit of the bytes that are committed ahead of use.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
 impl World {
@@ -133,7 +132,6 @@ pub fn malloc_with_hints(call: Call, size: usize, hints: c_long) -> *mut c_void 
     malloc(call, size)
 }
 
-/// All hints of the standard.
 const HINTS: c_long = 3;
 
 pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {

@@ -252,7 +252,6 @@ pub(crate) fn check_local<T>(
 /// Lets the NIC handle what has arrived, after a failed test. Where PEs share cores it yields now and then, because the
 /// awaited PE may need this core.
 pub(crate) fn after_failed_test(world: &World) {
-    /// Failed tests between two yields.
     const TESTS_PER_YIELD: u32 = 64;
     static MISSES: AtomicU32 = AtomicU32::new(0);
     world.progress();
@@ -265,7 +264,6 @@ pub(crate) fn after_failed_test(world: &World) {
     }
 }
 
-/// Polls once, for a test.
 #[inline(always)]
 fn once<R>(world: &World, poll: impl FnOnce() -> Option<R>) -> Option<R> {
     let found = poll();

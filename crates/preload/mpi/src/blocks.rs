@@ -22,11 +22,9 @@ pub const PAGES_MAX: u64 = KEPT as u64 - 1;
 
 /// The blocks of a range of pages.
 pub struct Blocks {
-    /// One word for each page.
     table: &'static mut [u32],
     /// No block has ever had pages from here on.
     end: u64,
-    /// Pages in allocated blocks.
     pages: u64,
     /// First pages of the blocks that are kept for reuse, by their number of pages.
     kept: Box<[Vec<u64>]>,

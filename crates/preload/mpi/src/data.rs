@@ -49,7 +49,6 @@ pub fn share() -> bool {
     placed.is_ok() && DATA.set(Data { file, start: pages.start, bytes, inherited: AtomicBool::new(false) }).is_ok()
 }
 
-/// Makes a file with a copy of these pages.
 fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
     let file = sealed(c"selvedge-data", bytes).ok()?;
     // SAFETY: `static_data` found these pages mapped and readable, and no other thread runs that could change them.

@@ -12,7 +12,6 @@ use crate::system;
 
 type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
 
-/// Whether the path is `/proc/kallsyms`.
 fn is_missing(path: &CStr) -> bool {
     path == c"/proc/kallsyms"
 }

@@ -85,7 +85,6 @@ pub struct Block {
     pub zeroed: bool,
 }
 
-/// The pool with its lock held.
 struct Locked<'a>(&'a Pool);
 
 impl Drop for Locked<'_> {

@@ -16,7 +16,6 @@ use selvedge_os::ranks;
 
 use crate::process::variable;
 
-/// One call in this many enters the kernel.
 const EVERY: u32 = 32;
 
 thread_local! {

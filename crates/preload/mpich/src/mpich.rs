@@ -38,7 +38,6 @@ pub struct Mpich {
     win_create: unsafe extern "C" fn(*mut c_void, isize, c_int, i32, i32, *mut i32) -> c_int,
 }
 
-/// Names under which MPICH's library is loaded.
 const FILES: [&CStr; 2] = [c"libmpi.so.12", c"libmpich.so.12"];
 
 /// MPICH, if the process has loaded it. The calling program has loaded its MPI, so the first result never changes.
@@ -70,7 +69,6 @@ pub fn next(name: &CStr) -> Option<*mut c_void> {
     library::next(name, FILES.into_iter().chain([c"libmpi_abi.so.1"]))
 }
 
-/// Converts an error code to a result.
 fn checked(code: c_int) -> Result<(), c_int> {
     if code == SUCCESS { Ok(()) } else { Err(code) }
 }

@@ -31,7 +31,6 @@ pub struct Part {
     pub unit: c_int,
 }
 
-/// The place of a rank's part in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     offset: u64,
@@ -39,7 +38,6 @@ struct Place {
     unit: c_int,
 }
 
-/// A window's memory, and the ranks' parts of it.
 struct Window {
     /// Number of the window, unique in the process.
     number: u64,

@@ -22,7 +22,6 @@ enum Counts {
     Busy,
 }
 
-/// The time that a clock counts, if it is virtual.
 fn counts(clock: clockid_t) -> Option<Counts> {
     match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => Some(Counts::SinceEpoch),
@@ -43,7 +42,6 @@ fn at_start_ns(counts: Counts) -> u64 {
     }
 }
 
-/// The reading of a clock, in nanoseconds.
 fn read_ns(end: &RankEnd, counts: Counts) -> u64 {
     let ps = if counts == Counts::Busy { end.busy_ps() } else { end.read_clock() };
     at_start_ns(counts) + ps / 1000

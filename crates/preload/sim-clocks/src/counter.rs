@@ -143,7 +143,6 @@ fn emulate_read(end: &RankEnd, context: &mut ucontext_t) -> bool {
     true
 }
 
-/// Carries out the program's own action for the signal.
 fn forward(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
     // SAFETY: the pointer is null or comes from a leaked box, which is never freed or changed.
     let action = unsafe { PROGRAM_ACTION.load(Acquire).as_ref() };

@@ -2,8 +2,8 @@
 //! `libselvedge_sim_preload.so`: the clocks and sleeps of a simulated rank.
 //!
 //! It is loaded before the C library (`LD_PRELOAD`) and replaces the functions that read the time or let time pass. They
-//! report the virtual time of the rank's machine, and a sleep passes the turn to the simulator. In a process that is not a
-//! simulated rank (`SELVEDGE_SIM` is not set, or names the page of another process) each function calls the C library's.
+//! report the virtual time of the rank's machine, and a sleep passes the turn to the simulator. In other processes
+//! (`SELVEDGE_SIM` is not set, or names the page of another process) each function calls the C library's.
 //!
 //! | file | functions |
 //! |---|---|

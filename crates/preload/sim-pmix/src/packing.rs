@@ -72,7 +72,6 @@ unsafe fn packed(from: *const u8, count: usize, kind: u16) -> Option<Vec<u8>> {
     Some(into)
 }
 
-/// Takes bytes from the front.
 fn take<'a>(from: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], Status> {
     let (taken, rest) = from.split_at_checked(bytes).ok_or(ERR_READ_PAST_END)?;
     *from = rest;

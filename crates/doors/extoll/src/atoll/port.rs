@@ -9,7 +9,6 @@ use crate::atoll::channels::SourceFilter;
 use super::codes::{Code, Outcome, value};
 use super::objects::Port;
 
-/// `ATOLL_ANY`.
 const ANY: u32 = u32::MAX;
 
 /// The id of a host port, as `ATOLL_ID` makes it.
@@ -18,7 +17,6 @@ pub fn pack_id(node: u16, number: u8) -> u32 {
     u32::from(number) << 16 | u32::from(node)
 }
 
-/// The node and the host port of an id.
 fn unpack_id(id: u32) -> Outcome<(u16, u8)> {
     Ok((id as u16, u8::try_from(id >> 16).map_err(|_| Code::Id)?))
 }

@@ -21,7 +21,6 @@ const HANDLERS: usize = 256;
 static TABLE: [AtomicUsize; HANDLERS] = [const { AtomicUsize::new(0) }; HANDLERS];
 
 thread_local! {
-    /// The token of the handler that runs on this thread.
     static RUNNING: Cell<*const Token> = const { Cell::new(ptr::null()) };
 }
 

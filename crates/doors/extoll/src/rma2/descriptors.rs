@@ -10,7 +10,6 @@ use selvedge_process::nic::tables::LOCKS;
 use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, port_and_connection};
 
-/// Limit of one port's allocated descriptors.
 const DESCRIPTORS_MAX: u32 = 4096;
 
 /// `RMA2_Descriptor`.

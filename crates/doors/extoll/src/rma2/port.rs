@@ -17,7 +17,6 @@ use super::codes::{Code, Outcome, value};
 use super::regions::Regions;
 use crate::c_object::CObject;
 
-/// Bytes of a notification.
 const NOTIFICATION_BYTES: u32 = 16;
 /// Traffic classes, and their bits in the options.
 const CLASSES: u32 = 4;

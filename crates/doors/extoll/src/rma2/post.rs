@@ -14,7 +14,6 @@ use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, port_and_connection};
 use super::regions::Region;
 
-/// The fields of every command.
 #[derive(Clone, Copy)]
 struct Common {
     spec: u32,
@@ -42,7 +41,6 @@ fn post(port: &Port, connection: &Connection, descriptor: &Descriptor) -> Outcom
     Ok(port.device.post(port.vpid, connection.options.load(Relaxed), descriptor)?)
 }
 
-/// Posts a put or a get between a local and a remote address.
 fn transfer(
     (port, connection): (&Port, &Connection),
     code: u8,

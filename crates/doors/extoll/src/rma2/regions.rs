@@ -72,7 +72,6 @@ impl Regions {
         self.idle.clear();
     }
 
-    /// A cached region that holds a range.
     fn cached(&mut self, start: u64, bytes: u64) -> Option<*mut Region> {
         let holds = |record: usize| {
             // SAFETY: cached records are the library's, and live until they leave the list.

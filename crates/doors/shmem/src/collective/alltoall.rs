@@ -25,15 +25,13 @@ use crate::world::address::SymAddress;
 
 pub unsafe fn alltoall<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());
-    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
-    // result.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and so has `dest`.
     bytes.map_or(REFUSED, |bytes| unsafe { alltoall_bytes(call, team, dest.cast(), source.cast(), bytes) })
 }
 
 unsafe fn alltoall_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
     let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
-    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
-    // result.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and so has `dest`.
     unsafe { alltoall_among(call, &members, dest, source, bytes) }
 }
 
@@ -51,8 +49,7 @@ pub(crate) unsafe fn alltoall_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, all) else { return REFUSED };
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     unsafe {
         if !alltoall_in_one_step(members, dest, source, bytes) {
             fetch_blocks(members, buffers.source, dest, bytes);
@@ -171,7 +168,6 @@ impl Strides {
     }
 }
 
-/// Limit of the bytes that one fetch of a strided block takes.
 const PIECE_BYTES: usize = 4096;
 
 /// Fetches this PE's strided block from each member's source, between two syncs.

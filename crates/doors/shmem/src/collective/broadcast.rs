@@ -83,8 +83,7 @@ pub(crate) unsafe fn broadcast_among(
     if let Some(outcome) = Offload::of(members).complete(Kind::Broadcast, bytes, operation) {
         return result_of(call, outcome);
     }
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     unsafe {
         if bytes <= RING_BYTES {
             let payload = send_from_root(members, root, source, bytes);

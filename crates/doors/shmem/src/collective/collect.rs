@@ -54,14 +54,12 @@ pub(crate) unsafe fn fcollect_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, bytes) else { return REFUSED };
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     let operation = || unsafe { Pending::allgather(Buffer { from: source, to: dest }, bytes) };
     if let Some(outcome) = Offload::of(members).complete(Kind::Gather, bytes, operation) {
         return result_of(call, outcome);
     }
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     unsafe {
         match Exchange::of(members).limit() {
             Some(limit) if bytes <= limit => {
@@ -327,7 +325,6 @@ unsafe fn collect_in_one_step(
     done
 }
 
-/// Limit of a collect's data in an exchange.
 const EXCHANGE_DATA_BYTES: usize = 2032;
 
 unsafe fn collect_contributions(

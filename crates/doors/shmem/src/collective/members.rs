@@ -31,7 +31,6 @@ use crate::world::step_numbers::StepNumbers;
 use crate::world::teams::TeamSlot;
 use crate::world::{World, YIELDS, world};
 
-/// Largest team with the direct algorithm.
 const DIRECT_MAX: usize = 8;
 
 /// The algorithm by which a team synchronises.

@@ -208,7 +208,6 @@ pub(crate) fn result_of(call: Call, outcome: Result<(), Failure>) -> c_int {
     }
 }
 
-/// A member's wait.
 struct Waiting<'a> {
     world: &'a World,
     since: Option<Instant>,
@@ -236,7 +235,6 @@ impl Waiting<'_> {
     }
 }
 
-/// The bootstrap of a group, by steps of the team's own algorithm.
 struct StepBootstrap<'a>(&'a TeamMembers<'a>);
 
 impl Bootstrap for StepBootstrap<'_> {

@@ -150,7 +150,6 @@ unsafe fn reduce_in_one_step(
     true
 }
 
-/// A member's block, as a range of bytes.
 fn block(member: usize, n: usize, bytes: usize) -> Range<usize> {
     let each = bytes.div_ceil(n).next_multiple_of(64);
     let at = |member: usize| member.saturating_mul(each).min(bytes);

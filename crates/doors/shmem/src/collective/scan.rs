@@ -76,7 +76,6 @@ unsafe fn scan(
     DONE
 }
 
-/// A checked scan.
 struct Scan<'a> {
     members: &'a TeamMembers<'a>,
     dest: *mut u8,

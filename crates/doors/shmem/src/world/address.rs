@@ -14,7 +14,6 @@ pub(crate) const PORTAL_DATA: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymOffset(pub u64);
 
-/// Start of the symmetric memory in this process.
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the start of the symmetric memory. Called once, before any other use.

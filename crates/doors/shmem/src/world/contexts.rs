@@ -23,14 +23,12 @@ use selvedge_process::nic::handle::NONE;
 use crate::check;
 use crate::handles::{Ctx, Team};
 
-/// One context.
 struct ContextSlot {
     /// 0 if free, else the generation.
     live: AtomicU32,
     /// The NIC's counter of ended commands; `NONE` on mapped memory.
     counter: AtomicU32,
     begun: AtomicU64,
-    /// Failures reported so far.
     reported: AtomicU64,
     team: AtomicU64,
 }
@@ -51,7 +49,6 @@ pub(crate) struct Contexts {
     pub has_commands: bool,
 }
 
-/// The handle of a slot.
 fn handle(generation: u32, index: usize) -> Ctx {
     Ctx((generation as usize) << 16 | (index + 1))
 }

@@ -23,7 +23,6 @@ use selvedge_process::nic::signals::Counter;
 use crate::check::{self, Call};
 use crate::handles::Ct;
 
-/// Number of counters unless `SELVEDGE_SHMEM_COUNTERS` is set.
 const DEFAULT_LIMIT: u32 = 4096;
 
 /// This PE's access to the counter of another PE.
@@ -41,13 +40,11 @@ pub(crate) struct Record {
     /// 0 if free, else the generation.
     live: AtomicU32,
     reference: AtomicU32,
-    /// The number subtracted from the arrivals.
     subtracted: AtomicI64,
     /// The counter in this PE's own segment.
     local_counter: AtomicPtr<Counter>,
     /// The only word that any sender has written; null if there are several, or if that is not known.
     sole_word: AtomicPtr<AtomicU64>,
-    /// One element for each PE.
     peer_counters: AtomicPtr<PeerCounter>,
     /// By commands: the entries in this PE's NIC.
     entries: [AtomicU32; 2],

@@ -20,7 +20,6 @@ const BYTES: u32 = 16 << 10;
 /// The most groups of a process: each takes a mapping.
 const GROUPS_MAX: usize = 32;
 
-/// The groups of this process.
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
 
 /// A team's group. One operation at a time is under way.

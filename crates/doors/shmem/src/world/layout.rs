@@ -31,7 +31,6 @@ const COUNTER_TABLE: u64 = TEAM_AREAS as u64 * TEAM_AREA_BYTES;
 /// Offset of the library's region: after the pages of static data, whose number is the same at every PE.
 static LIBRARY_AT: AtomicU64 = AtomicU64::new(0);
 
-/// An offset in the library's own region.
 #[inline(always)]
 fn library(offset: u64) -> SymOffset {
     SymOffset(LIBRARY_AT.load(Relaxed) + offset)

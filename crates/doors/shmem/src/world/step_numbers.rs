@@ -10,12 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Numbers of the last step and messages of a team at this PE.
 #[derive(Default)]
 pub struct StepNumbers {
-    /// Steps.
     steps: AtomicU64,
     /// Messages of the broadcast ring, and those since the last step.
     ring: AtomicU64,
     since_step: AtomicU64,
-    /// Pieces of the chain.
     chain: AtomicU64,
 }
 

@@ -25,7 +25,6 @@ use crate::world::span::Span;
 use crate::world::step_numbers::StepNumbers;
 use selvedge_os::sync::IgnorePoison;
 
-/// The numbers of the predefined teams, as bits.
 const PREDEFINED: u64 = 0b11;
 
 const _: () = assert!(TEAM_AREAS == u64::BITS as usize);
@@ -161,7 +160,6 @@ impl Teams {
     }
 }
 
-/// The number of a team of this PE.
 #[inline(always)]
 fn number(team: Team) -> usize {
     (team.0 & 0xff) - 1
@@ -187,7 +185,6 @@ impl TeamSlot {
         self.handle.store(team.0, Release);
     }
 
-    /// Ends this PE's part in the team's group.
     fn leave_group(&self) {
         *self.group.lock().ignore_poison() = GroupState::Unasked;
     }

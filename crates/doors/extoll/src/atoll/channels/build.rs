@@ -60,7 +60,6 @@ impl Building {
         self.data_bytes - self.filled
     }
 
-    /// The offset of the data.
     fn data_at(&self) -> u64 {
         self.header_bytes.next_multiple_of(WORD)
     }

@@ -27,7 +27,6 @@ const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two checks of a port that is not open.
 const CONNECT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Sets a lock of this host port.
 fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
     let mut change = |compare, add| nic.locks().request(&mut NoMemory, &LockRequest { vpid, number, compare, add });
     if let Ok(now) = change(NEVER, 0) {

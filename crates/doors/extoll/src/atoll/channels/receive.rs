@@ -128,7 +128,6 @@ impl HostPort {
         self.inbound.iter().position(|inbound| inbound.number == last.number).map(|at| at as u16)
     }
 
-    /// Attaches a piece to its message.
     fn attach(&mut self, channel: u16, Arriving { piece, bytes, body }: Arriving) {
         let (all, filter, kept) = (self.shape.all(), self.filter, self.kept_bytes);
         let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };

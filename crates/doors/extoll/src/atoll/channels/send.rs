@@ -114,7 +114,6 @@ pub(super) enum Origin<'a> {
     Slots(&'a [u8]),
 }
 
-/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Sent,
@@ -189,7 +188,6 @@ impl HostPort {
         Ok(true)
     }
 
-    /// Keeps invariant 3.
     fn break_off(&mut self, index: usize, progress: &Progress) {
         if let Some(Some(Outbound { destination, route, .. })) = self.outbound.get(index).filter(|_| progress.has_begun)
         {

@@ -30,7 +30,6 @@ const CONTROLS_IN: u32 = 2;
 const CONTROLS_OUT: u32 = 1;
 /// Slots that the reader has freed but not yet published.
 const SLOTS_UNPUBLISHED: u32 = 16;
-/// Notifications of errors and of locks.
 const NOTIFICATIONS_OTHER: u32 = 64;
 /// Bytes of a receive area, and the limits of a piece (the seed's MTU).
 const RECEIVE_BYTES: u64 = 8 << 20;

@@ -151,7 +151,6 @@ impl ActiveMessages {
         self.send_part(&mut connections[Kind::Reply.index()], &control.encode(), 0, CONTROL)
     }
 
-    /// Sends one VELO message.
     fn send_part(&self, connection: &mut PortConnection, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
         let message = VeloSend { mtt, tag, start: bytes.as_ptr(), bytes: bytes.len() as u32 };
         // SAFETY: the message is a slice.

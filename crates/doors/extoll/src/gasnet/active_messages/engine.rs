@@ -68,7 +68,6 @@ pub struct ActiveMessages {
     pub(super) runner: Runner,
 }
 
-/// The record that the nodes exchange when they open.
 #[derive(Clone, Copy)]
 struct Hello {
     vpids: [u16; 2],
@@ -97,7 +96,6 @@ impl Hello {
     }
 }
 
-/// The requests that may be outstanding to each node.
 fn credits_wanted(nodes: u32) -> u32 {
     (REQUESTS_MAX / nodes).clamp(CREDITS_MIN, CREDITS_MAX)
 }

@@ -151,7 +151,6 @@ impl ActiveMessages {
         Encoded::new(&header, message.arguments, inline).ok_or(SendError::Post(PostError::Length))
     }
 
-    /// Puts medium payload into the target's bounce memory.
     fn put_staged(&self, kind: Kind, node: u16, slot: u16, message: &Message<'_>) -> Result<(), SendError> {
         let memory = self.memory.get().ok_or(SendError::NotAttached)?;
         let there = memory.nodes.get(usize::from(node)).ok_or(SendError::NotAttached)?.bounce_nla;
@@ -223,7 +222,6 @@ impl ActiveMessages {
         self.interface().wait(None, look).map_err(|_| SendError::Aborted)
     }
 
-    /// Puts registered memory to registered memory of a port at another node.
     fn put(&self, node: u16, read: u64, write: u64, bytes: u64, spec: u8) -> Result<(), SendError> {
         let vpid = self.peer(node).ok_or(SendError::NotAttached)?.vpids[0] as u8;
         let operation = Operation::Put { read, write, bytes: bytes as u32 };
