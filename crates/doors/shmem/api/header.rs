@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Renders `include/shmem.h` and `include/shmemx.h`.
 //!
-//! A family of functions is declared once, for all its types, by a macro that a list of types is applied to; so the
-//! header can be read from top to bottom. Every name without a type in it is a real function, in C and C++.
+//! A family of functions is declared once, for all its types, by a macro applied to a list of types; so the header can
+//! be read from top to bottom. Every name without a type in it is a real function, in C and C++.
 
 use std::fmt::Write as _;
 
@@ -75,7 +75,7 @@ fn constants(text: &mut String) {
     }
 }
 
-/// The name of the list of a set's types, without `SELVEDGE_`; `distinct`: of its different types only.
+/// The name of the list of a set's types, without `SELVEDGE_`. `distinct`: only its different types.
 pub fn list_name(set: &Set, distinct: bool) -> String {
     let split = distinct && !set.repeated().is_empty();
     format!("{}{}", set.name, if split { "_DISTINCT" } else { "" })
