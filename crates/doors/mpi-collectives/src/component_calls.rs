@@ -26,8 +26,7 @@ use crate::{calls, groups};
 /// Returned for an operation that is left to the MPI.
 const BENEATH: c_int = c_int::MIN;
 
-/// Whether this version, for which the component was compiled, is that of the process's MPI. The component uses the
-/// MPI's internal structures.
+/// Whether the component was compiled for the version of the process's MPI, whose internal structures it uses.
 ///
 /// # Safety
 /// The version is a C string.

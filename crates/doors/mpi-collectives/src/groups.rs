@@ -35,8 +35,7 @@ static GROUPS: Mutex<Option<HashMap<Handle, &'static GroupState>>> = Mutex::new(
 
 static FREED: AtomicU64 = AtomicU64::new(0);
 
-/// A communicator that a thread has used recently, its group, and the value of [`FREED`] then. The group exists if that
-/// value is unchanged.
+/// A communicator that a thread has used, its group, and [`FREED`] then: if that is unchanged, the group exists.
 #[derive(Clone, Copy)]
 struct Recent {
     comm: Handle,
@@ -206,8 +205,7 @@ impl Bootstrap for MpiBootstrap {
 fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Group, String> {
     let has_room = || with_groups(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
     let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
-    // In virtual time, a thread that waits for a node's result may miss arrivals that another thread of the process
-    // takes.
+    // In virtual time, a waiting thread may miss arrivals that another thread of the process takes.
     let has_threads = is_simulated() && mpi.has_threads();
     let reasons = [
         (is_off, "SELVEDGE_MPI_COLLECTIVES is 0"),

@@ -141,8 +141,7 @@ fn find() -> Option<Mpi> {
     }
 }
 
-/// The address of an object of the MPI, as the program sees it: a program that names the object may have a copy in its
-/// own memory.
+/// The address of an object of the MPI for the program, which may have a copy in its own memory.
 fn object(library: *mut c_void, name: &CStr) -> Option<Handle> {
     // SAFETY: callers have the handle from the loader.
     let found = unsafe { address(libc::RTLD_DEFAULT, name).or_else(|| address(library, name)) };

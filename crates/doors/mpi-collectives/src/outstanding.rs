@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups with outstanding operations, which the program has started without waiting (MPI 4.1, 6.12), and their
-//! progress.
+//! Groups with outstanding operations, started by the program without waiting (MPI 4.1, 6.12), and their progress.
 //!
 //! A peer may need this process's progress while it waits in any call of the MPI: for a message, at a window, in one of
 //! the MPI's own operations. So progress in the calls that complete requests is not enough. Both MPIs have a list of
@@ -102,8 +101,7 @@ fn advance_all() -> bool {
 const LOOKS: u32 = 400;
 const LOOKS_SHARED: u32 = 4;
 
-/// Yields after a number of polls without an ended operation, because the MPI's own wait would spin while the peer may
-/// need this core.
+/// Yields after some polls without an ended operation: the MPI's wait would spin, and the peer may need this core.
 #[inline]
 fn yield_after_idle_looks(have_ended: bool) {
     static IN_VAIN: AtomicU32 = AtomicU32::new(0);
@@ -128,8 +126,7 @@ unsafe extern "C" fn in_mpich(_: *mut c_void) -> c_int {
         return MPICH_GOES_ON;
     }
     IS_CALLED.store(false, SeqCst);
-    // A thread that has started an operation in between may have found `IS_CALLED` still set, and so has not
-    // registered.
+    // A thread that has started an operation meanwhile may have found `IS_CALLED` set, and not registered.
     let goes_on = LISTED.load(SeqCst) != 0 && !IS_CALLED.swap(true, SeqCst);
     if goes_on { MPICH_GOES_ON } else { MPICH_DONE }
 }

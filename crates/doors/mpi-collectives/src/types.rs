@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The predefined types and operations of MPI (MPI 4.1, 3.2.2 and 6.9.2), and their counterparts in a node's
-//! arithmetic.
+//! MPI's predefined types and operations (MPI 4.1, 3.2.2 and 6.9.2), and their counterparts in a node's arithmetic.
 //!
 //! Other types and operations, and pairs that MPI does not define, are left to the MPI.
 //!

@@ -9,8 +9,7 @@
 //!
 //! Invariants
 //! 1. If ranks are on several hosts or in several network namespaces, all see that in the handles, and none connects.
-//! 2. A rank that fails closes its connection, which the others notice. Rank 0 checks the processes that have not
-//!    connected.
+//! 2. A rank that fails closes its connection, which the others notice. Rank 0 checks unconnected processes.
 //! 3. A process without rank 0's secret, or of another user, is rejected.
 
 use std::fs;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers and structures of NCCL's collective network (`ncclCollNet_v6_t` to `_v12_t`). Parts common to several
-//! versions are defined once.
+//! NCCL's collective network (`ncclCollNet_v6_t` to `_v12_t`). Parts common to versions are defined once.
 //!
 //! Invariant: all members of a table are pointers, so a table made of several structures has the layout of a flat one.
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A checked operation: the memory of its descriptors, its target, and its command (Portals 4.3, "Data Movement
-//! Operations").
+//! A checked operation: its memory, its target and its command (Portals 4.3, "Data Movement Operations").
 //!
 //! Invariant: an operation whose own memory is not mapped is refused (`PTL_ARG_INVALID`) before it has any effect.
 
@@ -123,7 +122,6 @@ pub(crate) struct Plan {
     pub operand: [u64; 4],
 }
 
-/// Operation and datatype of an atomic.
 #[derive(Clone, Copy)]
 pub(crate) struct Arithmetic {
     pub operation: u8,
@@ -245,7 +243,6 @@ impl Plan {
     }
 }
 
-/// Starts a planned operation.
 #[inline(always)]
 pub(crate) fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
     match plan {
@@ -257,8 +254,7 @@ pub(crate) fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag
     }
 }
 
-/// Refuses combinations of operation and datatype that the specification does not allow, and lengths beyond `most` or
-/// with an incomplete item.
+/// Refuses an operation on a datatype that does not allow it, and lengths beyond `most` or with a partial item.
 fn check_atomic(family: Family, arithmetic: Arithmetic, length: u64, most: u64) -> Outcome {
     let operation = Operation::from_u32(arithmetic.operation.into()).ok_or(Code::ArgInvalid)?;
     let datatype = Datatype::from_u32(arithmetic.datatype.into()).ok_or(Code::ArgInvalid)?;

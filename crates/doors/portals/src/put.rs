@@ -120,8 +120,7 @@ fn put_by_command(part: &DescriptorPart, physical: u64, length: u64, target: &Ta
     start(Ok(Plan { source: part.side, ..Plan::to(part.ni, kind::PUT, physical) }), length, target, tag)
 }
 
-/// The counting events of the initiator after a successful put. `None`: it also gets full events, or its I/O vector
-/// needs a command.
+/// The initiator's counting events for a put. `None`: it also gets full events, or its I/O vector needs a command.
 #[inline(always)]
 fn initiator_counts(source: &Side, ack: u8) -> Option<Counts> {
     if source.queue != NONE || source.iov != NONE || !matches!(ack, ack::NONE | ack::COUNTING) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cache of routes for `PtlPut`: the checked descriptor and the resolved target of a put, kept for the next put
-//! between them.
+//! A cache of routes for `PtlPut`: a put's checked descriptor and resolved target, kept for the next such put.
 //!
 //! The first put from a descriptor to a target checks that the handles are valid, that the descriptor asks for counting
 //! events at most, that the target is in the logical map and that the portal table index is within the limits. Then the
@@ -11,8 +10,7 @@
 //!
 //! Invariants
 //! 1. Only the thread named in an entry reads or writes its route.
-//! 2. A memory descriptor never changes after it is bound. While its slot holds the same generation, the cached copy is
-//!    valid.
+//! 2. A memory descriptor never changes. While its slot has the same generation, the cached copy is valid.
 //! 3. The cache lives as long as its interface. The logical map is part of the key, so a new map misses.
 //!
 //! Costs: 32 entries of 256 bytes for each interface; a hit reads two lines of the entry and the descriptor's slot.
@@ -75,8 +73,7 @@ pub enum PutRoute {
 struct Entry {
     /// The only thread that uses `route`; it filled it when it took the entry. 0: no thread.
     thread: AtomicU64,
-    /// The word of the target's counter that puts over the route increment. It is only prefetched, so a stale value is
-    /// harmless.
+    /// The word of the target's counter for this route. It is only prefetched, so a stale value is harmless.
     counter: AtomicPtr<u8>,
     /// Puts under a lock that missed at this entry.
     misses: AtomicU32,
@@ -159,8 +156,7 @@ impl RouteCache {
         (route.key == *key && is_bound()).then_some(route)
     }
 
-    /// Puts `length` bytes at `offset` of the descriptor over a cached route. Returns false, without effect, if there
-    /// is none.
+    /// Puts `length` bytes at `offset` over a cached route. Returns false, without effect, if there is none.
     #[inline(always)]
     pub fn put(
         &self,

@@ -6,8 +6,7 @@
 //! interface is its kind: bit 0 is set for non-matching, bit 1 for physical.
 //!
 //! Invariants
-//! 1. A slot's pointer is null, or points to an [`Ni`] that lives until its last `PtlNIFini`. That call first ends the
-//!    waits of other threads.
+//! 1. A slot is null, or points to an [`Ni`] that lives until its last `PtlNIFini`, which first ends threads' waits.
 //! 2. No live handle equals a constant of the API (see `selvedge_nic::handle`).
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};

@@ -144,8 +144,7 @@ fn window_of(offset: usize, length: usize, each: usize, group: &CollectiveGroup)
 /// # Safety
 /// As for [`allreduce`].
 pub unsafe fn allgather(spec: &GatherSpec, group: &CollectiveGroup) -> Result<Pending, Error> {
-    // Callers may leave the kinds of memory unset (NCCL's plugin). So the operation is refused only if both say device
-    // memory.
+    // Callers may leave the kinds of memory unset (NCCL's plugin). So both must say device memory to be refused.
     if spec.sbuf_desc.mem_type == MEM_TYPE_CUDA && spec.rbuf_desc.mem_type == MEM_TYPE_CUDA {
         return Err(Error::NotSupported);
     }

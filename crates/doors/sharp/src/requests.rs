@@ -56,8 +56,7 @@ impl Request {
         }
     }
 
-    /// Ends the caller's use of the request. An operation that is not over progresses with the communicator's other
-    /// operations.
+    /// Ends the caller's use of the request. The communicator's other operations advance an unfinished one.
     ///
     /// # Safety
     /// As for [`Request::test`].

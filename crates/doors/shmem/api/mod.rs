@@ -65,8 +65,7 @@ pub enum Generic {
     No,
     /// The type of the first pointer to `TYPE`, and whether a context comes first.
     Element,
-    /// The first argument. If it is of this C type, the name selects this function; else it selects the function of the
-    /// generic's name.
+    /// If the first argument is of this C type, the name selects this function; else that of the generic's name.
     First { name: &'static str, c: &'static str },
 }
 
@@ -74,8 +73,7 @@ pub enum Generic {
 pub struct Row {
     /// The prototype in C. `TYPE` is the type of an element; the name is that of the type-generic function.
     pub prototype: &'static str,
-    /// Path and generics of the Rust function; `TYPE` is the type of an element. Ends in `()` if the function takes
-    /// none of the arguments.
+    /// Path and generics of the Rust function, `TYPE` being the element. Ends in `()` if it takes no arguments.
     pub rust: &'static str,
     /// Its effect, in a line or two.
     pub summary: &'static str,

@@ -130,8 +130,7 @@ pub const AMO_EXTENDED: Set = typed("AMO_EXTENDED", "the extended AMO types", &[
 ]);
 pub const AMO_BITWISE: Set =
     typed("AMO_BITWISE", "the bitwise AMO types", &[&UINT, &ULONG, &ULONGLONG, &INT32, &INT64, &UINT32, &UINT64]);
-/// The standard AMO types, and two more that the specification allows for `shmem_wait_until` and `shmem_test` only,
-/// deprecated since 1.5.
+/// The standard AMO types, and two (deprecated since 1.5) for `shmem_wait_until` and `shmem_test` only.
 #[rustfmt::skip]
 pub const SYNC: Set = typed("SYNC", "the standard AMO types, `short`, `unsigned short`", &[
     &SHORT, &INT, &LONG, &LONGLONG, &USHORT, &UINT, &ULONG, &ULONGLONG, &INT32, &INT64, &UINT32, &UINT64, &SIZE, &PTRDIFF,

@@ -6,14 +6,12 @@
 //! 1 to word r of the member 2^r ahead, waits until its own word r is not zero, and subtracts 1. Data are fetched
 //! between two such syncs, as by teams.
 //!
-//! An active set of all PEs uses the faster algorithms of the world team, unless the job's threads may be in two
-//! collectives at once.
+//! A set of all PEs uses the world team's faster algorithms, unless threads may be in two collectives at once.
 //!
 //! Invariants
 //! 1. Word r of a member counts the arrivals of one other member: in this call and, if that member is fast, in the
 //!    next. Each call subtracts its own arrival, so the words are zero again when no member is ahead.
-//! 2. Word 15 is a member's own. It holds the bytes that the member contributes to a collect, and is read between two
-//!    syncs.
+//! 2. Word 15 is a member's own: its number of bytes in a collect, which is read between two syncs.
 //!
 //! Costs: a sync takes log2 n rounds, each of one atomic at another member and one at this one. 10 words suffice for
 //! 1,024 members.

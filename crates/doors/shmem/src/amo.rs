@@ -340,8 +340,7 @@ unsafe fn write_fetched<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOn
     if fetch.is_null() {
         check::refuse(call, "fetch", format_args!("null"));
     } else if let Some(value) = fetched() {
-        // SAFETY: not null; the clause of the non-blocking fetches says that `fetch` is an object for the result. It
-        // need not be aligned.
+        // SAFETY: not null; by the fetches' clause `fetch` is an object for the result, perhaps misaligned.
         unsafe { fetch.write_unaligned(value) };
     }
 }

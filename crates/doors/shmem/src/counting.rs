@@ -8,8 +8,7 @@
 //! and the target's NIC counts.
 //!
 //! Invariants
-//! 1. When a counter is created, each PE writes its NIC's reference to the library's region before any PE may use the
-//!    counter.
+//! 1. When a counter is created, each PE writes its NIC's reference to the region before any PE may use the counter.
 //! 2. The count is stored after the bytes. There is no other order: counters are independent (section 2.1).
 //!
 //! Costs: a put is its stores plus one. A counter takes 320 bytes in the NIC, 8 in the region, and a record
@@ -210,7 +209,7 @@ fn bits(world: &World, record: &Record, ct: Ct, pe: usize) -> u64 {
     }
 }
 
-/// The general path: attaches the PE, moves and counts by commands, or reports what is wrong.
+/// The general path: attaches the PE, moves and counts by commands, or reports the error.
 #[cold]
 #[inline(never)]
 unsafe fn move_general(
@@ -234,8 +233,7 @@ unsafe fn move_general(
         match (reach, direction) {
             (Reach::Mapped(at), Direction::Put) => copy(local, at, bytes),
             (Reach::Mapped(at), Direction::Get) => copy(at, local, bytes),
-            // The static data may be unmapped where counters are mapped. Then the data must arrive before they are
-            // counted.
+            // The static data may be unmapped although counters are mapped. The data must arrive before the count.
             (Reach::Nic(remote), Direction::Put) if world.memory_mapped() => {
                 world.nic_put(ctx, remote, local, bytes);
                 world.contexts.quiet(world.interface, ctx);
@@ -274,8 +272,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_target(ct, ctx, dest.cast(), bytes, pe) {
         Some((count_target, mapped)) => {
-            // SAFETY: a range of mapped symmetric memory. The clause of the counting puts gives `source` the same
-            // length.
+            // SAFETY: a range of mapped symmetric memory. By the counting puts' clause `source` is as long.
             unsafe {
                 copy_then_notify(source.cast(), mapped.at, bytes, std::ptr::from_ref(count_target.target).cast())
             };
@@ -319,8 +316,7 @@ pub unsafe fn get_and_count<T: Element>(
             count_target.count();
             mapped.wake();
         }
-        // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. Everything else is checked
-        // there.
+        // SAFETY: by the C contract `dest` has room for `nelems` elements. Everything else is checked there.
         _ => unsafe { move_general(call, ctx, ct, Direction::Get, source.cast_mut().cast(), dest.cast(), bytes, pe) },
     }
 }

@@ -24,8 +24,7 @@ include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
 /// The name of a C function, from a string literal in `longdouble.c`.
 unsafe fn call(name: *const u8, bytes: usize) -> Call {
-    // SAFETY: `longdouble.c` passes a literal of ASCII characters and its length. A literal lives to the end of the
-    // process.
+    // SAFETY: `longdouble.c` passes a literal of ASCII characters, which lives forever, and its length.
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, bytes)) }
 }
 

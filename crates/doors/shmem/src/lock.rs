@@ -117,8 +117,7 @@ impl Lock {
     }
 
     fn byte(&self, at: usize) -> &AtomicU8 {
-        // SAFETY: the field lies in the lock that `wait::check_local` has found. All PEs access it by atomics of this
-        // size.
+        // SAFETY: a field of the lock that `wait::check_local` has found. All PEs use atomics of this size.
         unsafe { AtomicU8::from_ptr(self.node.add(at)) }
     }
 
@@ -141,8 +140,7 @@ impl Lock {
     }
 
     fn next_field(&self) -> &AtomicU16 {
-        // SAFETY: the field lies in the lock that `wait::check_local` has found. All PEs access it by atomics of this
-        // size.
+        // SAFETY: a field of the lock that `wait::check_local` has found. All PEs use atomics of this size.
         unsafe { AtomicU16::from_ptr(self.node.add(NEXT).cast()) }
     }
 
@@ -154,8 +152,7 @@ impl Lock {
         }
         match self.reach(NEXT, size_of::<u16>(), self.world.me()) {
             Some(Reach::Nic(remote)) => {
-                // The kernel may write the two bytes separately, but it does so under the NIC's lock, which this get
-                // takes, too.
+                // The kernel may write the two bytes separately, but under the NIC's lock, which this get takes, too.
                 let mut next = 0u16;
                 // SAFETY: the command is complete on return; the default context is always valid.
                 unsafe { self.world.nic_get(Ctx::DEFAULT, remote, (&raw mut next).cast(), size_of::<u16>()) };

@@ -6,8 +6,7 @@
 //! ([`World::reach`](World::reach)), which attaches the PE, uses commands, or reports a wrong argument.
 //!
 //! Invariants
-//! 1. Before `shmem_init` and after `shmem_finalize` the table has no PEs, so a call then takes the general path and is
-//!    reported.
+//! 1. Before `shmem_init` and after `shmem_finalize` the table is empty, so the general path reports a call.
 //! 2. A PE whose memory is not mapped here has zero bytes in the table.
 //! 3. The table and its lines are never freed.
 //!

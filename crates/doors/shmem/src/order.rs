@@ -51,8 +51,7 @@ pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usi
         return;
     }
     for index in 0..npes {
-        // SAFETY: not null; the clause of `shmem_pe_quiet` says that `target_pes` has `npes` elements, and the index is
-        // below that.
+        // SAFETY: not null; by the clause `target_pes` has `npes` elements, and the index is below that.
         if world.pe(call, ctx, unsafe { *target_pes.add(index) }).is_none() {
             return;
         }
@@ -60,7 +59,6 @@ pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usi
     quiet(call, ctx);
 }
 
-/// Quiet on every context of this PE.
 pub(crate) fn quiet_all(world: &World) {
     memory_fence(Ordering::SeqCst);
     world.contexts.quiet_all(world.interface);

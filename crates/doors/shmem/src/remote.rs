@@ -12,8 +12,7 @@
 //! 2. Operations from one PE to another arrive in the order in which they were started: on mapped memory by the order
 //!    of stores (and a fence where the machine needs it), by commands because Portals keeps the order.
 //!
-//! Budget of a put to mapped memory: no system call, lock or allocation; the peer's line of 64 bytes here, and its
-//! sleepers word.
+//! Budget of a put to mapped memory: no system call, lock or allocation; the peer's line, and its sleepers word.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -193,8 +192,7 @@ impl World {
             // SAFETY: `to` is checked for `bytes`, and the callers, all in this crate, give `bytes` readable bytes at
             // `from`.
             Reach::Mapped(at) => unsafe { std::ptr::copy(from, at, bytes) },
-            // SAFETY: the callers, all in this crate, give `bytes` readable bytes at `from`; the default context is
-            // always valid.
+            // SAFETY: callers, all in this crate, give `bytes` readable bytes; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, from, bytes) },
         }
     }
@@ -205,8 +203,7 @@ impl World {
         match self.reach_address(from, pe) {
             // SAFETY: `from` is checked for `bytes`, and the callers, all in this crate, give room for `bytes` at `to`.
             Reach::Mapped(at) => unsafe { std::ptr::copy(at, to, bytes) },
-            // SAFETY: the callers, all in this crate, give room for `bytes` at `to`; the default context is always
-            // valid.
+            // SAFETY: callers, all in this crate, give room for `bytes`; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_get(Ctx::DEFAULT, remote, to, bytes) },
         }
     }
@@ -216,8 +213,7 @@ impl World {
     pub fn store(&self, pe: usize, word: SymOffset, value: u64) {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs access it by atomics
-                // only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.store(value, Release);
                 self.wake(pe);
             }
@@ -231,15 +227,13 @@ impl World {
     pub fn add(&self, pe: usize, word: SymOffset, value: u64) {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs access it by atomics
-                // only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
             }
             Reach::Nic(remote) => {
                 let operand = (&raw const value).cast();
-                // SAFETY: the value is on this stack and lives until the call returns; the default context is always
-                // valid.
+                // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
                 unsafe { self.nic_atomic(Ctx::DEFAULT, remote, Operation::Sum, Datatype::Uint64, operand) }
             }
         }
@@ -250,8 +244,7 @@ impl World {
     pub fn fetch_add(&self, pe: usize, word: SymOffset, value: u64) -> u64 {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs access it by atomics
-                // only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 let before = unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
                 before

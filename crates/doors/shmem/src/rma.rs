@@ -5,8 +5,7 @@
 //! 1. On directly mapped memory every put or get is complete when the call returns. By commands, the source of a put
 //!    may be reused when the call returns, and quiet waits for the end of the put; a get is complete when the call
 //!    returns.
-//! 2. Bytes move as by `memmove`. An aligned element of 4 or 8 bytes moves as a whole, so a PE that polls it never sees
-//!    half of it.
+//! 2. Bytes move as by `memmove`. An aligned element of 4 or 8 bytes moves as a whole, for PEs that poll it.
 
 use std::ffi::c_int;
 
@@ -79,7 +78,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
     }
 }
 
-/// The general path of a put: attaches the PE, puts by a command, or reports what is wrong.
+/// The general path of a put: attaches the PE, puts by a command, or reports the error.
 #[cold]
 #[inline(never)]
 unsafe fn put_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
@@ -114,7 +113,7 @@ pub unsafe fn get<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
     }
 }
 
-/// The general path of a get: attaches the PE, gets by a command, or reports what is wrong.
+/// The general path of a get: attaches the PE, gets by a command, or reports the error.
 #[cold]
 #[inline(never)]
 unsafe fn get_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
@@ -262,8 +261,7 @@ pub unsafe fn iget<T: Element>(
     nelems: usize,
     pe: c_int,
 ) {
-    // SAFETY: the contract of the C function: `dest` has room for `nelems` elements at their stride. `source` is
-    // checked there.
+    // SAFETY: by the C contract `dest` has room for the strided elements. `source` is checked there.
     unsafe { ibget(call, ctx, dest, source, dst, sst, 1, nelems, pe) };
 }
 
@@ -295,7 +293,6 @@ pub unsafe fn ibget<T: Element>(
     pe: c_int,
 ) {
     let (far, near) = ((source.cast_mut().cast(), sst), (dest.cast(), dst));
-    // SAFETY: the contract of the C function: `dest` has room for `nblocks` blocks at their stride. `source` is checked
-    // there.
+    // SAFETY: by the C contract `dest` has room for the strided blocks. `source` is checked there.
     unsafe { strided(call, ctx, false, far, near, (size_of::<T>(), bsize, nblocks), pe) };
 }

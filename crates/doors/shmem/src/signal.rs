@@ -95,8 +95,8 @@ unsafe fn put_general(
                 // SAFETY: the clause of the call gives `source` this length; `World::pe` has checked the context.
                 unsafe { world.nic_put(ctx, remote, source, bytes) };
                 if matches!(flag, Reach::Mapped(_)) {
-                    // The static data may be unmapped where the heap is mapped. Then the data must arrive before the
-                    // signal is stored.
+                    // The static data may be unmapped although the heap is mapped. The data must arrive before the
+                    // signal.
                     world.contexts.quiet(world.interface, ctx);
                 }
             }
@@ -149,8 +149,7 @@ fn reach_signal(world: &World, call: Call, sig_addr: *const u64, pe: usize) -> O
 #[inline(always)]
 unsafe fn update_signal(at: *mut u8, signal: u64, add: bool) {
     let at = at.cast::<u64>();
-    // SAFETY: the contract of this function: 8 aligned bytes of mapped symmetric memory. All PEs change a signal by
-    // atomics.
+    // SAFETY: the contract of this function: 8 aligned bytes of mapped memory. All PEs use atomics.
     unsafe {
         if add {
             Word::add(at, signal);
@@ -215,7 +214,7 @@ pub unsafe fn signal_set(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, 
     unsafe { signal_alone(call, ctx, sig_addr, signal, false, pe) }
 }
 
-/// `shmem_signal_fetch`, of a signal of this PE. Programs poll with it, so it lets the NIC handle what has arrived.
+/// `shmem_signal_fetch`, of a signal of this PE. Programs poll with it, so it lets the NIC handle arrivals.
 #[inline(always)]
 pub unsafe fn fetch(call: Call, sig_addr: *const u64) -> u64 {
     let Some(world) = world(call) else { return 0 };

@@ -106,8 +106,7 @@ pub fn init(call: Call) {
     start_or_die(call, thread::SINGLE);
 }
 
-/// `start_pes`: as `shmem_init`. A program that calls it never calls `shmem_finalize`: the library ends with the
-/// program.
+/// `start_pes`: as `shmem_init`, but without a `shmem_finalize`: the library ends with the program.
 pub fn start_pes(call: Call, _n_pes: c_int) {
     if STARTED.load(SeqCst) == 0 {
         FINALIZE_AT_EXIT.store(true, SeqCst);
@@ -379,8 +378,7 @@ impl StartRecord {
                 self.memory_mapped,
                 record.memory_mapped,
             )?;
-            // The heap follows the static data. If its offset differs, the programs differ, and no offset would fit
-            // both.
+            // The heap follows the static data. If its offset differs, the programs differ.
             same("the size of the program's static data", self.heap_at, record.heap_at)?;
         }
         Ok(())

@@ -6,8 +6,7 @@
 //! Invariants
 //! 1. The routines are collective, and every PE makes the same calls. So the blocks are the same at every PE, and an
 //!    object has the same offset everywhere.
-//! 2. Memory is committed when first used. A PE without room reports it before any PE has the address; then all PEs
-//!    return null.
+//! 2. Memory is committed when first used. If a PE has no room, it reports that, and all PEs return null.
 //!
 //! Costs: O(log n) in the number of free blocks, and a barrier.
 
@@ -99,8 +98,7 @@ impl World {
 
     /// Allocates at every PE, or at none.
     fn allocate(&self, call: Call, bytes: usize, align: usize) -> *mut c_void {
-        // A PE whose address space is crowded may have its memory at any address. Then all PEs refuse such an
-        // alignment.
+        // In a crowded address space a PE's memory may be anywhere. Then all PEs refuse such an alignment.
         let first = match self.root % align {
             0 => self.heap().take(bytes as u64, (align as u64).max(BLOCK_BYTES)),
             _ => None,

@@ -60,8 +60,7 @@ pub unsafe fn get_config(call: Call, team: Team, mask: c_long, config: *mut c_in
         return REFUSED;
     }
     if mask & NUM_CONTEXTS != 0 {
-        // SAFETY: null, or the configuration that the clause of `shmem_team_get_config` says is written; its one field
-        // is an `int`.
+        // SAFETY: null, or the configuration, whose one field is an `int`, that the clause says is written.
         let Some(num_contexts) = (unsafe { config.as_mut() }) else {
             check::refuse(call, "config", format_args!("null, but the mask selects a field"));
             return REFUSED;

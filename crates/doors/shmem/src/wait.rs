@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting for this PE's own symmetric objects, and testing them (OpenSHMEM 1.6, "Point-To-Point Synchronization
-//! Routines").
+//! Waiting for this PE's objects, and testing them (OpenSHMEM 1.6, "Point-To-Point Synchronization Routines").
 //!
 //! A call checks its arguments, makes a set of the objects, and polls the set's members once (test) or until they
 //! satisfy the call (wait: [`World::wait`] polls, sleeps and keeps the NIC going). A poll loads this PE's own memory
@@ -192,8 +191,7 @@ impl<T: Waitable, B: Operands<T>> WaitSet<T, B> {
         let mut found = 0;
         for index in 0..self.nelems {
             if self.includes(index) && self.holds(index) {
-                // SAFETY: not null; the clause of the call says that `indices` has room for `nelems`, and `found <=
-                // index < nelems`.
+                // SAFETY: not null; by the clause `indices` has room for `nelems`, and `found <= index < nelems`.
                 unsafe { indices.add(found).write_unaligned(index) };
                 found += 1;
             }
@@ -249,7 +247,7 @@ pub(crate) fn check_local<T>(
     world.sym(call, argument, at.cast(), bytes).map(drop)
 }
 
-/// Lets the NIC handle what has arrived, after a failed test. Where PEs share cores it yields now and then, because the
+/// Lets the NIC handle arrivals, after a failed test. Where PEs share cores it yields now and then, because the
 /// awaited PE may need this core.
 pub(crate) fn after_failed_test(world: &World) {
     const TESTS_PER_YIELD: u32 = 64;

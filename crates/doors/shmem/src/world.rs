@@ -65,7 +65,6 @@ pub struct World {
     pub(crate) n_pes: usize,
     pub(crate) oversubscribed: bool,
     pub(crate) multiple: AtomicBool,
-    /// Peers' memory is directly mapped.
     pub(crate) memory_mapped: bool,
     /// In a job of several hosts: the memory of PEs on this host is mapped for loads and stores. Atomics and counts are
     /// commands for all PEs, because the NIC's atomics are not those of the processor.
@@ -76,7 +75,6 @@ pub struct World {
     /// The program's static data, and whether they are directly mapped at peers.
     pub(crate) data: Range<usize>,
     pub(crate) data_mapped: bool,
-    /// Start of the symmetric memory in this process.
     pub(crate) root: usize,
     pub(crate) peers: Box<[Peer]>,
     pub(crate) nics: Box<[PeerNic]>,
@@ -151,7 +149,6 @@ impl World {
         self.memory_mapped || (self.near_mapped && self.nics[pe].is_near)
     }
 
-    /// The team of a context.
     pub(crate) fn team_of(&self, ctx: Ctx) -> Option<TeamView> {
         self.teams.view_if_valid(self.contexts.team(ctx)?)
     }
@@ -184,7 +181,7 @@ impl World {
         }
     }
 
-    /// Lets the NIC handle what has arrived.
+    /// Lets the NIC handle arrivals.
     #[inline(always)]
     pub fn progress(&self) {
         self.interface.poll();

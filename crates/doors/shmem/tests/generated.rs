@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks that the generated files agree with the table in `api/`, and the table with the specification.
 //!
-//! `make docs-pages` (UPDATE_DOCS=1) rewrites the headers and the reference page. Otherwise a file that differs fails
-//! its test.
+//! `make docs-pages` (UPDATE_DOCS=1) rewrites the headers and the page. Otherwise a difference fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

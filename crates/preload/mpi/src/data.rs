@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Moves the program's static data into a sealed memory file at the same addresses, so that peers can map them like
-//! large blocks.
+//! Moves the program's static data into a sealed memory file at the same addresses, for peers to map.
 //!
 //! Invariants
 //! 1. The data are moved before `main` and before there is a second thread, so no store is lost.

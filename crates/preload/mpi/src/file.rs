@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of sealed memory files ([`selvedge_os::shared::sealed`]) with memory behind them, and private copies of
-//! them.
+//! The parts of sealed memory files ([`selvedge_os::shared::sealed`]) that have memory, and private copies of them.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};

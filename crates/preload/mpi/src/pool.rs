@@ -7,8 +7,7 @@
 //! 2. All bookkeeping is in the process's private memory: no peer can mislead `malloc`.
 //! 3. The file has its final length from the beginning, and is sealed ([`crate::file`]).
 //! 4. The range stays mapped while the process lives: an address in it always belongs to the pool.
-//! 5. A forked child gets private copies of its blocks, as with private memory ([`crate::fork`]), and allocates no new
-//!    ones here.
+//! 5. A forked child gets private copies of its blocks ([`crate::fork`]), and allocates no new ones here.
 //!
 //! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than in the
 //! C library's allocator at this size. Pages return to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and
@@ -154,8 +153,7 @@ impl Pool {
         true
     }
 
-    /// Allocates a block of at least `bytes` at a multiple of `align`, a power of two. `None`: the C library must
-    /// allocate it.
+    /// Allocates at least `bytes` at a multiple of `align`, a power of two. `None`: the C library must do it.
     pub fn take(&self, bytes: usize, align: usize) -> Option<Block> {
         self.lock().table()?.take(bytes as u64, align as u64)
     }
@@ -427,7 +425,7 @@ mod tests {
         bytes(first, MIB).fill(7);
         pool.give(first.start);
         assert!(!pool.take(MIB, 1).unwrap().zeroed, "used before");
-        // Longer than what is kept: the kernel gets the pages back, and they are zero when they are allocated again.
+        // Longer than `KEEP_BYTES`: the kernel gets the pages back, and they are zero when they are allocated again.
         let large = KEEP_BYTES as usize + MIB;
         let all = pool.take(large, 1).unwrap();
         bytes(all, large).fill(7);

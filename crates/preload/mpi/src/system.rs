@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C library's own allocator, by the second names that glibc gives its functions; functions without one are looked
-//! up.
+//! The C library's own allocator, by glibc's second names for its functions; those without one are looked up.
 
 #[cfg(not(test))]
 use std::alloc::{GlobalAlloc, Layout};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranks that share memory: those of one host and one namespace of process ids, which can open each other's memory
-//! files.
+//! The ranks that share memory: of one host and one process id namespace, so they can open each other's files.
 
 use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,8 +30,7 @@ pub fn split(mpich: &Mpich, comm: i32, split_type: c_int, key: c_int) -> Option<
     color(&all, split_type, host).map(|color| mpich.split(comm, color, key))
 }
 
-/// The color of a rank for `MPI_Comm_split`, from the types and hosts of all ranks. `None`: none requests shared
-/// memory.
+/// The color of a rank for `MPI_Comm_split`, from all types and hosts. `None`: none requests shared memory.
 fn color(all: &[[u64; 2]], split_type: c_int, host: u64) -> Option<c_int> {
     if all.iter().all(|[asked, _]| *asked as c_int != COMM_TYPE_SHARED) {
         return None;

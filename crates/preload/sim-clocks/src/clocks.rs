@@ -47,8 +47,7 @@ fn read_ns(end: &RankEnd, counts: Counts) -> u64 {
     at_start_ns(counts) + ps / 1000
 }
 
-/// The time at which a clock reads `shows_ns`, in picoseconds since the start. `None`: no sleep on this clock is
-/// possible.
+/// The time at which a clock reads `shows_ns`, in picoseconds since the start. `None`: it supports no sleep.
 pub fn when_ps(clock: clockid_t, shows_ns: u64) -> Option<u64> {
     let counts = counts(clock).filter(|counts| *counts != Counts::Busy)?;
     Some(shows_ns.saturating_sub(at_start_ns(counts)).saturating_mul(1000))

@@ -105,8 +105,7 @@ fn real_sigaction(signal: c_int, action: *const Action, before: *mut Action) -> 
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes an SA_SIGINFO handler a valid `ucontext_t`, to which no other reference exists while it
-    // runs.
+    // SAFETY: the kernel passes an SA_SIGINFO handler a valid `ucontext_t`, and no other reference to it exists.
     let context = unsafe { &mut *context.cast::<ucontext_t>() };
     if RankEnd::of_process().is_some_and(|end| emulate_read(end, context)) {
         return;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `pmix.h` that need a server. Non-blocking ones (`.._nb`) finish, and run their callback, before
-//! they return.
+//! The functions of `pmix.h` that need a server. Non-blocking ones (`.._nb`) run their callback before they return.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -316,8 +315,7 @@ pub extern "C" fn PMIx_Notify_event(
 
 // ---- control of jobs ----
 
-/// Does nothing. Open MPI requests the removal of files that a process leaves behind; they are in the job's directory,
-/// which is removed anyway.
+/// Does nothing. Open MPI requests removal of a dead process's files; they go with the job's directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Job_control_nb(
     _: *const Proc,

@@ -81,8 +81,7 @@ impl Stored {
         Some(Stored { kind: value.kind, bytes })
     }
 
-    /// Makes a `pmix_value_t`, with memory from the C library's allocator. `None`: out of memory, or the bytes do not
-    /// fit the type.
+    /// Makes a `pmix_value_t` with C library memory. `None`: out of memory, or the bytes do not fit the type.
     pub fn to_value(&self) -> Option<Value> {
         let mut value = Value { kind: self.kind, data: Data { words: [0; 3] } };
         match self.kind {

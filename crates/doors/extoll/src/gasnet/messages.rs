@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests, replies, polls.
 //!
-//! Invariant: a handler sends no request and does not poll, nor does a thread that holds a lock or is in a section
-//! without interrupts.
+//! Invariant: no handler, lock holder or thread in a section without interrupts sends a request or polls.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -184,8 +183,7 @@ pub fn poll_round(name: &str) -> Outcome {
     Ok(())
 }
 
-/// One round of `GASNET_BLOCKUNTIL`. It cannot return an error, and the program would wait forever: so an error ends
-/// the job.
+/// One round of `GASNET_BLOCKUNTIL`. It cannot return an error, so an error ends the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_gasnet_wait() {
     if poll_round("GASNET_BLOCKUNTIL").is_err() {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! GASNet's core API (`include/gasnet.h`), over active messages of VELO and RMA (seed 002, section 8.7).
 //!
-//! One library serves programs of all three threading modes. It is always thread-safe, because an uncontended lock
-//! costs less than a message.
+//! One library serves all three threading modes: it is thread-safe, as an uncontended lock costs less than a message.
 //!
 //! * [`active_messages`]: the engine; `engine`: that of this process. `handlers`: the table of handlers, and their
 //!   calls.

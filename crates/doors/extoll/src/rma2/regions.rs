@@ -144,8 +144,7 @@ impl Regions {
         };
         let registration = Registration { nla, pages, keeping };
         if let Some(before) = self.registrations.insert(record as usize, registration) {
-            // The program has reused the record for a second region. The first one is no longer reachable, so it is
-            // unregistered.
+            // The program has reused the record: its earlier region is no longer reachable, so it is unregistered.
             let _ = device.unregister(vpid, before.nla, before.pages);
         }
         Ok(record)

@@ -7,7 +7,6 @@ use crate::check::{self, Call};
 use crate::world::World;
 use crate::world::address::SymAddress;
 
-/// The results of a collective.
 pub(crate) const DONE: c_int = 0;
 pub(crate) const REFUSED: c_int = -1;
 

@@ -227,8 +227,7 @@ unsafe fn collect_in_tree(
     DONE
 }
 
-/// Checks a source of any length. An empty source may be any pointer; if it is symmetric, other members may have bytes
-/// at the same address.
+/// Checks a source of any length. An empty one may be any pointer; if symmetric, others may have bytes there.
 pub(crate) fn checked_source<M: Members>(
     call: Call,
     members: &M,

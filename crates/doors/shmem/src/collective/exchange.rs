@@ -59,9 +59,8 @@ impl<'a> Exchange<'a> {
         Exchange { members }
     }
 
-    /// The longest contribution to an exchange; `None` in teams that use a tree. Where a step is expensive it is the
-    /// size of a slot. Else it is lower, because writing longer data to every member costs more than another step and a
-    /// fetch.
+    /// Limit of a contribution; `None` in teams with a tree. If steps are expensive it is a slot's size, else less:
+    /// writing longer data to every member costs more than another step and a fetch.
     #[inline(always)]
     pub fn limit(self) -> Option<usize> {
         let holds = slot_bytes(self.members.n) - HEAD_BYTES;
@@ -86,8 +85,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// A step with the direct algorithm that has a different contribution for each member: `bytes` at `from + member *
-    /// apart`.
+    /// A direct step with a different contribution for each member: `bytes` at `from + member * apart`.
     ///
     /// # Safety
     /// The contributions for all members can be read. `bytes` fit into a slot.
@@ -133,8 +131,7 @@ impl<'a> Exchange<'a> {
         Contributions { first: self.at_centre(slots).wrapping_add(HEAD_BYTES), slot_bytes }
     }
 
-    /// Adds 1 to the count at member 0. The last member of the step releases the others; each other member waits for
-    /// its release.
+    /// Adds 1 to the count at member 0. The step's last member releases the others, which wait for it.
     #[inline(always)]
     fn count(self, step: u64) {
         let count = self.at_centre(self.members.area.word(AreaWord::Count)).cast::<AtomicU64>();

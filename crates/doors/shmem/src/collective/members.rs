@@ -60,7 +60,6 @@ pub struct TeamMembers<'a> {
     pub number: usize,
     pub area: TeamArea,
     pub step_numbers: &'a StepNumbers,
-    /// Its aggregation nodes.
     pub(crate) group: &'a Mutex<GroupState>,
     /// World rank of the first member, and the distance from each member to the next.
     pub start: isize,

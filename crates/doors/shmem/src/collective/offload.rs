@@ -11,8 +11,7 @@
 //! Invariants
 //! 1. All members choose alike: by the operation, its length, the team and the job.
 //! 2. A team forms its group ([`crate::world::group`]) at the first operation that would use it.
-//! 3. On one host elements are reduced in the order of the members, as by the own algorithms: results are
-//!    bit-identical.
+//! 3. On one host elements are reduced in the order of members, as by the own algorithms: with the same bits.
 //! 4. While a member waits it lets the NIC make progress. No other member wakes it, so it sleeps only briefly.
 //!
 //! Errors: a call ends with a report if a member has ended, or if members disagree on an operation. If a member has
@@ -39,7 +38,6 @@ use crate::world::address::{PORTAL_DATA, PORTAL_MEMORY};
 use crate::world::group::{Group, GroupState};
 use crate::world::peer::MemoryStart;
 
-/// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sync,
@@ -105,8 +103,7 @@ impl<'a> Offload<'a> {
         }
     }
 
-    /// Carries out an operation of `bytes` of each member in the team's group. `None`: the team's own algorithm does,
-    /// at all members.
+    /// Carries out an operation of `bytes` of each member. `None`: the team's own algorithm does, at all members.
     #[inline(always)]
     pub(crate) fn complete(
         self,

@@ -78,8 +78,7 @@ impl Kernel {
     /// As [`Kernel::combine`].
     #[inline(always)]
     pub unsafe fn fold(self, left: *mut u8, right: *const u8, count: usize) {
-        // SAFETY: the contract of this function: `count` elements at each pointer, which do not overlap or are the
-        // same.
+        // SAFETY: the contract of this function: `count` elements at each pointer, the same or without overlap.
         unsafe { (self.combine)(left, left, right, count) }
     }
 }

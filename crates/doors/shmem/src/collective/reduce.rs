@@ -164,8 +164,7 @@ type Piece = MaybeUninit<[u8; PIECE_BYTES]>;
 const LITTLE_BYTES: usize = 6144;
 const LITTLE_BYTES_EXPENSIVE: usize = 65536;
 
-/// Each member combines all sources into dest. If dest is the source, it combines into a buffer, and copies to dest
-/// after all have combined.
+/// Each member combines all sources into dest; in place, into a buffer that it copies after all have combined.
 ///
 /// # Safety
 /// The buffers were checked for `bytes`, which are whole elements. They do not overlap, or they are the same and at
@@ -227,8 +226,7 @@ pub(crate) unsafe fn reduce_by_blocks<M: Synchronise>(members: &M, buffers: Buff
 unsafe fn combine<M: Members>(members: &M, from: SymAddress, into: *mut u8, bytes: usize, kernel: Kernel) {
     let world = members.world();
     let (mut first, mut second) = (Piece::uninit(), Piece::uninit());
-    // A member's data where they are mapped here, else a copy. The data of members 0 and 1 are needed at the same time,
-    // so there are two buffers.
+    // A member's data, mapped or copied. Those of members 0 and 1 are needed at once, so there are two buffers.
     let part = |member: usize| -> *const u8 {
         if member == members.me() {
             return from.local();
@@ -262,8 +260,7 @@ unsafe fn combine_members(
 ) {
     let count = bytes / kernel.size;
     let first = part(0);
-    // SAFETY: the contract of this function. At most two parts are in use at once: those of members 0 and 1, then one
-    // at a time.
+    // SAFETY: the contract of this function. At most two parts are in use at once: 0 and 1, then one by one.
     unsafe {
         if n == 1 {
             into.copy_from_nonoverlapping(first, bytes);

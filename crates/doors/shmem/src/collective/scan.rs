@@ -7,8 +7,7 @@
 //! | fit into a tree's slots (248 to 1,016 bytes) | sums of ranges of ranks go up the tree; the sum of all lower ranks comes down |
 //! | longer | along the *chain*: each rank gets the sum of all lower ranks from the rank below, adds its own data, and passes the sum on |
 //!
-//! The chain moves pieces of 1,008 bytes through two slots at each member, so all ranks work at once on long data, and
-//! each byte crosses once.
+//! The chain moves pieces of 1,008 bytes through two slots at each member, so all ranks work at once on long data.
 //!
 //! Invariants
 //! 1. A slot of the chain is written for piece k only after its reader has returned the credit for piece k - 2. Pieces

@@ -39,7 +39,6 @@ struct FreeContexts {
     generation: u32,
 }
 
-/// All contexts of this PE.
 pub(crate) struct Contexts {
     slots: Box<[ContextSlot]>,
     free: Mutex<FreeContexts>,

@@ -56,7 +56,6 @@ struct FreeCounters {
     generation: u32,
 }
 
-/// All counters of this PE.
 pub(crate) struct Counters {
     records: &'static [Record],
     free: Mutex<FreeCounters>,
@@ -231,8 +230,7 @@ impl Record {
         if word == 0 {
             return None;
         }
-        // SAFETY: `counting.rs` has found this word of the peer's counter, in a segment that stays mapped. It is
-        // accessed by atomics only.
+        // SAFETY: the word of the peer's counter, in a segment that stays mapped, is accessed by atomics only.
         let target = unsafe { &*((word & !1) as *const AtomicU64) };
         let next = peer_counter.counted.load(Relaxed) + 1;
         Some(CountTarget { target, own: (word & 1 == 0).then_some((&peer_counter.counted, next)) })
@@ -265,7 +263,6 @@ fn no_record() -> Option<&'static Record> {
     None
 }
 
-/// The handle of a live record.
 pub(crate) fn handle(generation: u32, index: u32) -> Ct {
     Ct((generation as usize) << 32 | (index as usize + 1))
 }

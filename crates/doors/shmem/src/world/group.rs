@@ -28,7 +28,6 @@ pub(crate) struct Group(CollectiveGroup);
 // SAFETY: it is not `Send` because it holds addresses of operands and results; between two calls it holds none.
 unsafe impl Send for Group {}
 
-/// The state of a team's group.
 #[derive(Default)]
 pub(crate) enum GroupState {
     /// No operation has needed it yet.

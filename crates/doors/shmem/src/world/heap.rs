@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 use selvedge_process::Extents;
 
-/// The unit of allocation.
 pub(crate) const BLOCK_BYTES: u64 = 64;
 
 /// The used and the free blocks of the heap.

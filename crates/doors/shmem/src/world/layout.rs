@@ -47,7 +47,6 @@ pub(crate) fn reference_word(index: usize) -> SymOffset {
     library(COUNTER_TABLE + index as u64 * 8)
 }
 
-/// The layout of the symmetric memory.
 pub(crate) struct Layout {
     pub data: StaticData,
     pub heap_at: u64,

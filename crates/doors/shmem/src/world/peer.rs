@@ -45,7 +45,6 @@ pub(crate) struct MemoryStart {
     pub data: u64,
 }
 
-/// The NIC of a PE.
 pub(crate) struct PeerNic {
     /// Its Portals id.
     pub id: u64,

@@ -70,7 +70,6 @@ pub(crate) struct TeamSlot {
     pub group: Mutex<GroupState>,
 }
 
-/// All teams of this PE.
 pub(crate) struct Teams {
     slots: Box<[TeamSlot]>,
     /// The numbers that are taken, as bits.

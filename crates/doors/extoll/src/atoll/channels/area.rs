@@ -50,7 +50,6 @@ impl Area {
     }
 }
 
-/// The slots of the send area.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: u64,

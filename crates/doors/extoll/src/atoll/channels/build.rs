@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages that a program fills in place: it takes slots of the send area, copies header and data, then commits.
 //!
-//! A message is built as it is sent: its header in whole words, then its data. Bytes that the program has not copied
-//! are zero.
+//! A message is built as it is sent: its header in whole words, then its data. Bytes not copied are zero.
 
 use super::area;
 use super::error::ChannelError;

@@ -80,8 +80,7 @@ impl HostPort {
             .is_ok_and(|answer| answer.result.is_none_or(|found| found.value != CONFIGURED))
     }
 
-    /// Connects to a host port of a node, and waits briefly for it to open. Connections to one host port share a
-    /// channel.
+    /// Connects to a host port, and waits briefly for it to open. Connections to one host port share a channel.
     pub fn connect(&mut self, node: u16, number: u8) -> Result<Handle, ChannelError> {
         if node >= self.nodes() || number >= HOST_PORTS {
             return Err(ChannelError::NoNode);
@@ -172,7 +171,6 @@ impl HostPort {
         Err(ChannelError::NoChannel)
     }
 
-    /// The index of a handle's entry in `outbound`.
     pub(super) fn index_of(&self, handle: Handle) -> Result<usize, ChannelError> {
         let index = (handle & 0xffff) as usize;
         let entry = self.outbound.get(index).and_then(Option::as_ref);
@@ -200,7 +198,6 @@ impl HostPort {
         Ok(())
     }
 
-    /// Frees a channel at its target.
     pub(super) fn give_back_channel(&mut self, index: usize) {
         let Some(entry) = self.outbound.get_mut(index).and_then(Option::take) else { return };
         // If the message cannot be sent, the peer has ended.
@@ -263,7 +260,6 @@ impl HostPort {
         set(&mut self.interface().lock(), self.id.vpid, number, -i32::from(generation));
     }
 
-    /// Sends a control message to the sender of a channel.
     pub(super) fn control_to_source(&mut self, channel: usize, control: Control) {
         let Some(Inbound { source: Some(source), link, generation, has_left: false, .. }) = self.inbound.get(channel)
         else {

@@ -26,8 +26,7 @@ use super::wire::{self, Control, Frame, Route};
 /// Limit of the wait for the last messages of a closing port to leave.
 const LEAVE_WAIT: Duration = Duration::from_secs(10);
 
-/// Which of its two VPIDs each host port had last. The next open takes the other, so messages to a closed port do not
-/// reach its successor.
+/// The VPID, of two, that each host port had last. The next open takes the other, to get no old messages.
 static LAST: Mutex<[u8; HOST_PORTS as usize]> = Mutex::new([1; HOST_PORTS as usize]);
 
 /// Set in [`LAST`] while the host port is open.
@@ -47,8 +46,7 @@ pub struct HostPort {
     pub(super) slots: Slots,
     /// Puts whose source the unit has not read, as of the last check.
     pub(super) puts_unread: u32,
-    /// Connections for VELO messages. The channel to a port and the control messages for channels from it share one,
-    /// which keeps their order.
+    /// Connections for VELO messages. A channel to a port and the control messages for channels from it share one.
     pub(super) links: Vec<PortConnection>,
     pub(super) inbound: Vec<Inbound>,
     /// Claims accepted so far.
@@ -65,7 +63,6 @@ pub struct HostPort {
     pub(super) kept_bytes: u64,
     /// Whether the sender of an incomplete message has to wait until a receive requests it.
     pub(super) is_kept_waiting: bool,
-    /// Free buffers for long messages.
     pub(super) spare: Vec<Vec<Line>>,
     /// The answer to the outstanding lock request.
     pub(super) answer: Option<Answer>,
@@ -120,8 +117,7 @@ impl HostPort {
         Err(OpenError::AllUsed)
     }
 
-    /// Opens a VPID of a host port; if possible, not the one that it had last. `None`: both are in use, or the host
-    /// port is open.
+    /// Opens a VPID of a host port, preferably not its last. `None`: both are in use, or the host port is open.
     fn claim(device: &Device, number: u8) -> Result<Option<(PortId, MessageReader)>, OpenError> {
         let Some(vpids) = vpids_of(number, device.ports()) else { return Ok(None) };
         let mut last = LAST.lock().ignore_poison();
@@ -354,7 +350,6 @@ impl HostPort {
         }
     }
 
-    /// The link to a port.
     pub(super) fn link_to(&mut self, destination: Endpoint) -> usize {
         let known = self.links.iter().position(|link| link.destination() == destination);
         known.unwrap_or_else(|| {

@@ -32,7 +32,6 @@ impl SourceFilter {
     }
 }
 
-/// The payload of a piece.
 #[derive(Clone, Copy)]
 pub(super) enum PieceBody {
     Inline([u64; FRAME_BYTES / 8]),
@@ -61,7 +60,6 @@ pub(super) struct Line([u8; LINE_BYTES]);
 
 pub(super) const LINE_BYTES: usize = 64;
 
-/// Lines that hold a message.
 pub(super) fn lines_of(head: &Head) -> usize {
     head.bytes().div_ceil(LINE_BYTES as u64) as usize
 }
@@ -70,7 +68,6 @@ pub(super) fn lines_of(head: &Head) -> usize {
 pub struct Incoming {
     pub(super) source: Endpoint,
     pub(super) head: Head,
-    /// Bytes arrived so far.
     pub(super) arrived: u64,
     /// Its first bytes, if they were moved here. The vector's length is 0: the memory is accessed through its address.
     pub(super) buffer: Vec<Line>,

@@ -14,7 +14,6 @@
 pub(super) const CONFIG: u32 = 0;
 pub(super) const AREA: u32 = 1;
 pub(super) const SIZES: u32 = 2;
-/// The locks of channels.
 pub(super) const CLAIMS: u32 = 8;
 /// Value of lock 0: a name, and the version of the protocol between peers.
 pub(super) const CONFIGURED: i32 = 0x4154_4c01;
@@ -23,7 +22,6 @@ pub(super) const CLAIMED: i32 = 1 << 24;
 /// A value that no lock has: with it a request only reads.
 pub(super) const NEVER: i32 = i32::MIN;
 
-/// The fields of a lock request.
 #[derive(Clone, Copy)]
 pub(super) struct LockFields {
     pub number: u32,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of any length between ports, through channels: the virtual connections of PALMS (seed 002, section 2.2.2)
-//! over VELO and RMA.
+//! Messages of any length through channels, PALMS's virtual connections (seed 002, section 2.2.2), over VELO and RMA.
 //!
 //! A *host port* has a VPID, with its mailbox, its notification queue, and registered memory. A *channel* leads from
 //! one host port to another. The target has a fixed number of them, which senders claim without its help, by fetch,

@@ -9,7 +9,6 @@ use super::wire::Route;
 /// A connection's handle, as programs see it.
 pub type Handle = u32;
 
-/// The answer to a lock request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub from: Endpoint,
@@ -37,7 +36,6 @@ pub(super) enum State {
     Invalid,
 }
 
-/// The sender's end of a channel.
 pub(super) struct Outbound {
     pub handle: Handle,
     pub destination: Endpoint,

@@ -5,8 +5,8 @@
 //! slot. The credit is returned when the program frees the message, or when the library moves the bytes to a buffer of
 //! its own:
 //!
-//! 1. A message longer than half of the credits is moved to a buffer as it arrives, or to the waiting receive
-//!    ([`super::sink`]).
+//! 1. A message longer than half of the credits moves to a buffer, or to the waiting receive ([`super::sink`]), as it
+//!    arrives.
 //! 2. So is an incomplete message whose sender has no credit left.
 //! 3. While a send waits here, so are messages of senders that have no credit left.
 //!
@@ -255,9 +255,8 @@ impl HostPort {
         }
     }
 
-    /// Moves messages of a channel whose sender has no credit left to buffers: incomplete ones that `filter` includes;
-    /// with the filter `Nothing`, all that fit the limit. Returns true if the sender of an incomplete message still has
-    /// no credit.
+    /// Moves messages of a channel whose sender has no credit left to buffers: incomplete ones that `filter` includes,
+    /// or with `Nothing` all that fit the limit. Returns true if the sender of an incomplete one still has no credit.
     fn relieve(&mut self, channel: u16, filter: SourceFilter) -> bool {
         let all = self.shape.all();
         let has_credit = |inbound: &Inbound| inbound.held == 0 || (inbound.held | inbound.pending) != all;
@@ -317,8 +316,7 @@ impl HostPort {
         })
     }
 
-    /// As [`HostPort::match_wait`]. A long message of one peer may go to the sink as it arrives
-    /// ([`Received::is_placed`]).
+    /// As [`HostPort::match_wait`]. A long message may go to the sink as it arrives ([`Received::is_placed`]).
     ///
     /// # Safety
     /// The sink's buffers have the sizes that it names.

@@ -81,7 +81,6 @@ impl Gather<'_> {
     }
 }
 
-/// The progress of a send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     head: Head,
@@ -157,7 +156,6 @@ impl HostPort {
         failed
     }
 
-    /// Sends all pieces of a message.
     pub(super) fn send_whole(
         &mut self,
         index: usize,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Number of channels of a host port, credits of each, and bytes of a piece. All follow from the number of nodes, so
-//! peers agree.
+//! Channels of a host port, credits of each, bytes of a piece. All follow from the number of nodes, so peers agree.
 //!
 //! A program that has opened ports of other libraries first has smaller mailboxes. Then channels have fewer credits
 //! here, in both directions.
@@ -24,8 +23,7 @@ const CREDITS_MIN: u32 = 2;
 const PIECES_MAX: u32 = 1024;
 /// Slots of a mailbox that a piece takes.
 const SLOTS_OF_PIECE: u32 = 2;
-/// Control messages: the first and the last of each channel's sender; and one from the receiver that its port is
-/// closed.
+/// Control messages: the first and last of a channel's sender; from the receiver, that its port is closed.
 const CONTROLS_IN: u32 = 2;
 const CONTROLS_OUT: u32 = 1;
 /// Slots that the reader has freed but not yet published.
@@ -36,7 +34,6 @@ const RECEIVE_BYTES: u64 = 8 << 20;
 const PIECE_BYTES_MAX: u64 = 16 << 10;
 const PIECE_BYTES_MIN: u64 = 1 << 10;
 
-/// The shape of a host port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub channels: u16,

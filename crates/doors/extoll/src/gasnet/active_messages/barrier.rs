@@ -65,8 +65,7 @@ impl Barrier {
         }
     }
 
-    /// Advances as many rounds as possible. `send` takes a distance and sends a message to the node that far behind
-    /// this one.
+    /// Advances as many rounds as possible. `send` sends a message to the node that distance behind this one.
     pub fn advance(&mut self, nodes: u16, mut send: impl FnMut(u16, Control)) {
         let Some(mut known) = self.known.filter(|_| self.named.is_some()) else { return };
         while !self.is_done(nodes) {
@@ -105,8 +104,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Runs `barriers` barriers on all nodes, with the marks that `mark` returns. Messages are delivered in a random
-    /// order.
+    /// Runs `barriers` barriers on all nodes with the names of `mark`. Messages are delivered in a random order.
     fn run(nodes: u16, barriers: u32, mark: impl Fn(u16, u32) -> Mark) -> Vec<Result<(), BarrierError>> {
         let mut all: Vec<Barrier> = (0..nodes).map(|_| Barrier::default()).collect();
         let mut wires: Vec<VecDeque<(u16, Control)>> = vec![VecDeque::new(); nodes.into()];

@@ -213,7 +213,6 @@ impl Peer {
     }
 }
 
-/// The records of all nodes, in order of their numbers.
 pub(super) fn gathered<const BYTES: usize>(process: &Process, mine: &[u8]) -> Result<Vec<[u8; BYTES]>, ProcessError> {
     let everyone = process.exchange(mine)?;
     Ok(everyone.chunks_exact(BYTES).filter_map(|record| record.first_chunk().copied()).collect())

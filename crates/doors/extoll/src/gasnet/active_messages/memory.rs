@@ -84,7 +84,7 @@ pub(super) struct PutSources {
     pub(super) read: BTreeMap<u64, u32>,
 }
 
-/// The longest segment, in whole pages: the smallest of the program's limit, and what can be registered and shared.
+/// The longest segment, in whole pages: limited by the program, and by the memory that can be registered and shared.
 pub(super) fn segment_bytes_max(process: &Process, limits: &Limits) -> u64 {
     let registered = u64::from(limits.address_tables) * PAGES as u64 * PAGE_BYTES;
     let most = |bytes: u64| bytes.saturating_sub(OTHER_BYTES).max(bytes / 4);

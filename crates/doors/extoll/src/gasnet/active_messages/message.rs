@@ -14,8 +14,7 @@ pub struct Message<'a> {
     pub bytes: u64,
     /// The address at the target, for a long message.
     pub destination: u64,
-    /// Whether the source stays unchanged until the reply's handler runs, so that the call need not wait until it was
-    /// read.
+    /// Whether the source stays unchanged until the reply's handler runs: then the call does not wait for its reading.
     pub is_async: bool,
 }
 

@@ -209,8 +209,7 @@ impl ActiveMessages {
         })
     }
 
-    /// Waits until `look` returns a value, which notifications of this node's own puts cause. No handler runs
-    /// meanwhile.
+    /// Waits for a value of `look`, which notifications of this node's own puts cause. No handler runs meanwhile.
     fn wait_for_unit<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, SendError> {
         if let Some(found) = look() {
             return Ok(found);
