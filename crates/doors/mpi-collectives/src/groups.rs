@@ -71,9 +71,7 @@ fn log_missing_group(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupSt
         if let (false, Ok(Some((0, size)))) = (said.contains(&comm), mpi.place(comm)) {
             log::info(|| {
                 let name = format!("communicator {comm:#x}, process 0 of {size}");
-                format!(
-                    "{name}: its non-blocking operations are the MPI's until a blocking one makes its group"
-                )
+                format!("{name}: its non-blocking operations are the MPI's until a blocking one makes its group")
             });
             said.push(comm);
         }

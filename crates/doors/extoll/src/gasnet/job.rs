@@ -32,11 +32,7 @@ pub extern "C" fn selvedge_gasnet_init(mode: i32, interface: i32) -> i32 {
     value((|| {
         let mut starting = STARTING.lock().ignore_poison();
         if interface != INTERFACE {
-            return Err(refuse(
-                Code::BadArg,
-                NAME,
-                "gasnet.h and the library have different versions: recompile",
-            ));
+            return Err(refuse(Code::BadArg, NAME, "gasnet.h and the library have different versions: recompile"));
         }
         if started().is_some() {
             let other = if *starting == Some(mode) { "" } else { ", by a part compiled for another threading mode" };

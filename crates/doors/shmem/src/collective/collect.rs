@@ -277,11 +277,7 @@ pub(crate) unsafe fn collect_sized<M: Members>(
             Some(source) if member == members.me() => unsafe { into.copy_from(source.local(), bytes) },
             Some(source) => members.world().get(members.pe(member), source, into, bytes),
             None => {
-                check::refuse(
-                    call,
-                    "source",
-                    format_args!("not a symmetric address, but other PEs collect from it"),
-                );
+                check::refuse(call, "source", format_args!("not a symmetric address, but other PEs collect from it"));
                 return REFUSED;
             }
         }

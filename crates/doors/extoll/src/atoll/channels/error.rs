@@ -18,9 +18,7 @@ pub enum OpenError {
         "the mailboxes of this process are too small for {0} nodes: open the ATOLL port before ports of velo2 and rma2"
     )]
     NoRoom(u16),
-    #[error(
-        "no memory for {0} bytes of message buffers: raise SELVEDGE_HEAP_BYTES or the size of /dev/shm"
-    )]
+    #[error("no memory for {0} bytes of message buffers: raise SELVEDGE_HEAP_BYTES or the size of /dev/shm")]
     NoMemory(u64),
     #[error("host port {0} does not exist: a node has {HOST_PORTS}")]
     NoSuch(u32),
