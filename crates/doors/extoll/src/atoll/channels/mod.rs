@@ -3,7 +3,7 @@
 //!
 //! A *host port* has a VPID, with its mailbox, its notification queue, and registered memory. A *channel* leads from
 //! one host port to another. The target has a fixed number of them, which senders claim without its help, by fetch,
-//! compare and add on its locks. ATOLL's daemon assigned routes instead.
+//! compare and add on its locks, as a daemon would assign routes.
 //!
 //! A message is cut into *pieces*. Each takes a credit of the channel, which is the number of a slot. Short messages
 //! travel in VELO messages. Each piece of a longer one is a put into its slot of the target's receive area, and a VELO
