@@ -147,7 +147,7 @@ impl<'a> Offload<'a> {
                 let when = if self.members.world.memory_mapped() { ", where these are faster" } else { "" };
                 format!("{}: its collective operations go through aggregation nodes{}{when}", name(), group.extent())
             }),
-            Err(why) => log::info(|| format!("{}: its collectives are OpenSHMEM's own: {why}", name())),
+            Err(why) => log::info(|| format!("{}: its collective operations are OpenSHMEM's own: {why}", name())),
         }
         formed.ok()
     }
