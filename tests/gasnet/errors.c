@@ -110,7 +110,7 @@ CASE(reply_of_a_reply, 2, "a reply from the handler of a reply", .prints = "repl
     still_works();
 }
 
-CASE(request_in_a_handler, 2, "a request from a handler", .prints = "a handler sends no requests")
+CASE(request_in_a_handler, 2, "a request from a handler", .prints = "a handler may not send requests")
 {
     if (rank() == 0) {
         OK(gasnet_AMRequestShort0(1, SEND_REQUEST));
@@ -119,7 +119,7 @@ CASE(request_in_a_handler, 2, "a request from a handler", .prints = "a handler s
     still_works();
 }
 
-CASE(poll_in_a_handler, 2, "a poll from a handler", .prints = "does not poll")
+CASE(poll_in_a_handler, 2, "a poll from a handler", .prints = "poll or wait")
 {
     if (rank() == 0) {
         OK(gasnet_AMRequestShort0(1, POLL));
@@ -176,7 +176,7 @@ CASE(barrier_out_of_turn, 1, "notify twice, wait without notify", .prints = "not
     OK(gasnet_barrier_wait(0, 0));
 }
 
-CASE(too_early, 1, "messages and barriers before gasnet_init and gasnet_attach", .flags = RAW, .prints = "gasnet_attach comes before the first message")
+CASE(too_early, 1, "messages and barriers before gasnet_init and gasnet_attach", .flags = RAW, .prints = "call gasnet_attach before the first message")
 {
     gasnet_seginfo_t info;
     REFUSED(gasnet_AMPoll(), GASNET_ERR_NOT_INIT);

@@ -239,7 +239,7 @@ fn the_log_says_of_each_team_whether_it_has_nodes() {
     assert_eq!(said(cma, &[], "refused_by_one", &format!("{world}{own}process 1 takes no part")), 1);
     // The world and 31 of 40 teams have one, twice.
     assert_eq!(said(cma, &[], "more_teams_than_groups", through), 1 + 2 * 31);
-    assert_eq!(said(cma, &[], "more_teams_than_groups", "as many groups as it may"), 2 * 2 * 9);
+    assert_eq!(said(cma, &[], "more_teams_than_groups", "reached its limit of groups"), 2 * 2 * 9);
     assert_eq!(said(&[], &[], "more_teams_than_groups", through), if cores() < 2 { 0 } else { 1 + 2 * 31 });
 }
 
