@@ -28,7 +28,7 @@ impl Orders {
     pub const NONE: Orders = Orders { messages: false, accesses: false };
 }
 
-/// The bindings of an endpoint. The front door owns them; they outlive the endpoint's operations.
+/// The bindings of an endpoint. The front door owns them. They outlive the endpoint's operations.
 #[derive(Clone, Copy)]
 pub struct Bindings {
     pub tx_queue: *mut CompletionQueue,

@@ -31,7 +31,7 @@ impl OwnNic {
         }
     }
 
-    /// The same if the NIC has already counted.
+    /// Like `complete`, if the NIC has already counted.
     #[inline]
     pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
@@ -46,7 +46,7 @@ impl OwnNic {
         }
     }
 
-    /// Ends an operation with an error.
+    /// Ends an operation with an error, and counts the failure.
     pub fn fail(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: Fault) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
@@ -90,7 +90,7 @@ impl OwnNic {
         self.fail(ticket, Side::Transmit, ticket.completion(), 0, error);
     }
 
-    /// Successes and failures of a counter.
+    /// Returns the successes and failures of a counter.
     pub fn counted(&self, reference: u32) -> (u64, u64) {
         use std::sync::atomic::Ordering::Acquire;
         let counter = self.interface.signals().counter(reference);

@@ -50,7 +50,7 @@ use crate::ticket::Ticket;
 use crate::units::Units;
 use crate::work::{Counted, Deferred, EVENTS_MAX, Queued, Role, Work};
 
-/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
+/// Largest number of commands started again at once. A target that had no room for one hardly has room for all.
 const TRYING_MAX: u32 = 64;
 
 /// All deferred work of a transport.
@@ -59,13 +59,13 @@ pub(crate) struct Works {
     queued: Vec<Queued>,
     /// Outstanding events of unfinished works.
     awaited: u32,
-    /// Commands that their target refused for lack of room.
+    /// Commands refused by their target for lack of room.
     again: VecDeque<(usize, Command)>,
-    /// The number of those that were started again and have not been answered.
+    /// The number of restarted commands that are unanswered.
     trying: u32,
     /// A counter whose threshold is already reached, for commands that are due at once.
     ready: Option<u32>,
-    /// Length of `queued` at which works that have fired are removed.
+    /// Length of `queued` at which fired works are removed.
     sweep_at: usize,
 }
 
@@ -161,7 +161,7 @@ impl Works {
 
     // ---- cancelling ----
 
-    /// Cancels a work that has not fired. False: there is none.
+    /// Cancels a work that has not fired. False: there is no such work.
     pub fn cancel(&mut self, flight: &mut InFlight, id: usize) -> bool {
         self.cancel_some(flight, |queued| queued.id == id) != 0
     }

@@ -22,12 +22,12 @@ use crate::polling::{AfterUnlock, LOOKS_MAX, ReplyOutcome};
 use crate::posted::{Arrived, FetchEnd, Placement, PlainUserPtr};
 use crate::ticket::Ticket;
 
-/// Calls linger only if there are no more rings than this. A poll of more rings takes that long by itself.
+/// Calls linger only with at most this number of rings. A poll of more rings takes long enough without lingering.
 const LINGERING_RINGS: u32 = 3;
 /// Rounds that find messages in rings before a poll of everything else.
 const RINGS_BEFORE_REST: u32 = 8;
 
-/// Whether there are rings in this set, and so few that polling all of them takes no time.
+/// Whether there are rings in this set, and few enough to poll all of them quickly.
 #[inline(always)]
 fn is_few(rings: u64) -> bool {
     rings != 0 && rings.count_ones() <= LINGERING_RINGS
@@ -71,7 +71,7 @@ impl Transport {
         self.end_of_rings(came);
     }
 
-    /// Takes the messages that this process sent to itself. Returns whether there were any, and the other rings.
+    /// Takes the messages that this process sent to itself. Returns whether it took any, and the other rings.
     #[inline(always)]
     fn take_own_first(&mut self, reading: &mut Reading) -> (bool, u64) {
         let claimed = self.flight.nic.interface.rings().claimed();
@@ -93,7 +93,8 @@ impl Transport {
         self.poll_rest();
     }
 
-    /// The program read completions that were there already. Its next poll that finds nothing counts as the first.
+    /// Called after the program read completions that were already queued. Its next poll that finds nothing counts as
+    /// the first.
     #[inline(always)]
     pub fn has_read_completions(&mut self) {
         self.flight.polling.start_over();
@@ -116,7 +117,7 @@ impl Transport {
     }
 
     /// Polls the rings of others some more times for a program that waits. Separate calls poll only every 50 to 150 ns
-    /// and see a message half of that too late on average, so the polls of one call follow each other closely.
+    /// and see a message late by half of that on average, so the polls of one call follow each other closely.
     #[inline(never)]
     fn linger(&mut self, rings: u64, reading: &mut Reading) -> bool {
         if !is_few(rings) {
@@ -127,7 +128,7 @@ impl Transport {
         found
     }
 
-    /// Polls rings up to so many times, until one has a message.
+    /// Polls rings up to `looks` times, until one has a message.
     #[inline(always)]
     fn look_for(&mut self, rings: u64, looks: u32, reading: &mut Reading) -> bool {
         (0..looks).any(|_| {
@@ -184,7 +185,7 @@ impl Transport {
         }
     }
 
-    /// Sets how long to linger and when to yield, by whether other threads may call, too.
+    /// Sets how long to linger and when to yield, depending on whether other threads may call, too.
     pub fn set_several_callers(&mut self, several: bool) {
         self.flight.polling.set_alone(!several && ranks::have_cores() == Some(true));
     }
@@ -292,7 +293,7 @@ impl Transport {
             flight.receive_filled(number, &message, &placement);
             return None;
         }
-        // The delivery that used the buffer up posts that event right after the one of its message, under the same
+        // The delivery that used the buffer up posts that event right after the event of its message, under the same
         // lock. Taking the lock once waits for it.
         drop(flight.nic.interface.lock());
         let next = match flight.nic.interface.signals().take_event(queue) {
@@ -333,7 +334,7 @@ impl Transport {
         }
     }
 
-    /// Ends an access whose last request has ended, unless it is to be done again.
+    /// Ends an access whose last request has ended, unless it is retried.
     pub(super) fn end_access(&mut self, number: usize) {
         let Transport { flight, units, .. } = self;
         let InFlight { operations, peers, .. } = flight;
@@ -369,7 +370,7 @@ impl Transport {
         if self.flight.lost_sends().is_empty() {
             return;
         }
-        // The process may have fetched a payload before it ended. Its event is in the queue by now, so take that first.
+        // The process may have fetched a payload before it ended. That event is in the queue by now, so take it first.
         self.take_events();
         for number in self.flight.lost_sends() {
             self.flight.end_send(number, Err(Fault::PeerGone));
