@@ -132,8 +132,7 @@ impl Transport {
     }
 
     /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array.
-    /// Stops when a message is not `LONG` (longer than a slot) like the others. Other messages are left to
-    /// [`Transport::take_any`].
+    /// Continues while all of them are `LONG` (longer than a slot), or none is. [`Transport::take_any`] takes the others.
     #[inline(never)]
     fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,
