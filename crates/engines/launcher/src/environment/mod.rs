@@ -21,22 +21,22 @@ pub use variables::{PROVIDER, Target, Variable, libraries, variables};
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
 const PROVIDER_FILE: &str = "libselvedge-fi.so";
 
-/// Reasons for which there is no environment.
+/// Reasons why there is no environment.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
-    #[error("SELVEDGE_PREFIX is not a valid path")]
+    #[error("SELVEDGE_PREFIX is not a valid path; set it to the folder of an installed tree")]
     Prefix(#[source] io::Error),
     #[error("cannot find the file of this program")]
     OwnFile(#[source] io::Error),
     #[error("{} is not in an installed tree; set SELVEDGE_PREFIX to one", .file.display())]
     NotInstalled { file: PathBuf },
-    #[error("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
+    #[error("{}: no such file; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
     NoProvider { file: PathBuf },
-    #[error("libfabric would read the ':' in {} as two directories; use a tree without one", .directory.display())]
+    #[error("libfabric would read the ':' in {} as two directories; use a tree without ':' in its path", .directory.display())]
     Colon { directory: PathBuf },
     #[error("{name} is not valid UTF-8: {}", .value.to_string_lossy())]
     NotText { name: &'static str, value: OsString },
-    /// For a simulated rank, whose variables are text.
+    /// For simulated ranks, whose variables are text.
     #[error("the path of this tree is not valid UTF-8")]
     TreeNotText,
 }

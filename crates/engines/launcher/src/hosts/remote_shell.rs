@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The remote shell that starts agents: `ssh`, or what `SELVEDGE_RSH` names. It gets the host and a command line for that host's shell.
+//! The remote shell that starts agents: `ssh`, or the command in `SELVEDGE_RSH`. It gets the host and a command line
+//! for that host's shell.
 //!
-//! The agent is this same executable, or what `SELVEDGE_AGENT` names. On the launcher's own host (`localhost`, or its name) it starts
-//! without a remote shell.
+//! The agent is this same executable, or the one in `SELVEDGE_AGENT`. On the launcher's own host (`localhost`, or its
+//! name) it starts without a remote shell.
 //!
 //! Invariant: the remote shell has no terminal: Ctrl-C does not reach it, and it cannot ask for passwords.
 
@@ -13,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use super::addresses::is_this_host;
 
-/// Without X11, terminal and questions. A host that cannot be reached, or is lost, is noticed within 15 seconds.
+/// Without X11, terminal and questions. A host that is unreachable or lost is noticed within 15 seconds.
 const SSH: [&str; 10] = [
     "ssh",
     "-x",

@@ -32,12 +32,12 @@ pub(super) enum RankState {
     Turns,
     /// It is blocked in a PMI call.
     Blocked,
-    /// It computes, and is stopped so that other ranks have a turn.
+    /// It computes, and is stopped so that other ranks get a turn.
     Stopped,
     Ended,
 }
 
-/// Events of a rank that are to be handled.
+/// Events of a rank to handle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub request: bool,
@@ -48,7 +48,7 @@ pub(super) struct Ready {
 }
 
 impl RankProcess {
-    /// The streams are printed, with marks of this rank.
+    /// `tag`: mark the printed streams with this rank.
     pub fn new(
         number: u32,
         who: Identity,
@@ -121,7 +121,7 @@ impl RankProcess {
         }
     }
 
-    /// Passes on the output that it has written so far.
+    /// Prints the output that it has written so far.
     pub fn pass_output(&mut self) {
         for stream in &mut self.streams {
             if stream.as_mut().is_some_and(|stream| !stream.pass_all_on()) {
