@@ -99,8 +99,8 @@ unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     unsafe { of(cntr).change(|success, _| (success, value)) }
 }
 
-/// Also works for a counter that was opened with `FI_WAIT_NONE`: some programs wait on such counters, and other
-/// providers allow it.
+/// Also works for a counter opened with `FI_WAIT_NONE`: some programs wait on such counters, and other providers allow
+/// it.
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
     // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     let counter = unsafe { of(cntr) };

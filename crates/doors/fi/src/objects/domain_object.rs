@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Objects of a domain: the way from a C pointer to the object, and its state under the domain's lock.
+//! Objects of a domain: how a C pointer leads to the object, and the object's state under the domain's lock.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -14,9 +14,9 @@ use crate::objects::object::Uses;
 ///
 /// Several threads may call with the same object, so only `&Object` is ever made from the program's pointer.
 ///
-/// 1. The head, the domain and `fixed` are set before the program gets the pointer. Whatever changes later in `fixed`
-///    is atomic.
-/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] takes the lock; an operation that needs
+/// 1. The head, the domain and `fixed` are set before the program gets the pointer. Parts of `fixed` that change later
+///    are atomic.
+/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] takes the lock. An operation that needs
 ///    none ([`Domain::alone`]) uses [`Object::guarded`].
 #[repr(C)]
 pub struct Object<Head, Fixed, Guarded> {
@@ -40,16 +40,16 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
     /// The pointer is to an open object of this type, which the program does not close before the call returns.
     #[inline(always)]
     pub unsafe fn of<'a, Pointer>(pointer: *mut Pointer) -> &'a Self {
-        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: those are made by the thread
-        // that closes it.
+        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: only the thread that closes
+        // it makes one.
         unsafe { &*pointer.cast::<Self>() }
     }
 
     /// The domain, which cannot be closed before its objects ([`Domain::uses`]).
     #[inline(always)]
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while an object of it is open, and this object is. Nobody makes a `&mut` to
-        // a domain.
+        // SAFETY: a domain refuses to close while an object of it is open, and this object is. No `&mut` to a domain is
+        // ever made.
         unsafe { &*self.domain }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The common part of all objects: libfabric's head, use counts, and the functions that an object does not offer.
+//! The common part of all objects: libfabric's head, use counts, and refused functions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -95,7 +95,7 @@ impl Pause {
     }
 }
 
-/// The number of objects that depend on one. It is not closed before they are.
+/// The number of objects that depend on one. It cannot be closed before them.
 #[derive(Default)]
 pub struct Uses(AtomicU32);
 

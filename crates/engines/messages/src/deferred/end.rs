@@ -323,8 +323,7 @@ fn report_end(nic: &OwnNic, work: &Deferred, report: Report, outcome: Result<(),
     if !work.ticket.wanted {
         return;
     }
-    // SAFETY: endpoints outlive their works (`Works::forget_endpoint`), and so do the queues and counters that they are bound
-    // to.
+    // SAFETY: endpoints, and the queues and counters bound to them, outlive their works (`Works::forget_endpoint`).
     let counter = unsafe { (*work.ticket.bindings).counter_for(work.ticket.flags) };
     if counter != NONE && counter != work.counter {
         nic.count(counter, 1 - failed, failed);
