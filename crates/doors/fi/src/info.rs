@@ -166,7 +166,6 @@ unsafe fn copy_name(name: &CStr) -> *mut c_char {
     unsafe { libc::strdup(name.as_ptr()) }
 }
 
-/// Fills in all attributes of the provider.
 unsafe fn fill(answer: &mut fi_info, version: u32) {
     // SAFETY: libfabric has just made the structure with all its attributes, and no other code has it yet.
     unsafe {

@@ -131,7 +131,6 @@ impl TreeGroup {
         TreeGroup::finish(joined, bootstrap)
     }
 
-    /// Asks the leaf node to join the group with this number.
     fn join(
         aggregation: &'static Aggregation,
         number: GroupNumber,
@@ -212,7 +211,6 @@ impl TreeGroup {
         state.unwrap_or(GroupState::Failed(Failure::NoGroup))
     }
 
-    /// Starts an operation of the node. Returns its number.
     fn start(&self, reduction: &Reduction, operand: *const u8, result: *mut u8) -> Result<u64, StartError> {
         let (operand, result) = (operand.expose_provenance() as u64, result.expose_provenance() as u64);
         let made = self.aggregation.interface().lock_to_post().member().start(self.handle, reduction, result);
@@ -226,7 +224,6 @@ impl TreeGroup {
         self.aggregation.interface().lock_to_post().member().take(self.handle, number)
     }
 
-    /// Advances an operation. `None`: it has not ended.
     fn advance_operation(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
         let reducing = match running {
             Running::Reducing(reducing) => reducing,
@@ -320,7 +317,6 @@ impl TreeGroup {
         self.aggregation.wait_briefly(self.node, wait, || self.awaited.is_some_and(is_over));
     }
 
-    /// Converts an operation to a reduction.
     fn reduction(&self, operation: &Pending) -> Result<Box<PiecewiseReduction>, Failure> {
         let (bytes, Buffer { from, to }, most) = (operation.bytes(), operation.buffer(), self.bytes);
         match *operation.collective() {

@@ -35,7 +35,6 @@ enum State {
     Fresh,
     Active,
     Left,
-    /// The process has ended.
     Gone,
 }
 
@@ -92,17 +91,14 @@ impl Server {
         self.mapping = mapping;
     }
 
-    /// The job's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the rank has finalized.
     pub(crate) fn has_left(&self, rank: usize) -> bool {
         self.members[rank].state == State::Left
     }
 
-    /// Handles the end of a rank's process.
     pub(crate) fn rank_ended(&mut self, rank: usize, replies: &mut Replies) {
         let member = &mut self.members[rank];
         member.state = State::Gone;
@@ -111,7 +107,6 @@ impl Server {
         self.answer_waiting(replies);
     }
 
-    /// Handles a line from a rank.
     pub(crate) fn line(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
         if self.members[rank].in_long_command {
             if line.trim() == "endcmd" {

@@ -43,7 +43,6 @@ impl Signals {
         }
     }
 
-    /// The mask that ranks start with.
     pub(crate) fn mask_before(&self) -> libc::sigset_t {
         self.mask_before
     }

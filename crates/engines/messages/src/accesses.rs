@@ -27,7 +27,6 @@ use crate::pieces::{RemoteRange, each_common, gather};
 use crate::ticket::{FOLLOWED, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Ticket};
 use crate::transfer::{Atomic, Effect, Note, PendingAccess};
 
-/// The accesses to others' memory.
 pub(crate) struct Accesses {
     /// A setting: operations never end within their calls.
     always_slow: bool,

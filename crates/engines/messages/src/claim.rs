@@ -100,14 +100,12 @@ impl Receives {
     }
 }
 
-/// Reports that no message was found.
 fn report_nothing(flight: &InFlight, wanted: &ReceiveRequest<'_>) {
     let Ticket { context, flags, .. } = wanted.ticket;
     let entry = Completion { context, flags, tag: wanted.tag, ..Completion::default() };
     flight.nic.fail_uncounted(&wanted.ticket, Side::Receive, entry, 0, Fault::NoMessage);
 }
 
-/// Reports the message that was found.
 fn report_peeked(flight: &InFlight, wanted: &ReceiveRequest<'_>, message: &Arrived) {
     let entry = Completion {
         context: wanted.ticket.context,

@@ -33,7 +33,6 @@ impl Default for Completion {
     }
 }
 
-/// A completion in a queue.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Queued {
@@ -49,7 +48,6 @@ pub struct Reading {
     queue: *const CompletionQueue,
     to: *mut u8,
     entry_bytes: usize,
-    /// Entries for which there is room.
     left: usize,
     /// The array for senders, or null.
     sources: *mut u64,

@@ -53,7 +53,6 @@ use crate::work::{Counted, Deferred, EVENTS_MAX, Queued, Role, Work};
 /// Largest number of commands started again at once. A target that had no room for one hardly has room for all.
 const TRYING_MAX: u32 = 64;
 
-/// All deferred work of a transport.
 #[derive(Default)]
 pub(crate) struct Works {
     queued: Vec<Queued>,

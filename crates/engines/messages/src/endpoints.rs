@@ -4,7 +4,6 @@
 use crate::bindings::Bindings;
 use crate::ticket::{ENDPOINT_PORTALS, ENDPOINTS_MAX, KINDS, Kind, OWN_ENDPOINT};
 
-/// The open endpoints.
 pub(crate) struct Endpoints {
     /// By number, or null.
     list: Vec<*mut Bindings>,

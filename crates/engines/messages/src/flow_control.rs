@@ -136,7 +136,6 @@ impl Flows {
         }
     }
 
-    /// Sends one refused message again.
     fn send_again(&mut self, flight: &mut InFlight, number: usize, epoch: u64) -> RetryOutcome {
         let InFlight { operations, nic, peers, .. } = flight;
         let Some(outgoing) = operations.send(number) else { return RetryOutcome::Gone };
@@ -187,7 +186,6 @@ impl Flows {
         flight.take_send(number).map(|outgoing| outgoing.ticket)
     }
 
-    /// Removes the refused messages with these numbers.
     fn drop_retries(&mut self, mut picks: impl FnMut(usize) -> bool) {
         for flow in &mut self.list {
             flow.retries.retain(|&(_, number)| !picks(number));
@@ -242,7 +240,6 @@ fn longest_pause(flight: &InFlight) -> Duration {
     if flight.nic.interface.is_simulated() { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
 }
 
-/// The outcome of sending a message again.
 enum RetryOutcome {
     /// The message is in flight, or has ended with an error.
     Gone,

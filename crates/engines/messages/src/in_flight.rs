@@ -12,7 +12,6 @@ use crate::own_nic::OwnNic;
 use crate::peers::Peers;
 use crate::polling::Polling;
 
-/// The operations in flight.
 pub(crate) struct InFlight {
     pub nic: OwnNic,
     pub operations: Operations,

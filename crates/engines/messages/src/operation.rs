@@ -32,7 +32,6 @@ pub struct Buffer {
 }
 
 impl Operation {
-    /// Its match entry at the NIC.
     pub(crate) fn entry(&self) -> Option<u32> {
         match self {
             Operation::Receive(posted) => Some(posted.entry),

@@ -20,7 +20,6 @@ use crate::work::Deferred;
 /// [`Refusal::NoRoom`](crate::error::Refusal).
 pub(crate) const SENDS_MAX: u32 = 2048;
 
-/// All operations in flight.
 pub(crate) struct Operations {
     list: Slab<Operation>,
     sends: u32,

@@ -11,7 +11,6 @@ use selvedge_nic::NoMemory;
 use selvedge_nic::portals::errors::UnlinkError;
 use selvedge_nic::portals::{EntrySpec, options};
 
-/// The NIC of a transport.
 pub(crate) struct OwnNic {
     pub interface: Arc<Interface>,
     /// Event queue for incoming messages. It never overflows: senders wait instead.

@@ -82,7 +82,6 @@ impl Peer {
         self.find_rows(interface, limits);
     }
 
-    /// Fixes the protocols.
     fn find_rows(&mut self, interface: &Interface, limits: &Limits) {
         let has_ring = matches!(self.ring, PeerRing::Open(_));
         self.protocols = match self.link {
@@ -102,7 +101,6 @@ pub(crate) struct Undelivered {
 
 /// Whether a peer takes messages over VELO and RMA.
 pub(crate) enum Link {
-    /// It was not asked.
     Unasked,
     /// It was asked, and has not answered. Meanwhile it gets packets.
     Asked,
@@ -118,7 +116,6 @@ pub(crate) enum PeerRing {
     Open(Box<Sender>),
 }
 
-/// All peers of a transport.
 pub(crate) struct Peers {
     list: Vec<Peer>,
     /// By id and owner.

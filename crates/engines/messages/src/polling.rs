@@ -183,7 +183,6 @@ impl ReplyOutcome {
     }
 }
 
-/// The record of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// The time until the first poll for the next reply, in parts of a poll.

@@ -13,7 +13,6 @@ use crate::in_flight::InFlight;
 use crate::operation::{Buffer, Operation};
 use crate::protocols::POOLED_BYTES_MAX;
 
-/// Bytes of one buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Buffers linked at each portal table entry.
 const LINKED: usize = 2;

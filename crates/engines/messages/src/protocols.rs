@@ -111,7 +111,6 @@ pub struct Protocols {
     units: Option<UnitRows>,
 }
 
-/// Bounds of the rows over the units.
 #[derive(Clone, Copy, Debug)]
 struct UnitRows {
     tiny_below: usize,

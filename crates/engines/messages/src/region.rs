@@ -3,7 +3,6 @@
 
 use crate::units::memory::Registered;
 
-/// A registered region.
 pub(crate) struct Region {
     pub start: u64,
     pub length: u64,

@@ -21,7 +21,6 @@ use crate::units::Units;
 /// The accesses by others that counters count, in the order of a region's counters.
 pub const REMOTE_ACCESSES: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
 
-/// The registered regions of a transport.
 pub(crate) struct Regions {
     list: Slab<Region>,
     /// The counters of others' writes and reads, for regions without their own, or NONE.
@@ -208,7 +207,6 @@ impl Regions {
         Ok(())
     }
 
-    /// Whether accesses by others to a region are counted.
     fn counts_accesses(&self, number: usize) -> bool {
         let Some(region) = self.list.get(number) else { return false };
         let mut counters = region.counters.into_iter().zip(self.remote_counters).zip(REMOTE_ACCESSES);

@@ -139,7 +139,6 @@ fn mask(token: u64) -> u64 {
     token ^ own_place()
 }
 
-/// A random number.
 fn random() -> u64 {
     let mut bytes = [0; 8];
     // If there is no randomness, the address still belongs to one process, because its host names it by number.

@@ -39,7 +39,6 @@ pub struct Deferred {
     /// The match entry of a receive, or the token entry of a send.
     pub entry: Option<u32>,
     pub(crate) counter: u32,
-    /// The hidden counter, or NONE.
     pub(crate) hidden: u32,
     pub(crate) counted: Counted,
     /// Its share of the outstanding events.
@@ -59,7 +58,6 @@ pub struct Deferred {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Always,
-    /// Successes.
     Successes,
     /// A success, if the hidden counter has at least this number of successes.
     From(u64),

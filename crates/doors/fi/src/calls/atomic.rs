@@ -49,7 +49,6 @@ fn most(theirs: fi_datatype, op: fi_op, form: Form) -> Option<usize> {
     Some(if form == Form::Compare { 1 } else { BYTES_MAX / datatype.size_bytes() })
 }
 
-/// The arguments that all forms share.
 struct Call {
     ep: *mut fid_ep,
     address: fi_addr_t,

@@ -176,7 +176,6 @@ fn size_of_element(theirs: fi_datatype) -> Result<usize, c_int> {
     }
 }
 
-/// The reduction of elements.
 fn elements(op: fi_op, theirs: fi_datatype) -> Result<Elements, c_int> {
     let datatype = datatype(theirs).ok_or(EOPNOTSUPP)?;
     match effect(op, datatype, Form::Plain) {
@@ -215,7 +214,6 @@ pub unsafe extern "C" fn query(
 
 // ---- operations ----
 
-/// The arguments that all operations share.
 struct Call {
     ep: *mut fid_ep,
     group: fi_addr_t,
@@ -249,7 +247,6 @@ impl Call {
     }
 }
 
-/// Size in bytes of `count` elements of each of `members` members.
 fn bytes_of(count: usize, size: usize, members: usize) -> Result<usize, c_int> {
     let bytes = count.checked_mul(size).and_then(|bytes| bytes.checked_mul(members)).ok_or(EMSGSIZE)?;
     match bytes {

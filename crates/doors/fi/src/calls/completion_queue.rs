@@ -210,7 +210,6 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     0
 }
 
-/// Describes this provider's errors in more detail than their names.
 unsafe extern "C" fn strerror(
     _: *mut fid_cq,
     error: c_int,

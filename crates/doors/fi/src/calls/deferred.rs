@@ -64,7 +64,6 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
     }
 }
 
-/// FI_QUEUE_WORK.
 unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<()> {
     // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation selects the pointer in
     // the union.

@@ -139,7 +139,6 @@ unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len:
     len as isize
 }
 
-/// Describes the errors of joins.
 unsafe extern "C" fn strerror(
     _: *mut fid_eq,
     error: c_int,

@@ -64,9 +64,7 @@ pub fn tagged_ops(alone: bool) -> *mut fi_ops_tagged {
     (&raw const TAGGED_OPS[usize::from(alone)].0).cast_mut()
 }
 
-/// The flags that a send may have.
 const SEND_FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA | MATCH_COMPLETE;
-/// The flags that a receive may have.
 const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD | TRIGGER;
 
 /// A send of any form. `flags` are those of the operation; it makes a completion if `wanted`.
@@ -109,7 +107,6 @@ unsafe fn post_send(
     }
 }
 
-/// The end of a send, from the operation's flags.
 fn send_end(flags: u64) -> SendEnd {
     match flags {
         _ if flags & MATCH_COMPLETE != 0 => SendEnd::Matched,
@@ -156,7 +153,6 @@ unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: SendCall) -> isiz
     }
 }
 
-/// A send with the endpoint's own flags.
 #[inline(never)]
 unsafe fn default_send(
     guard: &mut ObjectGuard<'_, Endpoint>,
@@ -179,7 +175,6 @@ unsafe fn default_send(
     }
 }
 
-/// A send with flags of its own.
 unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: u64) -> isize {
     if flags & !SEND_FLAGS != 0 {
         return -(EBADFLAGS as isize);
@@ -244,7 +239,6 @@ unsafe fn post_receive(
     }
 }
 
-/// A receive of one piece with the endpoint's own flags.
 #[inline(always)]
 unsafe fn receive_one(ep: *mut fid_ep, posted: ReceiveCall) -> isize {
     let ReceiveCall { kind, buf, len, src, tag, ignore, context } = posted;

@@ -30,7 +30,6 @@ pub struct PeerEntry {
 }
 
 impl PeerEntry {
-    /// A missing entry.
     pub(crate) const MISSING: PeerEntry = PeerEntry { source: u64::MAX, peer: u32::MAX, portal: 0 };
 
     pub(crate) fn of(entry: &VectorEntry) -> PeerEntry {

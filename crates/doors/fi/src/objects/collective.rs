@@ -63,7 +63,6 @@ pub struct Groups {
     /// The endpoint for messages between members.
     endpoint: Option<Box<GroupEndpoint>>,
     groups: Slab<Group>,
-    /// The collective addresses of open sets.
     sets: BTreeSet<u64>,
     next_set: u64,
 }
@@ -91,7 +90,6 @@ enum Stage {
     Failed,
 }
 
-/// A join under way.
 struct Join {
     /// `None`: the join has ended.
     forming: Option<Formation>,
@@ -116,7 +114,6 @@ enum Incoming {
     Here(Vec<u64>),
 }
 
-/// A group with its operations under way.
 struct Working {
     queue: Queue,
     running: VecDeque<Running>,
@@ -390,7 +387,6 @@ impl Join {
         Join { forming: Some(forming), round: 0, key, order, members, place, incoming, checked_at, events, context }
     }
 
-    /// The tag of the message from one member to another in this round.
     fn tag(&self, from: usize, to: usize) -> u64 {
         digest([self.key, self.round.into(), from as u64, to as u64])
     }
@@ -461,7 +457,6 @@ impl Join {
         }
     }
 
-    /// The words of the member with an index.
     fn words(&self, place: usize) -> &[u64] {
         match self.incoming.get(place) {
             Some(Incoming::Here(words)) => words,
@@ -481,7 +476,6 @@ impl Join {
         Some(vec![status::LOST, self.members[lost].0 as u64])
     }
 
-    /// The conclusion of a round, from the words of all members.
     fn conclude(&self) -> Vec<u64> {
         let places = 0..self.members.len();
         if places.clone().any(|place| self.words(place).first() != Some(&self.order)) {
@@ -527,7 +521,6 @@ impl Join {
 }
 
 impl Working {
-    /// Advances operations, and completes those that have ended.
     fn carry_on(&mut self, transport: &mut Transport) {
         let Working { queue, running } = self;
         queue.advance();
@@ -558,7 +551,6 @@ impl Working {
     }
 }
 
-/// The error of a completion.
 fn fault_of(failure: Failure) -> Fault {
     match failure {
         Failure::OperationMismatch | Failure::GroupMismatch => Fault::Invalid,

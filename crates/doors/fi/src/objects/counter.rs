@@ -24,7 +24,6 @@ impl Counter {
         unsafe { &*self.domain }
     }
 
-    /// Successes and failures, after a poll.
     pub(crate) fn now(&self) -> (u64, u64) {
         let mut core = self.domain().core();
         core.progress();

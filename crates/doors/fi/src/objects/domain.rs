@@ -26,7 +26,6 @@ pub struct Domain {
     pub(crate) fabric: *mut Fabric,
     /// Several threads may call at once, unless [`Domain::alone`] excludes it.
     pub(crate) shared: bool,
-    /// 1: a thread holds the lock.
     pub(crate) taken: AtomicU32,
     pub(crate) core: UnsafeCell<Transport>,
     /// The groups of collective operations. The same lock guards them.
@@ -78,7 +77,6 @@ impl Domain {
         DomainGuard { domain: self, locked }
     }
 
-    /// Whether collective operations, or joins, are under way.
     #[inline(always)]
     pub(crate) fn collects(&self) -> bool {
         self.collects.load(Relaxed)
@@ -155,7 +153,6 @@ impl<'a> DomainGuard<'a> {
         self.domain
     }
 
-    /// The groups, and the core.
     pub(crate) fn with_groups<R>(&mut self, action: impl FnOnce(&mut Groups, &mut Transport) -> R) -> R {
         let domain = self.domain;
         // SAFETY: the lock is held, as for the core, and this guard is borrowed. Only this function reaches the groups,
@@ -166,7 +163,6 @@ impl<'a> DomainGuard<'a> {
         outcome
     }
 
-    /// Advances joins and collective operations as far as possible.
     #[inline(always)]
     pub(crate) fn carry_on_groups(&mut self) {
         if self.domain.collects() {

@@ -61,9 +61,7 @@ pub struct Endpoint {
     /// Counters of sends, receives, reads, writes, and of others' reads and writes.
     pub(crate) counters: [*mut Counter; 6],
     pub(crate) bound: Bound,
-    /// Its open aliases.
     pub(crate) aliases: Vec<*mut Endpoint>,
-    /// Its open collective groups.
     pub(crate) groups: u32,
     /// The service number of its name.
     pub(crate) service: Option<name::Bound>,
@@ -430,7 +428,6 @@ impl ObjectGuard<'_, Endpoint> {
 }
 
 impl Endpoint {
-    /// Passes the NIC's counters to the transport.
     pub(crate) fn find_counters(&mut self) {
         for (reference, counter) in self.bindings.counters.iter_mut().zip(self.counters) {
             // SAFETY: a counter refuses to close while an endpoint is bound to it.

@@ -17,7 +17,6 @@ use selvedge_os::sync::IgnorePoison;
 pub struct EventQueue {
     pub(crate) eq: fid_eq,
     pub(crate) fabric: *mut Fabric,
-    /// Whether the program may write to it.
     pub(crate) writable: bool,
     pub(crate) events: Events,
     /// The domains of its endpoints with collective operations: a read advances their joins. One entry for each
@@ -44,7 +43,6 @@ impl EventQueue {
         }
     }
 
-    /// Advances the joins of the domains.
     pub(crate) fn progress(&self) {
         for &domain in self.domains().iter() {
             // SAFETY: a domain is listed while an endpoint of it is open, so it is open.

@@ -29,7 +29,6 @@ use crate::constants::{RECV, SEND, TAGGED};
 /// Largest number of words of a message: those of a group that forms, and one of ours.
 pub const WORDS_MAX: usize = Formation::WORDS_MAX + 1;
 
-/// Number of completions read at once.
 const READ: usize = 16;
 
 /// A domain's own endpoint. It does not move, because the transport has a pointer to the bindings.
@@ -43,7 +42,6 @@ pub struct GroupEndpoint {
     lost: HashSet<u32>,
 }
 
-/// A receive.
 struct Inbound {
     words: UnsafeCell<[u64; WORDS_MAX]>,
     /// Number of words that have come.
@@ -51,7 +49,6 @@ struct Inbound {
     is_wanted: bool,
 }
 
-/// A message that found no room.
 struct Outbound {
     peer: u32,
     tag: u64,

@@ -52,7 +52,6 @@ pub struct Aggregation {
     reach: Reach,
 }
 
-/// The connection to the nodes.
 enum Reach {
     /// Holds the claim to the process's id.
     Fabric {
@@ -235,14 +234,12 @@ impl Aggregation {
 /// The reason if no manager is set.
 pub const NO_MANAGER: &str = "SELVEDGE_MANAGER names no aggregation manager";
 
-/// The duration of a wait.
 #[derive(Default)]
 pub(super) struct Wait {
     since: Option<Instant>,
     looked: Option<Instant>,
 }
 
-/// The tables of a member with a grant.
 fn limits(granted: &Granted) -> Limits {
     let quota = granted.quota;
     Limits { memberships: quota.groups, member_operations: quota.credits_each(), ..Limits::NONE }.clamped()

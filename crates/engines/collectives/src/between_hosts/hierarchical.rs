@@ -35,7 +35,6 @@ use super::aggregation::{Aggregation, NO_MANAGER, Wait};
 use super::reduction::{bits, copy_part, supports};
 use selvedge_process::settings::manager_name;
 
-/// Version of the words that the processes exchange.
 const VERSION: u64 = 1;
 
 /// A group of processes of several hosts.
@@ -177,14 +176,12 @@ impl HierarchicalGroup {
         self.tree = None;
     }
 
-    /// The host of a member, and its place there.
     fn place_of(&self, member: usize) -> Result<(usize, usize), Failure> {
         let at = |members: &Vec<usize>| members.iter().position(|&other| other == member);
         let found = self.hosts.iter().enumerate().find_map(|(host, members)| Some((host, at(members)?)));
         found.ok_or(Failure::GroupMismatch)
     }
 
-    /// The steps of an operation at this member.
     fn steps(&self, operation: &Pending) -> Result<Running, Failure> {
         let (bytes, buffer) = (operation.bytes(), operation.buffer());
         let mut running = Running::default();
@@ -302,7 +299,6 @@ impl HierarchicalGroup {
         Ok(())
     }
 
-    /// Advances an operation. `None`: it has not ended.
     fn advance_operation(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
         let mut outcome = running.refused.or(self.failed).map_or(Ok(()), Err);
         while let (Ok(()), Some(mut step)) = (outcome, running.steps.pop_front()) {
@@ -333,7 +329,6 @@ pub struct Running {
     refused: Option<Failure>,
     /// Data that the program does not have in one piece.
     whole: Vec<u8>,
-    /// Data of the members of this host.
     local_data: Vec<u8>,
 }
 

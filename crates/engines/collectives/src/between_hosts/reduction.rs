@@ -20,9 +20,7 @@ pub struct PiecewiseReduction {
     /// The destination of the result. `None`: the result is not wanted.
     pub(super) to: Option<*mut u8>,
     pub(super) pieces: Pieces,
-    /// The pieces that are not yet started.
     pub(super) left: Range<usize>,
-    /// The numbers of the pieces under way.
     pub(super) started: VecDeque<u64>,
     pub(super) outcome: Result<(), Failure>,
     /// An operand or a result that the program does not have in one piece.

@@ -121,7 +121,6 @@ pub enum Collective {
     },
 }
 
-/// The progress of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     New,
@@ -148,14 +147,12 @@ pub(super) enum Phase {
 pub struct Pending {
     pub(super) collective: Collective,
     pub(super) buffer: Buffer,
-    /// Bytes of an operand.
     pub(super) bytes: usize,
     pub(super) phase: Phase,
     /// This member's part of a scattered result. Others may still read an operand at its destination.
     pub(super) part: Vec<u8>,
 }
 
-/// An operation of the node that reduces nothing.
 pub(super) fn without_operands(kind: u8) -> Reduction {
     Reduction { operation: kind, ..Reduction::default() }
 }
@@ -385,7 +382,6 @@ impl Pending {
         }
     }
 
-    /// The part of a gathered result that comes from a member.
     #[inline]
     pub(super) fn gathered(&self, member: &Member, from: usize) -> Range<usize> {
         match &self.collective {
@@ -534,7 +530,6 @@ pub fn part_of_window(window: &Range<usize>, each: usize, member: usize) -> Rang
     within(member.saturating_mul(each))..within((member + 1).saturating_mul(each))
 }
 
-/// The part of a range below a length.
 fn clip(range: &Range<usize>, length: usize) -> Range<usize> {
     range.start.min(length)..range.end.min(length)
 }

@@ -18,7 +18,6 @@ use thiserror::Error;
 
 use super::segment::{OpenError, SegmentHandle, Shape, SharedGroup};
 
-/// Version of the words of a round.
 const VERSION: u64 = 1;
 
 /// Communication between processes before they form a group.
@@ -38,7 +37,6 @@ pub struct Participant {
     pub refuses: Option<&'static str>,
 }
 
-/// The words of a process in the first round.
 #[derive(Clone, Copy)]
 struct Hello {
     version: u64,
@@ -65,7 +63,6 @@ impl Hello {
 
 /// The outcome of a round at a process.
 pub enum RoundResult {
-    /// There is another round.
     Again(Formation),
     Formed(Box<Member>),
 }

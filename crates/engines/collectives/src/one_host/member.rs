@@ -35,7 +35,6 @@ pub struct Member {
     pub(super) peer_memory: PeerMemory,
     replica: Replica,
     rank: u32,
-    /// The number of the next operation.
     next: u64,
     /// The next request for the replica: its operation and its member.
     awaited: (u64, u32),
@@ -52,7 +51,6 @@ pub struct Member {
     checked: Instant,
 }
 
-/// A member's contribution to an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Contribution<'a> {
     /// Words for the other members. The node has nothing to reduce.
@@ -130,7 +128,6 @@ impl Member {
         self.shared.shape().members as usize
     }
 
-    /// Largest number of operations under way.
     pub(super) fn credits(&self) -> usize {
         self.shared.shape().credits as usize
     }
@@ -267,7 +264,6 @@ impl Member {
         }
     }
 
-    /// Whether a member has sent its request for an operation.
     #[inline(always)]
     pub(super) fn has_sent(&self, number: u64, child: usize) -> bool {
         self.shared.requests(number)[child].number.load(Acquire) == number + 1

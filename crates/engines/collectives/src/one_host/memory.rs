@@ -30,9 +30,7 @@ const BLOCK_BYTES_ATTACHED: usize = 64 << 10;
 /// Memory of a member, as this process reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// In this process's address space.
     Mapped(*mut u8),
-    /// By cross-memory attach.
     Attached { pid: u32, address: u64 },
 }
 
@@ -72,7 +70,6 @@ impl PeerMemory {
         self.files = places.iter().map(|place| files_of(place.word.load(Acquire))).collect();
     }
 
-    /// Whether all memory files of a member can be mapped.
     pub(super) fn maps(&self, place: &MemberPlace, member: usize) -> bool {
         place.files.iter().all(|file| {
             let (base, bytes) = (file.base.load(Relaxed), file.bytes.load(Relaxed));
@@ -80,7 +77,6 @@ impl PeerMemory {
         })
     }
 
-    /// The access to a range of a member's memory.
     pub(super) fn reach(&self, places: &[MemberPlace], member: usize, own: usize, address: u64, bytes: usize) -> Reach {
         if member == own {
             return Reach::Mapped(ptr::with_exposed_provenance_mut(address as usize));
@@ -230,12 +226,10 @@ pub(super) fn offer(place: &MemberPlace) {
     place.probe.store((&raw const PROBE).expose_provenance() as u64, Release);
 }
 
-/// Whether this process can attach to the memory of a member.
 pub(super) fn attaches(place: &MemberPlace) -> bool {
     cma::permitted(pid_of(place), place.probe.load(Acquire))
 }
 
-/// The process id of a member.
 pub(super) fn pid_of(place: &MemberPlace) -> u32 {
     (place.word.load(Acquire) >> 32) as u32
 }

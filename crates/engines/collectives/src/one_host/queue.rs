@@ -24,7 +24,6 @@ const CHECK_EVERY: u32 = 1024;
 pub struct Queue<C: ProgressEngine = Member> {
     engine: C,
     entries: VecDeque<QueueEntry<C::Running>>,
-    /// The number of the first entry.
     first: u64,
     turns: u32,
 }

@@ -20,7 +20,6 @@ const KEY: u64 = 1;
 /// The node of one group, which is the root of its tree.
 pub(super) struct Replica {
     own: OwnNode,
-    /// The node's handle of the group.
     handle: u64,
 }
 
@@ -89,7 +88,6 @@ impl Replica {
         record.and_then(Operation::failure).map_or(Ok(()), Err)
     }
 
-    /// The result of an operation that has succeeded.
     #[inline]
     pub(super) fn result(&self, number: u64, bytes: usize) -> Result<&[u8], Failure> {
         let range = self.own.groups[0].place(number, 0, bytes as u32).ok_or(Failure::TooLong)?;
@@ -97,7 +95,6 @@ impl Replica {
     }
 }
 
-/// The address of a member at the node.
 fn sender(rank: u32) -> Sender {
     Sender { address: u64::from(rank) + 1, key: KEY }
 }

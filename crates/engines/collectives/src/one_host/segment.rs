@@ -119,7 +119,6 @@ pub(super) struct MemberPlace {
     pub files: [SharedFile; RANGES_MAX],
 }
 
-/// A member's request.
 #[repr(C, align(64))]
 pub(super) struct Line {
     /// The operation's number + 1, stored last.
@@ -228,7 +227,6 @@ impl SharedGroup {
         unsafe { slice::from_raw_parts(self.at(self.layout.places), self.shape.members as usize) }
     }
 
-    /// The request lines of an operation, by member.
     #[inline(always)]
     pub(super) fn requests(&self, number: u64) -> &[Line] {
         let members = u64::from(self.shape.members);
@@ -252,7 +250,6 @@ impl SharedGroup {
 }
 
 impl Line {
-    /// Writes bytes into the line's words.
     #[inline(always)]
     pub(super) fn put(&self, bytes: &[u8]) {
         for (word, part) in self.words.iter().zip(bytes.chunks(8)) {
@@ -262,7 +259,6 @@ impl Line {
         }
     }
 
-    /// Reads bytes out of the line's words.
     #[inline(always)]
     pub(super) fn get(&self, into: &mut [u8]) {
         for (word, part) in self.words.iter().zip(into.chunks_mut(8)) {

@@ -213,7 +213,6 @@ fn member_of(PeerId(peer): PeerId, pid: u32) -> u64 {
     (u64::from(peer) + 1) << 32 | u64::from(pid)
 }
 
-/// The link of a member.
 fn peer_of(member: u64) -> Option<PeerId> {
     ((member >> 32) as u32).checked_sub(1).map(PeerId)
 }

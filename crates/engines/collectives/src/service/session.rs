@@ -39,7 +39,6 @@ struct State {
     session: Mutex<SessionState>,
 }
 
-/// The session of a share with the manager.
 enum SessionState {
     Open(Arc<Session>),
     /// The manager was lost.
@@ -157,7 +156,6 @@ fn begin(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<(Ses
     }
 }
 
-/// Begins a session with a request. Returns the session and the reply.
 fn ask_for(manager: &ManagerAt, request: &ManagerRequest) -> Result<(Session, ManagerReply), String> {
     let wrong = |why: String| format!("the aggregation manager at {}: {why}", manager.at);
     let session =
@@ -167,7 +165,6 @@ fn ask_for(manager: &ManagerAt, request: &ManagerRequest) -> Result<(Session, Ma
     Ok((session, from_bytes(&answer).map_err(wrong)?))
 }
 
-/// The error text of a reply that does not match the request.
 fn unexpected(manager: &ManagerAt, answer: ManagerReply) -> String {
     let why = match answer {
         ManagerReply::Refused { why } => why,

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::service::wire::{HostPlace, JobName, LinkBytes};
 
 const MAGIC: &str = "selvedge-manager-service";
-/// Version of the file.
 const VERSION: u32 = 1;
 
 /// The contents of the file.

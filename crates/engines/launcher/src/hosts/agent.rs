@@ -101,7 +101,6 @@ fn take_channel() -> io::Result<Channel> {
 
 /// The reason why ranks cannot be started here.
 struct Refusal {
-    /// The job's exit code.
     code: u8,
     why: String,
 }
@@ -116,7 +115,6 @@ struct Agent {
     channel: Channel,
     signals: Signals,
     ranks: Option<Ranks>,
-    /// The aggregation node of this host.
     node: Option<Service>,
     /// Watches the launcher's host.
     watch: Option<Watch>,
@@ -135,7 +133,6 @@ enum Source {
 }
 
 impl Agent {
-    /// Waits for an event, and handles it.
     fn turn(&mut self) -> io::Result<()> {
         let ready = self.wait()?;
         if ready.is_empty() && self.ranks.is_some() {
@@ -193,7 +190,6 @@ impl Agent {
         }
     }
 
-    /// Handles messages of the launcher.
     fn read(&mut self) {
         let filled = self.channel.fill();
         let ended = loop {
@@ -252,7 +248,6 @@ impl Agent {
     }
 }
 
-/// A host that is ready.
 struct Prepared {
     ranks: Ranks,
     node: Option<Service>,
@@ -297,7 +292,6 @@ fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
     }
 }
 
-/// Watches the launcher's host.
 fn watch(launcher: SocketAddr) -> Option<Watch> {
     let watch = Watch::start(launcher, HostSettings::from_environment().timeout);
     watch.inspect_err(|error| log::info!("the launcher's host {launcher} cannot be watched: {error}")).ok()

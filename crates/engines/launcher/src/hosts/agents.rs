@@ -35,7 +35,6 @@ use crate::signals::{Signals, stop_self};
 
 /// The longest silence of an agent while the job is prepared.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// Time for agents to end.
 const END_LIMIT: Duration = Duration::from_secs(3);
 
 /// Time for a remote shell to end that has started no agent.
@@ -52,11 +51,9 @@ pub(super) struct Agents {
     pub(super) presence: Presence,
 }
 
-/// Reasons why there is no job.
 pub(super) enum NotPrepared {
     /// Hosts have failed, a signal came, or the time is over. Everything was reported.
     Reported {
-        /// The command's exit code.
         code: u8,
     },
     Failed(LauncherError),
@@ -74,7 +71,6 @@ impl From<io::Error> for NotPrepared {
     }
 }
 
-/// Starts and prepares agents.
 pub(super) fn prepare(
     options: &JobOptions,
     entries: &[HostEntry],
@@ -178,7 +174,6 @@ impl Preparation<'_> {
         failed.map_or(Ok(()), |code| Err(NotPrepared::Reported { code }))
     }
 
-    /// Waits for agents, signals or the time limit.
     fn next_events(&mut self, limit: Instant) -> Result<Vec<(usize, LinkEvent)>, NotPrepared> {
         let until = self.deadline.map_or(limit, |deadline| deadline.min(limit));
         let mut events = wait(&mut self.links, Some(self.signals), until)?;

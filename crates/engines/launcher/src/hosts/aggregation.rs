@@ -12,7 +12,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::addresses::address_towards;
 use super::poll_set::time_until;
 
-/// Time for a manager or node to become ready.
 const READY: Duration = Duration::from_secs(10);
 
 /// Reasons why a manager or an aggregation node did not start.

@@ -20,7 +20,6 @@ const FRAME_BYTES_MAX: usize = 64 << 20;
 /// Largest amount of text before the greeting (from login scripts).
 const NOISE_BYTES_MAX: usize = 64 << 10;
 
-/// One end of a channel.
 pub(super) struct Channel {
     input: OwnedFd,
     output: OwnedFd,
@@ -32,7 +31,6 @@ pub(super) struct Channel {
     outgoing: Vec<u8>,
 }
 
-/// The end of a channel.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChannelError {
     #[error("the channel has ended")]
@@ -89,7 +87,6 @@ impl Channel {
         }
     }
 
-    /// Reads everything that has arrived.
     pub(super) fn fill_all(&mut self) -> Result<(), ChannelError> {
         loop {
             let before = self.incoming.len() - self.taken;

@@ -11,7 +11,6 @@ use super::messages::{Event, Order};
 use super::ranks::{self, Ranks};
 use super::wire::{Report, Request};
 
-/// The ranks of a host.
 pub(super) enum Host {
     Here(Box<Ranks>),
     Agent(Box<Link>),
@@ -25,7 +24,6 @@ pub(super) enum Part {
 }
 
 impl Host {
-    /// Starts the ranks.
     pub(super) fn start(&mut self, events: &mut Vec<Event>) {
         match self {
             Host::Here(ranks) => ranks.start(events),
@@ -41,7 +39,6 @@ impl Host {
         }
     }
 
-    /// Handles the result of a poll.
     pub(super) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
         match (self, part) {
             (Host::Here(ranks), Part::Ranks(part)) => ranks.serve(part, flags, events),
@@ -55,7 +52,6 @@ impl Host {
         }
     }
 
-    /// Handles the end of a child of this process.
     pub(super) fn child_ended(&mut self, events: &mut Vec<Event>) {
         match self {
             Host::Here(ranks) => ranks.find_dead(events),

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use crate::options::JobOptions;
 
-/// Largest number of slots of a host.
 const SLOTS_MAX: u32 = 1 << 20;
 /// The longest value that PMI-1 returns.
 const MAPPING_CHARS_MAX: usize = 1024;
@@ -152,7 +151,6 @@ fn merge(entries: Vec<HostEntry>, what: &str) -> Result<Vec<HostEntry>, HostsErr
     Ok(merged)
 }
 
-/// The host of each rank.
 pub(super) fn place(ranks: usize, hosts: &[HostEntry]) -> Vec<usize> {
     if hosts.iter().all(|host| host.slots.is_none()) {
         let (each, more) = (ranks / hosts.len(), ranks % hosts.len());

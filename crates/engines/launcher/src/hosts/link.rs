@@ -23,7 +23,6 @@ const EXIT_WAIT: Duration = Duration::from_millis(300);
 /// A longer line on standard error is printed in pieces.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// An event of an agent.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
     Hello,
@@ -49,7 +48,6 @@ pub(super) enum StartError {
     NoPipes,
 }
 
-/// The launcher's side of an agent.
 pub(super) struct Link {
     /// The host as the user has named it.
     pub(super) name: String,
@@ -65,7 +63,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Starts an agent, with these arguments.
     pub(super) fn start(name: &str, shell: &RemoteShell, words: &[&str]) -> Result<Link, StartError> {
         let program = shell.program_for(name);
         let mut child = shell.command(name, words).spawn().map_err(|error| {
@@ -97,7 +94,6 @@ impl Link {
         self.hello.as_ref().map(|hello| hello.identity.as_str())
     }
 
-    /// Whether the agent can still send.
     pub(super) fn is_open(&self) -> bool {
         self.channel.is_some()
     }
@@ -131,7 +127,6 @@ impl Link {
         }
     }
 
-    /// Handles the end of a child of this process, perhaps the remote shell.
     pub(super) fn child_ended(&mut self, events: &mut Vec<LinkEvent>) {
         if self.exited.is_none() {
             self.exited = self.child.try_wait().ok().flatten();
@@ -173,7 +168,6 @@ impl Link {
         Ok(())
     }
 
-    /// Handles the end of the channel.
     fn lose(&mut self, ended: &ChannelError, events: &mut Vec<LinkEvent>) {
         self.channel = None;
         let until = Instant::now() + EXIT_WAIT;

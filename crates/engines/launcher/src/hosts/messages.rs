@@ -77,7 +77,6 @@ impl Event {
     }
 }
 
-/// An order for ranks.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Send a line on its PMI socket.
@@ -95,7 +94,6 @@ pub(crate) enum Order {
     },
     /// Send this signal to all ranks of the host.
     Signal(i32),
-    /// Input for rank 0.
     Input(#[serde(skip)] Vec<u8>),
     InputEnded,
     /// This stream has no reader any more.

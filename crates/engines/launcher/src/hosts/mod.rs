@@ -64,7 +64,6 @@ pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
     if entries.is_empty() { run_here(options) } else { run_on(&entries, options) }
 }
 
-/// Runs the job on this host.
 fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
     let executable = options.executable()?;
     let signals = Signals::block().map_err(LauncherError::Signals)?;
@@ -75,7 +74,6 @@ fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
     Ok(supervise::here(ranks, &name, signals, options)?)
 }
 
-/// Runs the job on these hosts.
 fn run_on(entries: &[HostEntry], options: &JobOptions) -> Result<u8, LauncherError> {
     let signals = Signals::block().map_err(LauncherError::Signals)?;
     let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -57,7 +57,6 @@ pub(super) struct Watch {
     is_connected: bool,
 }
 
-/// The result of an event of a watch.
 pub(super) enum WatchEvent {
     /// The launcher's host is alive.
     Connected,
@@ -117,7 +116,6 @@ mod tests {
 
     use super::*;
 
-    /// The next event of a watch.
     fn next(watch: &mut Watch) -> WatchEvent {
         let mut polled = [PollFd::from_borrowed_fd(watch.fd(), watch.interest())];
         let limit = rustix::event::Timespec { tv_sec: 120, tv_nsec: 0 };

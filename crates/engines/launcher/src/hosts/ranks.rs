@@ -79,7 +79,6 @@ impl Ranks {
         &self.plan
     }
 
-    /// Removes the directory of the job.
     pub(crate) fn remove_directory(self) {
         if let Err(error) = self.directory.remove() {
             say(&error.to_string());
@@ -131,7 +130,6 @@ impl Ranks {
         }
     }
 
-    /// Handles the result of a poll.
     pub(crate) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
         match part {
             Part::Input => self.feed_rank_0(flags, events),
@@ -149,7 +147,6 @@ impl Ranks {
         }
     }
 
-    /// Reports the ranks that have ended.
     pub(crate) fn find_dead(&mut self, events: &mut Vec<Event>) {
         for rank in self.ranks.iter_mut().filter(|rank| rank.state == State::Alive) {
             let Some(status) = status_of_dead(rank.who.pid) else { continue };
@@ -293,7 +290,6 @@ impl Input {
 }
 
 impl Rank {
-    /// Reports the lines that the rank has sent over PMI.
     fn receive(&mut self, events: &mut Vec<Event>) {
         let Some(connection) = &mut self.connection else { return };
         let mut lines = Vec::new();

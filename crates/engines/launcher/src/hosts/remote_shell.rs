@@ -31,7 +31,6 @@ const SSH: [&str; 10] = [
 /// The commands that start agents.
 pub(super) struct RemoteShell {
     words: Vec<String>,
-    /// The agent's executable.
     pub(super) agent: PathBuf,
     mask: libc::sigset_t,
 }
@@ -51,7 +50,6 @@ impl RemoteShell {
         Ok(RemoteShell { words, agent, mask })
     }
 
-    /// The program that starts an agent on a host.
     pub(super) fn program_for(&self, host: &str) -> String {
         if is_this_host(host) { self.agent.display().to_string() } else { self.name().to_owned() }
     }
@@ -60,7 +58,6 @@ impl RemoteShell {
         self.words.first().map_or("ssh", String::as_str)
     }
 
-    /// The command that starts an agent with these arguments.
     pub(super) fn command(&self, host: &str, words: &[&str]) -> Command {
         let mut command;
         if is_this_host(host) {

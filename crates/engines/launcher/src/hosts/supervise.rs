@@ -42,7 +42,6 @@ const INPUT_BYTES_MAX: usize = 64 << 10;
 /// Time for other hosts to report the ends of killed ranks.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A rank of the job.
 struct Member {
     host: usize,
     state: State,
@@ -53,7 +52,6 @@ struct Member {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Is being started.
     Expected,
     Alive,
     Gone,
@@ -72,7 +70,6 @@ enum Phase {
     },
 }
 
-/// The source of an event.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
@@ -93,7 +90,6 @@ struct Supervisor<'a> {
     phase: Phase,
     deadline: Option<Instant>,
     interrupted: bool,
-    /// Time of the last output.
     output_at: Instant,
     /// Hosts whose agents were lost while they had ranks.
     lost: Vec<String>,
@@ -180,7 +176,6 @@ impl<'a> Supervisor<'a> {
         ended.map(|()| self.failure.unwrap_or(0))
     }
 
-    /// Runs the job to its end.
     fn run(&mut self) -> io::Result<()> {
         for host in 0..self.hosts.len() {
             self.with_host(host, |host, events| host.start(events));
@@ -191,7 +186,6 @@ impl<'a> Supervisor<'a> {
         self.take_last_output()
     }
 
-    /// Waits for an event, and handles it.
     fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
         let ready = self.wait(until)?;
         for (source, flags) in ready {
@@ -370,7 +364,6 @@ impl<'a> Supervisor<'a> {
         self.members.iter().enumerate().filter(left).map(|(rank, _)| rank)
     }
 
-    /// Handles the loss of a host and of its remaining ranks.
     fn host_lost(&mut self, host: usize, why: &str) {
         let lost: Vec<usize> = self.ranks_left(host).collect();
         for rank in 0..self.members.len() {
@@ -412,7 +405,6 @@ impl<'a> Supervisor<'a> {
         self.end();
     }
 
-    /// Handles the death of a rank.
     fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
         let orderly = status.success() && self.server.has_left(rank);
         let job_goes_on = self.phase == Phase::Running;
@@ -436,7 +428,6 @@ impl<'a> Supervisor<'a> {
         format!("rank {rank} (pid {pid}{at}, {})", self.program)
     }
 
-    /// Handles a line that a rank has sent over PMI.
     fn line(&mut self, rank: usize, line: &str) {
         let mut replies = Replies::new();
         let abort = self.server.line(rank, line, &mut replies);

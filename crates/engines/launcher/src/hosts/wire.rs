@@ -39,7 +39,6 @@ pub(super) struct Start {
 /// The place of a host in a job of several hosts.
 #[derive(Serialize, Deserialize)]
 pub(super) struct HostPlace {
-    /// Its number.
     pub(super) host: usize,
     pub(super) hosts: usize,
     /// The address by which processes of other hosts reach those of this one.
@@ -102,7 +101,6 @@ impl Message for Request {
     }
 }
 
-/// An agent and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Equal for two agents whose processes share memory.
@@ -111,13 +109,11 @@ pub(super) struct Hello {
     pub(super) reached: Option<IpAddr>,
 }
 
-/// The first line of an agent.
 pub(super) fn greeting(hello: &Hello) -> String {
     let hello = serde_json::to_string(hello).unwrap_or_default();
     format!("{GREETING}{PROTOCOL} {} {hello}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// The parsed first line of an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     Hello(Hello),

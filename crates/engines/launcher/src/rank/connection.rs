@@ -37,7 +37,6 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    /// The events to poll for.
     pub(crate) fn interest(&self) -> PollFlags {
         if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }

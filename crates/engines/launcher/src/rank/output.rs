@@ -41,7 +41,6 @@ impl Tagger {
         }
     }
 
-    /// Ends the stream.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         if !self.pending.is_empty() {
             self.put_line(out);

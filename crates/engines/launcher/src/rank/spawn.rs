@@ -34,7 +34,6 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// All ranks.
     pub(crate) fn whole(options: &JobOptions) -> Share {
         Share { ranks: (0..options.ranks as usize).collect(), variables: Vec::new(), through_pipes: false }
     }
@@ -45,7 +44,6 @@ pub(crate) struct SpawnPlan {
     executable: PathBuf,
     name: OsString,
     args: Vec<OsString>,
-    /// The number of ranks of the job.
     pub(crate) size: usize,
     /// The ranks of this host.
     pub(crate) ranks: Vec<usize>,
@@ -63,7 +61,6 @@ pub(crate) struct SpawnPlan {
     simulated: bool,
 }
 
-/// A rank that was started.
 pub(crate) struct Started {
     pub(crate) who: Identity,
     pub(crate) connection: Connection,

@@ -42,7 +42,6 @@ pub struct Overhead {
     pub least_ns: u64,
 }
 
-/// Reasons why a rank's process could not be started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error("the job has no directory")]
@@ -351,7 +350,6 @@ impl SimulatedJob {
 
     // ---- ends ----
 
-    /// Handles the end of a rank's process.
     fn ended(&mut self, number: u32) -> i32 {
         self.receive_lines(number);
         let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
@@ -404,7 +402,6 @@ impl SimulatedJob {
         self.pass_replies(replies);
     }
 
-    /// Kills a rank.
     fn end_now(&mut self, number: u32) -> i32 {
         let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
         if rank.state == RankState::Ended {

@@ -13,7 +13,6 @@ use selvedge_sim_protocol::SimEnd;
 use crate::rank::connection::{Connection, ConnectionState};
 use crate::rank::output::{PrintedStream, Printer, STANDARD_STREAMS, Stream};
 
-/// The process of a rank that has been started.
 pub(super) struct RankProcess {
     pub who: Identity,
     pub page: SimEnd,
@@ -37,7 +36,6 @@ pub(super) enum RankState {
     Ended,
 }
 
-/// Events of a rank to handle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub request: bool,

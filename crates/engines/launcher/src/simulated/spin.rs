@@ -19,7 +19,6 @@
 pub(super) enum Behaviour {
     /// It is in a loop that changes nothing.
     Polls,
-    /// It does something else.
     Computes,
     /// It cannot be observed: it has several threads, another process traces it, the system forbids it, or it has
     /// ended.
@@ -142,7 +141,6 @@ mod x86 {
             Some(self.vectors()? == vectors)
         }
 
-        /// Executes one instruction.
         fn step(&mut self) -> Option<()> {
             // SAFETY: the request takes no addresses, and the process is stopped.
             unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, null_mut::<c_void>(), null_mut::<c_void>()) };
@@ -186,7 +184,6 @@ mod x86 {
             (read == 0).then_some(registers)
         }
 
-        /// The registers of the vector units.
         fn vectors(&self) -> Option<Vec<u64>> {
             let mut words = vec![0u64; VECTOR_WORDS];
             let mut area = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: VECTOR_WORDS * 8 };

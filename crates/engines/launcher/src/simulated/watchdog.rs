@@ -12,7 +12,6 @@ const CHECK: Duration = Duration::from_millis(100);
 /// Shortest time between two checks.
 const CHECK_LEAST: Duration = Duration::from_micros(100);
 
-/// Watches a rank while it has the turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watchdog {
     idle_since: Instant,
@@ -24,7 +23,6 @@ pub(super) struct Watchdog {
     look_after: Duration,
 }
 
-/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Activity {
     Working,
@@ -75,7 +73,6 @@ impl Watchdog {
     }
 }
 
-/// The CPU time that a process has used.
 fn used(pid: u32) -> Duration {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -86,7 +83,6 @@ fn used(pid: u32) -> Duration {
     if known { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
 }
 
-/// Whether all threads of a process sleep.
 fn all_sleep(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().all(|thread| {

@@ -305,7 +305,6 @@ impl Works {
     }
 }
 
-/// The completion of a work.
 struct Report {
     side: Side,
     entry: Completion,

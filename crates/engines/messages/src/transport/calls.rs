@@ -120,7 +120,6 @@ impl Transport {
         }
     }
 
-    /// Sends a message by one of the four rows over the units.
     fn send_over_units(&mut self, message: &Message<'_>, length: usize, row: Protocol) -> Result<(), Refusal> {
         let portal = message.kind.portal(message.endpoint);
         for has_polled in [false, true] {
@@ -144,7 +143,6 @@ impl Transport {
         Err(Refusal::NoRoom)
     }
 
-    /// Sends a message directly, or as a packet.
     #[inline(never)]
     fn send_directly(&mut self, message: &Message<'_>, length: usize) -> Result<(), Refusal> {
         let mut send = self.sends.direct(&self.flight, message, length)?;

@@ -205,7 +205,6 @@ impl Transport {
         }
     }
 
-    /// Reads the NIC's event queues.
     #[inline(never)]
     pub(super) fn take_events(&mut self) {
         let OwnNic { own_queue, queue: arrivals, .. } = self.flight.nic;
@@ -265,7 +264,6 @@ impl Transport {
         None
     }
 
-    /// Handles the notification of a write to our memory.
     fn take_notification(&mut self, event: &Event) {
         let Some(endpoint) = self.receives.endpoints.of_portal(event.portal) else { return };
         let flags = RMA | REMOTE_WRITE | REMOTE_CQ_DATA;
@@ -313,7 +311,6 @@ impl Transport {
 
     // ---- ends that reach several parts ----
 
-    /// Ends the fetch of a payload.
     pub(super) fn end_fetch(&mut self, number: usize, failed: u8) {
         let Transport { flight, works, units, .. } = self;
         let Some(fetch) = flight.operations.take_fetch(number) else { return };

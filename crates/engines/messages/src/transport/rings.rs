@@ -55,7 +55,6 @@ fn next_message(rings: &Rings, ring: usize, reader: &Reader<'_>) -> Option<RingM
     })
 }
 
-/// Closes the ring of a sender.
 #[cold]
 fn cut_off(rings: &Rings, ring: usize) {
     let sender = rings.sender(ring);

@@ -159,7 +159,6 @@ impl OneSided {
         runs.iter().map(register).collect()
     }
 
-    /// Posts the commands of an operation.
     pub(super) fn post_ready(
         &mut self,
         flight: &mut InFlight,

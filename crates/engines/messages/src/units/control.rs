@@ -41,7 +41,6 @@ impl Units {
         any
     }
 
-    /// Handles a control message.
     fn take_control(&mut self, flight: &mut InFlight, id: u64, control: Control) {
         let Units { port, links, grants, one_sided, .. } = self;
         match control {

@@ -22,7 +22,6 @@ use crate::posted::RemotePayload;
 use selvedge_process::device::DeviceError;
 use selvedge_process::device::connection::{PostError, Posted};
 
-/// The payload of a long message.
 pub(crate) enum Payload {
     /// It waits at its sender.
     There(Request),

@@ -12,13 +12,11 @@ use super::port::MessagePort;
 use super::wire::{self, Arrival, Control, Counts, Heading, Report, mtt};
 use selvedge_process::device::messages::Message;
 
-/// A sender that has a grant.
 pub(super) struct Granted {
     pub inbound: Inbound,
     pub bounce: Block,
 }
 
-/// The senders with a grant.
 pub(crate) struct Grants {
     /// By their ids.
     pub(super) senders: BTreeMap<u64, Granted>,

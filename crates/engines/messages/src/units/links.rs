@@ -24,7 +24,6 @@ pub(crate) enum Route {
 /// The peers to which this process has said hello.
 #[derive(Default)]
 pub(crate) struct Links {
-    /// Peer numbers by id.
     numbers: BTreeMap<u64, u32>,
 }
 

@@ -169,7 +169,6 @@ impl Block {
     }
 }
 
-/// Whole pages of memory.
 struct Pages {
     start: NonNull<u8>,
     layout: Layout,

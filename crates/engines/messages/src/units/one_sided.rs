@@ -100,7 +100,6 @@ pub(crate) struct OneSided {
     pub(super) targets: BTreeMap<u64, Target>,
     pub(super) commands: usize,
     marks: usize,
-    /// Closed regions of this process.
     retired: Retired<Registered>,
     /// The tables had no room for a region.
     lacks_room: bool,
@@ -117,7 +116,6 @@ pub(crate) struct OneSided {
 pub(crate) enum NotPosted {
     /// The region does not grant the access.
     NotPermitted,
-    /// The program's memory is not mapped.
     NotMapped,
     /// There is no such peer.
     Invalid,

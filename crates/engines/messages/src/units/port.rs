@@ -20,7 +20,6 @@ use selvedge_process::device::{Device, DeviceError};
 /// Largest length of one get: the limit of a descriptor.
 const GET_BYTES_MAX: u64 = selvedge_nic::rma::descriptor::BYTES_MAX as u64;
 
-/// The port for messages.
 pub(crate) struct MessagePort {
     device: Arc<Device>,
     reader: MessageReader,

@@ -148,13 +148,11 @@ impl Grants {
 enum MatchOutcome {
     /// It filled a receive with this number of bytes.
     Filled(u64),
-    /// The NIC has the message.
     Delivered,
     /// A long message is unexpected: the NIC has its header.
     Kept,
     /// A long message needs its payload fetched.
     Fetch(FetchOrder),
-    /// The NIC has no room now.
     NoRoom,
 }
 
@@ -209,7 +207,6 @@ impl Matcher<'_> {
         }
     }
 
-    /// Whether a long message matches a receive.
     fn has_receive(&mut self, heading: &Heading, request: &Request) -> bool {
         let header = ring_request(&heading.envelope, self.sender, request.length);
         self.nic.receives().has_receive(&mut NoMemory, header.portal, &(&header).into())

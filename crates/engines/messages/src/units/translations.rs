@@ -17,7 +17,6 @@ const KEYS_MAX: usize = 1 << 14;
 /// that names it more often has given the access up.
 const NAMINGS_MAX: u8 = 16;
 
-/// The state of a key.
 #[derive(Clone, Copy, Debug)]
 enum KeyState {
     /// It is being looked up.

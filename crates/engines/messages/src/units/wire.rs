@@ -32,7 +32,6 @@ use crate::ticket::Kind;
 
 /// Bytes of the longest VELO message in use: the limit of the prototype (seed 002, section 7.4).
 pub const VELO_BYTES: usize = 64;
-/// Bytes of the longest heading.
 const HEADING_BYTES_MAX: usize = 24;
 /// Bytes before the payload of a medium message.
 pub const BOUNCE_HEADING_BYTES: usize = 32;

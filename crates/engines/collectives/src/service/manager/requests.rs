@@ -25,7 +25,6 @@ pub(super) struct RequestHandler {
 }
 
 impl RequestHandler {
-    /// Serves a session to its end.
     pub(super) fn receive(&self, visitor: IncomingSession) {
         let session = match visitor.greet(&self.settings.secret, self.settings.silence) {
             Ok(session) => Arc::new(session),
@@ -56,7 +55,6 @@ impl RequestHandler {
         }
     }
 
-    /// Serves the session of a node.
     fn serve_node(&self, session: Arc<Session>, registration: NodeRegistration) {
         let progress = Arc::new(NodeProgress { number: Mutex::new(Some(0)), ..NodeProgress::default() });
         let reader = {
@@ -90,7 +88,6 @@ impl RequestHandler {
         Ok(())
     }
 
-    /// Serves the session of a process.
     fn serve_process(&self, session: Arc<Session>, name: JobName, places: &[HostPlace]) {
         let number = match self.grant(&session, name, places) {
             Ok(number) => number,
@@ -132,7 +129,6 @@ impl RequestHandler {
     }
 }
 
-/// Refuses a session, with the reason.
 fn refuse(session: &Session, why: &str) {
     warn!("{} is refused: {why}", session.peer_address());
     let _ = session.send(&to_bytes(&ManagerReply::Refused { why: why.to_owned() }));

@@ -26,7 +26,6 @@ use crate::service::wire::{
     to_bytes,
 };
 
-/// The state of the service.
 pub(super) struct State {
     settings: Arc<Settings>,
     pub(super) manager: Manager,
@@ -35,7 +34,6 @@ pub(super) struct State {
     pub(super) jobs: BTreeMap<JobName, Job>,
 }
 
-/// A host, and the session of its node.
 pub(super) struct Host {
     pub(super) place: HostPlace,
     pub(super) name: String,
@@ -44,7 +42,6 @@ pub(super) struct Host {
     pub(super) node: Option<NodeSession>,
 }
 
-/// A node's request to be registered.
 pub(super) struct NodeRegistration {
     pub(super) place: HostPlace,
     pub(super) name: String,
@@ -53,7 +50,6 @@ pub(super) struct NodeRegistration {
     pub(super) jobs: Vec<(u32, u64)>,
 }
 
-/// The session of a node.
 pub(super) struct NodeSession {
     pub(super) session: Arc<Session>,
     pub(super) progress: Arc<NodeProgress>,
@@ -61,7 +57,6 @@ pub(super) struct NodeSession {
     pub(super) sent: u64,
 }
 
-/// The progress of a node.
 #[derive(Default)]
 pub(super) struct NodeProgress {
     /// The number of the last steps that it has carried out. `None`: its session has ended.
@@ -69,7 +64,6 @@ pub(super) struct NodeProgress {
     pub(super) changed: Condvar,
 }
 
-/// A job, and the sessions of its processes.
 pub(super) struct Job {
     pub(super) number: u32,
     /// Host and session of each process, by number.
@@ -170,7 +164,6 @@ impl State {
         self.carry_out_regardless(actions);
     }
 
-    /// Ends a job at the manager.
     pub(super) fn end_job(&mut self, name: JobName) {
         let Some(job) = self.jobs.remove(&name) else { return };
         let actions = self.manager.end_job(job.number).unwrap_or_default();
@@ -323,7 +316,6 @@ impl State {
         (0..self.hosts.len() as u32).find(is_free)
     }
 
-    /// Number and key of each job.
     fn keys(&self) -> impl Iterator<Item = (u32, u64)> {
         self.manager.jobs().filter_map(|(job, _)| Some((job, self.manager.granted(job).ok()?.key)))
     }

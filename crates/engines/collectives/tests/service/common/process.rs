@@ -23,7 +23,6 @@ use super::{Choices, NI, SOON, link_settings};
 /// Memberships of a process, and operations of each under way.
 const GROUPS: usize = 32;
 const CREDITS: usize = 8;
-/// Bytes of the longest result.
 const BYTES: usize = 4096;
 
 /// A process of a job. Dropping it ends its links and its share.
@@ -284,7 +283,6 @@ impl Drop for Process {
     }
 }
 
-/// The offset of an operation's result.
 fn result_at(index: usize, number: u64) -> usize {
     (index * CREDITS + number as usize % CREDITS) * BYTES
 }
