@@ -2,8 +2,7 @@
 //! `fi_getinfo` (fi_getinfo(3)): the provider's attributes, matched with a program's hints.
 //!
 //! There is one answer, with one kind of endpoint. Fields that the program leaves open get the best value. A value that
-//! the provider cannot offer is refused (`-FI_ENODATA`), with a line in libfabric's log that names the field. Nothing
-//! is opened.
+//! the provider cannot offer is refused (`-FI_ENODATA`), and libfabric's log names the field. Nothing is opened.
 //!
 //! libfabric allocates the structures of the answer (`fi_dupinfo(NULL)`) and frees them, so they have its size.
 //! `prov_name` stays empty, because libfabric fills it in.
@@ -88,8 +87,7 @@ const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 
 /// Largest number of pieces of a local or remote buffer.
 pub const IOV_LIMIT: usize = 8;
-/// Operations that an endpoint should be able to have in flight. Beyond this number calls get -FI_EAGAIN until there is
-/// room.
+/// Operations of an endpoint in flight. Beyond this number calls get -FI_EAGAIN until there is room.
 pub const QUEUE_SIZE: usize = 16384;
 /// The length of an address or a name.
 pub const ADDRESS_BYTES: usize = size_of::<Address>();
@@ -491,8 +489,8 @@ pub fn orders(msg_order: u64) -> Orders {
 
 /// `data_progress`, which newer headers have in a union at the same place.
 pub(crate) fn data_progress(attr: &fi_domain_attr) -> u32 {
-    // SAFETY: in all versions libfabric's structure has a field of this type after `control_progress`, inside of the
-    // same structure.
+    // SAFETY: in all versions libfabric's structure has a field of this type after `control_progress`, within the
+    // structure.
     unsafe { *(&raw const attr.control_progress).add(1) }
 }
 

@@ -14,10 +14,9 @@
 //! | [`errors`] | the numbers of errors |
 //! | [`loader`] | the libfabric that loaded the provider, and its log |
 //!
-//! Each domain has one lock. It is not taken if the program promises to use the domain from one thread at a time, or
-//! while the process has only one thread. A receive is a match entry of the NIC, an unexpected message an unexpected
-//! header, a registered region an entry under its key, a counter a counting event, and deferred work a triggered
-//! operation.
+//! Each domain has one lock. It is not taken if the program promises that one thread at a time uses the domain, or if
+//! the process has one thread. A receive is a match entry of the NIC, an unexpected message an unexpected header, a
+//! registered region an entry under its key, a counter a counting event, and deferred work a triggered operation.
 
 // The callers are C programs. They guarantee their pointers by libfabric's rules.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]

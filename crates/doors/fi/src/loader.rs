@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The libfabric that loaded this provider, and its log.
 //!
-//! It is the library of this process that exports `fi_version`. The provider reports that version as its own API
-//! version.
+//! It is the library of this process that exports `fi_version`. The provider reports that API version.
 
 use std::sync::OnceLock;
 

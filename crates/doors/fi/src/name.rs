@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names that programs agree on before they run: a node and a service (fi_getinfo(3)).
 //!
-//! A node is a host, by any of its names or addresses. A service is a number, like a port. An endpoint that is opened
-//! with such a name of this host as its source is bound to the number ([`bind`]). A name that is inserted into an
-//! address vector becomes the address of the endpoint bound to it ([`find`], [`resolve`]), so that endpoint must exist
-//! by then.
+//! A node is a host, by any of its names or addresses. A service is a number, like a port. An endpoint opened with such
+//! a name of this host as its source is bound to the number ([`bind`]). A name that is inserted into an address vector
+//! becomes the address of the endpoint bound to it ([`find`], [`resolve`]), so that endpoint must exist by then.
 //!
 //! Processes of this host find the address in their user's directory. If a process has links to other hosts, those
 //! hosts ask at the port of the number ([`selvedge_process::hosts`]), and get the address, which is the right to send
@@ -102,7 +101,7 @@ pub fn find(address: Address) -> Result<Address, String> {
     Address::from_bytes(&bytes).ok_or_else(|| format!("service {service} of {node} is no endpoint of this provider"))
 }
 
-/// Finds the endpoint bound to a name of this host. Returns other addresses unchanged. `Err`: the reason why there is
+/// Finds the endpoint bound to a name of this host. Returns other addresses unchanged. `Err`: the reason if there is
 /// none.
 pub fn resolve(transport: &Transport, address: Address) -> Result<Address, String> {
     if !address.is_name() {

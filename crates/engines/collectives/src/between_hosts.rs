@@ -18,8 +18,7 @@
 //! 2. At most as many pieces as the group has credits are under way. If one fails, the others are still reduced, so
 //!    members agree on the operations that the group has had.
 //! 3. Operands are reduced in the order of the members, so each result has the same bits in every run.
-//! 4. After an operation has returned, with success or without, no node writes its result, unless the program is being
-//!    aborted.
+//! 4. After an operation has returned, in any way, no node writes its result, unless the program is being aborted.
 //! 5. No process is a member of two groups of a job with the same number.
 //!
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
@@ -52,8 +51,7 @@ use hello::{Hello, VERSION};
 pub use hierarchical::HierarchicalGroup;
 use reduction::{PiecewiseReduction, bits, supports};
 
-/// The time that a member waits for its node before it sends its state again. Gathers of many processes take the cores
-/// from the nodes.
+/// Time between a member's messages of its state. Gathers of many processes take the cores from the nodes.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
 
 /// The words of a process while a group forms.

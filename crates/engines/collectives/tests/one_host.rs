@@ -2,8 +2,8 @@
 //! A live aggregation group: every collective against a sequential reduction, to the bit; members that disagree, leave
 //! or die; files that are no group memory; memory that another process corrupts.
 //!
-//! Members are threads, which reach each other's memory by cross-memory attach to their own process. Members that die
-//! are forked children.
+//! Members are threads, which reach each other by cross-memory attach to their own process. Members that die are forked
+//! children.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -321,7 +321,7 @@ fn take_ended(queue: &mut Queue, all: &mut Vec<UnderWay>) {
     });
 }
 
-/// Many operations under way, mixed with waiting ones. A member that has started a later operation may not have read an
+/// Many operations under way, mixed with waiting ones. A member may start a later operation before it has read an
 /// earlier one.
 #[test]
 fn operations_under_way_give_what_they_should() {
@@ -417,8 +417,7 @@ fn reduce(member: &mut Member, elements: &Elements, bytes: usize) -> Result<(), 
     unsafe { member.complete(Pending::reduce(elements, 0, buffer, bytes), &mut || {}) }
 }
 
-/// A later call reports the failed operation of a member that did not wait, even if a call in between has seen all
-/// requests.
+/// A later call reports a failed operation of a member that did not wait, even after a call that has seen all requests.
 #[test]
 fn a_reduce_that_failed_is_heard_later() {
     let outcomes = members(SHAPE, true, |member| {
@@ -431,8 +430,8 @@ fn a_reduce_that_failed_is_heard_later() {
     assert!(outcomes[1].1, "the other member never got the failure");
 }
 
-/// A call that reports an earlier failure must still take part in its own operation. Otherwise all later ones are out
-/// of step.
+/// A call that reports an earlier failure must still take part in its own operation. Otherwise later ones are out of
+/// step.
 #[test]
 fn hearing_of_an_earlier_failure_keeps_members_in_step() {
     let outcomes = members(Shape { credits: 1, ..SHAPE }, true, |member| {
@@ -813,8 +812,8 @@ fn own_addresses_are_not_read_back() {
     assert!(code >= 0, "the member ended by signal {}", -code);
 }
 
-/// Writes garbage anywhere in the file while members run. They may fail, but none may panic, fault, or hang after the
-/// end of the group.
+/// Writes garbage anywhere in the file while members run. They may fail, but not panic, fault, or hang after the
+/// group's end.
 #[test]
 fn garbage_in_the_file_harms_nobody_else() {
     for round in 0..12u64 {

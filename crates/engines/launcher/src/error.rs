@@ -9,8 +9,7 @@ use selvedge_job::DirectoryError;
 use crate::hosts::{HostsError, ServiceError};
 use crate::program::ProgramError;
 
-/// Reasons why a job could not be set up, or its supervision had to stop. A failed rank is no error: it decides the
-/// exit code.
+/// Reasons why a job could not be set up or supervised. A failed rank is no error: it decides the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
     /// The user's list of hosts cannot be used.

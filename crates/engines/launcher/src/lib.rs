@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Starts the ranks of a job and supervises them to their end: on hosts, under an MPI's own launcher, and in virtual
-//! time.
+//! Starts and supervises the ranks of a job: on hosts, under an MPI's own launcher, and in virtual time.
 //!
 //! | module | contents |
 //! |---|---|
@@ -14,8 +13,7 @@
 //! | [`program`] | the file of a program |
 //! | [`report`], `signals` | messages, exit codes; signals |
 //!
-//! The command reads arguments, prints results and exits. While a job runs, its supervisor reports deaths by
-//! [`report::say`].
+//! The command reads arguments, prints results and exits. The supervisor of a job reports deaths by [`report::say`].
 
 pub mod environment;
 mod error;

@@ -46,8 +46,7 @@ struct Member {
     init_held: bool,
     /// Between `mcmd=` and `endcmd`.
     in_long_command: bool,
-    /// For each of the rank's two clients (the program, and our library in it): whether it has sent `init` but not yet
-    /// `finalize`.
+    /// For the rank's two clients (the program, and our library in it): whether `init` came and not yet `finalize`.
     clients: [bool; 2],
 }
 

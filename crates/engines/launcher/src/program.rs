@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the program before anything is started, so that a wrong name gives one clear error instead of one for each
-//! rank.
+//! Finds the program before anything is started, so that a wrong name gives one error, not one for each rank.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -4,8 +4,7 @@
 //! The initiator runs the target's NIC. Most operations end within the call, without the target's program. Otherwise
 //! (host mode, memory out of reach) they travel as packets, and the operation ends with the last reply.
 //!
-//! An access whose last request has ended is returned to [`Transport`](crate::Transport), because its end may send a
-//! message.
+//! An access whose last request has ended returns to [`Transport`](crate::Transport), as its end may send a message.
 
 use std::collections::VecDeque;
 
@@ -236,8 +235,8 @@ impl OwnNic {
 }
 
 impl InFlight {
-    /// Records that all requests of an access are launched, or that one was refused. Returns whether its last request
-    /// has ended.
+    /// Records that an access has launched all requests, or one was refused. Returns whether its last request has
+    /// ended.
     pub fn end_launch(&mut self, number: usize, outcome: Result<(), Fault>) -> Result<bool, Refusal> {
         let Some(pending) = self.operations.access(number) else { return Ok(false) };
         if outcome == Err(Fault::NoRoom) && pending.left == 1 {

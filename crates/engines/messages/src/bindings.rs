@@ -13,8 +13,8 @@ pub enum Side {
     Receive,
 }
 
-/// Ordering between classes of operations (`msg_order`). Messages among themselves and atomics among themselves always keep the order
-/// of the calls.
+/// Ordering between classes of operations (`msg_order`). Messages, and atomics, always keep their order among
+/// themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
     /// Messages and accesses to registered memory.

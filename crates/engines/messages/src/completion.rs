@@ -98,8 +98,7 @@ impl Reading {
     /// There is room for one more entry.
     #[inline(always)]
     unsafe fn write(&mut self, queued: &Queued) {
-        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's
-        // contract.
+        // SAFETY: there is room for one more entry, and its source if wanted, by this function's contract.
         unsafe {
             self.to = write_entry(self.to, &queued.completion, self.entry_bytes);
             if !self.sources.is_null() {
@@ -111,8 +110,7 @@ impl Reading {
     }
 }
 
-/// The place of the next completions of a read that wants no senders. `WHOLE`: the read wants the largest format, as
-/// MPI libraries do.
+/// The place of the next completions of a read without senders. `WHOLE`: in the largest format, as MPI libraries want.
 #[derive(Clone, Copy)]
 pub struct Written<const WHOLE: bool> {
     to: *mut u8,
@@ -160,8 +158,7 @@ unsafe fn write_entry(to: *mut u8, entry: &Completion, bytes: usize) -> *mut u8 
 /// Completions in order, in a ring buffer that grows.
 struct Fifo {
     slots: Box<[Queued]>,
-    /// The number of completions ever queued and ever read. Their slots are these numbers modulo the number of slots, a
-    /// power of two.
+    /// The number of completions ever queued and ever read. Slots are these numbers modulo a power of two.
     queued: u64,
     read: u64,
 }
@@ -279,8 +276,7 @@ impl CompletionQueue {
     ) -> Option<Written<WHOLE>> {
         // A read of whole entries always has a queue.
         let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
-        // SAFETY: the queue is open. A read of whole entries has one, and otherwise the pointer is not null, as just
-        // checked.
+        // SAFETY: the queue is open. A read of whole entries has one; else it is not null, as just checked.
         let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
         next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
     }

@@ -3,8 +3,8 @@
 //!
 //! A work is armed on its triggering counter. The process that makes the counter reach the threshold runs the work. The
 //! work then counts at its completion counter, which may start the next work. The program takes no part in this. Each
-//! command posts an event. The program's next call reads it, writes the completion if one is wanted, and frees what the
-//! work held.
+//! command posts an event. The program's next call reads it, writes a wanted completion, and frees the work's
+//! resources.
 //!
 //! How each work counts once at its completion counter
 //!
@@ -19,11 +19,10 @@
 //! Invariants
 //! 1. At most [`EVENTS_MAX`] events of unfinished works are outstanding. The queue has room for them beside all others.
 //! 2. The commands of one work fire together: they were armed under one lock, for one threshold.
-//! 3. A work whose commands are armed can be cancelled and leaves nothing. After they have fired it ends as other
-//!    operations do.
+//! 3. A work whose commands are armed can be cancelled and leaves nothing. Afterwards it ends as other operations do.
 //!
-//! This file keeps the records, arms works and cancels them. `queue` makes the commands of each kind of work, and `end`
-//! handles their outcome.
+//! This file keeps the records, arms works and cancels them. `queue` makes the commands of works, `end` handles their
+//! outcome.
 //!
 //! Limits: failures are counted at the program's next call, except those of single reads, writes and atomics. The same
 //! holds for a receive that matches the header of a message above its sender's `ring_max`, because its payload must be

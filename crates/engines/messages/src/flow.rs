@@ -102,8 +102,7 @@ impl Flows {
         self.list.get_mut(flow as usize)
     }
 
-    /// The epoch for a message to a portal table entry; 0 if no packet has gone there. `None`: earlier messages go
-    /// first.
+    /// The epoch for a message to a portal table entry; 0 before the first packet. `None`: earlier messages go first.
     pub fn epoch_now(&mut self, peer: u32, portal: u32) -> Option<u64> {
         let Some(flow) = self.of(peer, portal) else { return Some(0) };
         (flow.retries.is_empty() && flow.is_open()).then_some(flow.epoch)

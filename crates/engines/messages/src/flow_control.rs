@@ -11,8 +11,8 @@
 //! 1. All messages in flight to one portal table entry are of one epoch. After a refusal nothing is sent there until
 //!    all of them have been answered.
 //! 2. Refused messages go before later ones. Meanwhile new sends get `-FI_EAGAIN`.
-//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. Until then its number
-//!    is not reused.
+//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. Its number is not
+//!    reused earlier.
 //!
 //! A refused sender tries again after a pause. Each further refusal makes the pause longer. In virtual time it may
 //! become so long that the simulator detects a deadlocked job.
@@ -92,8 +92,7 @@ impl Flows {
             return;
         }
         let outcome = match event.fail {
-            // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
-            // event.
+            // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
             fail::OK | fail::SEGV => Ok(()),
             _ if outgoing.fetched => Ok(()),
             fail::UNDELIVERABLE => Err(Fault::PeerGone),
@@ -193,9 +192,8 @@ impl Flows {
         self.retries = self.list.iter().map(|flow| flow.retries.len()).sum();
     }
 
-    /// Returns the number of an endpoint's injected messages that have not arrived at other processes, and of its
-    /// messages that use its program's memory (to other hosts, and over the units); and whether any message was
-    /// refused.
+    /// Returns the number of an endpoint's messages under way to other processes that are injected or use its program's
+    /// memory (to other hosts, and over the units), and whether any was refused.
     pub fn unfinished(&mut self, flight: &InFlight, bindings: *mut Bindings) -> (usize, bool) {
         let InFlight { nic, operations, peers, .. } = flight;
         let interface = &nic.interface;
@@ -218,8 +216,7 @@ impl Flows {
         (left, refused)
     }
 
-    /// Removes an endpoint that is closed. Nothing more is sent for it, and replies to its messages in flight are
-    /// ignored.
+    /// Removes an endpoint that is closed. Nothing more is sent for it, and replies to its messages are ignored.
     pub fn forget_endpoint(&mut self, flight: &mut InFlight, bindings: *mut Bindings) {
         let mut dropped = Vec::new();
         for (number, outgoing) in flight.operations.all_sends_mut() {

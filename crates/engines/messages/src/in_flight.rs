@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The operations in flight, with the NIC of their events, their peers, and the polling for them: the base of all other
-//! parts.
+//! The operations in flight, with the NIC of their events, their peers, and their polling: the base of other parts.
 
 use selvedge_nic::portals::{ack, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};

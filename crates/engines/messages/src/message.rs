@@ -45,8 +45,7 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// A copy of a message that leaves after this call, if it needs one: it must be in one piece, and an injected one
-    /// must be in our memory.
+    /// A copy of a message that leaves after this call, if it has several pieces or is injected.
     pub(crate) fn gathered(&self, length: usize) -> Option<Box<[u8]>> {
         (self.pieces.len() > 1 || (self.inject && length != 0)).then(|| {
             let mut bytes = Box::new_uninit_slice(length);

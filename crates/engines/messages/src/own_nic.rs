@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NIC of a transport: its event queues, its match entries, and its counters. The ends of operations are in
-//! [`crate::complete`].
+//! The NIC of a transport: event queues, match entries, and counters. Operations end in [`crate::complete`].
 
 use std::sync::Arc;
 

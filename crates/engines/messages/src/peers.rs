@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other processes' NICs: our rings there, the protocols of messages to them, and the names of their endpoints in
-//! address vectors.
+//! Other processes' NICs: our rings there, protocols, and the names of their endpoints in address vectors.
 //!
 //! A peer is one process with an id. If another process takes the same id, it is another peer. A peer keeps its number.
 

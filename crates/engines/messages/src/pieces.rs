@@ -27,8 +27,7 @@ pub fn total(pieces: &[iovec]) -> usize {
 pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
     let mut at = to;
     for piece in pieces {
-        // SAFETY: by this function's contract the pieces are readable for their lengths, and `to` has room for all of
-        // them.
+        // SAFETY: by this function's contract the pieces are readable, and `to` has room for all of them.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), at, piece.iov_len);
             at = at.add(piece.iov_len);

@@ -14,15 +14,13 @@ const LOOKS_BEFORE_YIELD: u32 = 400;
 /// Polls that find nothing between two such yields.
 const LOOKS_BETWEEN_YIELDS: u32 = 64;
 /// The same if every rank has its own core and one thread. Then a thread that wants this core is most likely foreign. A
-/// rank that yields to it loses a time slice of the scheduler (3 ms), and its peer, which waits for it, then yields,
-/// too.
+/// rank that yields to it loses a time slice (3 ms), and its waiting peer then yields, too.
 const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
 /// Number of calls that linger after a program has polled twice and found nothing. It most likely waits for a message,
 /// so each of these calls polls [`LOOKS_MAX`] times, some 130 ns.
 const LINGERING_CALLS: u32 = 16;
-/// Polls that skip the rings after the last posted receive of a portal table entry was filled. Open MPI makes this
-/// number of polls before it posts the next: one that finds no more completions, and two while it waits for the end of
-/// a send.
+/// Polls that skip the rings after the last posted receive of a portal table entry was filled. Open MPI makes these
+/// polls before it posts the next: one that finds nothing, and two while it waits for a send.
 const SKIPPED_POLLS: u32 = 3;
 /// Polls that find nothing between two checks for processes that have ended.
 const LOOKS_PER_TICK: u32 = 4096;
@@ -126,10 +124,9 @@ impl Polling {
         self.skips = 0;
     }
 
-    /// Whether this poll skips the rings. After its receive is filled, a program polls again: it reads until there are
-    /// no more completions, or waits for the end of a send. It expects no message before it posts a receive. Until then
-    /// the next message stays in its ring: its cache line stays with the sender, and it does not become an unexpected
-    /// message.
+    /// Whether this poll skips the rings. After its receive is filled, a program polls again: for more completions, or
+    /// for the end of a send. It expects no message before it posts a receive. Until then the next message stays in its
+    /// ring: its cache line stays with the sender, and it does not become an unexpected message.
     #[inline(always)]
     pub fn skips_rings(&mut self) -> bool {
         self.skips != 0 && {
@@ -187,8 +184,7 @@ impl ReplyOutcome {
 pub(crate) struct Replies {
     /// The time until the first poll for the next reply, in parts of a poll.
     wait: u32,
-    /// The last outcome. It is used when the wait for the next reply begins, because the program needs the CPU when a
-    /// reply is found.
+    /// The last outcome. It is used when the next wait begins, because the program needs the CPU when a reply is found.
     pub found: ReplyOutcome,
 }
 
@@ -210,8 +206,7 @@ impl Replies {
 mod tests {
     use super::*;
 
-    /// The mean delay between the writing of a reply and its discovery, for replies written at these times, after a
-    /// learning phase.
+    /// The mean delay from the writing of a reply to its discovery, after learning. `written`: times of the replies.
     fn delay(written: impl Fn(u32) -> u32) -> f64 {
         let (mut replies, mut sum) = (Replies::default(), 0);
         for number in 0..10_000 {

@@ -93,8 +93,7 @@ pub struct PostedReceive {
     pub(crate) counted: bool,
 }
 
-/// The buffer of a receive for many messages. The program gets it back when no more messages can come and all payload
-/// has arrived.
+/// The buffer of a receive for many messages. It is returned when no more messages can come and all payload is here.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Multi {
     pub(crate) used_up: bool,

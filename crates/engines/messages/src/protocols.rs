@@ -119,8 +119,7 @@ struct UnitRows {
 }
 
 impl Protocols {
-    /// The rows of a peer with or without a ring for this process. `publishes`: messages in the ring are visible at
-    /// once.
+    /// The rows of a peer with or without a ring for us. `publishes`: messages in the ring are visible at once.
     pub fn new(limits: &Limits, has_ring: bool, publishes: bool) -> Protocols {
         let below = |longest: usize| if has_ring { longest.min(limits.ring_max) + 1 } else { 0 };
         let at_once = |longest: usize| if publishes { below(longest) } else { 0 };

@@ -94,8 +94,7 @@ impl Receives {
         let ticket = Ticket { bindings, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
         let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
         self.fill_from_unexpected(flight, units, (kind, &ticket, &piece), found, None);
-        // If polls go through the home, every read polls. So events of other messages in a flood are read between two
-        // reads.
+        // If polls go through the home, every read polls. So events of other messages are read in a flood.
         if !flight.nic.interface.polls_here() {
             return;
         }
@@ -250,8 +249,8 @@ impl Receives {
         let taken = (message.length as usize).min(room);
         if message.token == 0 {
             let held = (header.mlength as usize).min(room);
-            // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
-            // and writable.
+            // SAFETY: the payload is in one of our buffers until the header is dropped. The program's pieces are
+            // writable.
             unsafe { scatter(header.start as *const u8, held, pieces) };
             // A message that was not fully written to the overflow buffer is lost.
             let outcome = if header.mlength < header.rlength { Err(Fault::NotMapped) } else { Ok(()) };
@@ -322,8 +321,7 @@ impl Receives {
         }
     }
 
-    /// Cancels the receive with this context that has a record, which then ends with an error. Returns whether such a
-    /// receive was found.
+    /// Cancels the receive with this context and a record, which ends with an error. Returns whether it was found.
     pub fn cancel(&mut self, flight: &mut InFlight, bindings: *mut Bindings, context: *mut c_void) -> bool {
         let found = flight.operations.iter().find_map(|(number, operation)| match operation {
             Operation::Receive(posted) if posted.ticket.bindings == bindings && posted.ticket.context == context => {

@@ -58,8 +58,7 @@ impl InFlight {
         let mut placement = *placement;
         if let Some(scattered) = &posted.pieces {
             let Scattered { pieces, bytes } = &**scattered;
-            // SAFETY: the program's pieces are writable. The message is in `bytes`, and no more than its length is
-            // read.
+            // SAFETY: the program's pieces are writable. No more than the message in `bytes` is read.
             unsafe { scatter(bytes.as_ptr(), (message.length as usize).min(bytes.len()), pieces) };
             placement.start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         }
@@ -95,8 +94,7 @@ impl InFlight {
         }
     }
 
-    /// Handles a message that uses up a receive for many messages. Its completion says so, unless other payload is
-    /// still being fetched.
+    /// Handles a message that uses up a receive for many messages. Its completion says so, unless a fetch is under way.
     pub fn filled_up(&mut self, number: usize, message: &Arrived, placement: &Placement) {
         let is_alone = self.operations.multi(number).is_some_and(|multi| multi.fetching == 0);
         if let (true, Some(posted)) = (is_alone, self.operations.receive(number)) {

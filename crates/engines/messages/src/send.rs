@@ -71,8 +71,8 @@ impl Sends {
         let ring_flags = unsafe { (*message.ticket.bindings).ring_flags };
         let envelope = envelope(portal as u8, ring_flags, message.tag, message.data);
         let (pieces, round) = (message.pieces, polling.round);
-        // SAFETY: the program's pieces are readable for their lengths, and the ring offers room for `length` bytes,
-        // their sum.
+        // SAFETY: the program's pieces are readable for their lengths, and the ring has room for `length` bytes, their
+        // sum.
         let fill = |to: *mut u8| unsafe { copy_in(pieces, to) };
         if overtakes || !ring.is_open() || !nic.interface.enqueue(target, ring, &envelope, length, round, fill) {
             return false;
@@ -100,8 +100,7 @@ impl Sends {
         }
         command.target = peer.id;
         let outcome = flight.nic.interface.deliver_in_place(&command, peer.owner, peer.ring());
-        // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
-        // event.
+        // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
         let done = matches!(outcome, Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })));
         peer.in_place.ended(done);
         if done {
@@ -133,8 +132,7 @@ impl Sends {
         let ring = flight.peers.get(message.peer).and_then(Peer::ring);
         match flight.nic.interface.deliver_posted(command, *owner, ring) {
             None | Some(DirectOutcome::OutOfReach) => Ok(false),
-            // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
-            // event.
+            // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
             Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })) => {
                 flight.nic.sent(&message.ticket);
                 Ok(true)
@@ -203,8 +201,7 @@ impl Sends {
         match flight.nic.interface.deliver_now(command, owner, ring) {
             DirectOutcome::Done(delivery) => match delivery.fail {
                 fail::OK if stays_here(command, delivery.list) => Ok(()),
-                // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets
-                // an event.
+                // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
                 fail::OK | fail::SEGV => {
                     flight.end_send(number, Ok(()));
                     Ok(())

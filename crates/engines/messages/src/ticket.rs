@@ -28,8 +28,7 @@ pub const PORTAL_READ: u32 = 2;
 pub const PORTAL_FETCH: u32 = 3;
 /// The portal table entries through which registered memory is reached.
 pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
-/// Flag in the initiator field of a request to a region: more requests of the same operation follow. The target counts
-/// only the last one.
+/// Flag in a request's initiator field: more requests of the same operation follow. The target counts only the last.
 pub const FOLLOWED: u64 = 1;
 
 /// The kinds of messages of an endpoint.

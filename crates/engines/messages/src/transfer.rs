@@ -17,8 +17,7 @@ pub struct PendingAccess {
     /// The memory of the packets' payload, or of the replies.
     pub(crate) staging: Staging,
     pub(crate) note: Option<Note>,
-    /// The target has refused a part of it, even if that was retried since. [`Peer::refused`](crate::peers::Peer)
-    /// counts it.
+    /// The target has refused a part of it, perhaps retried since. [`Peer::refused`](crate::peers::Peer) counts it.
     pub(crate) was_refused: bool,
     /// The data for a retry, if it goes over the units.
     pub(crate) over_units: Option<Box<OverUnits>>,

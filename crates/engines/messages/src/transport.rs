@@ -366,8 +366,7 @@ impl Transport {
     }
 
     /// Called before an endpoint is closed. Its injected messages get some time to arrive, because the program no
-    /// longer has their payload. After that nothing more is sent for the endpoint, and replies to its messages in
-    /// flight are ignored.
+    /// longer has their payload. Then nothing more is sent for it, and replies to its messages are ignored.
     fn finish_endpoint(&mut self, bindings: *mut Bindings) {
         let begin = Instant::now();
         let is_simulated = self.flight.nic.interface.is_simulated();
@@ -439,8 +438,7 @@ impl Transport {
         self.regions.enable(&self.flight.nic, self.units.as_deref_mut(), number)
     }
 
-    /// Sets a region's counter for one of [`REMOTE_ACCESSES`](crate::regions::REMOTE_ACCESSES). Returns false if it
-    /// already has one.
+    /// Sets a region's counter for one of [`REMOTE_ACCESSES`](crate::regions::REMOTE_ACCESSES). False: it has one.
     pub fn set_region_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
         self.regions.set_counter(number, access, counter)
     }
@@ -467,8 +465,7 @@ impl Transport {
         regions.find_remote_counters(&flight.nic, units.as_deref_mut(), &receives.endpoints)
     }
 
-    /// Asks senders to run this NIC themselves instead of using rings, because counters or triggered operations depend
-    /// on their messages.
+    /// Asks senders to run this NIC instead of using rings: counters or triggered operations depend on their messages.
     pub fn bypass_rings(&mut self) {
         self.flight.nic.interface.rings().set_bypass(true);
         self.withdraw_units();

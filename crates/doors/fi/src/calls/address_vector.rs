@@ -34,8 +34,7 @@ pub unsafe extern "C" fn open(
     av: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av_open: the domain is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_av_open: the domain is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let domain = domain.cast::<Domain>();
         if let Some(attr) = attr.as_mut() {
@@ -98,8 +97,7 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for a number,
-    // or null.
+    // SAFETY: fi_av(3): the vector is open, and the program gives C strings and room for a number, or null.
     unsafe {
         if service.is_null() {
             return -EINVAL;
@@ -119,8 +117,7 @@ unsafe extern "C" fn insertsym(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for the
-    // numbers, or null.
+    // SAFETY: fi_av(3): the vector is open, and the program gives C strings and room for the numbers, or null.
     unsafe {
         if node.is_null() || service.is_null() {
             return -EINVAL;
@@ -180,8 +177,8 @@ unsafe fn insert_all(
 }
 
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
-    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The transport holds no pointer to a
-    // vector.
+    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The transport has no pointer to
+    // it.
     unsafe {
         if flags != 0 {
             return -EBADFLAGS;
@@ -200,8 +197,7 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
 }
 
 unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's room of `*addrlen` bytes; no more is
-    // written.
+    // SAFETY: fi_av(3): the vector is open, and the program has room for `*addrlen` bytes; no more is written.
     unsafe {
         let mut guard = Handle::of(av).lock();
         let entries = &guard.state().entries;

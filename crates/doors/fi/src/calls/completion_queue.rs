@@ -52,8 +52,7 @@ pub unsafe extern "C" fn open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_cq_open(3): the domain is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_cq_open(3): the domain is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let mut none = fi_cq_attr::default();
         let attr = attr.as_mut().unwrap_or(&mut none);
@@ -91,8 +90,7 @@ pub unsafe extern "C" fn open(
 
 #[inline(always)]
 unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
-    // SAFETY: fi_cq_read(3): the queue is open; the program has room for `count` entries, and for `count` sources, or
-    // null.
+    // SAFETY: fi_cq_read(3): the queue is open; there is room for `count` entries, and for `count` sources, or null.
     unsafe {
         let handle = Handle::of(cq);
         let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
@@ -178,8 +176,7 @@ unsafe extern "C" fn sreadfrom(
     _cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: fi_cq_sread(3): the queue is open; the program has room for `count` entries, and for `count` sources, or
-    // null.
+    // SAFETY: fi_cq_sread(3): the queue is open; there is room for `count` entries and `count` sources, or null.
     unsafe {
         let Fixed { may_wait, signalled, .. } = &Handle::of(cq).fixed;
         if !may_wait {

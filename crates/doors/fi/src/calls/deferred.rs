@@ -65,8 +65,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
 }
 
 unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<()> {
-    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation selects the pointer in
-    // the union.
+    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type selects the pointer in the union.
     unsafe {
         let trigger = reference(domain, asked.triggering_cntr)?.ok_or(EINVAL)?;
         let counter = reference(domain, asked.completion_cntr)?;
@@ -181,8 +180,7 @@ unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u
     if std::ptr::eq(counter.domain(), domain) { Ok(Some(counter.reference)) } else { Err(EDOMAIN) }
 }
 
-/// The endpoint of a work, with its domain's lock. It must belong to this domain, be enabled, and have the
-/// capabilities.
+/// The endpoint of a work, with its domain's lock. Checks that it is of this domain, enabled, and capable.
 ///
 /// # Safety
 /// `ep` is an open endpoint, or null.

@@ -151,8 +151,7 @@ impl ObjectGuard<'_, Endpoint> {
         let head = fid_ep { fid, ..handle.head };
         let alias = Endpoint { aliases: Vec::new(), groups: 0, service: None, ..*self.state() };
         let made = Box::into_raw(Handle::make(head, handle.domain, Fixed { alone: handle.fixed.alone }, alias));
-        // SAFETY: the alias was made here and no other code has it yet; `asked` holds a place for it, by this
-        // function's contract.
+        // SAFETY: only this code has the new alias; `asked` has a place for it, by this function's contract.
         unsafe {
             let alias = (*made).guarded();
             let refused = self.set_flags(alias, asked.flags);

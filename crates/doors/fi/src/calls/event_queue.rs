@@ -34,8 +34,7 @@ pub unsafe extern "C" fn open(
     eq: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_eq_open(3): the fabric is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_eq_open(3): the fabric is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let attr = attr.as_ref().copied().unwrap_or_default();
         if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {

@@ -93,8 +93,7 @@ pub unsafe fn try_send<const ALONE: bool, const LENGTH: u8>(
     // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. An entry point that
     // has not taken the lock holds no other reference to the transport.
     unsafe {
-        // The length is checked first, because it most often rules this path out. For words an early check would cost
-        // registers.
+        // The length is checked first, as it most often rules this path out. For words that would cost registers.
         if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
             return false;
         }
@@ -129,8 +128,8 @@ unsafe fn enqueue<const LENGTH: u8>(
     sent: &SendCall,
 ) -> bool {
     // SAFETY: the buffer is the program's, by this function's contract. An endpoint allows the fast path only while it
-    // is enabled. So it has a vector, and a queue if `tx_completes`. The lock is held or not needed, so no other thread
-    // uses either.
+    // is enabled. So it has a vector, and a queue if `tx_completes`. No other thread uses either: the lock is held or
+    // not needed.
     unsafe {
         let Some(peer_entry) = endpoint.peer_entry(sent.dest) else { return false };
         let left = transport.enqueue_one::<LENGTH>(peer_entry.peer, (sent.buf.cast(), sent.len), || {

@@ -292,8 +292,7 @@ macro_rules! sends {
         unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {
             #[inline(never)]
             unsafe extern "C" fn short($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe {
                     match fast_path::try_send::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
                         true => 0,
@@ -303,8 +302,7 @@ macro_rules! sends {
             }
             #[inline(never)]
             unsafe extern "C" fn longer($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe {
                     match fast_path::try_send::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
                         true => 0,
@@ -315,14 +313,12 @@ macro_rules! sends {
             #[inline(never)]
             #[allow(unused_variables)]
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe { send_one($ep, $fast_path, $sent) }
             }
             #[used]
             static FORMS: [unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize; 3] = [short, longer, any];
-            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until
-            // completion.
+            // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
             unsafe {
                 match fast_path::try_send::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
                     true => 0,
@@ -340,14 +336,12 @@ macro_rules! receives {
             #[inline(never)]
             #[allow(unused_variables)]
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe { receive_one($ep, $posted) }
             }
             #[used]
             static FORM: unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize = any;
-            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until
-            // completion.
+            // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
             unsafe {
                 match fast_path::try_post::<ALONE>($ep, $posted) {
                     true => 0,

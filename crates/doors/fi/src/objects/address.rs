@@ -30,8 +30,7 @@ pub struct Address {
     pub nic: u16,
     /// The endpoint's number in its domain.
     pub endpoint: u16,
-    /// For an endpoint: the links of its process, and the process's token. For a name: host and user, or the IP address
-    /// of another host.
+    /// For an endpoint: links and token of its process. For a name: host and user, or the IP address of another host.
     link: [u8; LINK_BYTES],
 }
 

@@ -8,17 +8,13 @@
 //! ```
 //!
 //! Invariants
-//! 1. Nothing waits. Reads of completion queues, event queues and counters advance joins and operations
-//!    ([`Groups::carry_on`]).
-//! 2. The member with the lowest address collects the messages of the others in a round, and sends them the conclusion,
-//!    even if a member is lost. The others check that it is alive. So a join ends at all members whose processes are
-//!    alive.
-//! 3. If the program closes a group whose join is under way, the join still runs to its end, so that the other members'
-//!    joins end.
+//! 1. Nothing waits. Reads of queues and counters advance joins and operations ([`Groups::carry_on`]).
+//! 2. The member with the lowest address collects the messages of the others in a round, and sends the conclusion, even
+//!    if a member is lost. The others check that it is alive. So a join ends at all members whose processes are alive.
+//! 3. If the program closes a group whose join is under way, the join still runs to its end for the other members.
 //! 4. Operations of a group start in the order of the calls.
 //!
-//! Costs: a join takes three rounds of two messages for each member. An operation costs as much as in the aggregation
-//! group.
+//! Costs: a join takes three rounds of two messages for each member. An operation costs the same as in that group.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -146,8 +142,7 @@ impl NoGroup {
 }
 
 impl Groups {
-    /// Opens the endpoint for groups, for an endpoint of the program that needs it. Returns false if the NIC has no
-    /// room.
+    /// Opens the endpoint for groups, when a program's endpoint needs it. Returns false if the NIC has no room.
     pub fn open(&mut self, transport: &mut Transport) -> bool {
         if self.endpoint.is_none() {
             self.endpoint = GroupEndpoint::open(transport);
@@ -232,8 +227,7 @@ impl Groups {
         }
     }
 
-    /// Closes a group for the program. Its operations under way end without completions. Returns false if there is no
-    /// such group.
+    /// Closes a group for the program. Its operations under way end without completions. False: there is no such group.
     pub fn leave(&mut self, number: usize) -> bool {
         let Some(group) = self.groups.get_mut(number) else { return false };
         group.object = std::ptr::null_mut();

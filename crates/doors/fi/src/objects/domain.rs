@@ -3,8 +3,8 @@
 //!
 //! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. The action
 //! that a poll requests ([`AfterUnlock`]) is done after the lock is released. Otherwise a thread that polls would hold
-//! the lock most of the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator
-//! sees that it is idle.
+//! the lock most of the time. A waiting thread spins. In virtual time it sleeps in the kernel, so the simulator sees it
+//! idle.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -180,9 +180,8 @@ impl Deref for DomainGuard<'_> {
     type Target = Transport;
     #[inline(always)]
     fn deref(&self) -> &Transport {
-        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
-        // promises that none calls, or there is none. References from this guard borrow it, so no `&mut` from it is
-        // alive here.
+        // SAFETY: no other thread has a guard until this one is dropped: the lock, the program's promise, or a single
+        // thread ensures it. References from this guard borrow it, so no `&mut` from it is alive here.
         unsafe { &*self.domain.core.get() }
     }
 }
@@ -190,9 +189,8 @@ impl Deref for DomainGuard<'_> {
 impl DerefMut for DomainGuard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Transport {
-        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
-        // promises that none calls, or there is none. The result borrows the guard mutably, and a thread has one guard
-        // at a time.
+        // SAFETY: no other thread has a guard until this one is dropped: the lock, the program's promise, or a single
+        // thread ensures it. The result borrows the guard mutably, and a thread has one guard at a time.
         unsafe { &mut *self.domain.core.get() }
     }
 }
@@ -212,7 +210,6 @@ impl Drop for DomainGuard<'_> {
 /// A futex call: sleeps while the word has this value, or wakes this number of sleepers.
 pub(crate) fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory
-    // of ours.
+    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads nothing else.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, std::ptr::null::<libc::timespec>()) };
 }

@@ -35,14 +35,12 @@ pub struct Fixed {
     pub(crate) alone: &'static AtomicU8,
 }
 
-/// The part that the domain's lock guards. The transport has a pointer to the bindings, which it uses only while the
-/// lock is held.
+/// The part that the domain's lock guards. The transport uses its pointer to the bindings only under the lock.
 #[repr(C)]
 pub struct Endpoint {
     pub vector: *mut AddressVector,
     pub bindings: Bindings,
-    /// The kinds of messages ([`FastPath`]) for which sends and receives need not check capabilities, counters or unusual
-    /// flags.
+    /// The kinds of messages ([`FastPath`]) whose calls need not check capabilities, counters or unusual flags.
     pub(crate) fast_path: u8,
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_completes: bool,
@@ -85,8 +83,7 @@ impl Bound {
     };
 }
 
-/// Kinds of common operations with the endpoint's own flags: no counter, no completion that waits for delivery, one
-/// message for each buffer.
+/// Common operations with the endpoint's own flags: no counter, no wait for delivery, one message for each buffer.
 #[derive(Clone, Copy)]
 pub enum FastPath {
     Send = 0,
@@ -421,8 +418,7 @@ impl ObjectGuard<'_, Endpoint> {
     /// # Safety
     /// `endpoint` is an open endpoint of this domain.
     pub(crate) unsafe fn find_fast_paths(&mut self, endpoint: *mut Endpoint) {
-        // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is
-        // borrowed.
+        // SAFETY: the endpoint is open by this function's contract, the lock is held, and the guard is borrowed.
         unsafe { &mut *endpoint }.find_fast_paths();
     }
 }

@@ -19,8 +19,7 @@ pub struct EventQueue {
     pub(crate) fabric: *mut Fabric,
     pub(crate) writable: bool,
     pub(crate) events: Events,
-    /// The domains of its endpoints with collective operations: a read advances their joins. One entry for each
-    /// endpoint.
+    /// The domains of its endpoints with collective operations: a read advances joins. One entry per endpoint.
     pub(crate) domains: Mutex<Vec<*mut Domain>>,
     pub uses: Uses,
 }

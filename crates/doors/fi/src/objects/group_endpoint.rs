@@ -148,8 +148,8 @@ impl GroupEndpoint {
                     std::ptr::null_mut(),
                 )
             };
-            // A receive fails if its message is too long, or could not be fetched. Its owner then waits until the
-            // sender is lost.
+            // A receive fails if its message is too long, or could not be fetched. Its owner waits until the sender is
+            // lost.
             let _ = receives.read_into(&mut reading);
             let read = READ - reading.left();
             for entry in &entries[..read] {

@@ -57,8 +57,7 @@ impl GroupNumber {
         with(job, |used| used.take(process, processes)).map(|number| GroupNumber { job, number })
     }
 
-    /// Claims the number that the first member has chosen. `None`: this process is a member of a group of the job with
-    /// this number.
+    /// Claims the number that the first member has chosen. `None`: this process is a member of such a group of the job.
     pub fn claim(job: u32, number: u32) -> Option<GroupNumber> {
         with(job, |used| used.open.insert(number)).then_some(GroupNumber { job, number })
     }

@@ -230,8 +230,8 @@ impl HierarchicalGroup {
         Ok(running)
     }
 
-    /// Adds the steps that reduce the operands of all members. The leaders get the result in `buffer.to`. Every member
-    /// has room there.
+    /// Adds the steps that reduce the operands of all members. The leaders get the result in `buffer.to`, which all
+    /// have.
     fn reduce(&self, running: &mut Running, elements: &Elements, buffer: Buffer, bytes: usize) {
         let Buffer { from, to } = buffer;
         // SAFETY: operand and result have `bytes` bytes, by the contract of the operation's constructor.
@@ -268,8 +268,7 @@ impl HierarchicalGroup {
         running.local_data = vec![0; if self.place == 0 { bytes.saturating_mul(members) } else { 0 }];
         let local_data = running.local_data.as_mut_ptr();
         if self.local.is_none() {
-            // SAFETY: the operand has `bytes` bytes, by the contract of the operation's constructor, and there is room
-            // for them.
+            // SAFETY: the operand has `bytes` bytes, by its constructor's contract, and there is room for them.
             unsafe { local_data.copy_from_nonoverlapping(from, bytes) };
         }
         let (to, length, elements) = (running.room(window.len()), window.len(), bits()?);

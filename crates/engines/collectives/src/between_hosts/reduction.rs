@@ -65,8 +65,7 @@ impl PiecewiseReduction {
         !self.left.is_empty() && self.started.len() < credits
     }
 
-    /// The operand and the result of a piece. A member without an operand contributes zeros. An unwanted result goes to
-    /// `unwanted`.
+    /// The operand and the result of a piece. Zeros replace a missing operand, `unwanted` takes an unwanted result.
     pub(super) fn memory(&self, piece: &Range<usize>, (zeros, unwanted): (&[u8], &mut [u8])) -> (*const u8, *mut u8) {
         let operand = self.from.map_or(zeros.as_ptr(), |from| from.wrapping_add(piece.start));
         (operand, self.to.map_or(unwanted.as_mut_ptr(), |to| to.wrapping_add(piece.start)))

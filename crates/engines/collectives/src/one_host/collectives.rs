@@ -132,8 +132,7 @@ pub(super) enum Phase {
     HasDone,
     /// Members say that they have done their parts.
     Finishing(u64),
-    /// Through the node: the number of its first operation, the number of started pieces, and the number of pieces
-    /// whose result is taken.
+    /// Through the node: the number of its first operation, and the numbers of pieces started and taken.
     Pieces {
         first: u64,
         started: usize,
@@ -328,8 +327,7 @@ impl Pending {
         }
     }
 
-    /// The words that must be equal at all members before they touch each other's memory: the operation, its bytes, its
-    /// root.
+    /// The words that must be equal at all members before memory is accessed: the operation, its bytes, its root.
     pub(super) fn agreed(&self) -> [u64; 3] {
         let bytes = self.bytes as u64;
         match &self.collective {
@@ -342,8 +340,7 @@ impl Pending {
         }
     }
 
-    /// A digest that must be equal at all members, beyond the node's own comparison: of the root and, for a broadcast,
-    /// the length.
+    /// A digest that must be equal at all members, which the node does not compare: root, and length of a broadcast.
     #[inline]
     pub(super) fn tag(&self) -> u8 {
         match self.collective {
@@ -430,8 +427,7 @@ impl Pending {
         [from, to, flags, collective, bytes, root]
     }
 
-    /// The piece of this member's part of the data in a range: its destination, and its place in the range. `None`: it
-    /// is empty.
+    /// This member's part of the data in a range: its destination, and its place in the range. `None`: it is empty.
     #[inline]
     fn share(&self, own: &Range<usize>, range: &Range<usize>) -> Option<(*mut u8, Range<usize>)> {
         let both = own.start.max(range.start)..own.end.min(range.end);
@@ -509,8 +505,7 @@ impl Pending {
                     member.peer_memory.reduce(&elements.kernel()?, operands, &[result], own.clone())
                 }
                 Collective::Allgather { root: Some(root), .. } if *root != rank => Ok(()),
-                // Each member begins with its own part and continues with the next, so that not all read the same
-                // memory at once.
+                // Each member begins with its own part, so that not all read the same memory at once.
                 Collective::Allgather { .. } => (0..size).map(|step| (rank + step) % size).try_for_each(|from| {
                     let part = self.gathered(member, from);
                     match part.is_empty() {
@@ -523,8 +518,7 @@ impl Pending {
     }
 }
 
-/// The part of a window that belongs to a member, relative to the window's start. Each member has `each` bytes of the
-/// vector.
+/// A member's part of a window, relative to the window's start. Each member has `each` bytes of the vector.
 pub fn part_of_window(window: &Range<usize>, each: usize, member: usize) -> Range<usize> {
     let within = |at: usize| at.clamp(window.start, window.end.max(window.start)) - window.start;
     within(member.saturating_mul(each))..within((member + 1).saturating_mul(each))

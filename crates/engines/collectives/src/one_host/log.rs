@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of front doors of groups on standard error, filtered by `SELVEDGE_LOG`. Their processes may have no logger,
-//! or another one.
+//! Messages of front doors of groups on standard error, filtered by `SELVEDGE_LOG`. Processes may have another logger
+//! or none.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -31,8 +31,7 @@ pub fn error(text: impl FnOnce() -> String) {
     }
 }
 
-/// Writes a line at once, so that lines of several processes do not mix. Ignores failures, because the stream may be
-/// closed.
+/// Writes a line at once, so that lines of several processes do not mix. Ignores failures: the stream may be closed.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(format!("selvedge: {text}\n").as_bytes());
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory of the members of a live group, for long vectors: mapped if it is in memory files, else by cross-memory
-//! attach.
+//! The memory of the members of a live group, for long vectors: mapped from memory files, or by cross-memory attach.
 //!
 //! Invariants
-//! 1. A member's memory is accessed only between two operations: one in which the member gave its address, and a later
-//!    one that it waits for.
+//! 1. A member's memory is accessed only between the operation that gave its address and a later one that it waits for.
 //! 2. An address that its owner has not mapped is an error, not a fault.
 //!
 //! Costs: loads and stores if mapped; else a system call for each block, and one more copy of each block read.

@@ -12,8 +12,7 @@
 //! A node is the value of `selvedge_nic::aggregation` with tables in its process. When the process ends, its groups
 //! end. Members and neighbours learn it from their links. So no recovery is needed.
 //!
-//! Costs: a session and a thread for each node and for each process that leads a host's members; a link for each pair
-//! of neighbours in a tree.
+//! Costs: a session and a thread for each node and each leader of a host's members; a link for each edge of a tree.
 
 pub mod manager;
 pub mod node;

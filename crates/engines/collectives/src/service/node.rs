@@ -11,8 +11,7 @@
 //!
 //! Invariants
 //! 1. One message of a group is on its way to the links at a time (`Node::next_send`), so each group keeps its order.
-//! 2. A peer whose link has ended is lost as a child and as a parent: its groups fail, and no other member waits for
-//!    it.
+//! 2. A peer whose link has ended is lost as a child and as a parent: its groups fail, and nothing waits for it.
 //!
 //! Costs: a lock and a transition for each message; a copy of each payload.
 
@@ -247,8 +246,7 @@ impl Inner {
         }
     }
 
-    /// Records the links of other nodes. A node that joined a group before its link was known as a node's keeps its
-    /// address.
+    /// Records the links of other nodes. A node that joined a group before its link was known keeps its address.
     fn record_links(&self, nodes: impl Iterator<Item = (u64, LinkAddress)>) {
         let Some(links) = self.links() else { return };
         for (address, link) in nodes.filter(|(_, link)| *link != links.address()) {
@@ -363,8 +361,8 @@ impl Sink for Inner {
         {
             let mut state = self.lock();
             let State { own: Some(own), nodes, .. } = &mut *state else { return };
-            // The tables have the addresses of all children. A separate list of senders would grow with everything that
-            // a peer sends.
+            // The tables have the addresses of all children. A list of senders would grow with everything that a peer
+            // sends.
             let children = own.children.iter().map(|child| child.address).filter(|&child| peer_of(child) == Some(peer));
             let of_peer: BTreeSet<u64> = children.chain(nodes.get(&peer).copied()).collect();
             of_peer.into_iter().for_each(|address| own.node().lose(address));

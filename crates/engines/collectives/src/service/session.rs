@@ -64,7 +64,7 @@ impl Drop for ShareSession {
 }
 
 impl ShareSession {
-    /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. It may change when the manager
+    /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. May change when the manager
     /// restarts.
     pub fn process(&self) -> u32 {
         self.state.process.load(Relaxed)
@@ -76,8 +76,7 @@ impl ShareSession {
     }
 }
 
-/// Asks for this process's share. `places`: known hosts of the job, its own first. The error is the reason if it gets
-/// none.
+/// Asks for this process's share. `places`: known hosts of the job, its own first. The error is the reason for none.
 pub fn request_share(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<ShareSession, String> {
     let (session, share) = begin(manager, job, places).map_err(|error| error.to_string())?;
     let granted = Granted::restore(share.grant.as_bytes()).map_err(|error| error.to_string())?;

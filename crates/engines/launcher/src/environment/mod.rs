@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment that makes an installed MPI, or any program on libfabric, use our provider.
 //!
-//! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and the ranks of a simulated job get it. All read one table
-//! ([`mod@variables`]).
+//! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and simulated ranks get it. The table is [`mod@variables`].
 //!
-//! Invariant: there is no environment if the provider is missing, because an MPI that cannot find its provider fails with an error
-//! that does not say why.
+//! Invariant: without the provider there is no environment, because an MPI without its provider fails with an unclear
+//! error.
 
 mod shell;
 mod variables;

@@ -16,7 +16,7 @@
 //! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within one host never go
 //! to a network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
 //! communicators and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`)
-//! only causes a warning.
+//! only warns.
 //!
 //! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 also finds our
 //! component ([`component`]), which takes over if it was built for exactly this version of the MPI.
@@ -62,8 +62,7 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
-/// The variables that a launcher of Open MPI 5 gives to processes of other hosts and to spawned ones. The first two are
-/// PMIx's own.
+/// The variables that Open MPI 5 gives to processes of other hosts and to spawned ones. The first two are PMIx's own.
 const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
 const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 

@@ -22,12 +22,11 @@ pub(super) enum AddressError {
     Unresolved { error: String },
 }
 
-/// The address by which the launcher reaches a host. `Ok(None)`: the host is the launcher's own, or its name has only a
-/// loopback address.
+/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or only a loopback address.
 pub(super) type Reached = Result<Option<IpAddr>, AddressError>;
 
-/// The addresses by which processes of other hosts reach each host. Empty with one host. `Err`: the number of a host
-/// without one.
+/// The addresses of the hosts for processes of other hosts. Empty with one host. `Err`: the number of a host without
+/// one.
 ///
 /// The address is that of the remote shell's connection, or that of the host's name. For the launcher's own host it is
 /// the source address towards the others.

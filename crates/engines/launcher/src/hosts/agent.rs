@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge agent`: the ranks of one host, for a launcher on another. `selvedge run` starts it through a remote shell.
 //!
-//! Standard input and output are the channel ([`super::channel`]). All other output of this process and its ranks goes
-//! elsewhere.
+//! Standard input and output are the channel ([`super::channel`]). All other output goes elsewhere.
 //!
 //! Invariants
 //! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes
@@ -40,8 +39,7 @@ use crate::signals::{Signals, signal_rank};
 
 /// Number of bytes waiting for the launcher above which the ranks' output stays in their pipes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// The longest silence of the agent. Its messages let the remote shell's end here notice that the launcher's host is
-/// gone.
+/// Longest silence of the agent. By its messages the remote shell here notices that the launcher's host is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Time for the agent to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -88,8 +86,7 @@ pub fn end_job(job: &str, parent: &Path) {
     selvedge_job::sweep_stale(parent);
 }
 
-/// Moves standard input and output to other descriptors, so that ranks and messages of this process cannot reach the
-/// channel.
+/// Moves standard input and output to other descriptors, out of reach of ranks and log messages.
 fn take_channel() -> io::Result<Channel> {
     let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     let input = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;

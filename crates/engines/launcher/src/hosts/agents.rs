@@ -3,7 +3,7 @@
 //!
 //! 1. An agent is started on every host that gets ranks; each reports its host's identity.
 //! 2. Hosts whose processes share memory are one host, even with different names: the first agent gets the ranks, the
-//!    other is ended.
+//!    other ends.
 //! 3. Each agent gets the job, and prepares it: environment, folder, program, directory.
 //!
 //! Invariants

@@ -68,8 +68,7 @@ impl Channel {
         self.outgoing.len() - self.written
     }
 
-    /// Reads bytes that have arrived, up to some 64 KiB. `Err`: nothing more will come. Earlier bytes can still be
-    /// taken.
+    /// Reads bytes that have arrived, up to some 64 KiB. `Err`: nothing more will come. Earlier bytes stay.
     pub(super) fn fill(&mut self) -> Result<(), ChannelError> {
         self.incoming.drain(..std::mem::take(&mut self.taken));
         let mut chunk = [0u8; 64 << 10];

@@ -139,8 +139,7 @@ fn what_is_no_frame_ends_the_channel() {
     assert!(matches!(channel.greeting(), Err(ChannelError::Garbled(_))));
 }
 
-/// Launchers and agents of one version may be built from different sources: the wire format changes only with
-/// [`PROTOCOL`].
+/// The wire format changes only with [`PROTOCOL`], since builds of one version may differ.
 #[test]
 fn words_on_the_wire_stay() {
     let start = Start {

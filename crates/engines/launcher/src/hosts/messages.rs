@@ -6,8 +6,8 @@
 //!
 //! Invariants
 //! 1. Events of a rank come in the order in which they happened: `Ended` comes after every line that the rank has sent.
-//! 2. Orders are carried out in the order in which they were given. So an answer that follows an [`Order::Bury`] finds
-//!    the tombstone.
+//! 2. Orders are carried out in the order in which they were given. So an answer after an [`Order::Bury`] finds the
+//!    tombstone.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -56,8 +56,7 @@ pub(crate) enum Event {
     InputTaken(usize),
     /// Rank 0 takes no more input.
     InputClosed,
-    /// The host is lost with all its ranks. The reason is in words that follow its name. The launcher finds this; it
-    /// never travels.
+    /// The host is lost with all its ranks. The reason follows its name. The launcher finds this; it never travels.
     #[serde(skip)]
     HostLost(String),
 }

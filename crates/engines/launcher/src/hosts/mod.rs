@@ -19,7 +19,7 @@
 //!
 //! Invariants
 //! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output, agents and signals all arrive
-//!    there, in [`supervise`].
+//!    in [`supervise`].
 //! 2. When the launcher ends, for any reason, no rank stays behind on any host. The directory stays only after a
 //!    SIGKILL of the process that runs the ranks, and the next run sweeps it.
 
@@ -57,8 +57,7 @@ use crate::signals::Signals;
 /// Runs a job to its end, and returns its exit code. Deaths, and hosts that fail, are reported on standard error.
 ///
 /// The code: 0 if every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a
-/// signal killed it); the code given to an abort; 124 after the time limit; that of the host that could not start the
-/// ranks.
+/// signal killed it); the code given to an abort; 124 after the time limit; that of a host that could not start ranks.
 pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
     let entries = host_list::of_job(options)?;
     if entries.is_empty() { run_here(options) } else { run_on(&entries, options) }

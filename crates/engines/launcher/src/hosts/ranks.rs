@@ -325,8 +325,7 @@ impl Rank {
 
 /// The exit status of a child that is not reaped yet; `None` while it runs.
 fn status_of_dead(pid: u32) -> Option<ExitStatus> {
-    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged when the child has not ended. `si_pid` is
-    // then the pid, or 0.
+    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves `si_pid` 0 if the child has not ended.
     let info = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

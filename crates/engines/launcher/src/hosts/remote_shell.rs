@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The remote shell that starts agents: `ssh`, or the command in `SELVEDGE_RSH`. It gets the host and a command line
-//! for that host's shell.
+//! The remote shell that starts agents: `ssh`, or the command in `SELVEDGE_RSH`. It gets the host and a command line.
 //!
 //! The agent is this same executable, or the one in `SELVEDGE_AGENT`. On the launcher's own host (`localhost`, or its
 //! name) it starts without a remote shell.
@@ -70,8 +69,8 @@ impl RemoteShell {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mask = self.mask;
-        // SAFETY: `setsid` and `sigprocmask` are system calls, which are allowed between fork and exec; the mask is a value of the
-        // closure.
+        // SAFETY: `setsid` and `sigprocmask` are system calls, allowed between fork and exec; the closure owns the
+        // mask.
         unsafe {
             command.pre_exec(move || {
                 libc::setsid();

@@ -5,8 +5,7 @@
 //!
 //! Invariants
 //! 1. PMI requests that a rank sent before it died are handled before its death.
-//! 2. A rank that has ended is buried before its death has any other effect: its tombstone is written, and its NICs are
-//!    marked dead.
+//! 2. A dead rank is buried before its death has any other effect: its tombstone is written, its NICs are marked dead.
 //! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
 use std::io;
@@ -97,7 +96,7 @@ struct Supervisor<'a> {
     failure: Option<u8>,
 }
 
-/// Runs a job whose ranks are all on this host. Returns its exit code when all have ended. Then the job's directory is
+/// Runs a job whose ranks are all on this host. Returns its exit code. When all have ended, the job's directory is
 /// removed.
 pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptions) -> io::Result<u8> {
     let server = Server::new(job, options.ranks as usize);
@@ -504,8 +503,8 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Whether this command may read its standard input: a terminal only in its foreground. The kernel stops a background
-/// process that reads it.
+/// Whether this command may read its standard input: a terminal only in its foreground. The kernel stops readers in the
+/// background.
 fn may_read_stdin() -> bool {
     let stdin = rustix::stdio::stdin();
     !rustix::termios::isatty(stdin)

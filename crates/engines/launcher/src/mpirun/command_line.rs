@@ -76,8 +76,7 @@ impl CommandLine {
         self.words
     }
 
-    /// Removes an option of ours and returns whether it was given. Words after the program's name belong to the
-    /// program.
+    /// Removes an option of ours and returns whether it was given. Words after the program are the program's.
     pub fn take_flag(&mut self, name: &str) -> bool {
         match self.position(|word| word == name) {
             Some(at) => {

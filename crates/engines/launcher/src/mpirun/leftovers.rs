@@ -37,8 +37,7 @@ impl Leftovers {
         Leftovers { parent: parent.to_owned(), before: jobs(parent), processes: claimants(parent) }
     }
 
-    /// Waits for killed ranks to end. A launcher may end before its ranks, and their files can be removed only after
-    /// their end.
+    /// Waits for killed ranks to end. A launcher may end before its ranks, whose files are removed after their end.
     pub fn wait_for_killed_ranks(&self) {
         let began = Instant::now();
         let is_orphan = |who: &Identity| who.parent() == Some(1);

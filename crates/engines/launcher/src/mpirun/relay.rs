@@ -3,10 +3,9 @@
 //!
 //! Invariants
 //! 1. A signal sent to this process reaches the launcher. A signal from the terminal reaches the launcher without help,
-//!    because it is in our process group. It is not sent a second time: launchers take a second interrupt as a request
-//!    to kill the ranks.
-//! 2. The launcher starts with the signal mask that this process was started with, and gets SIGTERM if this process
-//!    dies.
+//!    because it is in our process group. It is not sent again: launchers take a second interrupt as a request to kill
+//!    the ranks.
+//! 2. The launcher starts with this process's original signal mask, and gets SIGTERM if this process dies.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -100,8 +99,8 @@ impl Signals {
         }
     }
 
-    /// Waits for the next signal. `None`: a signal that is not passed on (a child ended, or the terminal sent it to the
-    /// whole group).
+    /// Waits for the next signal. `None`: not to be passed on (a child ended, or the terminal sent it to the whole
+    /// group).
     fn next(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranks' output: read from their pipes, and printed; with `--tag-output` in whole lines, each marked with its
-//! rank.
+//! The ranks' output: read from their pipes, and printed; with `--tag-output` in whole lines, marked with the rank.
 //!
 //! Invariants
 //! 1. Lines of different ranks are never mixed, and each is written in one piece.
@@ -76,8 +75,7 @@ impl Printer {
         Printer { target, tagger: tag.map(Tagger::new) }
     }
 
-    /// Prints bytes of the stream. False: our stream is closed. The caller then closes the rank's pipe, which the rank
-    /// notices.
+    /// Prints bytes of the stream. False: our stream is closed. The caller then closes the rank's pipe.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> bool {
         let Some(tagger) = &mut self.tagger else { return self.write(bytes) };
         let mut out = Vec::new();

@@ -94,8 +94,7 @@ impl SpawnPlan {
         })
     }
 
-    /// Changes the plan to ranks in virtual time on a machine where each rank has a core. Each rank loads these
-    /// libraries first.
+    /// Changes the plan to virtual time on a machine with a core for each rank. Each rank loads these libraries first.
     pub(crate) fn simulate(&mut self, preloads: &[PathBuf]) -> io::Result<()> {
         let name = OsString::from("LD_PRELOAD");
         let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();

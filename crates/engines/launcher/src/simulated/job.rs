@@ -473,8 +473,7 @@ impl Drop for SimulatedJob {
     }
 }
 
-/// Whether the rank that sent this line waits for others. A rank that completes a barrier also waits, and continues
-/// when all do.
+/// Whether the rank that sent this line waits for others. A rank that completes a barrier waits, too.
 fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
     let answered = replies.iter().any(|(to, _)| *to == number as usize);
     match line.split_ascii_whitespace().find_map(|word| word.strip_prefix("cmd=")) {

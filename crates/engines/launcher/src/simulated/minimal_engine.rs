@@ -237,8 +237,7 @@ impl Engine {
     }
 }
 
-/// Compiles a C program for a test. `None`: there is no library to run it with (run `make build`, or set
-/// SELVEDGE_PREFIX).
+/// Compiles a C program for a test. `None`: no library to run it (run `make build`, or set SELVEDGE_PREFIX).
 fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
     let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), Into::into);

@@ -20,8 +20,7 @@ pub(super) enum Behaviour {
     /// It is in a loop that changes nothing.
     Polls,
     Computes,
-    /// It cannot be observed: it has several threads, another process traces it, the system forbids it, or it has
-    /// ended.
+    /// It cannot be observed: it has several threads, another process traces it, it is forbidden, or it has ended.
     Unknown,
 }
 
@@ -148,8 +147,8 @@ mod x86 {
         }
 
         fn await_stop(&mut self) -> Stopped {
-            // SAFETY: all bits zero is a valid siginfo_t, which waitid fills; `si_status` is that of a child. The process is not
-            // reaped here (WNOWAIT).
+            // SAFETY: all bits zero is a valid siginfo_t, which waitid fills; `si_status` is that of a child. WNOWAIT:
+            // not reaped here.
             let (code, status) = unsafe {
                 let mut info: libc::siginfo_t = zeroed();
                 let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
@@ -194,8 +193,7 @@ mod x86 {
             (read == 0 && area.iov_len < VECTOR_WORDS * 8).then_some(words)
         }
 
-        /// Whether it was stopped in the kernel. There it would continue the system call at the next instruction, and
-        /// may block.
+        /// Whether it was stopped in the kernel. Its next instruction would continue the system call, and may block.
         fn is_in_system_call(&self) -> Option<bool> {
             Some(self.registers()?[ORIGINAL_RAX] as i64 >= 0)
         }

@@ -26,8 +26,7 @@ pub(super) struct Watchdog {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Activity {
     Working,
-    /// It has used so much CPU time that it may be polling memory. [`Watchdog::looked`] takes the result of an
-    /// observation.
+    /// It has used so much CPU time that it may be polling memory. [`Watchdog::looked`] takes the observation.
     Busy,
     /// It has used more CPU time than allowed.
     Spinning,

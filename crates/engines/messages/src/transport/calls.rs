@@ -68,11 +68,9 @@ impl Transport {
     }
 
     /// Enqueues a message in the target's ring. Needs a ring with room and a message of the class `LENGTH`
-    /// ([`length_of`]). The send is then over. Returns false if nothing has happened. The caller then uses
-    /// [`Transport::send`].
+    /// ([`length_of`]). The send is then over. False: nothing has happened; use [`Transport::send`].
     ///
-    /// The envelope is built only when the message is sure to be enqueued. Until then the registers hold the caller's
-    /// arguments.
+    /// The envelope is built only when there is room. Until then the registers hold the caller's arguments.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
@@ -199,8 +197,7 @@ impl Transport {
         self.receives.receive_claimed(&mut self.flight, &mut self.units, wanted, discard)
     }
 
-    /// Cancels the operation with this context, which then ends with an error. Returns whether such an operation was
-    /// found.
+    /// Cancels the operation with this context, which then ends with an error. Returns whether it was found.
     pub fn cancel(&mut self, bindings: *mut Bindings, context: *mut c_void) -> bool {
         // A message that has already come completes first and cannot be cancelled.
         self.progress();
@@ -307,8 +304,7 @@ impl Transport {
         if length == 0 || !self.reaches_by_units(transfer.peer) {
             return None;
         }
-        // Take mail first: if the peer has closed its NIC, its message may be here, and its translations must not be
-        // used.
+        // Take mail first: it may say that the peer has closed its NIC, so that its translations are invalid.
         if let Transport { flight, units: Some(units), .. } = self {
             units.take_mail(flight);
         }

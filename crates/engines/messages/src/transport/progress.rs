@@ -93,15 +93,13 @@ impl Transport {
         self.poll_rest();
     }
 
-    /// Called after the program read completions that were already queued. Its next poll that finds nothing counts as
-    /// the first.
+    /// Called after the program read queued completions. Its next poll that finds nothing counts as the first.
     #[inline(always)]
     pub fn has_read_completions(&mut self) {
         self.flight.polling.start_over();
     }
 
-    /// The first poll for a reply that always takes about the same time. It comes when the reply has most likely been
-    /// written.
+    /// The first poll for a reply that takes a constant time. It comes when the reply has most likely been written.
     #[inline(never)]
     fn await_answer(&mut self, wait: u32, rings: u64, reading: &mut Reading) -> bool {
         for _ in 0..wait {
@@ -255,8 +253,7 @@ impl Transport {
             event_kind::AUTO_UNLINK => flight.receive_used_up(number),
             event_kind::AUTO_FREE => flight.buffer_is_free(number),
             event_kind::PT_DISABLED => {
-                // The NIC refused senders because the queue was full. This read made room, so the portal table entry
-                // opens again.
+                // The NIC refused senders because the queue was full. This read made room, so the entry opens again.
                 let _ = flight.nic.interface.lock().portal_table().set(event.portal, true);
             }
             _ => {}

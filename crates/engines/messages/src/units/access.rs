@@ -195,8 +195,7 @@ impl OneSided {
         let (code, spec, word0, operation) = match (write, local) {
             (true, None) => {
                 let mut value = [0u8; IMMEDIATE_BYTES as usize];
-                // SAFETY: the memory was found readable earlier in this call. It is the program's, or a copy of this
-                // process.
+                // SAFETY: the memory was found readable earlier in this call. It is the program's or a copy.
                 unsafe { std::ptr::copy_nonoverlapping(run.start as *const u8, value.as_mut_ptr(), bytes as usize) };
                 let put = Rma::ImmediatePut { write: there, value: u64::from_le_bytes(value), bytes: bytes as u32 };
                 (code::IMMEDIATE_PUT, 0, there, put)

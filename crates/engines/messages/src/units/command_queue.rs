@@ -91,8 +91,8 @@ impl CommandQueue {
         last.is_some_and(Sent::is_put) && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
     }
 
-    /// Whether a put of local memory under way has this name but another place at the target. A refusal could not tell
-    /// the two apart.
+    /// Whether a put of local memory under way has this name but another place at the target. A refusal could not name
+    /// one.
     pub fn would_confuse(&self, name: Name, there: (u16, u64)) -> bool {
         let is_remote = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
         name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_remote(sent.purpose))
@@ -103,8 +103,8 @@ impl CommandQueue {
         self.queue.push_back(sent);
     }
 
-    /// Records the answer of a get. Returns the commands that have ended with success, that get last. Empty: there is
-    /// no such get.
+    /// Records the answer of a get. Returns the commands that have succeeded, the get last. Empty: there is no such
+    /// get.
     pub fn answered(&mut self, word0: u64, bytes: u64) -> Vec<Sent> {
         let name = Name { code: code::BT_GET, word0, bytes };
         let Some(at) = self.queue.iter().position(|sent| sent.name == name) else { return Vec::new() };
@@ -282,8 +282,7 @@ mod tests {
     }
 
     /// Runs many commands between an initiator and a target. Some are equal, and some write the same memory to two
-    /// places. The target begins to refuse one place at a time unknown to the initiator. Each operation must end as the
-    /// target decided.
+    /// places. At some time the target begins to refuse one place. Each operation must end as the target decided.
     #[test]
     fn equal_puts_end_as_the_target_has_decided() {
         let mut state = 5u64;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages and notifications at the port for messages: control messages, reports of taken messages, and the end of a
-//! peer.
+//! Messages and notifications at the port for messages: control, reports of taken messages, and the end of a peer.
 
 use std::collections::BTreeSet;
 

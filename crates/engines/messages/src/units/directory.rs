@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The directory of a process: the network logical addresses of its regions, by their keys, for peers to read.
 //!
-//! It is a hash table in memory that every peer may read by a get. A key has one bucket, and one get reads a whole
-//! bucket:
+//! It is a hash table in memory that every peer may read by a get. A key has one bucket, which one get reads:
 //!
 //! | slot, 32 bytes | |
 //! |---|---|

@@ -11,8 +11,7 @@ use super::credits::{BOUNCES, SLOTS};
 pub(super) const MESSAGE_VPID: u16 = 0;
 /// The port for accesses. Commands leave from it, and the directory is there.
 pub(super) const ACCESS_VPID: u16 = 1;
-/// The ports of regions. Each opening of a NIC uses one. No access to a region reaches memory of messages or the
-/// library's own.
+/// The ports of regions. Each opening of a NIC uses one. An access to a region reaches no other memory.
 pub(super) const REGION_VPIDS: [u16; 2] = [2, 3];
 /// The number of ports in all.
 pub(super) const PORTS: u32 = 4;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links: whether peers take messages over the units, and the current route of a message. The credits of a link are in
-//! [`super::credits`].
+//! Links: whether peers take messages over the units, and the current route of a message. Credits: [`super::credits`].
 
 use std::collections::BTreeMap;
 

@@ -8,11 +8,11 @@
 //! long ──────── VELO message ────> mailbox ───────┘        └─ a long one: gets from the sender's memory, when it is matched
 //! ```
 //!
-//! A transport on a home with these units has one port. A sender first says hello, and sends packets until the answer
-//! grants it room.
+//! A transport on a home with these units has one port. A sender says hello, and sends packets until the answer grants
+//! room.
 //!
 //! Invariants
-//! 1. Messages under way to a peer are within its grant ([`credits`]). So no mailbox and no notification queue is ever
+//! 1. Messages under way to a peer are within its grant ([`credits`]). So no mailbox or notification queue is ever
 //!    full.
 //! 2. Messages over the units and packets to one peer do not overlap: one begins only after the other was answered.
 //!    Accesses to registered memory, in packets or over the units, are exempt unless the endpoint orders them with

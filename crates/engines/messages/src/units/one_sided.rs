@@ -35,8 +35,7 @@ use selvedge_process::device::connection::{PostError, Posted};
 use selvedge_process::device::staging::{Staging, StagingSlot};
 use selvedge_process::device::{Device, DeviceError};
 
-/// The share of the address tables that closed regions may keep before peers are asked to forget them: one part in this
-/// number.
+/// The share of the address tables that closed regions may keep (one part in this number) before peers must forget.
 const RETIRED_SHARE: u64 = 4;
 /// Bytes of a get behind puts.
 const FLUSH_BYTES: u64 = 8;
@@ -170,9 +169,8 @@ impl OneSided {
         self.directory.insert(&entry).then_some(registered)
     }
 
-    /// Withdraws a region. Afterwards no peer reaches the memory by it, even if the peer remembers the key. (While the
-    /// memory is also a local buffer of an access, it keeps its entries of the port for accesses. No directory names
-    /// them.)
+    /// Withdraws a region. Afterwards no peer reaches the memory by it, even if the peer remembers the key. (As a local
+    /// buffer of an access, the memory keeps entries of the port for accesses, which no directory names.)
     pub fn conceal(&mut self, key: u64, registered: Registered) {
         self.directory.remove(key);
         registered.revoke();
@@ -180,8 +178,8 @@ impl OneSided {
         self.retired.add(registered, pages);
     }
 
-    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that must forget them, and the
-    /// number of the round.
+    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that must forget, and the
+    /// round.
     pub fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
         let tables = u64::from(self.device.interface().limits().address_tables);
         let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
@@ -217,8 +215,8 @@ impl OneSided {
         !is_refused && self.retired.probed(id, round)
     }
 
-    /// Records that a process says that its NIC is closed. `Some`: send it *forget* for this round again, because it
-    /// may have another NIC.
+    /// Records that a process says that its NIC is closed. `Some`: send it *forget* for this round again, for another
+    /// NIC.
     pub fn is_closed_by(&mut self, id: u64) -> Option<u64> {
         self.forget_translations(id);
         let is_holder = self.retired.closed(id);
@@ -241,8 +239,7 @@ impl OneSided {
         }
     }
 
-    /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] names the target when the answer can
-    /// be sent.
+    /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] then names the target.
     pub fn forget(&mut self, id: u64, round: u64) {
         self.target(id).clear();
         self.forgetting.insert(id, round);
@@ -364,8 +361,8 @@ impl OneSided {
         refused.map_or(Ok(runs), Err)
     }
 
-    /// Asks for the directory's bucket of a key, if there is room. The target first learns that this process remembers
-    /// addresses.
+    /// Asks for the directory's bucket of a key, if there is room. First tells the target that addresses are
+    /// remembered.
     fn look_up(&mut self, id: u64, key: u64) {
         match self.target(id).mark {
             Mark::Yes => {}

@@ -101,8 +101,7 @@ impl MessagePort {
 
     /// Posts the gets of a payload. The last get notifies both sides.
     pub fn get(&self, sender: u64, request: &Request, write: u64, length: u64) -> Result<Posted, PostError> {
-        // The device splits longer gets at the limit of a descriptor, and the unit takes the descriptors one after the
-        // other.
+        // The device splits longer gets into descriptors, which the unit takes one after the other.
         let mut at = 0;
         loop {
             let bytes = (length - at).min(GET_BYTES_MAX);

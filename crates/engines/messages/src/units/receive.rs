@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Delivers the messages of a sender to this process's NIC, in the order of their numbers, as those of a ring are
+//! Delivers the messages of a sender to this process's NIC in the order of their numbers, like those of a ring
 //! ([`Arriving`]).
 //!
 //! A long message is delivered without its payload. If it matches a receive, that receive leaves the NIC's list, and
 //! the payload is fetched into it. If it matches none, its header waits in the unexpected queue. Only the NIC can fill
-//! an entry of another kind (persistent, counted). Then the payload is fetched first, and later messages of the sender
-//! wait meanwhile.
+//! an entry of another kind (persistent, counted). Then the payload is fetched first, and later messages wait.
 
 use selvedge_host::Interface;
 use selvedge_host::direct::ring_request;
@@ -38,8 +37,7 @@ pub(crate) enum FetchOrder {
     BeforeMatching(Heading, Request),
 }
 
-/// The bus of a message that has arrived: reads its bytes, or none if they come later, and writes to this process's
-/// receives.
+/// The bus of a message that has arrived: reads its bytes, if they are here, and writes to this process's receives.
 struct FromMemory<'a> {
     interface: &'a Interface,
     bytes: Option<*const u8>,

@@ -81,8 +81,7 @@ impl<R> Retired<R> {
         self.number
     }
 
-    /// Records that a process remembers none of the addresses of a round: it said so, or a probe of that round was
-    /// refused.
+    /// Records that a process remembers none of the addresses of a round: it said so, or refused a probe of that round.
     pub fn forgotten(&mut self, id: u64, number: u64) {
         if let Some(round) = self.round.as_mut().filter(|_| number == self.number) {
             round.holders.remove(&id);

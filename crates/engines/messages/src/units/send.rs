@@ -60,8 +60,7 @@ impl Units {
         Ok(())
     }
 
-    /// Finds room for a message at a peer. Returns the peer's id, the message's number, and the address of its bounce
-    /// slot.
+    /// Finds room for a message at a peer. Returns peer id, message number, and bounce slot address.
     fn room_at(&self, peers: &mut Peers, peer: u32, message: Counts) -> Result<(u64, u16, u64), Refusal> {
         let id = peers.get(peer).map_or(0, |peer| peer.id);
         let outbound = peers.outbound(peer).ok_or(Refusal::Invalid)?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of operations under way that peers get or write. A notification names an address, which leads to the
-//! operation.
+//! Memory of operations under way that peers get or write. An address in a notification leads to the operation.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

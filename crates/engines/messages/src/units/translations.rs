@@ -23,8 +23,7 @@ enum KeyState {
     Asked(Backoff),
     Here {
         entry: Entry,
-        /// Until an access uses the entry: the number of times that the program may name the peer before the entry
-        /// counts as used.
+        /// Until an access uses the entry: how often the program may name the peer before it counts as used.
         fresh: u8,
     },
     NotHere(Backoff),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Wire format of messages over VELO and RMA (seed 002, section 8.6; figures 8-3, 8-4 and 8-6 did not survive, so the
-//! layouts are ours).
+//! Wire format of messages over VELO and RMA (seed 002, section 8.6; figures 8-3, 8-4 and 8-6 are lost, so the layouts
+//! are ours).
 //!
 //! A VELO message has a type tag of 2 bits and a tag of 8 bits in its status word, beside source and length:
 //!
@@ -11,8 +11,8 @@
 //! | 2 | long | heading, then three words: address of the payload, its length, the token |
 //! | 3 | | a control message of two words |
 //!
-//! Bits 6:0 of the tag are the low bits of the message's number in the sequence from its sender to this receiver. Bit 7
-//! marks a short heading.
+//! Bits 6:0 of the tag are the low bits of the message's number between sender and receiver. Bit 7 marks a short
+//! heading.
 //!
 //! | heading | words |
 //! |---|---|
@@ -205,8 +205,8 @@ pub enum Arrival<'a> {
     Long(Heading, Request),
 }
 
-/// Decodes a VELO message. Further segments of a small message are payload alone and are not decoded here. `None`: no
-/// sender makes it.
+/// Decodes a VELO message. Further segments of a small message, which are only payload, are not decoded. `None`:
+/// invalid.
 pub fn decode(mtt: u8, is_short: bool, bytes: &[u8]) -> Option<Arrival<'_>> {
     if bytes.len() > VELO_BYTES {
         return None;
@@ -313,8 +313,7 @@ pub enum Report {
     Released { token: u32 },
 }
 
-/// Counts of messages so far and of the room that they took: slots of the mailbox, slots of bounce memory. The counts
-/// wrap.
+/// Counts of messages so far and of their room: slots of the mailbox, slots of bounce memory. The counts wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub slots: u16,

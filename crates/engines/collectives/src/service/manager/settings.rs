@@ -40,8 +40,7 @@ impl Default for Settings {
             secret: Vec::new(),
             silence: crate::service::SILENCE,
             hosts: 256,
-            // 64 MB for operands, which the system allocates on first use: a job's share is some credits for each of
-            // its groups.
+            // 64 MB for operands, allocated on first use: a job's share is some credits for each of its groups.
             limits: Limits { credits: 8, operand_blocks: 1 << 20, ..Limits::DEFAULT },
             radix: Limits::DEFAULT.children,
             share: selvedge_manager::SHARE_DEFAULT,

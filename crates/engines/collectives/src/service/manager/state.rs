@@ -3,8 +3,8 @@
 //!
 //! Invariants
 //! 1. A change is stored before it is carried out, and carried out before the next ([`selvedge_manager`]).
-//! 2. Steps of a change reach nodes in order: the next node gets its steps after the one before has carried its own
-//!    out, or is lost.
+//! 2. Steps of a change reach nodes in order: a node gets its steps after the one before has carried its own out or is
+//!    lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
@@ -96,8 +96,8 @@ impl State {
         })
     }
 
-    /// Returns the number of a host. A new place gets the next number, or that of a host without a node and a job,
-    /// except those in `kept`.
+    /// The number of a host. A new place gets the next one, or that of a host without node and job, except those in
+    /// `kept`.
     fn number(&mut self, place: HostPlace, kept: &[HostPlace]) -> Result<u32, String> {
         if let Some(known) = self.hosts.iter().position(|host| host.place == place) {
             return Ok(known as u32);
@@ -228,8 +228,7 @@ impl State {
         self.carry_out(actions)
     }
 
-    /// Stores the state, and carries out a change. An error means that the state cannot be stored, and nothing was
-    /// carried out.
+    /// Stores the state, and carries out a change. On an error the state is not stored, and nothing was carried out.
     fn carry_out(&mut self, actions: Vec<Action>) -> Result<(), String> {
         self.store()?;
         self.perform(actions);

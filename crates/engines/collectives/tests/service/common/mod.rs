@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shared parts of the suites: a manager, nodes and processes of jobs, on the loopback address of one test process or
-//! as its children.
+//! Shared parts of the suites: a manager, nodes and processes of jobs, on the loopback address, in the test process or
+//! its children.
 //!
 //! Each wait has a deadline ([`SOON`]), after which the test fails. A child ends with its parent.
 
@@ -29,8 +29,7 @@ pub const SOON: Duration = Duration::from_secs(120);
 pub const SECRET: &[u8] = b"weft and warp";
 /// Time of silence after which a host is lost: longer than a busy machine delays a process. No test waits for it.
 pub const SILENCE: Duration = Duration::from_secs(60);
-/// Time in ms for nodes and processes to reconnect to a restarted manager. Tests wait for it when a process does not
-/// reconnect.
+/// Time in ms for nodes and processes to reconnect to a restarted manager. Tests wait for it if a process does not.
 pub const RETURNS_MS: u64 = 8000;
 /// The NIC with which processes are members.
 pub const NI: u16 = 5;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process of a job: its share, its links, and its memberships in vectors. It sends and takes messages as a home does
-//! for a member.
+//! A process of a job: its share, its links, and its memberships in vectors. It exchanges messages as a home does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
