@@ -489,8 +489,7 @@ pub fn orders(msg_order: u64) -> Orders {
 
 /// `data_progress`, which newer headers have in a union at the same place.
 pub(crate) fn data_progress(attr: &fi_domain_attr) -> u32 {
-    // SAFETY: in all versions libfabric's structure has a field of this type after `control_progress`, within the
-    // structure.
+    // SAFETY: in all versions of libfabric a field of this type follows `control_progress` within the structure.
     unsafe { *(&raw const attr.control_progress).add(1) }
 }
 

@@ -101,8 +101,7 @@ pub fn find(address: Address) -> Result<Address, String> {
     Address::from_bytes(&bytes).ok_or_else(|| format!("service {service} of {node} is no endpoint of this provider"))
 }
 
-/// Finds the endpoint bound to a name of this host. Returns other addresses unchanged. `Err`: the reason if there is
-/// none.
+/// Finds the endpoint bound to a name of this host. Returns other addresses unchanged. `Err`: why there is none.
 pub fn resolve(transport: &Transport, address: Address) -> Result<Address, String> {
     if !address.is_name() {
         return Ok(address);

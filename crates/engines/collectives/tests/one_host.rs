@@ -2,8 +2,7 @@
 //! A live aggregation group: every collective against a sequential reduction, to the bit; members that disagree, leave
 //! or die; files that are no group memory; memory that another process corrupts.
 //!
-//! Members are threads, which reach each other by cross-memory attach to their own process. Members that die are forked
-//! children.
+//! Members are threads, and use cross-memory attach to their own process. Members that die are forked children.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -321,8 +320,7 @@ fn take_ended(queue: &mut Queue, all: &mut Vec<UnderWay>) {
     });
 }
 
-/// Many operations under way, mixed with waiting ones. A member may start a later operation before it has read an
-/// earlier one.
+/// Many operations under way, mixed with waiting ones. A member may start one before it has read an earlier one.
 #[test]
 fn operations_under_way_give_what_they_should() {
     for round in 0..12u64 {
@@ -430,8 +428,7 @@ fn a_reduce_that_failed_is_heard_later() {
     assert!(outcomes[1].1, "the other member never got the failure");
 }
 
-/// A call that reports an earlier failure must still take part in its own operation. Otherwise later ones are out of
-/// step.
+/// A call that reports an earlier failure must still take part in its own operation. Else later ones are out of step.
 #[test]
 fn hearing_of_an_earlier_failure_keeps_members_in_step() {
     let outcomes = members(Shape { credits: 1, ..SHAPE }, true, |member| {
@@ -812,8 +809,7 @@ fn own_addresses_are_not_read_back() {
     assert!(code >= 0, "the member ended by signal {}", -code);
 }
 
-/// Writes garbage anywhere in the file while members run. They may fail, but not panic, fault, or hang after the
-/// group's end.
+/// Writes garbage anywhere in the file while members run. They may fail, but not panic, fault or hang.
 #[test]
 fn garbage_in_the_file_harms_nobody_else() {
     for round in 0..12u64 {

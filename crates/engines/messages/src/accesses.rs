@@ -235,8 +235,7 @@ impl OwnNic {
 }
 
 impl InFlight {
-    /// Records that an access has launched all requests, or one was refused. Returns whether its last request has
-    /// ended.
+    /// Records that an access has launched all requests, or one was refused. Returns whether its last has ended.
     pub fn end_launch(&mut self, number: usize, outcome: Result<(), Fault>) -> Result<bool, Refusal> {
         let Some(pending) = self.operations.access(number) else { return Ok(false) };
         if outcome == Err(Fault::NoRoom) && pending.left == 1 {

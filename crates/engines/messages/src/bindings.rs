@@ -13,8 +13,7 @@ pub enum Side {
     Receive,
 }
 
-/// Ordering between classes of operations (`msg_order`). Messages, and atomics, always keep their order among
-/// themselves.
+/// Ordering between classes of operations (`msg_order`). Messages always keep their order, and so do atomics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
     /// Messages and accesses to registered memory.

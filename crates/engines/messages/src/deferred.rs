@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deferred work (fi_trigger(3)): triggered operations of the NIC.
 //!
-//! A work is armed on its triggering counter. The process that makes the counter reach the threshold runs the work. The
+//! A work is armed on its triggering counter. The process that brings the counter to the threshold runs the work. The
 //! work then counts at its completion counter, which may start the next work. The program takes no part in this. Each
 //! command posts an event. The program's next call reads it, writes a wanted completion, and frees the work's
 //! resources.
@@ -21,8 +21,7 @@
 //! 2. The commands of one work fire together: they were armed under one lock, for one threshold.
 //! 3. A work whose commands are armed can be cancelled and leaves nothing. Afterwards it ends as other operations do.
 //!
-//! This file keeps the records, arms works and cancels them. `queue` makes the commands of works, `end` handles their
-//! outcome.
+//! This file records, arms and cancels works. `queue` makes their commands, `end` handles their outcome.
 //!
 //! Limits: failures are counted at the program's next call, except those of single reads, writes and atomics. The same
 //! holds for a receive that matches the header of a message above its sender's `ring_max`, because its payload must be

@@ -11,8 +11,8 @@
 //! 1. All messages in flight to one portal table entry are of one epoch. After a refusal nothing is sent there until
 //!    all of them have been answered.
 //! 2. Refused messages go before later ones. Meanwhile new sends get `-FI_EAGAIN`.
-//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. Its number is not
-//!    reused earlier.
+//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. So its number is not
+//!    reused.
 //!
 //! A refused sender tries again after a pause. Each further refusal makes the pause longer. In virtual time it may
 //! become so long that the simulator detects a deadlocked job.

@@ -49,8 +49,7 @@ impl Message<'_> {
     pub(crate) fn gathered(&self, length: usize) -> Option<Box<[u8]>> {
         (self.pieces.len() > 1 || (self.inject && length != 0)).then(|| {
             let mut bytes = Box::new_uninit_slice(length);
-            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` writes all of
-            // it.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` fills it.
             unsafe {
                 gather(self.pieces, bytes.as_mut_ptr().cast());
                 bytes.assume_init()

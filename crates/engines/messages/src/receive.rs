@@ -249,8 +249,7 @@ impl Receives {
         let taken = (message.length as usize).min(room);
         if message.token == 0 {
             let held = (header.mlength as usize).min(room);
-            // SAFETY: the payload is in one of our buffers until the header is dropped. The program's pieces are
-            // writable.
+            // SAFETY: the payload is in our buffer until the header is dropped. The program's pieces are writable.
             unsafe { scatter(header.start as *const u8, held, pieces) };
             // A message that was not fully written to the overflow buffer is lost.
             let outcome = if header.mlength < header.rlength { Err(Fault::NotMapped) } else { Ok(()) };

@@ -71,8 +71,7 @@ impl Sends {
         let ring_flags = unsafe { (*message.ticket.bindings).ring_flags };
         let envelope = envelope(portal as u8, ring_flags, message.tag, message.data);
         let (pieces, round) = (message.pieces, polling.round);
-        // SAFETY: the program's pieces are readable for their lengths, and the ring has room for `length` bytes, their
-        // sum.
+        // SAFETY: the program's pieces are readable, and the ring has room for `length` bytes, their sum.
         let fill = |to: *mut u8| unsafe { copy_in(pieces, to) };
         if overtakes || !ring.is_open() || !nic.interface.enqueue(target, ring, &envelope, length, round, fill) {
             return false;

@@ -177,8 +177,7 @@ unsafe fn insert_all(
 }
 
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
-    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The transport has no pointer to
-    // it.
+    // SAFETY: fi_av_remove: the vector is open, with `count` numbers given. The transport has no pointer to it.
     unsafe {
         if flags != 0 {
             return -EBADFLAGS;

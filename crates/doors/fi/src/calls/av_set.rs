@@ -158,8 +158,7 @@ unsafe extern "C" fn addr(set: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> c_
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the set was made by `open`, and no other thread uses it any more. Its use count keeps its
-    // vector open.
+    // SAFETY: fi_close: the set was made by `open`, no other thread uses it. Its use count keeps its vector open.
     unsafe {
         let handle = Handle::of(fid);
         handle.domain().core().with_groups(|groups: &mut Groups, _| groups.forget_set(handle.fixed.address));

@@ -73,8 +73,7 @@ pub unsafe extern "C" fn open(
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_domain(3): the fabric is open, the complete information is libfabric's, and there is room for the
-    // pointer.
+    // SAFETY: fi_domain(3): the fabric is open, the information is complete, and there is room for the pointer.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         let Some(attr) = info.domain_attr.as_ref() else { return -EINVAL };

@@ -30,8 +30,7 @@ static OPS: Ops<fi_ops_fabric> = Ops(fi_ops_fabric {
 
 /// fi_fabric.
 pub unsafe extern "C" fn open(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void) -> c_int {
-    // SAFETY: fi_fabric(3): the attributes are libfabric's, with a C string or null as name, and there is room for the
-    // pointer.
+    // SAFETY: fi_fabric(3): the attributes are libfabric's, the name a C string or null; there is room for the pointer.
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name) != crate::NAME {

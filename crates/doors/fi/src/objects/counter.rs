@@ -19,8 +19,7 @@ pub struct Counter {
 
 impl Counter {
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while a counter of it is open, and this one is. No `&mut` to a domain
-        // exists.
+        // SAFETY: a domain does not close while a counter of it is open, and this one is. No `&mut` to a domain exists.
         unsafe { &*self.domain }
     }
 

@@ -2,8 +2,8 @@
 //! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it.
 //!
 //! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. The action
-//! that a poll requests ([`AfterUnlock`]) is done after the lock is released. Otherwise a thread that polls would hold
-//! the lock most of the time. A waiting thread spins. In virtual time it sleeps in the kernel, so the simulator sees it
+//! that a poll requests ([`AfterUnlock`]) is done after the lock is released. Otherwise a polling thread would hold the
+//! lock most of the time. A waiting thread spins. In virtual time it sleeps in the kernel, so the simulator sees it
 //! idle.
 
 use std::cell::UnsafeCell;

@@ -13,8 +13,7 @@ use crate::objects::object::Uses;
 ///
 /// Several threads may call with the same object, so only `&Object` is ever made from the program's pointer.
 ///
-/// 1. The head, the domain and `fixed` are set before the program gets the pointer. Later changes in `fixed` are
-///    atomic.
+/// 1. Head, domain and `fixed` are set before the program gets the pointer. Later changes in `fixed` are atomic.
 /// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] takes the lock. An operation that needs
 ///    none ([`Domain::alone`]) uses [`Object::guarded`].
 #[repr(C)]
@@ -39,16 +38,14 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
     /// The pointer is to an open object of this type, which the program does not close before the call returns.
     #[inline(always)]
     pub unsafe fn of<'a, Pointer>(pointer: *mut Pointer) -> &'a Self {
-        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: only its closing thread makes
-        // one.
+        // SAFETY: the object is open by this function's contract. Only its closing thread makes a `&mut` to it.
         unsafe { &*pointer.cast::<Self>() }
     }
 
     /// The domain, which cannot be closed before its objects ([`Domain::uses`]).
     #[inline(always)]
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while an object of it is open, and this object is. No `&mut` to a domain
-        // exists.
+        // SAFETY: a domain does not close while an object of it is open, and this one is. No `&mut` to a domain exists.
         unsafe { &*self.domain }
     }
 

@@ -148,7 +148,7 @@ impl GroupEndpoint {
                     std::ptr::null_mut(),
                 )
             };
-            // A receive fails if its message is too long, or could not be fetched. Its owner waits until the sender is
+            // A receive fails if its message is too long or cannot be fetched. Its owner waits until the sender is
             // lost.
             let _ = receives.read_into(&mut reading);
             let read = READ - reading.left();

@@ -230,8 +230,7 @@ impl HierarchicalGroup {
         Ok(running)
     }
 
-    /// Adds the steps that reduce the operands of all members. The leaders get the result in `buffer.to`, which all
-    /// have.
+    /// Adds the steps that reduce the operands of all members. The leaders get the result in `buffer.to`.
     fn reduce(&self, running: &mut Running, elements: &Elements, buffer: Buffer, bytes: usize) {
         let Buffer { from, to } = buffer;
         // SAFETY: operand and result have `bytes` bytes, by the contract of the operation's constructor.

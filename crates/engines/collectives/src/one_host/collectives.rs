@@ -235,8 +235,8 @@ impl Pending {
     }
 
     /// Like [`Pending::allgather`], of a window of the gathered data. Operand and result begin where the window does:
-    /// `buffer.from` is the first byte of this member's part of the window ([`part_of_window`]), and is not used if the
-    /// part is empty.
+    /// `buffer.from` is the first byte of this member's part ([`part_of_window`]), and is not used if the part is
+    /// empty.
     ///
     /// # Safety
     /// As for [`Pending::allgather`], for the parts and the window's length.

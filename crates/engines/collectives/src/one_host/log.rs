@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of front doors of groups on standard error, filtered by `SELVEDGE_LOG`. Processes may have another logger
-//! or none.
+//! Messages of front doors of groups on standard error, filtered by `SELVEDGE_LOG`. Processes may have no logger.
 
 use std::io::Write;
 use std::sync::OnceLock;

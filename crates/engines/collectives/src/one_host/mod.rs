@@ -28,7 +28,7 @@
 //!    credits` only after its replica has taken all requests of `n`. A member that starts `n + 2 * credits` has taken
 //!    every member's request for `n + credits`. So all replicas have read a line before its member overwrites it.
 //! 2. All replicas take the same requests in the same order, so all have the same result, to the bit.
-//! 3. A process that dies ends the group: all members get [`Failure::Lost`](selvedge_nic::aggregation::Failure). No
+//! 3. A dead process ends the group: all members get [`Failure::Lost`](selvedge_nic::aggregation::Failure). No
 //!    time-outs.
 //! 4. Another member's writes can at worst give a wrong result here or fail the group.
 //!

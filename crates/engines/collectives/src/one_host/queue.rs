@@ -46,8 +46,8 @@ impl<C: ProgressEngine> Queue<C> {
         self.first + self.entries.len() as u64 - 1
     }
 
-    /// Advances all operations, and checks at intervals that the other members are alive. In an ended group all
-    /// operations end.
+    /// Advances all operations, and checks at intervals that the others are alive. In an ended group all operations
+    /// end.
     pub fn advance(&mut self) {
         self.turns = self.turns.wrapping_add(1);
         if self.turns % CHECK_EVERY == 0 {

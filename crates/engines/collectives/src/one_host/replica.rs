@@ -27,8 +27,8 @@ impl Replica {
     /// A node whose group has formed.
     pub(super) fn new(shape: &Shape) -> Result<Replica, Failure> {
         let Shape { members, credits, bytes } = *shape;
-        // Requests come in the order of the members, so the node needs no order of its own. Operations have two
-        // operands at a time.
+        // Requests come in the order of the members, so the node needs no own order. Operations have two operands at a
+        // time.
         let operand_blocks = (4 * credits * bytes.div_ceil(64)).next_power_of_two();
         let limits = Limits { jobs: 1, trees: 1, groups: 1, children: members, credits, operand_blocks };
         let mut own = OwnNode::new(limits);

@@ -361,8 +361,7 @@ impl Sink for Inner {
         {
             let mut state = self.lock();
             let State { own: Some(own), nodes, .. } = &mut *state else { return };
-            // The tables have the addresses of all children. A list of senders would grow with everything that a peer
-            // sends.
+            // The tables have the addresses of all children. A list of senders would grow with each message.
             let children = own.children.iter().map(|child| child.address).filter(|&child| peer_of(child) == Some(peer));
             let of_peer: BTreeSet<u64> = children.chain(nodes.get(&peer).copied()).collect();
             of_peer.into_iter().for_each(|address| own.node().lose(address));

@@ -64,8 +64,8 @@ impl Drop for ShareSession {
 }
 
 impl ShareSession {
-    /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. May change when the manager
-    /// restarts.
+    /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. A restart of the manager may
+    /// change it.
     pub fn process(&self) -> u32 {
         self.state.process.load(Relaxed)
     }

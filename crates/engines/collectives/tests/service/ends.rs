@@ -28,8 +28,7 @@ fn address(nth: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free.expect("a port is free")).into()
 }
 
-/// Joins a group and operates until it fails. After `has_ended` the job fails members without an answer, like a real
-/// job.
+/// Joins a group and operates until it fails. After `has_ended` the job fails unanswered members, like a real job.
 fn operate_to_the_end(process: &Process, order: usize, job: &Job, has_ended: &AtomicBool) -> Option<Failure> {
     let nodes = job.nodes();
     let handle = process.join(1, order, &nodes);

@@ -3,8 +3,7 @@
 //!
 //! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and simulated ranks get it. The table is [`mod@variables`].
 //!
-//! Invariant: without the provider there is no environment, because an MPI without its provider fails with an unclear
-//! error.
+//! Invariant: without the provider there is no environment, because MPI errors would not show the reason.
 
 mod shell;
 mod variables;

@@ -13,8 +13,8 @@
 //! `PMIX_MCA_pmdl_ompi_include_envars`, and gives those to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1
 //! needs `-x` for variables that do not begin with `OMPI_`.
 //!
-//! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within one host never go
-//! to a network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
+//! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within a host use no
+//! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
 //! communicators and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`)
 //! only warns.
 //!

@@ -25,8 +25,7 @@ pub(super) enum AddressError {
 /// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or only a loopback address.
 pub(super) type Reached = Result<Option<IpAddr>, AddressError>;
 
-/// The addresses of the hosts for processes of other hosts. Empty with one host. `Err`: the number of a host without
-/// one.
+/// The addresses of the hosts for processes of others. Empty with one host. `Err`: the number of a host without one.
 ///
 /// The address is that of the remote shell's connection, or that of the host's name. For the launcher's own host it is
 /// the source address towards the others.

@@ -2,8 +2,8 @@
 //! The agents of a job over several hosts, from their start until the ranks can start, and after the ranks have ended.
 //!
 //! 1. An agent is started on every host that gets ranks; each reports its host's identity.
-//! 2. Hosts whose processes share memory are one host, even with different names: the first agent gets the ranks, the
-//!    other ends.
+//! 2. Hosts whose processes share memory are one host, even with two names: the first agent gets the ranks, the other
+//!    ends.
 //! 3. Each agent gets the job, and prepares it: environment, folder, program, directory.
 //!
 //! Invariants

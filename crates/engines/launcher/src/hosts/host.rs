@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host of the job as the supervisor sees it: this process's own ranks, or an agent's. Both report events and take
-//! orders.
+//! A host of the job for the supervisor: this process's own ranks, or an agent's. Both report events and take orders.
 
 use std::os::fd::BorrowedFd;
 

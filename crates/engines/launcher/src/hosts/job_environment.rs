@@ -3,8 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Whether a variable describes a host or the session on it. Ranks get those of their own host, and the launcher's
-/// others.
+/// Whether a variable describes a host or the session on it. Ranks get those of their host, and the launcher's others.
 fn is_of_host(name: &OsStr) -> bool {
     const NAMES: [&str; 14] = [
         "HOSTNAME",

@@ -6,8 +6,7 @@
 //!
 //! Invariants
 //! 1. Events of a rank come in the order in which they happened: `Ended` comes after every line that the rank has sent.
-//! 2. Orders are carried out in the order in which they were given. So an answer after an [`Order::Bury`] finds the
-//!    tombstone.
+//! 2. Orders are carried out in sequence. So an answer after an [`Order::Bury`] finds the tombstone.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

@@ -18,8 +18,8 @@
 //! | [`host`], [`supervise`] | the ranks of any host; the supervisor |
 //!
 //! Invariants
-//! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output, agents and signals all arrive
-//!    in [`supervise`].
+//! 1. The launcher is one thread around one `poll`: deaths, PMI sockets, output, agents and signals all arrive in
+//!    [`supervise`].
 //! 2. When the launcher ends, for any reason, no rank stays behind on any host. The directory stays only after a
 //!    SIGKILL of the process that runs the ranks, and the next run sweeps it.
 

@@ -69,8 +69,7 @@ impl RemoteShell {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mask = self.mask;
-        // SAFETY: `setsid` and `sigprocmask` are system calls, allowed between fork and exec; the closure owns the
-        // mask.
+        // SAFETY: `setsid` and `sigprocmask` are system calls, allowed after fork; the closure owns the mask.
         unsafe {
             command.pre_exec(move || {
                 libc::setsid();

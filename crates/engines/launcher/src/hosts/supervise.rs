@@ -96,8 +96,7 @@ struct Supervisor<'a> {
     failure: Option<u8>,
 }
 
-/// Runs a job whose ranks are all on this host. Returns its exit code. When all have ended, the job's directory is
-/// removed.
+/// Runs a job whose ranks are all on this host, and then removes its directory. Returns the exit code.
 pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptions) -> io::Result<u8> {
     let server = Server::new(job, options.ranks as usize);
     let plan = ranks.plan();
@@ -503,8 +502,8 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Whether this command may read its standard input: a terminal only in its foreground. The kernel stops readers in the
-/// background.
+/// Whether this command may read its standard input: a terminal only in its foreground. The kernel stops background
+/// readers.
 fn may_read_stdin() -> bool {
     let stdin = rustix::stdio::stdin();
     !rustix::termios::isatty(stdin)

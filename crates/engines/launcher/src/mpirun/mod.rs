@@ -5,8 +5,7 @@
 //! ([`crate::environment`]). The launcher places, starts and ends the ranks. It gets all other options on the command
 //! line unchanged ([`command_line`]).
 //!
-//! Invariant: after the launcher's end, the files of dead processes in this user's directory are removed
-//! ([`leftovers`]).
+//! Invariant: after the launcher's end, files of dead processes in this user's directory are removed ([`leftovers`]).
 
 mod command_line;
 mod error;

@@ -2,9 +2,8 @@
 //! Runs the launcher to its end and passes signals on to it.
 //!
 //! Invariants
-//! 1. A signal sent to this process reaches the launcher. A signal from the terminal reaches the launcher without help,
-//!    because it is in our process group. It is not sent again: launchers take a second interrupt as a request to kill
-//!    the ranks.
+//! 1. A signal sent to this process reaches the launcher. A signal from the terminal also reaches the launcher, which
+//!    is in our process group. It is not sent again: launchers take a second interrupt as a request to kill the ranks.
 //! 2. The launcher starts with this process's original signal mask, and gets SIGTERM if this process dies.
 
 use std::io;
@@ -99,8 +98,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next signal. `None`: not to be passed on (a child ended, or the terminal sent it to the whole
-    /// group).
+    /// Waits for the next signal. `None`: not to pass on (a child ended, or the terminal sent it to the whole group).
     fn next(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();

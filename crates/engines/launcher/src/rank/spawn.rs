@@ -51,8 +51,7 @@ pub(crate) struct SpawnPlan {
     unset: Vec<OsString>,
     /// The ranks' output goes through pipes.
     pub(crate) capture_output: bool,
-    /// Standard input comes through a pipe, because it is elsewhere or a terminal. A rank may not read a terminal from
-    /// another process group.
+    /// Standard input comes through a pipe: it is elsewhere, or a terminal, which other process groups may not read.
     pub(crate) forward_stdin: bool,
     /// The cores to pin ranks to; empty: ranks are not pinned.
     cores: Vec<usize>,

@@ -11,8 +11,7 @@
 //!
 //! Invariants
 //! 1. One rank runs at a time. A rank's process is started at its first turn, so ranks start one after another.
-//! 2. A rank that blocks in the launcher's barrier is not running. It continues at its next turn, not when the barrier
-//!    completes.
+//! 2. A rank that blocks in the launcher's barrier is not running. It continues at its next turn, not with the barrier.
 //! 3. When the job ends, for any reason, no rank stays behind.
 //!
 //! The launcher's barrier is no part of the simulated machine, so it takes no virtual time.

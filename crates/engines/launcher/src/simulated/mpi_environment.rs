@@ -18,9 +18,8 @@ pub fn mpi_of(program: &Path) -> Option<Family> {
     library_of(program)?.family()
 }
 
-/// In addition to the variables of `selvedge env`. Open MPI 4.1 checks for launchers that it knows. The first makes it
-/// take ours for Flux, which also starts ranks without a daemon of Open MPI. The second makes it find its peers by
-/// PMIx.
+/// In addition to the variables of `selvedge env`. Open MPI 4.1 checks for launchers that it knows. The first makes
+/// ours look like Flux, which also starts ranks without a daemon of Open MPI. The second selects PMIx.
 const OPENMPI: [(&str, &str); 2] = [("FLUX_JOB_ID", "1"), ("OMPI_MCA_pmix", "^flux,isolated")];
 
 /// Adds the variables for a program of this MPI, or of an unknown one.

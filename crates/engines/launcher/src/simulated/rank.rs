@@ -132,8 +132,7 @@ impl RankProcess {
     pub fn stop(&mut self) -> bool {
         self.state = RankState::Stopped;
         let pid = self.who.pid as libc::pid_t;
-        // SAFETY: the process is our child and not reaped, so its pid is still its own. waitid fills the zeroed
-        // siginfo_t.
+        // SAFETY: the process is our child and not reaped, so the pid is its own. waitid fills the zeroed siginfo_t.
         unsafe {
             libc::kill(pid, libc::SIGSTOP);
             let mut info: libc::siginfo_t = std::mem::zeroed();

@@ -147,8 +147,8 @@ mod x86 {
         }
 
         fn await_stop(&mut self) -> Stopped {
-            // SAFETY: all bits zero is a valid siginfo_t, which waitid fills; `si_status` is that of a child. WNOWAIT:
-            // not reaped here.
+            // SAFETY: all bits zero is a valid siginfo_t, which waitid fills; `si_status` is a child's. WNOWAIT: not
+            // reaped.
             let (code, status) = unsafe {
                 let mut info: libc::siginfo_t = zeroed();
                 let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;

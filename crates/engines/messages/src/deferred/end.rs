@@ -194,8 +194,7 @@ impl Works {
         let arrived = Arrived::new(header.match_bits, data, header.source, header.rlength);
         if header.token == 0 {
             let bytes = (header.mlength as usize).min(total(&pieces));
-            // SAFETY: the payload is in one of our buffers until the header is dropped. The program's pieces are
-            // writable.
+            // SAFETY: the payload is in our buffer until the header is dropped. The program's pieces are writable.
             unsafe { scatter(header.start as *const u8, bytes, &pieces) };
             nic.receives().drop_unexpected(found);
             drop(nic);

@@ -25,8 +25,8 @@ const TURNS_OF_OWN: u32 = 16;
 /// Largest number of passes over one ring before other rings follow.
 const TRIES: usize = 64;
 
-/// The bus of a message in a ring: reads its bytes there, and writes the owner's memory. The message is `LONG` or fits
-/// a slot.
+/// The bus of a message in a ring: reads its bytes, and writes the owner's memory. The message is `LONG` or fits a
+/// slot.
 struct FromRing<'a, const LONG: bool> {
     interface: &'a Interface,
     message: &'a RingMessage,
@@ -146,8 +146,7 @@ impl Transport {
         let Some((bindings, kind)) = self.receives.endpoints.receiver(portal.into()) else {
             return self.take_any(ring);
         };
-        // SAFETY: the pointer is null or the queue that an open endpoint is bound to. The array takes whole entries if
-        // `WHOLE`.
+        // SAFETY: the pointer is null or the queue of an open endpoint. The array takes whole entries if `WHOLE`.
         let written = unsafe { CompletionQueue::writes_next::<WHOLE>((*bindings).rx_queue, reading) };
         let Some(mut written) = written else { return self.take_any(ring) };
         let OwnNic { interface, watches, .. } = &self.flight.nic;

@@ -91,8 +91,8 @@ impl CommandQueue {
         last.is_some_and(Sent::is_put) && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
     }
 
-    /// Whether a put of local memory under way has this name but another place at the target. A refusal could not name
-    /// one.
+    /// Whether a put under way has this name but another place at the target, so that a refusal could not tell them
+    /// apart.
     pub fn would_confuse(&self, name: Name, there: (u16, u64)) -> bool {
         let is_remote = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
         name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_remote(sent.purpose))
@@ -103,8 +103,7 @@ impl CommandQueue {
         self.queue.push_back(sent);
     }
 
-    /// Records the answer of a get. Returns the commands that have succeeded, the get last. Empty: there is no such
-    /// get.
+    /// Records the answer of a get. Returns the commands that have succeeded, the get last. Empty: no such get.
     pub fn answered(&mut self, word0: u64, bytes: u64) -> Vec<Sent> {
         let name = Name { code: code::BT_GET, word0, bytes };
         let Some(at) = self.queue.iter().position(|sent| sent.name == name) else { return Vec::new() };

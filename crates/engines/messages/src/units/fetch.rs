@@ -54,8 +54,7 @@ impl Fetches {
         self.waiting.retain(|number| is_fetch(*number));
     }
 
-    /// Fetches `length` bytes of a payload for an operation, now or when there is room. Returns an outcome that is
-    /// known.
+    /// Fetches `length` bytes of a payload for an operation, now or when there is room. Returns the outcome if known.
     pub fn start(
         &mut self,
         port: &mut MessagePort,
@@ -137,8 +136,8 @@ impl Fetches {
         self.waiting.len()
     }
 
-    /// Starts the first fetch that waits for room. Returns its number, and its outcome if known. `None`: none may start
-    /// now.
+    /// Starts the first fetch that waits for room. Returns its number, and its outcome if known. `None`: none may
+    /// start.
     pub fn start_next(&mut self, port: &mut MessagePort, flight: &mut InFlight) -> Option<(usize, Option<u8>)> {
         if flight.operations.sinks.len() >= GETS_MAX {
             return None;

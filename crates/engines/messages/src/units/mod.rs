@@ -8,15 +8,12 @@
 //! long ──────── VELO message ────> mailbox ───────┘        └─ a long one: gets from the sender's memory, when it is matched
 //! ```
 //!
-//! A transport on a home with these units has one port. A sender says hello, and sends packets until the answer grants
-//! room.
+//! A transport on a home with these units has one port. A sender says hello, and sends packets until it gets a grant.
 //!
 //! Invariants
-//! 1. Messages under way to a peer are within its grant ([`credits`]). So no mailbox or notification queue is ever
-//!    full.
+//! 1. Messages under way to a peer are within its grant ([`credits`]). So no mailbox or queue is ever full.
 //! 2. Messages over the units and packets to one peer do not overlap: one begins only after the other was answered.
-//!    Accesses to registered memory, in packets or over the units, are exempt unless the endpoint orders them with
-//!    messages.
+//!    Accesses to registered memory, in packets or over the units, are exempt unless ordered with messages.
 //! 3. The receiver takes all VELO messages out of its mailbox at each poll. Messages for which its NIC has no room wait
 //!    in [`credits::Inbound`], and their room is not reported.
 //!

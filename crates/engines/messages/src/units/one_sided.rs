@@ -178,8 +178,7 @@ impl OneSided {
         self.retired.add(registered, pages);
     }
 
-    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that must forget, and the
-    /// round.
+    /// Begins to free the addresses of closed regions, if it is time. Returns the peers to ask, and the round.
     pub fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
         let tables = u64::from(self.device.interface().limits().address_tables);
         let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
@@ -215,7 +214,7 @@ impl OneSided {
         !is_refused && self.retired.probed(id, round)
     }
 
-    /// Records that a process says that its NIC is closed. `Some`: send it *forget* for this round again, for another
+    /// Records that a process has closed its NIC. `Some`: send *forget* for this round again, in case it has another
     /// NIC.
     pub fn is_closed_by(&mut self, id: u64) -> Option<u64> {
         self.forget_translations(id);
@@ -361,8 +360,7 @@ impl OneSided {
         refused.map_or(Ok(runs), Err)
     }
 
-    /// Asks for the directory's bucket of a key, if there is room. First tells the target that addresses are
-    /// remembered.
+    /// Asks for the directory's bucket of a key, if there is room. First tells the target that we remember addresses.
     fn look_up(&mut self, id: u64, key: u64) {
         match self.target(id).mark {
             Mark::Yes => {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Delivers the messages of a sender to this process's NIC in the order of their numbers, like those of a ring
+//! Delivers a sender's messages to this process's NIC in the order of their numbers, like those of a ring
 //! ([`Arriving`]).
 //!
 //! A long message is delivered without its payload. If it matches a receive, that receive leaves the NIC's list, and

@@ -38,8 +38,7 @@ impl Units {
         self.one_sided.keep_for_retry(id, over_units.remote.iter().map(|range| range.key), number);
     }
 
-    /// Retries an access, or fails it. Returns the outcome of its launch. `None`: its keys are not known, or there is
-    /// no room.
+    /// Retries an access, or fails it. Returns the outcome of its launch. `None`: unknown keys, or no room.
     pub fn retry(
         &mut self,
         flight: &mut InFlight,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Wire format of messages over VELO and RMA (seed 002, section 8.6; figures 8-3, 8-4 and 8-6 are lost, so the layouts
-//! are ours).
+//! Wire format of messages over VELO and RMA (seed 002, section 8.6; figures 8-3, 8-4, 8-6 are lost: our own layouts).
 //!
 //! A VELO message has a type tag of 2 bits and a tag of 8 bits in its status word, beside source and length:
 //!
@@ -11,8 +10,7 @@
 //! | 2 | long | heading, then three words: address of the payload, its length, the token |
 //! | 3 | | a control message of two words |
 //!
-//! Bits 6:0 of the tag are the low bits of the message's number between sender and receiver. Bit 7 marks a short
-//! heading.
+//! Bits 6:0 of the tag are the low bits of the message's number between the two. Bit 7 marks a short heading.
 //!
 //! | heading | words |
 //! |---|---|
@@ -205,8 +203,7 @@ pub enum Arrival<'a> {
     Long(Heading, Request),
 }
 
-/// Decodes a VELO message. Further segments of a small message, which are only payload, are not decoded. `None`:
-/// invalid.
+/// Decodes a VELO message. Further segments of a small message, only payload, are not decoded. `None`: invalid.
 pub fn decode(mtt: u8, is_short: bool, bytes: &[u8]) -> Option<Arrival<'_>> {
     if bytes.len() > VELO_BYTES {
         return None;

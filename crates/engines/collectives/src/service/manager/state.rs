@@ -3,8 +3,7 @@
 //!
 //! Invariants
 //! 1. A change is stored before it is carried out, and carried out before the next ([`selvedge_manager`]).
-//! 2. Steps of a change reach nodes in order: a node gets its steps after the one before has carried its own out or is
-//!    lost.
+//! 2. Steps of a change reach nodes in order: a node gets its steps after the one before is done or lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
@@ -96,8 +95,7 @@ impl State {
         })
     }
 
-    /// The number of a host. A new place gets the next one, or that of a host without node and job, except those in
-    /// `kept`.
+    /// The number of a host. A new place gets the next one, or that of a host without node and job, not in `kept`.
     fn number(&mut self, place: HostPlace, kept: &[HostPlace]) -> Result<u32, String> {
         if let Some(known) = self.hosts.iter().position(|host| host.place == place) {
             return Ok(known as u32);

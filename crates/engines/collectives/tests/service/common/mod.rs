@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shared parts of the suites: a manager, nodes and processes of jobs, on the loopback address, in the test process or
-//! its children.
+//! Shared parts of the suites: a manager, nodes and processes of jobs, on loopback, in the test process or its
+//! children.
 //!
 //! Each wait has a deadline ([`SOON`]), after which the test fails. A child ends with its parent.
 
