@@ -61,7 +61,7 @@ mod joining {
     pub const FAILED: u64 = 0;
 }
 
-/// A group of a tree of aggregation nodes, of which this process is a member.
+/// A group of a tree of aggregation nodes that this process is a member of.
 pub struct TreeGroup {
     aggregation: &'static Aggregation,
     /// Reserved until this process has left.
@@ -112,7 +112,7 @@ impl TreeGroup {
         let all = Hello::all(&all);
         let own = own.transpose()?;
         if all.len() != size || all.iter().any(|hello| hello.version != VERSION) {
-            return Err("its processes run different versions of this library; install the same Selvedge for all".to_owned());
+            return Err("its processes run different versions of Selvedge; install the same for all".to_owned());
         }
         if let Some(other) = all.iter().position(|hello| hello.node == 0) {
             return Err(format!("process {other} takes no part"));

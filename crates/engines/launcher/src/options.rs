@@ -47,7 +47,7 @@ pub enum Binding {
     None,
 }
 
-/// Which process runs a NIC.
+/// The process that runs a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NicMode {
     /// A sender runs the target's NIC itself.

@@ -220,7 +220,7 @@ impl Accesses {
         let waiting = self.notes.len();
         self.notes.retain(|(_, ticket)| ticket.bindings != bindings);
         if self.notes.len() != waiting {
-            log::warn!("{} notifications of writes were not sent: their targets had no room", waiting - self.notes.len());
+            log::warn!("{} notifications of writes were not sent: no room at targets", waiting - self.notes.len());
         }
     }
 }

@@ -146,7 +146,7 @@ impl Works {
         Ok(())
     }
 
-    /// Removes, now and then, the works that can no longer be cancelled.
+    /// Removes at intervals the works that can no longer be cancelled.
     fn sweep(&mut self, nic: &OwnNic) {
         if self.queued.len() < self.sweep_at {
             return;
@@ -205,7 +205,7 @@ impl Works {
         cancelled.len()
     }
 
-    /// Removes the record of a work and frees what it held.
+    /// Removes the record of a work and frees its resources.
     fn release(&mut self, flight: &mut InFlight, number: usize) -> Option<Box<Deferred>> {
         let work = flight.operations.take_work(number)?;
         self.awaited -= work.awaited;
@@ -237,7 +237,7 @@ struct WorkRecord {
 }
 
 impl InFlight {
-    /// Describes our memory for the commands of a work, in as many pieces as it has. None: no room for an I/O vector.
+    /// Describes our memory for the commands of a work, in as many pieces as it has. `None`: no room for an I/O vector.
     fn memory_of_work(&mut self, number: usize, pieces: &[iovec]) -> Option<Memory> {
         let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         if pieces.len() < 2 {

@@ -152,7 +152,7 @@ impl Protocols {
     pub fn of(&self, length: usize, end: SendEnd) -> Protocol {
         let takes_ring = match end {
             SendEnd::Sent => true,
-            // Where a message is not visible at once, the peer's reply reports the delivery.
+            // If a message is not visible at once, the peer's reply reports the delivery.
             SendEnd::Delivered => self.inline_below != 0,
             SendEnd::Matched => false,
         };

@@ -95,7 +95,7 @@ pub enum OpenError {
     Join(#[from] rendezvous_directory::JoinError),
     #[error(transparent)]
     Nic(#[from] selvedge_host::OpenError),
-    #[error("SELVEDGE_PATH=shared: MPI's buffers are ordinary memory, which shared does not reach; set it to auto, cma or bounce")]
+    #[error("SELVEDGE_PATH=shared does not reach MPI's buffers, which are ordinary memory; set auto, cma or bounce")]
     Path,
     #[error("the NIC's tables are too small for the portal table entries of the provider")]
     Tables,

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_claimed_number_is_claimed_once_until_it_is_dropped() {
-        let claimed = GroupNumber::claim(1, u32::MAX).expect("nobody has it");
+        let claimed = GroupNumber::claim(1, u32::MAX).expect("the number is free");
         assert!(GroupNumber::claim(1, u32::MAX).is_none());
         assert!(GroupNumber::claim(2, u32::MAX).is_some(), "another job has numbers of its own");
         drop(claimed);

@@ -105,7 +105,7 @@ impl HierarchicalGroup {
             return Err(reason.to_owned());
         }
         if all.len() != size || all.iter().any(|said| said[0] != VERSION) {
-            return Err("its processes run different versions of this library; install the same Selvedge for all".to_owned());
+            return Err("its processes run different versions of Selvedge; install the same for all".to_owned());
         }
         if let Some(other) = all.iter().position(|said| said[2] != 0) {
             return Err(format!("process {other} takes no part"));

@@ -91,7 +91,7 @@ enum Stage {
 pub enum FormError {
     #[error("its processes disagree on the size of the group")]
     SizeMismatch,
-    #[error("its processes run different versions of this library; install the same Selvedge for all")]
+    #[error("its processes run different versions of Selvedge; install the same for all")]
     VersionMismatch,
     #[error("its processes are on several hosts")]
     SeveralHosts,

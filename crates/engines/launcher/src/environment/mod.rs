@@ -30,7 +30,7 @@ pub enum EnvironmentError {
     NotInstalled { file: PathBuf },
     #[error("{}: no such file; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
     NoProvider { file: PathBuf },
-    #[error("libfabric would read the ':' in {} as two directories; use a tree without ':' in its path", .directory.display())]
+    #[error("libfabric would read the ':' in {} as two directories; use a path without ':'", .directory.display())]
     Colon { directory: PathBuf },
     #[error("{name} is not valid UTF-8: {}", .value.to_string_lossy())]
     NotText { name: &'static str, value: OsString },

@@ -183,13 +183,13 @@ impl Link {
 
     fn why(&self, ended: &ChannelError) -> String {
         let (shell, agent, name) = (&self.shell, &self.agent, &self.name);
-        let how = self.exited.map_or_else(|| "goes on".to_owned(), describe_end);
+        let how = self.exited.map_or_else(|| "is still running".to_owned(), describe_end);
         match (ended, self.exited.and_then(|status| status.code())) {
             (ChannelError::Version(version), _) => format!(
                 "it has version {version} of Selvedge, and this is {}; install the same there, or name its path by SELVEDGE_AGENT",
                 env!("CARGO_PKG_VERSION")
             ),
-            (ChannelError::Garbled(_), _) => format!("its agent cannot be understood: {ended}"),
+            (ChannelError::Garbled(_), _) => format!("its agent sent an invalid message: {ended}"),
             (ChannelError::Closed, _) if self.hello.is_some() => {
                 format!("its agent, or the connection to it, has ended (`{shell}` {how})")
             }

@@ -99,7 +99,7 @@ impl Watch {
                 WatchEvent::Connected
             }
             Ok(Err(error)) if !self.is_connected => {
-                log::info!("this host cannot connect to the launcher's host, and will not notice if that vanishes: {error}");
+                log::info!("this host cannot connect to the launcher's host, and will not notice its end: {error}");
                 WatchEvent::Ended
             }
             // The launcher has ended.

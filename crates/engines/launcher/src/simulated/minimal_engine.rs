@@ -111,7 +111,7 @@ impl Engine {
         self.states[at] = READY;
         let turn = self.ranks.resume(rank, self.clocks[at]);
         self.turns += 1;
-        assert!(turn.at >= self.clocks[at], "time goes on");
+        assert!(turn.at >= self.clocks[at], "time never goes back");
         self.clocks[at] = turn.at;
         if std::env::var_os("SELVEDGE_TWIN_TRACE").is_some() {
             eprintln!("{rank} {:?} {:?}", turn.at, turn.request);

@@ -131,7 +131,7 @@ impl Transport {
     }
 
     /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array.
-    /// Continues while all of them are `LONG` (longer than a slot), or none is. [`Transport::take_any`] takes the others.
+    /// Continues while all are `LONG` (longer than a slot), or none is. [`Transport::take_any`] takes the others.
     #[inline(never)]
     fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,

@@ -39,7 +39,7 @@ pub(super) const MARKS_MAX: usize = 16;
 /// The limits of a NIC for `peers` peers with a grant, and `sends_max` sends.
 pub(crate) fn limits(nic: &Limits, peers: u32, address_tables: u32, sends_max: u32) -> Limits {
     let (slots, bounces) = (u32::from(SLOTS), u32::from(BOUNCES));
-    // For each peer: puts, reports of what it has taken of ours, their failures, and its end.
+    // For each peer: puts, reports of our messages, their failures, and its end.
     let of_peer = bounces + 2 * (slots + bounces) + 1;
     // For this process: staging slots, gets and sources, and their failures.
     let own = 2 * (STAGING_SLOTS as u32 + GETS_MAX as u32 + sends_max);

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!((Rc::strong_count(&region), Rc::strong_count(&later)), (1, 2));
         assert!(retired.is_due(19) && retired.holders().is_empty());
         assert_eq!(retired.begin(&[].into()), 2);
-        assert_eq!(Rc::strong_count(&later), 1, "nobody remembers");
+        assert_eq!(Rc::strong_count(&later), 1, "no process remembers it");
         assert!(!retired.is_due(0));
     }
 
