@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! grant of the job (a file, or the manager's) ──> Aggregation: a NIC with memberships
-//!                                │ TreeGroup::form: join, until all members have joined
+//!                                  │ TreeGroup::form: join, until all members have joined
 //! Pending ──> Running ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
 //! ```
 //!

@@ -29,7 +29,7 @@ const LOOKS_PER_TICK: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterUnlock {
     None,
-    /// For homes that must see every poll: wakes the threads that sleep until they get the lock.
+    /// Wakes the threads that sleep until they get the lock, if polls go through the home.
     Wake,
     /// Yields the core to another thread or process.
     Yield,

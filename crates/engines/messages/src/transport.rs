@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! send ─ inline, ring ──> ring of the target ── target polls ──> receive found: payload copied, completion
-//!    └ direct ───────> sender runs the target's NIC: receive found: payload copied once, sender's completion;
-//!                        event for the target ── target polls ──> completion
-//!    └ rendezvous ───> none found: unexpected header at the target; its later receive fetches the payload from here
-//!    ├ packet ───────> the target's NIC is out of reach: the message, and later its reply, travel as packets
-//!    └ tiny, small, medium, long ──> over VELO and RMA, where the home has them ([`crate::units`])
+//!      └ direct ───────> sender runs the target's NIC: receive found: payload copied once, sender's completion;
+//!                          event for the target ── target polls ──> completion
+//!      └ rendezvous ───> none found: unexpected header at the target; its later receive fetches the payload from here
+//!      ├ packet ───────> the target's NIC is out of reach: the message, and later its reply, travel as packets
+//!      └ tiny, small, medium, long ──> over VELO and RMA, where the home has them ([`crate::units`])
 //! ```
 //!
 //! The NIC's portal table has one entry each for writes and atomics, for payload that waits for its receive, for reads

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! fi_join_collective ─> Joining (rounds of messages, crate::objects::group_endpoint) ─> Joined ─> FI_JOIN_COMPLETE
-//!                                   └─> Failed ─> an error in the event queue
+//!                                     └─> Failed ─> an error in the event queue
 //! ```
 //!
 //! Invariants

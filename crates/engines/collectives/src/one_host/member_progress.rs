@@ -4,7 +4,7 @@
 //! ```text
 //! short:  New ─> Short ─> Over
 //! long:   New ─> Meeting ─> HasDone ─> Finishing ─> Over
-//!                 └─> Pieces ─> Over                        memory that cannot be reached
+//!                   └─> Pieces ─> Over                        memory that cannot be reached
 //! ```
 
 use std::collections::VecDeque;

@@ -2,9 +2,9 @@
 //! Aggregation on hosts (seed 001, section III.A: an aggregation node may be "a process in a server").
 //!
 //! ```text
-//!      selvedge manager: [`manager`] around selvedge_manager::Manager
-//!         │ sessions: steps, shares, losses ([`wire`])
-//! ┌───────┴────────┬──────────────────┐
+//!        selvedge manager: [`manager`] around selvedge_manager::Manager
+//!           │ sessions: steps, shares, losses ([`wire`])
+//!   ┌───────┴────────┬──────────────────┐
 //! aggregator       aggregator        processes of jobs ([`session`])
 //! ([`node`]) <═══> ([`node`]) <═════════════╛   links between hosts: requests, results
 //! ```

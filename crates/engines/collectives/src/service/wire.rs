@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! node ──── Node ──────────> manager        process ── Share ────> manager
-//!    <─── Welcome ────────                        <─ Granted ──            or Refused
-//!    <─── Steps ──────────                        <─ Lost ─────
-//!    ──── Done ──────────>
+//!      <─── Welcome ────────                        <─ Granted ──            or Refused
+//!      <─── Steps ──────────                        <─ Lost ─────
+//!      ──── Done ──────────>
 //! ```
 //!
 //! A session belongs to one node or process, and ends with it. An invalid message ends it with

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! transfer ─ runs: a translation of each key ─ order ─ ready: room, local memory registered ─> post_ready ─> command_ended ─> completion
-//!   │         └ unknown: look it up, EAGAIN                                                                └ refused: a retry
-//!   └ no translation: packets
+//!     │         └ unknown: look it up, EAGAIN                                                                └ refused: a retry
+//!     └ no translation: packets
 //! ```
 //!
 //! Invariants

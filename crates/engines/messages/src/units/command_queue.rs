@@ -2,8 +2,8 @@
 //! The commands of accesses from this process to one target, in the order of their calls, and how each ends.
 //!
 //! ```text
-//! put, put, get ─ answered: the get has ended, and the puts before it
-//!           └─── refused: this one has failed, whatever happens to the others
+//!   put, put, get ─ answered: the get has ended, and the puts before it
+//!             └─── refused: this one has failed, whatever happens to the others
 //! ```
 //!
 //! Invariants
