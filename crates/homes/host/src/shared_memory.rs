@@ -19,14 +19,6 @@ use crate::interface::Interface;
 pub struct SharedMemory;
 
 impl Backend for SharedMemory {
-    fn configure(&self, config: Config) -> Config {
-        config
-    }
-
-    fn size(&self, limits: &Limits) -> Limits {
-        *limits
-    }
-
     fn offers(&self, config: &Config) -> Offers {
         let runs_peers = config.mode == Mode::Nic;
         Offers {
@@ -43,59 +35,7 @@ impl Backend for SharedMemory {
         }
     }
 
-    /// Peers find the NIC by its file. The header also has the program's memory that they can map.
-    fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
-        interface.publish_shared();
-        Ok(())
-    }
-
-    /// The NIC's file is gone already, and its header says that it is closed.
-    fn withdraw(&self, _: &Interface) {}
-
     fn start(&self, interface: &Interface, command: &Command, _: u32, full: WhenFull) -> Result<(), StartError> {
         interface.start_here(command, full)
-    }
-
-    fn settle(&self, interface: &Interface) {
-        interface.settle_here();
-    }
-
-    /// A message that bypasses a ring must reach all of the peer's memory.
-    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
-        interface.reaches_all_of(id)
-    }
-
-    /// Senders publish at once, because [`Offers::publishes_here`] allows it.
-    fn publish(&self, _: &Interface, _: u64, _: usize, _: Unseen, _: usize) {}
-
-    fn charge_call(&self) {}
-
-    fn charge_accesses(&self, _: u64) {}
-
-    fn charge_copy(&self, _: u64) {}
-
-    fn poll(&self, interface: &Interface) {
-        interface.poll_here();
-    }
-
-    fn found_nothing(&self) {}
-
-    fn found_something(&self) {}
-
-    fn tick(&self, interface: &Interface) {
-        interface.tick_here();
-    }
-
-    fn wait(
-        &self,
-        interface: &Interface,
-        deadline: Option<Instant>,
-        look: &mut dyn FnMut() -> bool,
-    ) -> Result<(), WaitEnd> {
-        interface.wait_here(deadline, look)
-    }
-
-    fn wake_threads(&self, interface: &Interface) {
-        interface.own.segment.wake_all();
     }
 }

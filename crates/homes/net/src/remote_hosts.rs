@@ -130,27 +130,12 @@ impl RemoteHosts {
     }
 }
 
+/// The home of one NIC: shared memory for this host, links for others.
 struct Home(Arc<RemoteHosts>);
 
 impl Backend for Home {
-    fn configure(&self, config: Config) -> Config {
-        SharedMemory.configure(config)
-    }
-
-    fn size(&self, limits: &Limits) -> Limits {
-        SharedMemory.size(limits)
-    }
-
     fn offers(&self, config: &Config) -> Offers {
         Offers { reaches_hosts: true, ..SharedMemory.offers(config) }
-    }
-
-    fn announce(&self, interface: &Interface) -> Result<(), InterfaceError> {
-        SharedMemory.announce(interface)
-    }
-
-    fn withdraw(&self, interface: &Interface) {
-        SharedMemory.withdraw(interface);
     }
 
     fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {
@@ -164,10 +149,6 @@ impl Backend for Home {
             };
             self.0.send(command.target, interface.number(), packet, payload)
         })
-    }
-
-    fn settle(&self, interface: &Interface) {
-        SharedMemory.settle(interface);
     }
 
     fn answers(&self, id: u64) -> bool {
@@ -198,44 +179,6 @@ impl Backend for Home {
 
     fn stop_fetching(&self, interface: &Interface) {
         self.0.links.stop_reading_to(NicName { pid: interface.id() as u32, ni: interface.number() as u16 });
-    }
-
-    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
-        SharedMemory.reaches_rings(interface, id)
-    }
-
-    /// Senders of this host publish at once; other hosts have no ring.
-    fn publish(&self, _: &Interface, _: u64, _: usize, _: Unseen, _: usize) {}
-
-    fn charge_call(&self) {}
-
-    fn charge_accesses(&self, _: u64) {}
-
-    fn charge_copy(&self, _: u64) {}
-
-    fn poll(&self, interface: &Interface) {
-        SharedMemory.poll(interface);
-    }
-
-    fn found_nothing(&self) {}
-
-    fn found_something(&self) {}
-
-    fn tick(&self, interface: &Interface) {
-        SharedMemory.tick(interface);
-    }
-
-    fn wait(
-        &self,
-        interface: &Interface,
-        deadline: Option<Instant>,
-        look: &mut dyn FnMut() -> bool,
-    ) -> Result<(), WaitEnd> {
-        SharedMemory.wait(interface, deadline, look)
-    }
-
-    fn wake_threads(&self, interface: &Interface) {
-        SharedMemory.wake_threads(interface);
     }
 }
 
