@@ -44,13 +44,38 @@ pub enum LauncherError {
     System(#[from] io::Error),
 }
 
-/// An error with all its causes, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
+/// An error with all its causes, in one line. A cause that the text names already is not repeated.
+pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
+        let reason = error.to_string();
+        if !text.contains(&reason) {
+            text.push_str(": ");
+            text.push_str(&reason);
+        }
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Outer {
+        #[error("cannot read hosts.txt: {0}")]
+        Named(#[source] io::Error),
+        #[error("cannot read hosts.txt")]
+        Unnamed(#[source] io::Error),
+    }
+
+    #[test]
+    fn a_cause_is_named_once() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let wanted = format!("cannot read hosts.txt: {}", missing());
+        assert_eq!(with_causes(&Outer::Named(missing())), wanted);
+        assert_eq!(with_causes(&Outer::Unnamed(missing())), wanted);
+    }
 }

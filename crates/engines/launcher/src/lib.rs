@@ -28,5 +28,5 @@ pub mod report;
 mod signals;
 pub mod simulated;
 
-pub use error::LauncherError;
+pub use error::{LauncherError, with_causes};
 pub use options::{Binding, JobOptions, MemoryPath, NicMode};
