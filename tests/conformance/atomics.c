@@ -298,7 +298,7 @@ CASE(atomic_of_every_operation_and_type, 2, "PtlAtomic leaves at the target what
     check_arithmetic(false);
 }
 
-CASE(fetch_of_every_operation_and_type, 2, "PtlFetchAtomic does the same and returns the value from before")
+CASE(fetch_of_every_operation_and_type, 2, "PtlFetchAtomic does the same and returns the old value")
 {
     check_arithmetic(true);
 }
@@ -351,7 +351,7 @@ CASE(swap_of_many_items, 2, "PTL_SWAP takes several items; its operand is ignore
     barrier();
 }
 
-CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap, minima and maxima compare as the type is signed or not")
+CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap; minima and maxima compare signed or unsigned, as the type is")
 {
     ni_matching();
     struct side s = open_side(SLOT, 0);
@@ -386,7 +386,7 @@ CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap, minima and maxima compare
 
 /* ---- What is refused ------------------------------------------------------------------------------------ */
 
-CASE(pairs_without_meaning_are_refused, 1, "operations that a type does not have are invalid in all three calls")
+CASE(pairs_without_meaning_are_refused, 1, "operations that a type does not support are invalid in all three calls")
 {
     ni_matching();
     struct side s = open_side(SLOT, 0);
@@ -473,7 +473,7 @@ static void expect_failure_counted(ptl_handle_ct_t ct)
     OK(PtlCTSet(ct, (ptl_ct_event_t){0, 0}));
 }
 
-CASE(permissions_of_the_entry, 2, "an atomic needs OP_PUT at its target, one that fetches OP_GET as well")
+CASE(permissions_of_the_entry, 2, "an atomic needs OP_PUT at its target, a fetching one OP_GET as well")
 {
     ni_matching();
     struct side s = open_side(SLOT, PTL_ME_OP_GET);

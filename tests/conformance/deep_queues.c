@@ -133,7 +133,9 @@ static void deep_posted(unsigned addressing)
     free(posted);
 }
 
-CASE(posted_logical, 3, "5000 posted entries, a fifth with wildcards, two senders: every message meets the entry that the model says")
+CASE(posted_logical, 3,
+     "5000 posted entries, a fifth with wildcards, two senders: every message matches the entry that the model "
+     "predicts")
 {
     deep_posted(PTL_NI_LOGICAL);
 }
@@ -143,7 +145,8 @@ CASE(posted_physical, 3, "the same with physical addressing")
     deep_posted(PTL_NI_PHYSICAL);
 }
 
-CASE(unexpected_deep, 3, "5000 unexpected messages of two senders: every appended entry meets the message that the model says")
+CASE(unexpected_deep, 3,
+     "5000 unexpected messages of two senders: every appended entry matches the message that the model predicts")
 {
     enum { TURN = 250 };
     struct list *waiting = calloc(1, sizeof *waiting);

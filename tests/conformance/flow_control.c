@@ -49,7 +49,7 @@ static struct setup setup_with(const ptl_ni_limits_t *desired, size_t target_eve
 
 /* ---- What disables, and what is told ------------------------------------------------------------------------- */
 
-CASE(missing_entry_disables, 2, "a message that finds no entry disables the index; both sides are told")
+CASE(missing_entry_disables, 2, "a message that finds no entry disables the index; both sides get the event")
 {
     struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     barrier();
@@ -97,7 +97,7 @@ CASE(disabled_refuses_what_would_match, 2, "once disabled the index refuses mess
     }
 }
 
-CASE(enable_recovers, 2, "after PtlPTEnable messages are taken again; each disabling is told once")
+CASE(enable_recovers, 2, "after PtlPTEnable messages are accepted again; each disabling is reported once")
 {
     struct setup s = setup_with(NULL, 256, PTL_PT_FLOWCTRL);
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -119,7 +119,8 @@ CASE(enable_recovers, 2, "after PtlPTEnable messages are taken again; each disab
     }
 }
 
-CASE(enable_without_cure_disables_again, 2, "an index that is enabled with its want not cured is disabled by the next message again")
+CASE(enable_without_cure_disables_again, 2,
+     "an index enabled without its shortage cured is disabled by the next message again")
 {
     struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     for (int round = 0; round < 10; round++) {
@@ -146,7 +147,8 @@ CASE(overflow_entry_prevents, 2, "as long as an overflow entry takes the message
     if (rank() == 1) no_event(s.eq, 10);
 }
 
-CASE(missing_headers_disable, 2, "a message that finds no unexpected header left disables the index; both sides are told")
+CASE(missing_headers_disable, 2,
+     "a message that finds no unexpected header left disables the index; both sides get the event")
 {
     ptl_ni_limits_t desired = limits_default();
     desired.max_unexpected_headers = 4;
@@ -353,7 +355,7 @@ CASE(refusal_is_counted, 2, "with a counting acknowledgment a refusal is one fai
     }
 }
 
-CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its reply says PTL_NI_PT_DISABLED")
+CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its reply is PTL_NI_PT_DISABLED")
 {
     struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     barrier();
@@ -366,7 +368,8 @@ CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its re
     if (rank() == 1) expect_disabled(s.eq);
 }
 
-CASE(other_indexes_go_on, 2, "an index without flow control, or with its own resources, is not disabled with another")
+CASE(other_indexes_go_on, 2,
+     "an index without flow control, or with its own resources, stays enabled when another is disabled")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(128);
@@ -500,7 +503,8 @@ static void storm(enum want want, unsigned messages)
     free(told);
 }
 
-CASE(storm_over_entries_4, 5, "4 senders, entries posted ten at a time: all messages arrive, as told, none twice, in order")
+CASE(storm_over_entries_4, 5,
+     "4 senders, entries posted ten at a time: all messages arrive, as acknowledged, none twice, in order")
 {
     storm(WANT_ENTRIES, 200);
 }

@@ -138,7 +138,7 @@ static uint64_t word_at(const void *at)
 
 /* ---- Bytes and counts ----------------------------------------------------------------------------------- */
 
-CASE(puts_of_every_length, 2, "short puts and long ones alike arrive whole, and are counted at both ends, in order")
+CASE(puts_of_every_length, 2, "short and long puts arrive whole, and are counted at both ends, in order")
 {
     static const size_t lengths[] = {0, 1, 4, 8, 40, 512, 8192, 8193, 65536, 262144, 262145};
     enum { EACH = 150, LENGTHS = sizeof lengths / sizeof *lengths };
@@ -203,7 +203,7 @@ CASE(initiators_are_told_of_sends_and_acknowledgements, 2,
 }
 
 CASE(entries_count_bytes_or_operations_and_may_decline, 2,
-     "an entry that counts bytes counts them; one that declines acknowledgements has none counted")
+     "an entry with CT_BYTES counts bytes; one with ACK_DISABLE has no acknowledgements counted")
 {
     enum { EACH = 700 };
     struct end e = open_end(true, 0);
@@ -227,7 +227,8 @@ CASE(entries_count_bytes_or_operations_and_may_decline, 2,
     if (rank() == TARGET) expect_ct(e.ct, 12 * EACH, 0);
 }
 
-CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is dropped, what is not there is refused, as ever")
+CASE(odd_puts_in_between, 2,
+     "long puts are truncated, unmatched ones dropped, ones without an entry refused, as outside a stream")
 {
     enum { ROUNDS = 300 };
     struct end e = open_end(true, 0);
@@ -268,7 +269,8 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
     }
 }
 
-CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no more fail at both ends, those before it have not")
+CASE_NIC(memory_taken_away_in_mid_stream, 2,
+     "puts to memory that was unmapped fail at both ends; those before them succeed")
 {
     /* The owner's own call may write there, and the owner has unmapped its own memory. */
     if (path_is("bounce") || getenv("SELVEDGE_HOST")) return;
@@ -309,7 +311,8 @@ CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no mo
 
 /* ---- What the target changes ---------------------------------------------------------------------------- */
 
-CASE(set_in_mid_stream, 2, "PtlCTSet takes effect at one point of a stream: all puts before it are forgotten, none after it")
+CASE(set_in_mid_stream, 2,
+     "PtlCTSet takes effect at one point of a stream: it overwrites all puts before that point and none after it")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     uint64_t least = 0, most = 0;
@@ -428,7 +431,8 @@ CASE(match_entry_unlinked_in_mid_stream, 2, "after PtlMEUnlink nothing arrives b
     unlink_in_mid_stream(true);
 }
 
-CASE(second_entry_in_mid_stream, 2, "an entry that is appended behind another gets nothing until that is gone, and then everything")
+CASE(second_entry_in_mid_stream, 2,
+     "an entry appended behind another gets nothing until the first is gone, and then everything")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     ptl_handle_ct_t second = ct_new();
@@ -457,7 +461,8 @@ CASE(second_entry_in_mid_stream, 2, "an entry that is appended behind another ge
     }
 }
 
-CASE(disabled_in_mid_stream, 2, "after PtlPTDisable nothing arrives; what is refused fails with its count, all else arrives")
+CASE(disabled_in_mid_stream, 2,
+     "after PtlPTDisable nothing arrives; refused puts fail and are counted, all others arrive")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     if (rank() == 0)
@@ -477,7 +482,8 @@ CASE(disabled_in_mid_stream, 2, "after PtlPTDisable nothing arrives; what is ref
     check_completions(&e);
 }
 
-CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, and one that takes its place counts what is its own")
+CASE(counter_freed_in_mid_stream, 2,
+     "a freed counter counts no more, and one that reuses its place counts only its own messages")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     if (rank() == 0)
@@ -506,7 +512,8 @@ CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, an
     barrier();
 }
 
-CASE(armed_in_mid_stream, 2, "an operation that is armed in the middle of a stream fires once, not before its threshold, and not late")
+CASE(armed_in_mid_stream, 2,
+     "an operation armed in the middle of a stream fires once, neither before its threshold nor late")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     ptl_handle_ct_t fired = ct_new();
@@ -540,7 +547,7 @@ CASE(armed_in_mid_stream, 2, "an operation that is armed in the middle of a stre
     }
 }
 
-CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream fires with that, and not one put before")
+CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream fires with that put, not one earlier")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     ptl_handle_ct_t fired = ct_new();
@@ -564,7 +571,7 @@ CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream
 
 /* ---- What the initiator changes ------------------------------------------------------------------------- */
 
-CASE(descriptor_bound_anew, 2, "a descriptor that is released and bound elsewhere sends what is there")
+CASE(descriptor_bound_anew, 2, "a descriptor released and bound to other memory sends that memory")
 {
     enum { TIMES = 24, EACH = 400 };
     struct end e = open_end(true, 0);
@@ -595,7 +602,8 @@ CASE(descriptor_bound_anew, 2, "a descriptor that is released and bound elsewher
     }
 }
 
-CASE(counter_of_the_descriptor_freed, 2, "a descriptor whose counter is gone still sends; the counter that takes its place stays as it is")
+CASE(counter_of_the_descriptor_freed, 2,
+     "a descriptor whose counter is freed still sends; a counter that reuses the place stays unchanged")
 {
     struct end e = open_end(true, 0);
     if (rank() == 0) {
@@ -669,7 +677,7 @@ CASE(set_to_nothing_at_the_initiator, 2, "a descriptor's counter that is set to 
     if (rank() == TARGET) expect_ct(e.ct, 4000, 0);
 }
 
-CASE(map_set_anew, 3, "after PtlSetMap a rank is who the new map says")
+CASE(map_set_anew, 3, "after PtlSetMap a rank is the process of the new map")
 {
     struct end e = open_end(true, rank() == 0 ? ACKED : 0);
     if (rank() == 2) {
@@ -760,7 +768,8 @@ CASE(threads_to_two_entries_far_apart, 2, "puts of two threads to entries whose 
     threads_to(PT, PT + 16);
 }
 
-CASE(many_senders_to_one_counter, 7, "puts of six processes to one entry are all counted, also while it is taken away and comes again")
+CASE(many_senders_to_one_counter, 7,
+     "puts of six processes to one entry are all counted, also while it is unlinked and appended again")
 {
     enum { EACH = 2500 };
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
@@ -784,7 +793,8 @@ CASE(many_senders_to_one_counter, 7, "puts of six processes to one entry are all
 
 /* ---- Interfaces that come and go ------------------------------------------------------------------------ */
 
-CASE(sender_comes_and_goes, 2, "an interface that is closed and opened many times leaves nothing behind that its peers would miss")
+CASE(sender_comes_and_goes, 2,
+     "an interface that is closed and opened many times leaves no state at its peers that breaks later puts")
 {
     enum { TIMES = 70, EACH = 100 };
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
@@ -814,7 +824,7 @@ CASE(sender_comes_and_goes, 2, "an interface that is closed and opened many time
     if (rank() == TARGET) expect_ct(e.ct, TIMES * EACH, 0);
 }
 
-CASE_NIC(target_comes_and_goes, 2, "puts to an interface that is closed fail, and arrive again when it is opened anew")
+CASE_NIC(target_comes_and_goes, 2, "puts to a closed interface fail, and arrive again when it is reopened")
 {
     enum { TIMES = 6 };
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
@@ -877,7 +887,8 @@ CASE_NIC(target_comes_and_goes, 2, "puts to an interface that is closed fail, an
 
 /* ---- Order ---------------------------------------------------------------------------------------------- */
 
-CASE(small_puts_stay_behind_large_ones, 2, "a short put that is counted comes behind the long one before it, to whatever memory")
+CASE(small_puts_stay_behind_large_ones, 2,
+     "a short counted put arrives after the long one before it, whatever their memory")
 {
     enum { TIMES = 60, LARGE = 300 << 10 };
     struct end e = open_end(true, 0);

@@ -27,7 +27,7 @@ CASE(bits_must_be_equal, 2, "without ignored bits an entry takes exactly its own
     if (rank() == TARGET) CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).match_bits, bits);
 }
 
-CASE(ignored_bits_are_ignored, 2, "a message matches where ((its bits ^ match bits) & ~ignore bits) is zero, and nowhere else")
+CASE(ignored_bits_are_ignored, 2, "a message matches exactly where ((its bits ^ match bits) & ~ignore bits) is zero")
 {
     struct setup s = matching_setup();
     uint64_t state = 20100401;
@@ -291,7 +291,7 @@ CASE(message_that_fits, 2, "a message that fits is taken whole, at its remote of
     check_placed(&s, 0, 5, 0);
 }
 
-CASE(message_too_long_is_truncated, 2, "of a message too long as much as fits is taken; both sides are told mlength")
+CASE(message_too_long_is_truncated, 2, "a message that is too long is truncated; both sides get mlength")
 {
     struct setup s = matching_setup();
     check_placed(&s, 65, 0, 64);
@@ -308,7 +308,7 @@ CASE(message_outside_is_truncated_to_nothing, 2, "a message at or beyond the end
     check_placed(&s, 8, ~0ull, 0);
 }
 
-CASE(get_is_truncated, 2, "a get of more than the entry has replies what there is, and tells mlength")
+CASE(get_is_truncated, 2, "a get beyond the end of the entry replies the bytes up to the end, and returns mlength")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -339,7 +339,8 @@ CASE(get_is_truncated, 2, "a get of more than the entry has replies what there i
     }
 }
 
-CASE(no_truncate_does_not_match, 2, "NO_TRUNCATE: a message that does not fit, length or offset, does not match; the next entry is tried")
+CASE(no_truncate_does_not_match, 2,
+     "NO_TRUNCATE: a message that does not fit, by length or offset, does not match; the next entry is tried")
 {
     struct setup s = matching_setup();
     ptl_me_t strict = me_over(buffer(64), 64, 1), lax = me_over(s.memory, 64, 1);
@@ -402,7 +403,8 @@ CASE(empty_messages, 2, "a message of no bytes matches like any other, has its e
 
 /* ---- Locally managed entries ------------------------------------------------------------------------------------------ */
 
-CASE(local_offset_advances, 2, "MANAGE_LOCAL: each message goes after the one before, whatever its remote offset; the ACK tells where")
+CASE(local_offset_advances, 2,
+     "MANAGE_LOCAL: each message goes after the one before, whatever its remote offset; the ACK has the offset")
 {
     struct setup s = matching_setup();
     unsigned char *memory = buffer(64);
@@ -425,7 +427,7 @@ CASE(local_offset_advances, 2, "MANAGE_LOCAL: each message goes after the one be
     if (rank() == TARGET) CHECK_PATTERN(memory, 32, 2);
 }
 
-CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets move one and the same offset")
+CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets advance the same offset")
 {
     struct setup s = matching_setup();
     unsigned char *memory = buffer(64);
@@ -490,7 +492,7 @@ CASE(min_free_unlinks, 2, "MANAGE_LOCAL: the entry is unlinked when less than mi
     if (rank() == TARGET) no_event(s.eq, 10);
 }
 
-CASE(min_free_only_if_managed, 2, "min_free means nothing without MANAGE_LOCAL")
+CASE(min_free_only_if_managed, 2, "min_free has no effect without MANAGE_LOCAL")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -501,7 +503,8 @@ CASE(min_free_only_if_managed, 2, "min_free means nothing without MANAGE_LOCAL")
     if (rank() == TARGET) no_event(s.eq, 10);
 }
 
-CASE(managed_no_truncate, 2, "MANAGE_LOCAL with NO_TRUNCATE: what does not fit in what is left goes to the next entry")
+CASE(managed_no_truncate, 2,
+     "MANAGE_LOCAL with NO_TRUNCATE: a message that exceeds the space left goes to the next entry")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(buffer(64), 20, 1);
@@ -523,7 +526,8 @@ CASE(managed_no_truncate, 2, "MANAGE_LOCAL with NO_TRUNCATE: what does not fit i
     }
 }
 
-CASE(may_align_keeps_messages_apart, 2, "MAY_ALIGN: messages go one after the other, aligned or not, inside the entry, never over one another")
+CASE(may_align_keeps_messages_apart, 2,
+     "MAY_ALIGN: messages go one after the other, aligned or not, inside the entry, without overlap")
 {
     struct setup s = matching_setup();
     unsigned char *memory = buffer(1024), *end = memory;

@@ -81,7 +81,7 @@ static void puts_of_one_thread(int number, void *opaque)
     OK(PtlCTFree(ct));
 }
 
-CASE(threads_put_and_get_at_once, 2, "threads of one process put and get concurrently, each sees its own data")
+CASE(threads_put_and_get_at_once, 2, "threads of one process put and get concurrently, each with its own data")
 {
     ni_matching();
     struct shared s = {.local = buffer(THREADS * PIECE), .exposed = buffer(THREADS * PIECE)};
@@ -450,7 +450,7 @@ static void aborts(struct shared *s)
     PtlAbort();
 }
 
-CASE(abort_wakes_every_thread, 1, "PtlAbort wakes all threads, in whichever of the four calls they wait")
+CASE(abort_wakes_every_thread, 1, "PtlAbort wakes all threads, in any of the four waiting calls")
 {
     struct shared s = check_ending(aborts, PTL_ABORTED);
     OK(PtlEQFree(s.eq));
@@ -463,7 +463,7 @@ static void closes(struct shared *s)
     ni_close(ni());
 }
 
-CASE(closing_wakes_every_thread, 1, "PtlNIFini wakes all threads with PTL_INTERRUPTED, in whichever call they wait")
+CASE(closing_wakes_every_thread, 1, "PtlNIFini wakes all threads with PTL_INTERRUPTED, in any waiting call")
 {
     check_ending(closes, PTL_INTERRUPTED);
 }
@@ -475,7 +475,7 @@ static void frees(struct shared *s)
 }
 
 CASE(freeing_wakes_every_thread, 1,
-     "PtlCTFree and PtlEQFree wake the threads that wait for the object with PTL_INTERRUPTED, in whichever call")
+     "PtlCTFree and PtlEQFree wake the threads that wait for the object with PTL_INTERRUPTED, in any call")
 {
     struct shared s = check_ending(frees, PTL_INTERRUPTED);
     ptl_ct_event_t count;

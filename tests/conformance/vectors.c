@@ -167,7 +167,7 @@ CASE(descriptor_is_scattered, 2, "a get into a descriptor of vectors fills them 
     }
 }
 
-CASE(vectors_to_vectors, 2, "vectors at both ends: pieces of different sizes are no matter")
+CASE(vectors_to_vectors, 2, "vectors at both ends may have pieces of different sizes")
 {
     struct setup s = matching_setup();
     struct pieces p = pieces_new();

@@ -89,7 +89,7 @@ CASE(message, 2, "2.2.2: a message arrives with its header, its data, its tag an
     }
 }
 
-CASE(every_size, 2, "a message of any size arrives whole, filled up with zeroes to 64 bits")
+CASE(every_size, 2, "a message of any size arrives whole, padded with zeroes to 64 bits")
 {
     join();
     static const size_t longer[] = {1000, 4095, 4097, 8192, 16383, 16384, 16385, 32768 + 9, 100000, 262144 + 1, 524288, 524289, 600001, LONG_MAX_BYTES - 3};
@@ -125,7 +125,7 @@ CASE(unaligned, 2, "2.2.2: a 3-byte message may be received into a 3-byte buffer
     }
 }
 
-CASE(cut, 2, "what is longer than its buffer is cut, and the next message is not touched")
+CASE(cut, 2, "a message longer than its buffer is cut, and the next message is not affected")
 {
     join();
     static const size_t sizes[] = {20, 300, 5000, 50000, 1000000};
@@ -158,7 +158,7 @@ CASE(order, 2, "messages through one connection arrive in order, however many an
     }
 }
 
-CASE(many_to_one, 4, "a port takes messages of all nodes, and those of each in order")
+CASE(many_to_one, 4, "a port receives from all nodes, each node's messages in order")
 {
     join();
     enum { COUNT = 300 };
@@ -182,7 +182,8 @@ CASE(many_to_one, 4, "a port takes messages of all nodes, and those of each in o
     }
 }
 
-CASE(both_send_first, 2, "two ports that send each other more than either has room for, and receive later, lose nothing")
+CASE(both_send_first, 2,
+     "two ports that send each other more than either has room for, and receive later, lose nothing")
 {
     join();
     enum { COUNT = 1500 };
@@ -225,7 +226,7 @@ CASE(matching, 3, "2.2.2: a receive takes the next message of the peer that it n
     for (uint32_t i = 0; i < COUNT; i++) expect_from(i % 3 == 0 ? ids[1] : ATOLL_ANY, 0, i * 40, i);
 }
 
-CASE(without_waiting, 2, "2.2.2: a non-blocking receive takes a message that is there, also a long one")
+CASE(without_waiting, 2, "2.2.2: a non-blocking receive takes a message that has arrived, also a long one")
 {
     join();
     size_t room = sizeof found;
@@ -299,7 +300,7 @@ CASE(building_blocks, 2, "figures 2-4 and 2-5: a message is built of header, par
     }
 }
 
-CASE(lengths, 2, "a message under construction may become shorter; what is not copied is zero")
+CASE(lengths, 2, "a message under construction may become shorter; bytes that are not copied are zero")
 {
     join();
     if (rank() == 0) {
@@ -483,7 +484,7 @@ CASE(connections, 2, "connections may be made and ended many times; those to one
     AOK(atoll_connect(port, ids[other], &handles[other]));
 }
 
-CASE(left_messages, 2, "what was sent before a disconnect arrives, in order with what is sent after another connect")
+CASE(left_messages, 2, "messages sent before a disconnect arrive, in order with those sent after another connect")
 {
     join();
     enum { ROUNDS = 20, EACH = 10 };
@@ -534,7 +535,7 @@ CASE(closed_peer, 2, "2.3: a peer that closes its port invalidates the route; se
     }
 }
 
-CASE(unread_messages, 2, "a port that is opened again gets nothing that was sent to it before it was closed")
+CASE(unread_messages, 2, "a port that is opened again gets no message sent to it before it was closed")
 {
     join();
     for (uint32_t i = 0; i < 6; i++) {
@@ -601,7 +602,7 @@ CASE(hostports, 2, "2.1: a node has four Hostports, each with messages of its ow
     AOK(atoll_close(fifth));
 }
 
-CASE(watermarks, 2, "2.2: pointers may be updated lazily, after as many pieces as the program says")
+CASE(watermarks, 2, "2.2: pointers are updated lazily, after the number of pieces that the program sets")
 {
     join();
     unsigned send, receive;
@@ -670,7 +671,7 @@ CASE(late_port, 2, "a port that is opened after ports of velo2 and rma2 has less
     for (uint32_t i = 0; i < 200; i++) expect_from(ids[other], 0, i, i);
 }
 
-CASE(beside_others, 2, "messages of velo2 and puts of rma2 go their ways beside those of PALMS")
+CASE(beside_others, 2, "messages of velo2 and puts of rma2 do not disturb those of PALMS")
 {
     join();
     struct memory m = shared(PAGE);

@@ -150,7 +150,8 @@ static void holder_and_waiters(int home, int holder)
     barrier();
 }
 
-CASE_KEPT(in_order, 4, "one holder and several waiters: each gets the lock when the one before has freed it, in the order of the requests")
+CASE_KEPT(in_order, 4,
+     "one holder and several waiters: each gets the lock when the previous holder frees it, in request order")
 {
     holder_and_waiters(0, 0); /* the holder at its own lock */
     holder_and_waiters(0, 1); /* and at that of another */
@@ -225,7 +226,7 @@ CASE_KEPT(post_start_complete_wait, 2, "tables 7-5 and 7-6: post, start, complet
     }
 }
 
-CASE_KEPT(full, 2, "a request that finds no room is answered at once, as failed; those that are kept get the lock in order")
+CASE_KEPT(full, 2, "a request that finds no room fails at once; kept requests get the lock in order")
 {
     enum { HELD = 100 };
     if (rank() == 0) CHECK_EQ(succeed(1, LOCK, (struct operands){0, HELD}), HELD);
@@ -296,7 +297,8 @@ CASE_KEPT(informed, 2, "table 7-2: the target is informed of a kept request when
     expect_no_notification();
 }
 
-CASE(home_sleeps, 3, "the process that frees a lock answers the waiter, also if the lock's owner makes no call", .needs = "kept locks, independent")
+CASE(home_sleeps, 3,
+     "the process that frees a lock answers the waiter, also if the lock's owner makes no call", .needs = "kept locks, independent")
 {
     if (rank() == 0) succeed(1, LOCK, exclusive());
     barrier();
@@ -318,7 +320,7 @@ CASE(home_sleeps, 3, "the process that frees a lock answers the waiter, also if 
     }
 }
 
-CASE_KEPT(closed_home, 2, "when a port is closed, requests that are kept for its locks are refused")
+CASE_KEPT(closed_home, 2, "when a port is closed, requests kept for its locks are refused")
 {
     RMA2_Port port;
     RMA2_Handle handle;
@@ -356,7 +358,8 @@ CASE_KEPT(closed_home, 2, "when a port is closed, requests that are kept for its
     OK(rma2_close(port));
 }
 
-CASE_KEPT(closed_waiter, 3, "a port that is closed waits no more: the lock goes to the next, and no later port of its VPID gets an answer")
+CASE_KEPT(closed_waiter, 3,
+     "a closed port waits no more: the lock goes to the next waiter, and no later port of its VPID gets an answer")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -396,7 +399,7 @@ CASE_KEPT(closed_waiter, 3, "a port that is closed waits no more: the lock goes 
     }
 }
 
-CASE_KEPT(waiter_dies, 4, "a waiter that dies is forgotten: the lock goes to the next, and its place is free")
+CASE_KEPT(waiter_dies, 4, "a waiter that dies is removed: the lock goes to the next waiter, and its place is free")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -430,7 +433,7 @@ CASE_KEPT(waiter_dies, 4, "a waiter that dies is forgotten: the lock goes to the
     leave(0);
 }
 
-CASE_KEPT(dead_waiters_make_room, 3, "the places of waiters that have died are free, also while nobody frees the lock")
+CASE_KEPT(dead_waiters_make_room, 3, "the places of dead waiters are free, also while no process frees the lock")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -460,7 +463,9 @@ CASE_KEPT(dead_waiters_make_room, 3, "the places of waiters that have died are f
     leave(0);
 }
 
-CASE_KEPT(holder_dies, 4, "a lock keeps the value of a holder that dies; who frees it for the dead gives it to the next waiter")
+CASE_KEPT(holder_dies, 4,
+     "a lock keeps the value of a holder that dies; a process that frees it for the dead one passes it to the next "
+     "waiter")
 {
     if (rank() == 1) succeed(0, LOCK, exclusive());
     barrier();
@@ -479,7 +484,7 @@ CASE_KEPT(holder_dies, 4, "a lock keeps the value of a holder that dies; who fre
     leave(0);
 }
 
-CASE_KEPT(home_dies, 3, "when the process dies that has the locks, requests that it has kept fail, as other requests to it")
+CASE_KEPT(home_dies, 3, "when the process that owns the locks dies, its kept requests fail like other requests to it")
 {
     if (rank() == 0) succeed(1, LOCK, exclusive());
     barrier();

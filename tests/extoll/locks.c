@@ -142,7 +142,7 @@ CASE(refused, 2, "a lock request to a port that is not open is an error, which a
     OK(rma2_disconnect(rma(), handle));
 }
 
-CASE(answer_to_a_closed_port, 2, "what answers a command of a port goes to no later port of its VPID")
+CASE(answer_to_a_closed_port, 2, "the answer to a command of a closed port goes to no later port of its VPID")
 {
     RMA2_Port port;
     RMA2_Handle handle;

@@ -14,7 +14,7 @@ static void flush(int target)
     CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_LOCK_RSP, target, 0);
 }
 
-CASE(records, 1, "a region says where it is, and is compared with ranges")
+CASE(records, 1, "a region reports its place, and is compared with ranges")
 {
     unsigned char *memory = aligned_alloc(PAGE, 4 * PAGE);
     RMA2_Region *region;
@@ -152,7 +152,7 @@ CASE(adjacent_regions, 2, "a command whose local memory is not contiguous is cut
     free(memory);
 }
 
-CASE(read_only, 2, "memory that cannot be written is registered for reading")
+CASE(read_only, 2, "read-only memory is registered for reading")
 {
     unsigned char *memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pattern_fill(memory, 2 * PAGE, 3);
@@ -173,7 +173,7 @@ CASE(read_only, 2, "memory that cannot be written is registered for reading")
     munmap(memory, 2 * PAGE);
 }
 
-CASE_NIC(forked_child, 1, "a forked child is refused the ports of its parent, which work on")
+CASE_NIC(forked_child, 1, "a forked child is refused the ports of its parent, which keep working")
 {
     fflush(NULL);
     pid_t child = fork();
@@ -261,7 +261,8 @@ CASE(many, 1, "regions of all sizes come and go, and their addresses stay apart"
     free(memory);
 }
 
-CASE(full_tables, 1, "when the tables are full, registration says so, and works again when there is room", .environment = "SELVEDGE_ADDRESS_TABLES=1")
+CASE(full_tables, 1,
+     "when the tables are full, registration reports it, and works again after regions are freed", .environment = "SELVEDGE_ADDRESS_TABLES=1")
 {
     enum { BYTES = 512 << 20 };
     unsigned char *memory = aligned_alloc(PAGE, BYTES);

@@ -152,7 +152,7 @@ EACH(DEFINE)
         {NUMBER(n, 4), medium_reply_##n}, {NUMBER(n, 5), long_reply_##n},
 HANDLERS(EACH(ROWS))
 
-CASE(every_number, 2, "a request and its reply bring 0 to 16 arguments of 32 bits each, in every category")
+CASE(every_number, 2, "a request and its reply carry 0 to 16 arguments of 32 bits each, in every category")
 {
     CHECK_EQ(gasnet_AMMaxArgs(), 16);
     if (rank() == 0) {

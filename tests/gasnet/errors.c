@@ -77,7 +77,7 @@ CASE(too_long, 2, "payload beyond the limit of its category", .prints = "send it
     still_works();
 }
 
-CASE(outside_the_segment, 2, "a long message to memory that is not of the segment", .prints = "gasnet_getSegmentInfo")
+CASE(outside_the_segment, 2, "a long message to memory outside the segment", .prints = "gasnet_getSegmentInfo")
 {
     REFUSED(gasnet_AMRequestLong0(1, COUNT_ONE, MINE, 8, segment(1) + SEGMENT - 7), GASNET_ERR_BAD_ARG);
     REFUSED(gasnet_AMRequestLong0(1, COUNT_ONE, MINE, 1, segment(1) - 1), GASNET_ERR_BAD_ARG);
@@ -195,7 +195,7 @@ CASE(too_early, 1, "messages and barriers before gasnet_init and gasnet_attach",
     gasnet_exit(0);
 }
 
-CASE(wrong_tables, 1, "handler tables and segment sizes that cannot be", .flags = RAW, .prints = "choose 0, or 128 to 255")
+CASE(wrong_tables, 1, "invalid handler tables and segment sizes", .flags = RAW, .prints = "choose 0, or 128 to 255")
 {
     gasnet_handlerentry_t low[] = {{127, count_one}}, twice[] = {{200, count_one}, {200, count_one}}, none[] = {{200, NULL}};
     OK(gasnet_init(NULL, NULL));

@@ -62,7 +62,7 @@ static void kept(gasnet_token_t token, void *buffer, size_t bytes)
 
 HANDLERS({ECHO, echo}, {BACK, back}, {STORE, store}, {STORED, stored}, {KEEP, keep}, {KEPT, kept})
 
-CASE(medium_sizes, 2, "a medium message brings 0 bytes to gasnet_AMMaxMedium, from any address")
+CASE(medium_sizes, 2, "a medium message carries 0 bytes to gasnet_AMMaxMedium, from any address")
 {
     size_t most = gasnet_AMMaxMedium();
     CHECK_OP(most, >=, (size_t)512);
@@ -99,7 +99,8 @@ static void try_long(const unsigned char *from, size_t bytes, int seed, int offs
     CHECK_EQ(got_bytes, bytes);
 }
 
-CASE(long_sizes, 2, "a long message brings any number of bytes to any address of the segment, from the segment and from elsewhere")
+CASE(long_sizes, 2,
+     "a long message carries any number of bytes to any address of the segment, from the segment and from elsewhere")
 {
     static const size_t sizes[] = {0, 1, 7, 8, 63, 64, 4095, 4096, 4097, 100000, 1 << 20, LONG_MAX_HERE};
     CHECK_OP(gasnet_AMMaxLongRequest(), >=, (size_t)LONG_MAX_HERE);
@@ -118,7 +119,7 @@ CASE(long_sizes, 2, "a long message brings any number of bytes to any address of
     free(elsewhere);
 }
 
-CASE(the_ends_of_a_segment, 2, "the first and the last byte of a segment are written, and none beside them")
+CASE(the_ends_of_a_segment, 2, "the first and the last byte of a segment are written, and none beyond them")
 {
     if (rank() == 0) {
         MINE[100] = 7;

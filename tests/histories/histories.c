@@ -473,7 +473,7 @@ static uint64_t number_from(const char *variable)
     return text != NULL ? strtoull(text, NULL, 0) : 1;
 }
 
-CASE(histories, 4, "fi_msg, fi_tagged: random histories are matched as the order of sends and of receives says")
+CASE(histories, 4, "fi_msg, fi_tagged: random histories match in the order of sends and of receives")
 {
     uint64_t first = number_from("HISTORIES_SEED"), count = number_from("HISTORIES");
     for (uint64_t seed = first; seed < first + count; seed++) run_history(seed);

@@ -122,7 +122,7 @@ DATA_CASE(zero_elements, 3, "an alltoall of no elements returns zero and writes 
     CHECK_BYTES(dest, 64, 0);
 }
 
-CASE(every_size, 3, "an alltoall is whole at any length and from any address, and writes nothing beside dest",
+CASE(every_size, 3, "an alltoall is whole at any length and from any address, and writes nothing outside dest",
      .crowded = 5)
 {
     for (size_t i = 0; i < COUNT_OF(small_sizes) + COUNT_OF(large_sizes); i++) {

@@ -264,8 +264,7 @@ CASE(strides_that_are_none, 2, "strides of zero or less, and blocks longer than 
     setup_check(&s);
 }
 
-CASE(contexts_that_are_none, 2,
-     "SHMEM_CTX_INVALID, a destroyed context and values that never were one: nothing is moved")
+CASE(contexts_that_are_none, 2, "SHMEM_CTX_INVALID, a destroyed context and arbitrary values: nothing is moved")
 {
     struct setup s = setup_open();
     shmem_ctx_t destroyed;
@@ -300,7 +299,7 @@ CASE(contexts_that_are_none, 2,
     setup_check(&s);
 }
 
-CASE(atomics_between_words, 2, "atomics, signals and waits at addresses that are not aligned are refused")
+CASE(atomics_between_words, 2, "atomics, signals and waits at misaligned addresses are refused")
 {
     struct setup s = setup_open();
     for (int shift = 1; shift < 4; shift++) {
@@ -315,7 +314,7 @@ CASE(atomics_between_words, 2, "atomics, signals and waits at addresses that are
 }
 
 CASE(operators_that_are_none, 2,
-     "unknown comparisons and signal operators: tests are 0, waits return, nothing is signalled")
+     "unknown comparisons and signal operators: tests are 0, waits return, no signal is set")
 {
     static const int wrong[] = {0, 7, -1, INT_MAX, INT_MIN};
     struct setup s = setup_open();
@@ -339,7 +338,7 @@ CASE(operators_that_are_none, 2,
 
 /* ---- Collectives, teams, heap --------------------------------------------------------------------------- */
 
-CASE(collectives, 2, "teams that are none, private memory, roots outside of the team: an error, and nothing is written")
+CASE(collectives, 2, "invalid teams, private memory, roots outside the team: an error, and nothing is written")
 {
     struct setup s = setup_open();
     shmem_team_t wrong[] = {SHMEM_TEAM_INVALID, (shmem_team_t)(uintptr_t)50, (shmem_team_t)~(uintptr_t)0,
@@ -387,8 +386,7 @@ CASE(collectives, 2, "teams that are none, private memory, roots outside of the 
     setup_check(&s);
 }
 
-CASE(active_sets, 2,
-     "active sets that the job does not have, and pSync in private memory: nothing is written, nobody waits")
+CASE(active_sets, 2, "active sets beyond the job, and pSync in private memory: nothing is written, no PE waits")
 {
     struct setup s = setup_open();
     long *psync = symmetric(SHMEM_SYNC_SIZE * sizeof *psync), *private = local(SHMEM_SYNC_SIZE * sizeof *private);
@@ -417,7 +415,7 @@ CASE(active_sets, 2,
     setup_check(&s);
 }
 
-CASE(heap, 2, "free and realloc of what is no block: nothing happens, NULL; alignments that are no powers of two: NULL")
+CASE(heap, 2, "free and realloc of invalid blocks: nothing happens, NULL; alignments that are no powers of two: NULL")
 {
     struct setup s = setup_open();
     unsigned char *block = shmem_malloc(1000), *freed = shmem_malloc(100);
@@ -566,21 +564,21 @@ CASE(before_and_after, 2, "calls before shmem_init and after shmem_finalize do n
     call_out_of_time();
 }
 
-CASE(first_is_reported, 2, "without SHMEM_DEBUG the first wrong call is reported: function, argument, why",
+CASE(first_is_reported, 2, "without SHMEM_DEBUG the first wrong call is reported: function, argument, reason",
      .prints = "shmem_long_put: argument dest")
 {
     long private = 0;
     shmem_long_put(&private, &private, 1, next_pe());
 }
 
-CASE(only_first_is_reported, 2, "and those after it are not", .prints_not = "shmem_int_put")
+CASE(only_first_is_reported, 2, "without SHMEM_DEBUG later wrong calls are not reported", .prints_not = "shmem_int_put")
 {
     long private = 0;
     shmem_long_put(&private, &private, 1, next_pe());
     shmem_int_put((int *)&private, (int *)&private, 1, next_pe());
 }
 
-CASE(all_are_reported, 2, "SHMEM_DEBUG: those after the first, too", .environment = "SHMEM_DEBUG=1",
+CASE(all_are_reported, 2, "SHMEM_DEBUG: later wrong calls are reported, too", .environment = "SHMEM_DEBUG=1",
      .prints = "shmem_int_put: argument dest")
 {
     long private = 0;

@@ -81,7 +81,7 @@ DATA_CASE(stores_before_a_sync, 3, "a PE's own stores before shmem_sync_all are 
     }
 }
 
-CASE(stores_through_pointers, 3, "stores through shmem_ptr before shmem_sync_all are seen by their owner behind it",
+CASE(stores_through_pointers, 3, "stores through shmem_ptr before shmem_sync_all are visible to their owner after it",
      .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word), *of_next = shmem_ptr(word, next_pe());
@@ -123,7 +123,7 @@ CASE(crowd, 16, "sixteen PEs meet, more than there are cores", .crowded = 40)
     }
 }
 
-CASE(other_kinds_of_waiting_between, 4, "a barrier among point-to-point waits: nobody is left behind")
+CASE(other_kinds_of_waiting_between, 4, "a barrier among point-to-point waits: no PE is left behind")
 {
     long *turn = symmetric(sizeof *turn);
     for (long i = 1; i <= 40; i++) {

@@ -70,7 +70,7 @@ DATA_CASE(root_is_a_number_of_the_team, 5, "the root is named by its number in t
     shmem_team_destroy(reversed);
 }
 
-CASE(every_size, 3, "a broadcast is whole at any length and from any address, and writes nothing beside dest",
+CASE(every_size, 3, "a broadcast is whole at any length and from any address, and writes nothing outside dest",
      .crowded = 5)
 {
     for (int large = 0; large < 2; large++) {
@@ -128,7 +128,7 @@ DATA_CASE(one_after_the_other, 4, "broadcasts with changing roots follow one ano
     }
 }
 
-CASE(between_heap_and_static_objects, 3, "dest and source need not lie in the same kind of symmetric memory")
+CASE(between_heap_and_static_objects, 3, "dest and source may lie in different kinds of symmetric memory")
 {
     long *heap = symmetric_in(HEAP, 16 * sizeof *heap), *object = symmetric_in(STATIC, 16 * sizeof *object);
     for (int i = 0; i < 16; i++) heap[i] = me() * 100 + i;

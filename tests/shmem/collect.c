@@ -116,7 +116,7 @@ DATA_CASE(zero_elements, 3, "a collect of no elements from anybody returns zero 
     CHECK_BYTES(dest, 64, 0);
 }
 
-CASE(every_size, 3, "a collect is whole at any length and from any address, and writes nothing beside dest",
+CASE(every_size, 3, "a collect is whole at any length and from any address, and writes nothing outside dest",
      .crowded = 5)
 {
     for (size_t i = 0; i < COUNT_OF(small_sizes) + COUNT_OF(large_sizes); i++) {
@@ -135,7 +135,7 @@ CASE(every_size, 3, "a collect is whole at any length and from any address, and 
     }
 }
 
-CASE(lengths_far_apart, 3, "shmem_collect: a byte from one PE and megabytes from another stand side by side")
+CASE(lengths_far_apart, 3, "shmem_collect: a byte from one PE and megabytes from another are adjacent")
 {
     static const size_t lengths[] = {1, (3 << 20) + 5, 70001};
     const size_t whole = lengths[0] + lengths[1] + lengths[2];

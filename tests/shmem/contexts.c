@@ -185,7 +185,7 @@ DATA_CASE(many_times, 2, "contexts can be made and destroyed any number of times
 
 #if SINCE(1, 5)
 
-CASE(invalid_context, 2, "SHMEM_CTX_INVALID: destroy, quiet and fence do nothing, and nothing is wrong with that",
+CASE(invalid_context, 2, "SHMEM_CTX_INVALID: destroy, quiet and fence do nothing, without an error",
      .environment = "SHMEM_DEBUG=1", .prints_not = "selvedge: PE")
 {
     shmem_ctx_destroy(SHMEM_CTX_INVALID);
@@ -369,7 +369,7 @@ CASE(two_teams_two_numbers, 4, "one thread uses contexts of two teams: the same 
 
 /* ---- Destroyed contexts --------------------------------------------------------------------------------- */
 
-CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, also when its place has another owner")
+CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, also when its place is reused")
 {
     long *words = symmetric(8 * sizeof *words), value[2] = {5, 6}, kept[2] = {77, 78};
     shmem_ctx_t old = create(0), again = SHMEM_CTX_INVALID;
@@ -398,7 +398,7 @@ CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, 
     shmem_ctx_destroy(again);
 }
 
-CASE(left_at_the_end, 2, "contexts that were not destroyed go with shmem_finalize")
+CASE(left_at_the_end, 2, "shmem_finalize destroys the remaining contexts")
 {
     long *word = symmetric(sizeof *word);
     shmem_ctx_long_p(create(0), word, 1, next_pe());

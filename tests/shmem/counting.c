@@ -40,7 +40,7 @@ CASE(value_of_ones_own, 3, "get and set: each PE has its own value, 0 at first; 
     CHECK_OP(ct, ==, SHMEM_CT_INVALID);
 }
 
-CASE(test_and_wait, 2, "test is 1 from wait_for on, else 0; wait returns at once when the value is reached already")
+CASE(test_and_wait, 2, "test is 1 from wait_for on, else 0; wait returns at once if the value is already reached")
 {
     shmem_ct_t ct = counter();
     for (long value = -3; value <= 3; value++) {
@@ -262,7 +262,7 @@ CASE(gets_and_puts_together, 4,
     shmem_ct_free(&ct);
 }
 
-CASE(set_while_others_count, 4, "set while others count: what counts after it is added to the value set, none is lost")
+CASE(set_while_others_count, 4, "set while others count: later counts are added to the value set, none is lost")
 {
     const int each = many(3000);
     long *word = symmetric(sizeof *word);
@@ -309,7 +309,7 @@ CASE(set_starts_anew, 2, "set between rounds: each round counts from the value s
     shmem_ct_free(&ct);
 }
 
-CASE(test_never_blocks, 2, "test returns while nothing comes, and sees what comes in the end without another call")
+CASE(test_never_blocks, 2, "test returns while nothing arrives, and finally sees the arrival without another call")
 {
     long *word = symmetric(sizeof *word);
     shmem_ct_t ct = counter();
@@ -372,7 +372,7 @@ CASE(many_times, 3, "counters can be made and freed any number of times, each ne
     }
 }
 
-CASE(limit, 2, "when all counters are taken create gives SHMEM_CT_INVALID and says so; a freed one makes room",
+CASE(limit, 2, "when all counters are taken create returns SHMEM_CT_INVALID and reports it; a freed one makes room",
      .environment = "SELVEDGE_SHMEM_COUNTERS=20", .prints = "SELVEDGE_SHMEM_COUNTERS")
 {
     long *word = symmetric(sizeof *word);
@@ -389,7 +389,7 @@ CASE(limit, 2, "when all counters are taken create gives SHMEM_CT_INVALID and sa
     for (int i = 0; i < 20; i++) shmem_ct_free(&ct[i]);
 }
 
-CASE(default_limit, 2, "4,096 counters where nothing else is set", .needs = MAPPED)
+CASE(default_limit, 2, "4,096 counters by default", .needs = MAPPED)
 {
     enum { COUNTERS = 4096 };
     static shmem_ct_t ct[COUNTERS + 1];
@@ -427,7 +427,7 @@ CASE(freed_counter_is_refused, 2,
     shmem_ct_free(&again);
 }
 
-CASE(left_at_the_end, 2, "counters that were not freed go with shmem_finalize")
+CASE(left_at_the_end, 2, "shmem_finalize frees the remaining counters")
 {
     long *word = symmetric(sizeof *word);
     shmem_ct_t ct = counter();

@@ -187,7 +187,8 @@ CASE(old_constants, 1, "constants that begin with an underscore are those withou
 }
 
 CASE(old_start, 3,
-     "start_pes initializes; without shmem_finalize the library is finalized at exit, after what was put has arrived (start_pes)",
+     "start_pes initializes; without shmem_finalize the library is finalized at exit, after pending puts have arrived "
+     "(start_pes)",
      .flags = OWN_INIT)
 {
     static long inbox, last;

@@ -97,7 +97,7 @@ static bool is_last(long *lock, int pe)
 
 /* A PE is in the queue before the next one calls. */
 CASE(first_come_first_served, 4,
-     "set_lock: those who wait get the lock in the order in which they came (shmem_set_lock)", .needs = MAPPED)
+     "set_lock: waiters get the lock in the order of their calls (shmem_set_lock)", .needs = MAPPED)
 {
     long *lock = symmetric(sizeof *lock), *served = symmetric(sizeof *served);
     if (me() == 0) shmem_set_lock(lock);

@@ -91,7 +91,8 @@ DATA_CASE(all_in_turn, 2, "nodes and own algorithms take turns, in any order of 
     for_each_group(all_in_turn);
 }
 
-CASE(more_teams_than_groups, 2, "teams beyond the most groups of a PE reduce by themselves, and overlapping ones in turn")
+CASE(more_teams_than_groups, 2,
+     "teams beyond a PE's limit of groups reduce without nodes, and overlapping ones in turn")
 {
     enum { MANY = 40, BYTES = 30000 };
     const int forward[] = {0, 1}, backward[] = {1, 0};
@@ -110,7 +111,8 @@ CASE(more_teams_than_groups, 2, "teams beyond the most groups of a PE reduce by 
     }
 }
 
-CASE(chain_of_teams, 3, "teams of which each shares a PE with the next one reduce and meet one after the other")
+CASE(chain_of_teams, 3,
+     "teams that form a chain, each sharing a PE with the next, reduce and synchronise one after the other")
 {
     enum { BYTES = 30000 };
     double *dest = symmetric(BYTES), *source = symmetric(BYTES);
@@ -149,7 +151,7 @@ CASE(progress_for_others, 3, "a PE that waits in a collective serves the others'
     }
 }
 
-CASE(disagreement, 2, "PEs that disagree on a reduction that is a node's all get an error, and the team works on")
+CASE(disagreement, 2, "PEs that disagree on a node's reduction all get an error, and the team still works")
 {
     const int both[] = {0, 1};
     double *dest = symmetric(64), *source = symmetric(64);
@@ -175,7 +177,7 @@ CASE(refused_by_one, 2, "if one PE's environment refuses nodes, the library's ow
     shmem_finalize();
 }
 
-CASE(several_sessions, 2, "a team's node ends with the library, and the next session has another one", .flags = OWN_INIT)
+CASE(several_sessions, 2, "a team's node ends with the library, and the next session has a new one", .flags = OWN_INIT)
 {
     const int both[] = {0, 1};
     for (int session = 0; session < 3; session++) {

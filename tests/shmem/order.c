@@ -394,7 +394,7 @@ DATA_CASE(pe_quiet_completes_gets, 3, "pe_quiet: what get_nbi fetches from a PE 
     }
 }
 
-CASE(pe_quiet_of_none, 2, "pe_quiet: with npes 0 it returns at once, and the list is not looked at (shmem_pe_quiet)")
+CASE(pe_quiet_of_none, 2, "pe_quiet: with npes 0 it returns at once, without reading the list (shmem_pe_quiet)")
 {
     for (int i = 0; i < 100; i++) {
         shmem_pe_quiet(NULL, 0);

@@ -131,7 +131,7 @@ DATA_CASE(what_is_symmetric, 2,
 }
 
 CASE(what_is_not_symmetric, 2,
-     "addr_accessible: 0 for the stack, private memory, and nothing; ptr of these is null (shmem_addr_accessible)")
+     "addr_accessible: 0 for the stack, private memory, and NULL; ptr of these is NULL (shmem_addr_accessible)")
 {
     int on_the_stack = 0;
     char *private = malloc(1000000);
@@ -159,7 +159,7 @@ CASE(which_pes_there_are, 3, "pe_accessible: 1 for each PE of the job, 0 for oth
 
 #if SINCE(1, 5) && defined SELVEDGE_SHMEM
 CASE(addresses_at_no_pe, 2,
-     "addr_accessible, ptr: at a PE that there is not, nothing can be reached (shmem_addr_accessible)")
+     "addr_accessible, ptr: at a PE outside the job nothing can be reached (shmem_addr_accessible)")
 {
     int *object = symmetric(sizeof *object);
     static const int wrong[] = {-1, 2, 1 << 30};

@@ -319,7 +319,7 @@ static double awkward(int pe, size_t i)
     return ldexp((double)(int64_t)bits, (int)(bits % 60) - 90);
 }
 
-CASE(floats_are_the_same_everywhere, 5, "sums, products of floating-point numbers are the same bits on all PEs",
+CASE(floats_are_the_same_everywhere, 5, "sums and products of floating-point numbers have the same bits on all PEs",
      .crowded = 9)
 {
     static const size_t counts[] = {1, 3, 64, 1000, 20000};
@@ -346,7 +346,7 @@ CASE(floats_are_the_same_everywhere, 5, "sums, products of floating-point number
     SAME_BITS(longdouble, long double, 10)
 }
 
-CASE(long_double_in_full, 3, "long double is summed and compared in its own precision, which double has not")
+CASE(long_double_in_full, 3, "long double is summed and compared in its own precision, beyond that of double")
 {
     long double *source = symmetric(4 * sizeof *source), *dest = symmetric(4 * sizeof *dest);
     source[0] = me() == 0 ? 1 : ldexpl(1, -60);

@@ -166,7 +166,7 @@ DATA_CASE(one_after_the_other, 4, "scans follow one another without other synchr
     }
 }
 
-CASE(places_by_scan, 4, "an exscan of lengths says where each PE's part of a common array begins")
+CASE(places_by_scan, 4, "an exscan of lengths gives the start of each PE's part of a common array")
 {
     size_t *length = symmetric(sizeof *length), *begin = symmetric(sizeof *begin);
     int *array = symmetric(64 * sizeof *array), part[8];

@@ -105,7 +105,7 @@ CASE(waits_within, 2, "a session does not hold back a put that a peer waits for"
     shmem_ctx_session_stop(SHMEM_CTX_DEFAULT);
 }
 
-CASE(destroyed_within, 2, "a context may be destroyed with its session on; what was issued is complete")
+CASE(destroyed_within, 2, "a context may be destroyed during its session; operations already issued complete")
 {
     long *words = symmetric(100 * sizeof *words);
     shmem_ctx_t ctx;

@@ -178,7 +178,8 @@ DATA_CASE(unaligned_data, 2, "putmem_signal: dest and source need no alignment (
     }
 }
 
-CASE(large_data_before_its_signal, 2, "put_signal: also mebibytes are there when their signal is (shmem_put_signal)")
+CASE(large_data_before_its_signal, 2,
+     "put_signal: mebibytes of data arrive before their signal, too (shmem_put_signal)")
 {
     enum { BYTES = 3000001 };
     unsigned char *dest = symmetric(BYTES), *source = local(BYTES);

@@ -86,7 +86,7 @@ static void level(int requested)
     finish();
 }
 
-CASE(level_single, 2, "init_thread provides the level asked for or more, and query_thread tells it: SINGLE",
+CASE(level_single, 2, "init_thread provides the requested level or more, and query_thread returns it: SINGLE",
      .flags = OWN_INIT)
 {
     level(SHMEM_THREAD_SINGLE);
@@ -112,7 +112,7 @@ static void *puts_for_the_main_thread(void *unused)
     return unused;
 }
 
-CASE(serialized_other_thread, 2, "SERIALIZED: another thread than the one that initialised may communicate",
+CASE(serialized_other_thread, 2, "SERIALIZED: a thread other than the initialising one may communicate",
      .flags = OWN_INIT)
 {
     pthread_t thread;

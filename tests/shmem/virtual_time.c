@@ -63,7 +63,7 @@ CASE(many_bytes_take_more_time, 2, "a mebibyte takes the time that a link needs 
 }
 
 CASE(waiting_takes_time, 3,
-     "a barrier, a collective, and a word that a peer puts with a barrier come no sooner than the network brings them",
+     "a barrier, a collective, and a word that a peer puts with a barrier arrive no sooner than the network allows",
      .needs = VIRTUAL_TIME)
 {
     long *flag = symmetric(sizeof *flag), *all = symmetric(3 * sizeof *all);
