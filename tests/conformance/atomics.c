@@ -2,8 +2,8 @@
 /*
  * Atomic operations: PtlAtomic, PtlFetchAtomic, PtlSwap, PtlAtomicSync. Portals 4.3, "Atomic Operations".
  *
- * The cases compare every result with the result that the C compiler computes for the same operands. Operands are small
- * and exact in every type, so that nothing is rounded, except where the rule is about overflow.
+ * The cases compare every result with C's for the same operands. Operands are small and exact in every type, so that
+ * nothing is rounded, except where the rule is about overflow.
  */
 #include "suite.h"
 
@@ -56,7 +56,7 @@ static bool is_integer(int type)
     return !is_complex(type) && type != PTL_FLOAT && type != PTL_DOUBLE && type != PTL_LONG_DOUBLE;
 }
 
-/* The operations that a type has: comparisons are not for complex numbers, logic and masks are for integers only. */
+/* Operations that a type supports: no comparisons for complex numbers, logic and masks for integers only. */
 static bool is_allowed(int op, int type)
 {
     switch (op) {
@@ -126,7 +126,7 @@ static bool item_equal(int type, const void *a_at, const void *b_at)
     return equal;
 }
 
-/* The value at the target after `op` with the initiator's item. */
+/* Returns the value at the target after `op` with the initiator's item. */
 static item arithmetic(int op, int type, item target, item initiator)
 {
     item out = target;
@@ -156,7 +156,7 @@ static item arithmetic(int op, int type, item target, item initiator)
     return out;
 }
 
-/* The value at the target after a swap. The condition compares the operand, on the left, with the target. */
+/* Returns the value at the target after a swap. The condition compares the operand, on the left, with the target. */
 static item swapped(int op, int type, item target, item initiator, item operand)
 {
     bool swaps = op == PTL_SWAP;
@@ -249,7 +249,7 @@ static void look(struct side *s, size_t bytes)
 static void check_item(int op, int type, const char *what, const void *found, const item *wanted)
 {
     if (!item_equal(type, found, wanted))
-        FAIL("operation %d of type %d: %s is not what C computes", op, type, what);
+        FAIL("operation %d of type %d: %s differs from C's result", op, type, what);
 }
 
 /* ---- Results -------------------------------------------------------------------------------------------- */
@@ -313,7 +313,6 @@ CASE(swap_of_every_operation_and_type, 2,
     for (int op = PTL_SWAP; rank() == 0 && op <= PTL_MSWAP; op++) {
         for (int type = 0; type < TYPES; type++) {
             for (unsigned v = 0; is_allowed(op, type) && v < PAIRS * PAIRS; v++) {
-                /* All pairs of operand and target. */
                 item target = value_at(type, v / PAIRS), operand = value_at(type, v % PAIRS);
                 item initiator = value_at(type, v / PAIRS + 3), wanted = swapped(op, type, target, initiator, operand);
                 size_t width = item_bytes[type];
@@ -635,7 +634,7 @@ CASE(compare_and_swap_excludes, 4, "a lock made of compare-and-swap admits one p
             expect_ct(s.ct, ++s.done, 0);
             memcpy(&value, s.back, 8);
         } while (value != 0);
-        /* The lock holder alone reads and writes the value at offset 64, in two steps. */
+        /* Only the lock holder reads and writes the value at offset 64, in two steps. */
         OK(PtlGet(s.md_back, 64, 8, peer(0), PT, BITS, 64, NULL));
         expect_ct(s.ct, ++s.done, 0);
         memcpy(&value, s.back + 64, 8);

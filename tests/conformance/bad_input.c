@@ -2,7 +2,7 @@
 /*
  * Mistakes of a program: wrong handles, pointers, lengths, identifiers, memory. A call that cannot run returns an error,
  * or the operation fails with an event. The mistake harms neither the caller nor its peer, and everything else still works
- * after it. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
+ * afterwards. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
  */
 #include "suite.h"
 
@@ -40,7 +40,7 @@ static void make_objects(void)
     }
 }
 
-/* A put into `to` and a get from it, with new objects. */
+/* Puts into `to` and gets from it, with new objects. */
 static void still_works(int to)
 {
     static unsigned seed = 1000;
@@ -845,7 +845,7 @@ static void *pages(size_t bytes, int protection)
 
 enum { PAGES_BYTES = 1 << 16 };
 
-/* A short and a long message both ways: what a library maps at its first ones must not land where pages are to be without access. */
+/* A short and a long message both ways first: the library's mappings for them must not land on the inaccessible pages. */
 static void exchange_messages(void)
 {
     ptl_me_t me = me_over(buffer(PAGES_BYTES), PAGES_BYTES, BITS + 2);
@@ -913,7 +913,7 @@ CASE(put_into_read_only_memory, 2, "a put into an entry over read-only memory fa
     use_bad_entry(PROT_READ, true);
 }
 
-/* The result of an operation of process 0 with a bad descriptor: an argument error, or a completion that fails. */
+/* Expects an argument error or a failed completion from an operation of process 0 with a bad descriptor. */
 static void check_failed_here(int rc, ptl_handle_eq_t eq, ptl_event_kind_t completion)
 {
     ptl_event_t ev;

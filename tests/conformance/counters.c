@@ -630,8 +630,8 @@ CASE(free_ends_a_poll_of_several, 1, "PtlCTFree of one of the counters that PtlC
     }
 }
 
-/* Makes and frees counters until one has the handle of a freed one, and lets it reach every test. Handles have few bits
- * beside the index where the table is large. */
+/* Makes and frees counters until one has the handle of a freed one, and makes it reach every test. Handles have few bits
+ * besides the index where the table is large. */
 static void make_again(ptl_handle_ct_t freed)
 {
     ptl_handle_ct_t made = PTL_INVALID_HANDLE;

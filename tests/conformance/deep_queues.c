@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Long lists against a plain model. The model keeps posted entries and unexpected messages in two arrays in order, and
- * searches them from the front, as the specification says. However the interface searches, each message must match the
+ * Long lists against a plain model. The model keeps posted entries and unexpected messages in two ordered arrays, and
+ * searches them from the front, as the specification demands. However the interface searches, each message must match the
  * entry that the model finds. A seed makes all choices. Portals 4.3, matching.
  *
  * Costs: the model is quadratic; 5000 entries are about 12 million comparisons.
@@ -50,7 +50,7 @@ static void list_add(struct list *list, struct item item)
     list->items[list->count++] = item;
 }
 
-/* Removes the first of the list that matches `item`: an entry if the list has messages, a message if it has entries. */
+/* Removes the first item of the list that matches `item`: an entry if the list has messages, else a message. */
 static struct item *list_take(struct list *list, const struct item *item, bool list_has_entries)
 {
     while (list->first < list->count && list->items[list->first].gone) list->first++;
@@ -191,7 +191,7 @@ CASE(unexpected_deep, 3,
     free(waiting);
 }
 
-/* Appends, sends to itself, unlinks and searches at random. After each step the events are those of the model. */
+/* Appends, sends to itself, unlinks and searches at random. After each step the events must equal the model's. */
 CASE(random_steps, 1, "20000 random steps of appending, unlinking, searching and sending agree with the model")
 {
     enum { STEPS = 20000, ENTRIES = 2 * DEPTH };

@@ -11,7 +11,7 @@ enum { PT = 3, BITS = 0x51 };
 
 static ptl_ack_req_t const ACKS[] = {PTL_ACK_REQ, PTL_CT_ACK_REQ, PTL_OC_ACK_REQ};
 
-/* An entry at PT that accepts everything, over `bytes` of new memory; returns the memory. */
+/* Appends an entry at PT that accepts everything, over `bytes` of new memory; returns the memory. */
 static unsigned char *target_memory(size_t bytes, ptl_handle_eq_t eq)
 {
     unsigned char *memory = buffer(bytes);
@@ -473,7 +473,7 @@ CASE(send_disable_silences_send, 2, "EVENT_SEND_DISABLE: no SEND event; the ackn
 }
 
 CASE(success_disable_silences_success, 2,
-     "EVENT_SUCCESS_DISABLE: no event for success, counting goes on, failure is told")
+     "EVENT_SUCCESS_DISABLE: no event for success, counting goes on, failure has its event")
 {
     ni_matching();
     target_memory(64, PTL_EQ_NONE);

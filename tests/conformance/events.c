@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Events and event queues: PtlEQAlloc, PtlEQFree, PtlEQGet, PtlEQWait, PtlEQPoll, the members that each of the sixteen
- * kinds of event carries, and which option disables which kind. Portals 4.3, "Events and Event Queues".
+ * Events and event queues: PtlEQAlloc, PtlEQFree, PtlEQGet, PtlEQWait, PtlEQPoll, the members of each of the sixteen kinds
+ * of event, and the options that disable them. Portals 4.3, "Events and Event Queues".
  *
  * In the cases with two processes, process 0 is the initiator and process 1 the target.
  */
@@ -43,7 +43,7 @@ static void put_tagged(ptl_handle_md_t md, ptl_size_t bytes, ptl_size_t remote, 
     OK(PtlPut(md, 0, bytes, PTL_ACK_REQ, peer(1), PT, BITS, remote, tag, HDR));
 }
 
-/* The members that every event of a message has at its target. */
+/* Members that every event of a message has at its target. */
 static void check_message(const ptl_event_t *ev, void *tag, const void *start, ptl_size_t rlength, ptl_size_t mlength,
                           ptl_size_t remote_offset, ptl_list_t list)
 {
@@ -809,7 +809,7 @@ CASE(ack_disable_silences_the_sender, 2, "ACK_DISABLE: an entry that declines ac
     barrier();
 }
 
-/* Fills the target's queue until flow control stops it; returns how many puts were delivered. */
+/* Fills the target's queue until flow control stops it; returns the number of delivered puts. */
 static int put_until_disabled(ptl_handle_eq_t eq)
 {
     ptl_handle_md_t md = md_new(buffer(8), 8, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);

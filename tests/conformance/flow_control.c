@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Flow control. An index with PTL_PT_FLOWCTRL that runs out of entries, of unexpected headers or of event space is
- * disabled by the interface. The interface refuses that message and all that follow with PTL_NI_PT_DISABLED, and they
- * change nothing. The target gets one PTL_EVENT_PT_DISABLED. After PtlPTEnable, senders can send everything again. No
- * message is lost, and none overtakes another. Portals 4.3, flow control.
+ * Flow control. The interface disables an index with PTL_PT_FLOWCTRL that runs out of entries, of unexpected headers or of
+ * event space. It refuses that message and all later ones with PTL_NI_PT_DISABLED, and they change nothing. The target
+ * gets one PTL_EVENT_PT_DISABLED. After PtlPTEnable, senders can send everything again. No message is lost, and none
+ * overtakes another. Portals 4.3, flow control.
  *
- * In the storms several processes send numbered messages to one, and send again what was refused. The acknowledgements
- * that senders get must agree, message by message and in order, with the events of the target.
+ * In the storms several processes send numbered messages to one, and resend refused ones. The acknowledgements that
+ * senders get must agree, message by message and in order, with the events of the target.
  */
 #include "suite.h"
 
@@ -186,7 +186,7 @@ CASE(missing_event_space_disables, 2, "a message whose event finds no room disab
     unsigned taken = 0, all[2];
     for (unsigned i = 0; i < SENT && rank() == 0; i++) {
         ptl_ni_fail_t outcome = outcome_of_put(s.md, s.eq, 8, 1, i);
-        if (outcome == PTL_NI_OK) CHECK_EQ(taken++, i); /* no message is accepted after the first that was refused */
+        if (outcome == PTL_NI_OK) CHECK_EQ(taken++, i); /* no message is accepted after the first refused one */
         else CHECK_EQ(outcome, PTL_NI_PT_DISABLED);
     }
     barrier();
@@ -398,7 +398,7 @@ CASE(other_indexes_go_on, 2,
 enum want { WANT_ENTRIES, WANT_HEADERS, WANT_EVENTS, WANT_NOTHING_BUT_TOGGLED };
 enum { WINDOW = 16, MESSAGES_MAX = 512, EVENTS_OF_TARGET = 16 };
 
-/* The results that one process got, in order: the target has one list for each sender. */
+/* Results of one process, in order: the target has one list for each sender. */
 struct record {
     unsigned count;
     uint16_t number[MESSAGES_MAX];
@@ -447,7 +447,7 @@ static void storm_receive(enum want want, unsigned expected, struct record *seen
     unsigned appended = 0;
     for (unsigned got = 0; got < expected;) {
         ptl_event_t ev;
-        /* each entry takes one message, unexpected or later: append no more than the messages that are still to come */
+        /* each entry takes one message, unexpected or later: append no more entries than messages are still to come */
         if (want == WANT_HEADERS && appended == got) me_append(PT, &me, PTL_PRIORITY_LIST, NULL), appended++;
         CHECK_EQ(wait_event(eq, &ev, 0), PTL_OK);
         if (ev.type == PTL_EVENT_PUT || ev.type == PTL_EVENT_PUT_OVERFLOW) {
@@ -495,7 +495,7 @@ static void storm(enum want want, unsigned messages)
             CHECK_EQ(told[sender].count, messages);
             for (unsigned i = 0; i < messages; i++)
                 if (seen[sender].number[i] != told[sender].number[i])
-                    FAIL("message %u of sender %d: it was told that %u arrived, the target saw %u", i, sender,
+                    FAIL("message %u of sender %d: its acknowledgement has %u arrived, the target saw %u", i, sender,
                          told[sender].number[i], seen[sender].number[i]);
         }
     }

@@ -30,8 +30,7 @@ static ptl_size_t counted(ptl_handle_ct_t ct)
     return value_of(ct).success;
 }
 
-/* The number of puts that an entry must take before the sender has a grant again: the number grows after each revoked
- * grant. */
+/* Number of puts that an entry must take before the sender has a grant again. It grows after each revoked grant. */
 static ptl_size_t enough(int round)
 {
     static const ptl_size_t puts[] = {300, 700, 1800};
@@ -40,7 +39,7 @@ static ptl_size_t enough(int round)
 
 struct end {
     unsigned char *memory;
-    ptl_handle_ct_t ct, stop, flagged; /* what arrived at the entry, or what the descriptor counted */
+    ptl_handle_ct_t ct, stop, flagged; /* arrivals at the entry, or completions of the descriptor */
     ptl_handle_md_t md;
     ptl_handle_me_t entry;
     uint64_t sent;
@@ -95,7 +94,7 @@ static ptl_ack_req_t ack_of(unsigned md_options)
     return md_options & PTL_MD_EVENT_CT_ACK ? PTL_CT_ACK_REQ : PTL_NO_ACK_REQ;
 }
 
-/* Puts of 8 bytes that hold their number, from 1. No more puts are outstanding than the smallest queue holds. */
+/* Puts 8 bytes at a time that hold their number, from 1. At most as many puts are outstanding as the smallest queue holds. */
 static void send_one(struct end *e, unsigned md_options, int to)
 {
     uint64_t number = ++e->sent;
@@ -123,7 +122,7 @@ static void stop(struct end *e, int who)
     OK(PtlPut(e->md, 0, 0, PTL_NO_ACK_REQ, peer(who), PT_STOP, BITS, 0, NULL, 0));
 }
 
-/* The number of puts that rank 0 sent; every rank gets it. */
+/* Returns the number of puts that rank 0 sent, at every rank. */
 static uint64_t sent_by(struct end *e, int who)
 {
     uint64_t all[RANKS_MAX];
@@ -270,7 +269,7 @@ CASE(odd_puts_in_between, 2,
 }
 
 CASE_NIC(memory_taken_away_in_mid_stream, 2,
-     "puts to memory that was unmapped fail at both ends; those before them succeed")
+         "puts to memory that was unmapped fail at both ends; those before them succeed")
 {
     /* The owner's own call may write there, and the owner has unmapped its own memory. */
     if (path_is("bounce") || getenv("SELVEDGE_HOST")) return;
@@ -363,8 +362,8 @@ CASE(increments_in_mid_stream, 2, "PtlCTInc and triggered increments add to a co
     if (rank() == 0) expect_ct(e.ct, 2 * sent, 0);
 }
 
-/* At the end of a stream, on every rank: the completions that rank 0 counts agree with the puts that it sent and with those
- * that the target counted. Returns the number of puts. */
+/* At the end of a stream, on every rank: the completions counted by rank 0 agree with its puts and with those counted by
+ * the target. Returns the number of puts. */
 static uint64_t check_completions(struct end *e)
 {
     barrier();
@@ -376,7 +375,7 @@ static uint64_t check_completions(struct end *e)
     return sent;
 }
 
-/* Nothing arrives for a while: memory and counter do not change. */
+/* Checks that nothing arrives for a while: memory and counter do not change. */
 static void check_nothing_arrives(struct end *e)
 {
     uint64_t word = word_at(e->memory);

@@ -117,8 +117,8 @@ CASE(kinds_progress_together, 2, "a process that puts from one of its interfaces
         else le_append(5, &le, PTL_PRIORITY_LIST, NULL);
     }
     barrier();
-    /* Process 0 puts between the matching interfaces, process 1 between the others. Neither waits for an event before
-     * its last put, so neither makes a call of the interface at which its messages arrive. */
+    /* Process 0 puts between the matching interfaces, process 1 between the others. Neither waits for an event before its last
+     * put, so neither makes a call of the interface at which its messages arrive. */
     ni_use(handles[rank()]);
     ptl_handle_md_t md = md_new(buffer(BYTES), BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     for (int i = 0; i < PUTS; i++) OK(PtlPut(md, 0, BYTES, PTL_NO_ACK_REQ, peer(1 - rank()), 5, 9, 0, NULL, 0));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The limits of an interface. The interface grants the limits that a program asks for. Every table holds exactly the
- * granted number. The next allocation fails with the code that the specification names, and changes nothing. A freed entry
- * can be allocated again. Portals 4.3, network interface limits.
+ * The limits of an interface. The interface grants the requested limits. Every table holds exactly the granted number. The
+ * next allocation fails with the specification's code, and changes nothing. A freed entry can be allocated again. Portals
+ * 4.3, network interface limits.
  */
 #include "suite.h"
 
 static const unsigned matching = PTL_NI_MATCHING | PTL_NI_LOGICAL;
 
-/* The limits that are numbers, in one array, so that a case can loop over them. */
+/* All numeric limits in one array, so that a case can loop over them. */
 enum { COUNTS = 9 };
 struct counts {
     int of[COUNTS];
@@ -35,7 +35,7 @@ static void check_granted(const ptl_ni_limits_t *desired)
     ni_open(matching, desired, &actual);
     struct counts wanted = counts_of(desired), got = counts_of(&actual);
     for (int i = 0; i < COUNTS; i++)
-        if (got.of[i] != wanted.of[i]) FAIL("count %d: asked for %d, granted %d", i, wanted.of[i], got.of[i]);
+        if (got.of[i] != wanted.of[i]) FAIL("count %d: requested %d, granted %d", i, wanted.of[i], got.of[i]);
 }
 
 /* ---- What is granted -------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Which entry a message matches, and where in the entry the data goes. Match bits and ignored bits, sources and wildcards,
- * the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages. Portals 4.3,
- * matching and list entry options. Long queues against a plain model are in deep_queues.c.
+ * Matching of messages and entries, and the place of the data in the entry. Match bits and ignored bits, sources and
+ * wildcards, the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages.
+ * Portals 4.3, matching and list entry options. Long queues against a plain model are in deep_queues.c.
  */
 #include "setup.h"
 
@@ -84,7 +84,7 @@ CASE(header_data_arrives_whole, 2, "all 64 bits of the header data arrive, and t
 
 /* ---- Sources ------------------------------------------------------------------------------------------------------ */
 
-/* Rank 1 posts one entry for `source`. Ranks 0 and 2 send to it, and learn whether their message matched. */
+/* Rank 1 posts one entry for `source`. Ranks 0 and 2 send to it, and find out whether their message matched. */
 static void check_source(struct setup *s, ptl_process_t source, bool takes_0, bool takes_2)
 {
     ptl_me_t me = me_over(s->memory, 64, 1);
@@ -390,7 +390,7 @@ CASE(empty_messages, 2, "a message of no bytes matches like any other, has its e
         CHECK_EQ(expect_send_ack(s.eq).mlength, 0);
         get(md, 0, TARGET, PT, 1, 0);
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_REPLY).mlength, 0);
-        put(s.md, 100, TARGET, PT, 1, 6); /* into an entry of no bytes */
+        put(s.md, 100, TARGET, PT, 1, 6); /* into an entry of zero bytes */
         CHECK_EQ(expect_send_ack(s.eq).mlength, 0);
     } else {
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).hdr_data, 5);
@@ -551,8 +551,8 @@ CASE(may_align_keeps_messages_apart, 2,
     }
 }
 
-/* Five messages of 8 bytes wait, then rank 1 appends an entry of 48 bytes. Returns how many it took; `unlinked` if it was
- * unlinked. */
+/* Five messages of 8 bytes wait, then rank 1 appends an entry of 48 bytes. Returns the number of messages taken; sets
+ * `unlinked` if the entry was unlinked. */
 static unsigned append_over_unexpected(struct setup *s, unsigned char *memory, unsigned options, size_t min_free,
                                        bool *unlinked)
 {

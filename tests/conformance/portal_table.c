@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Portal table entries: which index is allocated, when allocation and freeing fail, which queue gets the events of an
- * index, disabling and enabling by the program, allocation as disabled, and the hints of an index. Portals 4.3, portal
- * table management. Disabling by the interface is in flow_control.c.
+ * Portal table entries: the allocated index, failures of allocation and freeing, the queue of an index's events, disabling
+ * and enabling by the program, allocation as disabled, and the hints of an index. Portals 4.3, portal table management.
+ * Disabling by the interface is in flow_control.c.
  */
 #include "suite.h"
 
-/* The failure kind of the ACK of a put of 8 bytes with these bits to rank `to`. */
+/* Returns the failure kind in the ACK of a put of 8 bytes with these bits to rank `to`. */
 static ptl_ni_fail_t outcome_of_put(ptl_handle_md_t md, ptl_handle_eq_t eq, int to, ptl_pt_index_t pt,
                                     ptl_match_bits_t bits, ptl_hdr_data_t hdr)
 {

@@ -382,7 +382,7 @@ CASE(data_is_there_before_its_event, 2, "a message's data is in memory before it
     unsigned char *local = buffer(BYTES);
     ptl_handle_md_t md = md_new(local, BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     barrier();
-    /* Ping-pong: the case checks the data of each message as soon as its event is there. */
+    /* Ping-pong: the case checks the data of each message as soon as its event has arrived. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         for (int sender = 0; sender < 2; sender++) {
             if (rank() == sender) {
@@ -452,7 +452,7 @@ CASE(order_holds_for_mixed_sizes, 2, "a short message does not overtake a long o
                 OK(PtlPut(md, 0, mix[i], PTL_CT_ACK_REQ, peer(1), PT, BITS, 0, NULL, i));
             expect_ct(ct, COUNT * (round + 1), 0);
         } else {
-            /* An event comes when the data is complete; each message took the entry of its turn. */
+            /* An event arrives when the data is complete; each message took the entry of its turn. */
             for (int n = 0; n < COUNT; n++) {
                 ptl_event_t ev = expect_event(eq, PTL_EVENT_PUT);
                 CHECK_EQ(ev.hdr_data, (uintptr_t)ev.user_ptr);
@@ -514,7 +514,7 @@ CASE(read_before_write_keeps_its_order, 2,
 
 /* ---- Vectors -------------------------------------------------------------------------------------------- */
 
-/* A random vector of `total` bytes: elements are apart, in random order, and some are empty. */
+/* Makes a random vector of `total` bytes: elements are apart, in random order, and some are empty. */
 struct scattered {
     ptl_iovec_t *vector;
     size_t count;
@@ -578,7 +578,7 @@ CASE(vectors_of_any_shape, 2,
     pt_at(PT, PTL_EQ_NONE, 0);
     ptl_handle_ct_t ct = ct_new();
     ptl_size_t done = 0;
-    uint64_t state = 0x5e1ed6e; /* the same in both processes: both know all shapes and operations */
+    uint64_t state = 0x5e1ed6e; /* the same in both processes: both compute all shapes and operations */
     for (unsigned shape = 0; shape < SHAPES; shape++) {
         static unsigned char here[TOTAL_MAX], there[TOTAL_MAX], found[TOTAL_MAX];
         size_t total = 1 + random_next(&state) % (shape % 3 ? 200 : TOTAL_MAX);

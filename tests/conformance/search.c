@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Searches of the unexpected list. SEARCH_ONLY reports messages, SEARCH_DELETE removes them. The cases check the events
- * and counts that follow for entries that are used once and persistent ones, and that nothing else happens. Portals 4.3,
- * PtlLESearch and PtlMESearch.
+ * Searches of the unexpected list. SEARCH_ONLY reports messages, SEARCH_DELETE removes them. The cases check the resulting
+ * events and counts for use-once and persistent entries, and that nothing else happens. Portals 4.3, PtlLESearch and
+ * PtlMESearch.
  */
 #include "setup.h"
 

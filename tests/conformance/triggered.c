@@ -23,7 +23,7 @@ static ptl_ct_event_t value_of(ptl_handle_ct_t ct)
     return value;
 }
 
-/* The objects of both ranks of a case: memory behind PT, which counts arrivals; descriptors, which count completions. */
+/* Objects of both ranks of a case: memory behind PT, which counts arrivals; descriptors, which count completions. */
 struct side {
     unsigned char *exposed, *local, *back;
     ptl_handle_ct_t arrived, done, trigger;
@@ -488,7 +488,7 @@ CASE(ring_of_processes, 4, "a message that triggers the next process's message g
     barrier();
 }
 
-/* The operation triggers at a process whose program computes and makes no call until the sender has the answer. */
+/* Triggers the operation at a process whose program makes no call until the sender has the answer. */
 CASE_NIC(fires_without_its_owner, 2, "a triggered operation runs while its owner computes and makes no call")
 {
     ni_matching();

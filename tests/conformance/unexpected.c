@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The unexpected list. An overflow entry takes messages; a later entry in the priority list matches them, in order, with
- * the events and counts that the specification names. The overflow entry stays in use until then, and AUTO_FREE ends it.
- * Portals 4.3, list entries and lists, overflow events.
+ * the specified events and counts. The overflow entry stays in use until then, and AUTO_FREE ends it. Portals 4.3, list
+ * entries and lists, overflow events.
  */
 #include "setup.h"
 
@@ -50,7 +50,7 @@ CASE(use_once_unexpected_is_not_linked, 2, "an appended USE_ONCE entry that foun
         CHECK_EQ((uintptr_t)expect_event(s.eq, PTL_EVENT_AUTO_UNLINK).user_ptr, 5);
         no_event(s.eq, 10);
     }
-    send_numbered(&s, 1, 2, 2); /* the message goes to the overflow entry again, not to the entry that is unlinked */
+    send_numbered(&s, 1, 2, 2); /* the message goes to the overflow entry again, not to the unlinked entry */
     if (rank() == 1) no_event(s.eq, 10);
 }
 

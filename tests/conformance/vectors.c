@@ -9,7 +9,7 @@ enum { PIECES = 5 };
 static const size_t piece_bytes[PIECES] = {8, 1, 0, 100, 19};
 enum { TOTAL_BYTES = 128 };
 
-/* Pieces of one buffer, with gaps of 16 bytes between them that no operation may write. */
+/* Pieces of one buffer, separated by gaps of 16 bytes that no operation may write. */
 struct pieces {
     ptl_iovec_t vectors[PIECES];
     unsigned char *memory;

@@ -151,7 +151,7 @@ static void holder_and_waiters(int home, int holder)
 }
 
 CASE_KEPT(in_order, 4,
-     "one holder and several waiters: each gets the lock when the previous holder frees it, in request order")
+          "one holder and several waiters: each gets the lock when the previous holder frees it, in request order")
 {
     holder_and_waiters(0, 0); /* the holder at its own lock */
     holder_and_waiters(0, 1); /* and at that of another */
@@ -359,7 +359,7 @@ CASE_KEPT(closed_home, 2, "when a port is closed, requests kept for its locks ar
 }
 
 CASE_KEPT(closed_waiter, 3,
-     "a closed port waits no more: the lock goes to the next waiter, and no later port of its VPID gets an answer")
+          "a closed port waits no more: the lock goes to the next waiter, and no later port of its VPID gets an answer")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -464,8 +464,8 @@ CASE_KEPT(dead_waiters_make_room, 3, "the places of dead waiters are free, also 
 }
 
 CASE_KEPT(holder_dies, 4,
-     "a lock keeps the value of a holder that dies; a process that frees it for the dead one passes it to the next "
-     "waiter")
+          "a lock keeps the value of a holder that dies; a process that frees it for the dead one passes it to the next "
+          "waiter")
 {
     if (rank() == 1) succeed(0, LOCK, exclusive());
     barrier();

@@ -56,7 +56,7 @@ static void each_type(const struct group *g)
     }
 }
 
-DATA_CASE(every_type, 4, "block l of PE k's source becomes block k of PE l's dest, numbers being the team's",
+DATA_CASE(every_type, 4, "block l of PE k's source becomes block k of PE l's dest, with the team's numbers",
           .crowded = CROWD)
 {
     dest_shared = symmetric((ELEMENTS * CROWD + 1) * sizeof(long double));
@@ -102,7 +102,7 @@ static void each_type_strided(const struct group *g)
     for (size_t s = 0; s < COUNT_OF(strides); s++) strided(g, &rows[1], strides[s][0], strides[s][1], 1 + (int)s);
 }
 
-DATA_CASE(every_type_strided, 4, "alltoalls: strides count elements at either side; what lies between stays as it was",
+DATA_CASE(every_type_strided, 4, "alltoalls: strides count elements at either side; elements in between stay unchanged",
           .crowded = CROWD)
 {
     dest_shared = symmetric(ELEMENTS * CROWD * STRIDE_MAX * sizeof(long double));
@@ -110,7 +110,7 @@ DATA_CASE(every_type_strided, 4, "alltoalls: strides count elements at either si
     for_each_group(each_type_strided);
 }
 
-DATA_CASE(zero_elements, 3, "an alltoall of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "an alltoall of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Calls with wrong arguments. The standard leaves most of them undefined. In this library such a call does nothing, a
- * fetching call returns 0, and the program goes on. Each case makes all of its calls, then checks that no memory changed
+ * fetching call returns 0, and the program continues. Each case makes all of its calls, then checks that no memory changed
  * and that the library still works. The library reports the first wrong call of a process, and with SHMEM_DEBUG each one.
  */
 #include "suite.h"
@@ -17,7 +17,7 @@
 
 enum { BYTES = 4096 };
 
-/* Symmetric memory that no call may change, and private memory likewise. */
+/* Symmetric memory that no call may change, and private memory. */
 struct setup {
     unsigned char *symmetric, *private;
     long *word; /* in symmetric memory, aligned */
@@ -33,7 +33,7 @@ static struct setup setup_open(void)
     return s;
 }
 
-/* No memory changed; and a put, a get, an atomic, a barrier and a collective still work. */
+/* Checks that no memory changed, and that a put, a get, an atomic, a barrier and a collective still work. */
 static void setup_check(const struct setup *s)
 {
     static long word, source, sum;
@@ -57,7 +57,7 @@ static void setup_check(const struct setup *s)
 
 /* ---- Remote memory access ------------------------------------------------------------------------------- */
 
-/* Every routine that moves data, with these arguments. `other` is the private side of the transfer. */
+/* Calls every routine that moves data with these arguments. `other` is the private side of the transfer. */
 static void move_all(unsigned char *remote, unsigned char *other, size_t count, int pe, shmem_ctx_t ctx)
 {
     long *r = (long *)remote, *o = (long *)other;
@@ -167,7 +167,7 @@ static void call_with_wrong_pes(void)
     setup_check(&s);
 }
 
-DATA_CASE(pes_that_are_none, 3, "PE numbers outside of the job: nothing is moved, fetched is 0")
+DATA_CASE(pes_that_are_none, 3, "PE numbers outside the job: nothing is moved, a fetch returns 0")
 {
     call_with_wrong_pes();
 }
@@ -460,7 +460,7 @@ CASE(null_results, 2, "NULL for a result: nothing happens, or an error")
     setup_check(&s);
 }
 
-DATA_CASE(no_bytes_of_nothing, 2, "no bytes from NULL, or into it, are no bytes: nothing moves, and quiet returns")
+DATA_CASE(no_bytes_of_nothing, 2, "zero bytes from or to NULL are valid: nothing moves, and quiet returns")
 {
     struct setup s = setup_open();
     shmem_getmem(NULL, s.symmetric, 0, next_pe());

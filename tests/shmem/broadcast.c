@@ -90,7 +90,7 @@ CASE(every_size, 3, "a broadcast is whole at any length and from any address, an
     }
 }
 
-DATA_CASE(zero_elements, 3, "a broadcast of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a broadcast of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);

@@ -60,7 +60,7 @@ DATA_CASE(every_type_same_length, 4, "dest on all PEs holds the sources of the t
     for_each_group(each_type_same_length);
 }
 
-/* The number of elements that a PE gives in a round; sometimes none. */
+/* Number of elements that a PE contributes in a round; sometimes 0. */
 static size_t length_of(int pe, int round) { return (size_t)(mix((uint64_t)(pe * 64 + round)) % 9 % 8); }
 
 static void each_type_other_lengths(const struct group *g)
@@ -84,7 +84,7 @@ static void each_type_other_lengths(const struct group *g)
     }
 }
 
-DATA_CASE(every_type_other_lengths, 4, "shmem_collect: each PE may give another number of elements, or none",
+DATA_CASE(every_type_other_lengths, 4, "shmem_collect: each PE may contribute a different number of elements, or none",
           .crowded = CROWD)
 {
     dest_shared = symmetric((ELEMENTS * CROWD + 1) * sizeof(long double));
@@ -92,7 +92,7 @@ DATA_CASE(every_type_other_lengths, 4, "shmem_collect: each PE may give another 
     for_each_group(each_type_other_lengths);
 }
 
-DATA_CASE(only_one_gives, 4, "shmem_collect: all but one PE give nothing")
+DATA_CASE(only_one_gives, 4, "shmem_collect: all but one PE contribute nothing")
 {
     long *dest = symmetric(8 * sizeof *dest), *source = symmetric(4 * sizeof *source);
     for (int i = 0; i < 4; i++) source[i] = me() * 10 + i;
@@ -104,7 +104,7 @@ DATA_CASE(only_one_gives, 4, "shmem_collect: all but one PE give nothing")
     }
 }
 
-DATA_CASE(zero_elements, 3, "a collect of no elements from anybody returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a collect of zero elements from all PEs returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);

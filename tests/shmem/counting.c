@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Counting puts (seed 004): puts and gets that add one to a counter at their target PE, after their data. They are not
- * part of the standard; a library without them has no cases here. All forms are in counting_forms.c.
+ * part of the standard; a library without them skips these cases. All forms are in counting_forms.c.
  */
 #include "suite.h"
 
@@ -9,7 +9,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Collective, as the routine is. */
+/* Collective, like the routine. */
 static shmem_ct_t counter(void)
 {
     shmem_ct_t ct = SHMEM_CT_INVALID;
@@ -18,7 +18,7 @@ static shmem_ct_t counter(void)
     return ct;
 }
 
-/* The number of operations of a long case: fewer where each needs a call of its target's program. */
+/* Number of operations of a long case: fewer where each needs a call of its target's program. */
 static int many(int most) { return variant_is("host") || variant_is("bounce") ? most / 5 : most; }
 
 /* ---- A counter ------------------------------------------------------------------------------------------ */
@@ -88,7 +88,7 @@ DATA_CASE(to_oneself, 2, "a counting put to the calling PE counts there; so does
     shmem_ct_free(&ct);
 }
 
-DATA_CASE(get_counts_at_the_source, 2, "a counting get tells the PE whose data it took, which may then change it")
+DATA_CASE(get_counts_at_the_source, 2, "a counting get counts at the PE whose data it took, which may then change it")
 {
     enum { ROUNDS = 100, BYTES = 3000 };
     unsigned char *data = symmetric(BYTES), *got = local(BYTES);
@@ -112,7 +112,7 @@ DATA_CASE(get_counts_at_the_source, 2, "a counting get tells the PE whose data i
     shmem_ct_free(&made);
 }
 
-DATA_CASE(no_bytes_count, 2, "puts and gets of no bytes move nothing and count")
+DATA_CASE(no_bytes_count, 2, "puts and gets of zero bytes move nothing and count")
 {
     unsigned char *data = symmetric(8);
     shmem_ct_t ct = counter();
@@ -200,7 +200,7 @@ CASE(source_is_free_on_return, 2, "put_ct: source may change on return; put_ct_n
     shmem_ct_free(&ct);
 }
 
-DATA_CASE(barrier_completes, 3, "behind shmem_barrier_all all counting operations have counted, nonblocking ones too")
+DATA_CASE(barrier_completes, 3, "after shmem_barrier_all all counting operations have counted, nonblocking ones too")
 {
     enum { EACH = 30 };
     long *words = symmetric(EACH * 4 * sizeof *words), value = me() + 1;
@@ -271,7 +271,7 @@ CASE(set_while_others_count, 4, "set while others count: later counts are added 
         long last = 0;
         for (int i = 0; i < 200; i++) {
             long value = shmem_ct_get(ct);
-            CHECK_OP(value, >=, last); /* the counter never decreases by itself */
+            CHECK_OP(value, >=, last); /* the counter never decreases */
             shmem_ct_set(ct, 1000000L * (i + 1));
             last = 1000000L * (i + 1);
         }
@@ -437,7 +437,7 @@ CASE(left_at_the_end, 2, "shmem_finalize frees the remaining counters")
 
 /* ---- The seed's programs -------------------------------------------------------------------------------- */
 
-DATA_CASE(all_to_all, 5, "seed 004, listing 1.4: an all-to-all, each PE waiting for as many counts as there are PEs",
+DATA_CASE(all_to_all, 5, "seed 004, listing 1.4: an all-to-all, each PE waiting for one count from each PE",
           .crowded = 12)
 {
     enum { BYTES = 1000, TIMES = 10 };

@@ -300,7 +300,7 @@ CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and t
 static atomic_long ticks[1024];
 static atomic_bool enough;
 
-/* Stores everywhere in an array all the time, and counts its stores. */
+/* Stores all over an array without pause, and counts its stores. */
 static void *tick(void *result)
 {
     long count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How programs begin and end: initialised several times, finalized or not, ended by one PE for all, killed. OpenSHMEM 1.6,
+ * Start and end of programs: initialised several times, finalized or not, ended by one PE for all, killed. OpenSHMEM 1.6,
  * "Library Setup, Exit, and Query Routines" and "Execution Model". Exit statuses are those of `selvedge run`: the status
  * of shmem_global_exit, otherwise that of the first PE that failed, and 128 plus its number for a signal.
  *
@@ -27,7 +27,7 @@ static void finish(void)
     shmem_finalize();
 }
 
-/* A put to the next PE, which sees it. Collective. */
+/* Puts to the next PE, which checks it. Collective. */
 static void check_works(void)
 {
     static long round;
@@ -253,7 +253,7 @@ CASE(crashed, 2, "a PE that crashes in its own memory ends the job with 139", .f
 
 /* ---- shmem_global_exit ---------------------------------------------------------------------------------- */
 
-/* One PE ends all, while the others do this. */
+/* One PE ends all, while the others run this. */
 static void end_all(int status, void (*others)(void))
 {
     start();
@@ -263,7 +263,7 @@ static void end_all(int status, void (*others)(void))
         shmem_global_exit(status);
     }
     others();
-    FAIL("the others went on");
+    FAIL("the others continued");
 }
 
 static void meet(void)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Environment variables: the size of the heap, version and help texts. OpenSHMEM 1.6, "Environment Variables". Reports of
- * wrong calls under SHMEM_DEBUG are in bad_input.c; checks from outside of the job are in outside.rs.
+ * wrong calls under SHMEM_DEBUG are in bad_input.c; checks from outside the job are in outside.rs.
  */
 #include "suite.h"
 
 #define MIB ((size_t)1 << 20)
 
-/* The heap has room for `least` bytes in one block, and none for `too_much`. */
+/* Checks that the heap has room for `least` bytes in one block, and not for `too_much`. */
 static void check_heap(size_t least, size_t too_much)
 {
     unsigned char *block = shmem_malloc(least);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The symmetric heap: malloc, calloc, align, realloc, free, hints, and their deprecated names. OpenSHMEM 1.6, "Memory
- * Management Routines". The standard says for realloc that exhaustion is NULL on every PE and leaves the rest usable; here
- * it holds for all of them.
+ * Management Routines". For realloc the standard says that exhaustion is NULL on every PE and leaves the rest usable; here
+ * that holds for all of them.
  */
 #include "suite.h"
 
@@ -13,7 +13,7 @@
 
 enum { MAX_ALIGN = _Alignof(max_align_t) };
 
-/* This PE and a peer can write all of the block: every PE fills the block of the next one. Collective. */
+/* Checks that this PE and a peer can write all of the block: every PE fills the next PE's block. Collective. */
 static void check_usable(unsigned char *block, size_t bytes)
 {
     CHECK_OP(block, !=, NULL);

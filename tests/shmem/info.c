@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Versions, names, constants, queries, and routines that have nothing to do. OpenSHMEM 1.6, "Library Setup, Exit, and
- * Query Routines", "Library Constants", "Profiling Interface", and the deprecated names.
+ * Versions, names, constants, queries, and routines without effect. OpenSHMEM 1.6, "Library Setup, Exit, and Query
+ * Routines", "Library Constants", "Profiling Interface", and the deprecated names.
  */
 #include "suite.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Collectives around the border between aggregation nodes and the library's own algorithms (docs/collectives.md): all of
- * them where PEs have no memory of each other mapped ("cma", "bounce", "host"); with mapped memory long reductions of
- * PEs that have a core each, and data of medium length where PEs share cores. Results are the same either way.
+ * The border between aggregation nodes and the library's own algorithms (docs/collectives.md). Nodes serve all collectives
+ * if PEs do not map each other's memory ("cma", "bounce", "host"). With mapped memory they serve long reductions of PEs
+ * with a core each, and data of medium length where PEs share cores. Results are the same either way.
  *
- * What nodes do in themselves is tested by the families of each collective, in these variants.
+ * The families of each collective test nodes themselves, in these variants.
  */
 #include "collective.h"
 
@@ -28,7 +28,7 @@ static double awkward(int pe, size_t i)
     return ldexp((double)(int64_t)bits, (int)(bits % 60) - 90);
 }
 
-/* A sum of so many bytes at the members of a team, checked to the last bit. */
+/* Computes a sum of `bytes` bytes at the members of a team, and checks it to the last bit. */
 static void check_sum(shmem_team_t team, const int *world, int size, double *dest, double *source, size_t bytes)
 {
     const size_t count = bytes / sizeof *dest;
@@ -84,7 +84,8 @@ static void all_in_turn(const struct group *g)
     }
 }
 
-DATA_CASE(all_in_turn, 2, "nodes and own algorithms take turns, in any order of lengths and operations", .crowded = 5)
+DATA_CASE(all_in_turn, 2,
+          "nodes and the library's own algorithms take turns, in any order of lengths and operations", .crowded = 5)
 {
     dest_shared = symmetric(LONGEST);
     source_shared = symmetric(LONGEST);
@@ -146,7 +147,7 @@ CASE(progress_for_others, 3, "a PE that waits in a collective serves the others'
         }
         CHECK_EQ(shmem_long_max_reduce(SHMEM_TEAM_WORLD, dest, word, 1), 0);
         CHECK_EQ(*dest, 50 * (i + 1));
-        /* Until then a PE may still read its own word in the reduction. */
+        /* Before this barrier a PE may still read its own word in the reduction. */
         shmem_sync_all();
     }
 }

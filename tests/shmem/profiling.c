@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The profiling interface: the library's callers use a shmem_ function that the program defines, and the program reaches
- * the library's through the name with a p. OpenSHMEM 1.6, "OpenSHMEM Profiling Interface".
+ * The profiling interface: callers of the library use a shmem_ function that the program defines, and the program reaches
+ * the library's by the name with a p. OpenSHMEM 1.6, "OpenSHMEM Profiling Interface".
  */
 #if __has_include(<pshmem.h>)
 #include <pshmem.h>

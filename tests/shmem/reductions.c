@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reductions over teams: and, or, xor, max, min, sum, prod. OpenSHMEM 1.6, "Collective Routines", reductions. This library
- * adds that sums and products of signed integers wrap, and that all PEs get the same bits.
+ * Reductions over teams: and, or, xor, max, min, sum, prod. OpenSHMEM 1.6, "Collective Routines", reductions. In this
+ * library sums and products of signed integers wrap, and all PEs get the same bits.
  */
 #include "collective.h"
 #include "types.h"
@@ -154,7 +154,7 @@ DATA_CASE(dest_may_be_source, 4, "a reduction in place: dest and source are the 
     for_each_group(each_operation_in_place);
 }
 
-DATA_CASE(source_stays, 3, "source is as it was, where it is not dest")
+DATA_CASE(source_stays, 3, "source stays unchanged, unless it is dest")
 {
     enum { MANY = 5000 };
     long *dest = symmetric(MANY * sizeof *dest), *source = symmetric(MANY * sizeof *source);
@@ -208,7 +208,7 @@ CASE(megabytes, 3, "a reduction of 4 MiB")
         if (dest[i] != 3 * i * 0x9e3779b97f4a7c15u + 3) FAIL("element %zu is wrong", i);
 }
 
-DATA_CASE(zero_elements, 3, "a reduction of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a reduction of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);

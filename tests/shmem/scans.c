@@ -109,7 +109,7 @@ DATA_CASE(dest_may_be_source, 4, "a scan in place: dest and source are the same 
     for_each_group(each_type_in_place);
 }
 
-DATA_CASE(first_of_exscan_is_zero, 2, "exscan at PE 0 of the team is zero, not what dest held")
+DATA_CASE(first_of_exscan_is_zero, 2, "exscan at PE 0 of the team is zero, whatever dest held")
 {
     double *dest = symmetric(3 * sizeof *dest), *source = symmetric(3 * sizeof *source);
     for (int i = 0; i < 3; i++) {
@@ -140,7 +140,7 @@ CASE(every_size, 3, "a scan is whole at any length", .crowded = 5)
     }
 }
 
-DATA_CASE(zero_elements, 3, "a scan of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a scan of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);

@@ -17,7 +17,7 @@ static shmem_team_t split(shmem_team_t parent, int start, int stride, int size)
     return team;
 }
 
-/* Each member adds 2 to the power of its number, so that a wrong set of members or a wrong number shows. */
+/* Each member adds 2 to the power of its number, so that a wrong member or number shows. */
 static void check_works(shmem_team_t team, long *dest, long *source)
 {
     *source = 1L << shmem_team_my_pe(team);
@@ -265,7 +265,7 @@ CASE(disjoint_teams_apart, 4, "teams without common PEs do not wait for each oth
     long *words = symmetric(2 * sizeof *words), *go = symmetric(sizeof *go);
     shmem_team_t low = split(SHMEM_TEAM_WORLD, 0, 1, 2), high = split(SHMEM_TEAM_WORLD, 2, 1, 2);
     shmem_team_t mine = me() < 2 ? low : high;
-    if (me() < 2) shmem_long_wait_until(go, SHMEM_CMP_EQ, 1); /* until the others have done all of theirs */
+    if (me() < 2) shmem_long_wait_until(go, SHMEM_CMP_EQ, 1); /* until the others have finished */
     for (int i = 0; i < 50; i++) check_works(mine, &words[0], &words[1]);
     if (me() >= 2) shmem_long_p(go, 1, me() - 2);
     barrier();
@@ -344,7 +344,7 @@ CASE(many_times, 3, "teams can be made and destroyed any number of times")
     }
 }
 
-/* Makes teams of all PEs until the limit; the call that fails must leave nothing behind. */
+/* Makes teams of all PEs until the limit; the failing call must leave nothing behind. */
 static int fill_up(shmem_team_t *teams)
 {
     for (int i = 0; i < TEAMS; i++) {
