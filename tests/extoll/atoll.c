@@ -2,8 +2,8 @@
 /*
  * PALMS: atoll.h; seed 002, section 2.2.
  *
- * Each rank has a port, here(), and connections to all ranks, which family_begin and join() make. A rank that others wait for in
- * atoll_recv must not wait in barrier() while they send: barriers do not receive.
+ * Each rank has a port, here(), and connections to all ranks, made by family_begin and join(). A rank whose atoll_recv others feed must
+ * not wait in barrier() while they send: barriers do not receive.
  */
 #include "suite.h"
 
@@ -17,7 +17,7 @@ static Atoll_Handle handles[RANKS_MAX];
 static unsigned char sent[LONG_MAX_BYTES], found[LONG_MAX_BYTES + 8];
 
 #define AOK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "ATOLL_SUCCESS", ATOLL_SUCCESS)
-/* An int that may be any code. */
+/* Converts an int that may be any code. */
 #define CODE(call) ((unsigned long long)(call))
 
 void family_begin(void)
@@ -32,7 +32,7 @@ void family_end(void)
     port = NULL;
 }
 
-/* Tells all ranks this port's id, and connects to all. */
+/* Sends this port's id to all ranks, and connects to all. */
 static void join(void)
 {
     Atoll_Id mine;
@@ -44,7 +44,7 @@ static void join(void)
 
 static size_t whole(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/* A message whose bytes tell what they should be. */
+/* Sends a message whose size and tag determine its bytes. */
 static void send_to(int to, size_t header, size_t data, uint32_t tag)
 {
     pattern_fill(sent, header, tag);
@@ -370,7 +370,7 @@ CASE(multicast, 4, "2.2.2: a multicast reaches every connection that it names")
             pattern_fill(sent + 5, sizes[i], i + 1);
             AOK(atoll_multicast(port, handles + 1, (unsigned)ranks() - 1, sent, 5, sent + 5, sizes[i], i));
         } else {
-            /* The last one receives last: the others must not wait for it. */
+            /* The last rank receives last: the others must not wait for it. */
             if (rank() == ranks() - 1) expect_from(ids[1], 0, 0, i);
             expect_from(ids[0], 5, sizes[i], i);
             if (rank() == 1) send_to(ranks() - 1, 0, 0, i);
@@ -492,7 +492,7 @@ CASE(left_messages, 2, "messages sent before a disconnect arrive, in order with 
         for (uint32_t i = 0; i < ROUNDS; i++) {
             for (uint32_t k = 0; k < EACH; k++) send_to(1, 0, k * 100, i * EACH + k);
             AOK(atoll_disconnect(port, handles[1]));
-            /* The peer gives a channel back when it has read all of it. */
+            /* The peer returns a channel when it has read all of it. */
             int code;
             while ((code = atoll_connect(port, ids[1], &handles[1])) == ATOLL_ERR_NO_ROUTE) atoll_poll(port);
             AOK(code);
@@ -644,7 +644,6 @@ CASE(utilities, 4, "2.2.2: resources, ids, neighbours and texts of errors")
     unsigned nodes;
     AOK(atoll_get_node_num(port, &nodes));
     CHECK_EQ(nodes, ranks());
-    /* 0 1 / 2 3 */
     static const Atoll_Id wanted[4][ATOLL_LINKS] = {
         {1, ATOLL_NO_ID, 2, ATOLL_NO_ID}, {ATOLL_NO_ID, 0, 3, ATOLL_NO_ID}, {3, ATOLL_NO_ID, ATOLL_NO_ID, 0}, {ATOLL_NO_ID, 2, ATOLL_NO_ID, 1}};
     Atoll_Id neighbours[ATOLL_LINKS];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Lock requests that fail are kept at their target, and answered when they succeed: seed 002, section 7.5.4, "implementation
- * requirements" and "future extension". In the variants of these cases a NIC keeps QUEUE requests.
+ * Failing lock requests are kept at their target, and answered when they succeed: seed 002, section 7.5.4, "implementation requirements"
+ * and "future extension". In the variants of these cases a NIC keeps QUEUE requests.
  *
- * A process that dies leaves by _exit(0), without closing anything: a launcher goes on then. The others cannot come to the suite's last
- * barrier, so they leave in the same way, by leave().
+ * A process that dies calls _exit(0) without closing anything, so that the launcher continues. The others cannot reach the suite's last
+ * barrier, so they end in the same way, by leave().
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ enum { QUEUE = 4, LOCK = 5, FENCE = 6, ORDER = 7, DONE_CLASS = 252 };
 
 #define CASE_KEPT(name, ranks, rule, ...) CASE(name, ranks, rule, .needs = "kept locks", __VA_ARGS__)
 
-/* Tables 7-3 and 7-4. */
+/* Operands of tables 7-3 and 7-4. */
 struct operands {
     int32_t compare, add;
 };
@@ -42,7 +42,7 @@ static RMA2_Notification answer(uint32_t lock)
     long long give_up = now_ms() + WAIT_MS;
     RMA2_Notification *found, copy;
     while (rma2_noti_lock_match(rma(), lock, RMA2_NODEID_ANY, RMA2_VPID_ANY, &found) != RMA2_SUCCESS) {
-        if (now_ms() > give_up) FAIL("lock %u: no answer came", lock);
+        if (now_ms() > give_up) FAIL("lock %u: no answer", lock);
         poll_ports();
     }
     OK(rma2_noti_dup(found, &copy));
@@ -50,7 +50,7 @@ static RMA2_Notification answer(uint32_t lock)
     return copy;
 }
 
-/* The request succeeds, with this value. */
+/* Waits until the request succeeds, with this value. */
 static void expect_success(int target, uint32_t lock, int32_t value)
 {
     RMA2_Notification got = answer(lock);
@@ -68,10 +68,10 @@ static int32_t succeed(int target, uint32_t lock, struct operands with)
     return (int32_t)rma2_noti_get_lock_value(&got);
 }
 
-/* What this rank has asked before is at the target: a target handles the commands of a node in order. */
+/* Waits until earlier requests of this rank are at the target, which handles the commands of a node in order. */
 static void fence(int target) { succeed(target, FENCE, (struct operands){INT32_MAX, 0}); }
 
-/* The ranks from `first` on ask for the lock one after the other. */
+/* The ranks from `first` on request the lock one after the other. */
 static void ask_in_turn(int target, int first, struct operands (*with)(void))
 {
     for (int turn = first; turn < ranks(); turn++) {
@@ -83,7 +83,7 @@ static void ask_in_turn(int target, int first, struct operands (*with)(void))
     }
 }
 
-/* Tells a rank that this one is done, and leaves. */
+/* Notifies a rank that this one has finished, and ends. */
 static void leave(int host)
 {
     if (host != rank()) {
@@ -93,7 +93,7 @@ static void leave(int host)
     _exit(0);
 }
 
-/* Waits for so many others to leave, and leaves. */
+/* Waits until `others` ranks have ended, and ends. */
 static void leave_after(int others)
 {
     long long give_up = now_ms() + WAIT_MS;
@@ -103,7 +103,7 @@ static void leave_after(int others)
             OK(rma2_noti_free(rma(), found));
             others--;
         } else if (now_ms() > give_up) {
-            FAIL("%d ranks are not done", others);
+            FAIL("%d ranks have not finished", others);
         }
         poll_ports();
     }
@@ -154,7 +154,7 @@ CASE_KEPT(in_order, 4,
           "one holder and several waiters: each gets the lock when the previous holder frees it, in request order")
 {
     holder_and_waiters(0, 0); /* the holder at its own lock */
-    holder_and_waiters(0, 1); /* and at that of another */
+    holder_and_waiters(0, 1); /* and at another rank's */
     holder_and_waiters(3, 1); /* the home is a waiter, too */
 }
 
@@ -192,7 +192,7 @@ CASE_KEPT(nobody_polls, 4, "tables 7-3 and 7-4: with room for all waiters no req
     for (int i = 0; i < ROUNDS; i++) {
         if (random_next(&random) % 2) {
             CHECK_EQ(succeed(1, LOCK, exclusive()), n + 1);
-            CHECK_EQ(succeed(1, ORDER, (struct operands){0, 1}), 1); /* nobody else is here */
+            CHECK_EQ(succeed(1, ORDER, (struct operands){0, 1}), 1); /* the only holder */
             succeed(1, ORDER, (struct operands){INT32_MAX, -1});
             succeed(1, LOCK, free_exclusive());
         } else {
@@ -232,7 +232,7 @@ CASE_KEPT(full, 2, "a request that finds no room fails at once; kept requests ge
     if (rank() == 0) CHECK_EQ(succeed(1, LOCK, (struct operands){0, HELD}), HELD);
     barrier();
     if (rank() == 1) {
-        /* Each has success with the value that the one before leaves. */
+        /* Each request succeeds on the value that the one before leaves. */
         for (int i = 0; i < QUEUE; i++) ask(1, LOCK, (struct operands){i, 1});
         fence(1);
         CHECK(!is_answered(LOCK));
@@ -241,14 +241,14 @@ CASE_KEPT(full, 2, "a request that finds no room fails at once; kept requests ge
         CHECK_NOTIFICATION(got, RMA2_COMPLETER_NOTIFICATION, RMA2_LOCK_RSP, 1, 0);
         CHECK_EQ(rma2_noti_get_lock_result(&got), 0);
         CHECK_EQ((int32_t)rma2_noti_get_lock_value(&got), HELD);
-        /* Other locks are as before. */
+        /* Other locks are unchanged. */
         succeed(1, ORDER, (struct operands){0, 1});
     }
     barrier();
     if (rank() == 0) succeed(1, LOCK, (struct operands){INT32_MAX, -HELD});
     for (int i = 0; rank() == 1 && i < QUEUE; i++) expect_success(1, LOCK, i + 1);
     barrier();
-    /* There is room again. */
+    /* The queue has room again. */
     if (rank() == 1) {
         ask(1, LOCK, (struct operands){0, 1});
         fence(1);
@@ -315,7 +315,7 @@ CASE(home_sleeps, 3,
         long long before = now_ms();
         expect_success(1, LOCK, ranks() + 1);
         about("the answer took %lld ms", now_ms() - before);
-        /* The owner is still away: it has a notification that it has not read. */
+        /* The owner is still absent: a notification for it is unread. */
         succeed(1, LOCK, free_exclusive());
     }
 }
@@ -344,7 +344,7 @@ CASE_KEPT(closed_home, 2, "when a port is closed, requests kept for its locks ar
         CHECK_EQ(rma2_noti_get_lock_result(&got), 0);
     }
     barrier();
-    /* A port that is opened again has free locks, and nobody waits for them. */
+    /* A port that is opened again has free locks without waiters. */
     OK(rma2_open(&port));
     CHECK_EQ(rma2_get_vpid(port), vpid);
     barrier();
@@ -378,7 +378,7 @@ CASE_KEPT(closed_waiter, 3,
     }
     barrier();
     if (rank() == 2) {
-        /* There is room again. */
+        /* The queue has room again. */
         for (int i = 0; i < QUEUE - 1; i++) ask(0, LOCK, exclusive());
         fence(0);
         CHECK(!is_answered(LOCK));
@@ -421,7 +421,7 @@ CASE_KEPT(waiter_dies, 4, "a waiter that dies is removed: the lock goes to the n
     }
     if (rank() == 2) {
         expect_success(0, LOCK, ranks() + 1);
-        /* The places of the dead are free: this many are kept. */
+        /* The places of the dead are free: a full queue of requests is kept. */
         for (int i = 0; i < QUEUE; i++) ask(0, LOCK, exclusive());
         fence(0);
         CHECK(!is_answered(LOCK));

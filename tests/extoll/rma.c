@@ -226,7 +226,7 @@ CASE(full_queue, 2, "a full queue loses notifications and nothing else")
     if (rank() == 0) {
         for (uint32_t i = 0; i < entries + 10; i++)
             OK(rma2_post_immediate_put(rma(), to(1), 8, i + 1, m.of_rank[1], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
-        /* The notification of a barrier of the suite would be lost. */
+        /* A full queue would lose the notification of a barrier of the suite. */
         CHECK_EQ(velorun_barrier(), 0);
         return;
     }

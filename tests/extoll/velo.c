@@ -52,7 +52,7 @@ CASE(order, 2, "messages from one port to another arrive in order, however many"
 
 CASE(many_to_one, 4, "a mailbox receives from all nodes, each node's messages in order", .crowded = 8)
 {
-    /* A sender goes on when its last messages were answered: a full mailbox of a simulated machine discards. */
+    /* A sender continues when its last messages were answered: a full mailbox of a simulated machine discards. */
     enum { COUNT = 320, CREDITS = 20 };
     if (rank() != 0) {
         for (uint64_t i = 0; i < COUNT; i++) {
@@ -81,7 +81,7 @@ CASE_NIC(full_mailbox, 2, "a full mailbox refuses messages and loses none")
         int code;
         while ((code = velo2_send(velo_to(1), &sent, 8, 0, 0)) == VELO2_RET_SUCCESS) sent++;
         CHECK_EQ(code, VELO2_RET_TRY_AGAIN);
-        /* The NIC keeps those of a sender on another host that may be without an answer. */
+        /* The NIC also keeps unanswered messages of a sender on another host. */
         unsigned kept = getenv("SELVEDGE_HOSTS") != NULL ? 64 : 0;
         CHECK_EQ(sent, velo2_get_mailbox_slots(velo()) + kept);
     }
@@ -116,7 +116,7 @@ CASE(full_mailbox_beside_a_get, 2,
         OK(rma2_noti_free(rma(), got));
         uint64_t *words = (uint64_t *)m.start;
         CHECK_EQ(words[1], 4711);
-        /* All messages are there, in order. A share of a mailbox is half of its 256 slots here. */
+        /* All messages are in the mailbox, in order. A sender's share is half of its 256 slots here. */
         CHECK(words[2] >= 128);
         uint64_t value;
         uint32_t length, source;
@@ -348,7 +348,7 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     CHECK_EQ(velo2_probe_recv(&closed, buffer, 8, &length, &source, NULL, NULL), VELO2_RET_INVALID_MBOX);
     CHECK_EQ(velo2_close(&closed), VELO2_RET_INVALID_MBOX);
     CHECK_EQ(velo2_open(NULL), VELO2_RET_INVALID_MBOX);
-    /* A message to a port that nobody has open is discarded. */
+    /* A message to a port that is not open is discarded. */
     velo2_connection_t unopened;
     VOK(velo2_connect(velo(), &unopened, (velo2_nodeid_t)(1 - rank()), velo2_get_proc_num(velo()) - 1));
     VOK(velo2_send(&unopened, buffer, 8, 0, 0));

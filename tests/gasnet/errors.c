@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Calls that are refused: an error code, a line on standard error that says what to do, and nothing else disturbed. */
+/* Refused calls: an error code, a line on standard error with the remedy, and no other effect. */
 #include "suite.h"
 
 enum { REPLY_TWICE = 200, REPLY_TO_REPLY, SEND_REQUEST, POLL, COUNT_ONE, NOBODY = 250 };
@@ -22,7 +22,7 @@ static void reply_twice(gasnet_token_t token)
 
 static void reply_to_reply(gasnet_token_t token)
 {
-    /* A request is replied to with this handler itself, whose reply is refused. */
+    /* The reply to a request runs this handler again, whose own reply is refused. */
     if (rank() == 1) {
         OK(gasnet_AMReplyShort0(token, REPLY_TO_REPLY));
         return;

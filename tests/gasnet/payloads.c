@@ -41,7 +41,7 @@ static void stored(gasnet_token_t token, void *buffer, size_t bytes, gasnet_hand
     answered++;
 }
 
-/* Replies with memory that it overwrites at once: the payload of a reply has been read when the call returns. */
+/* Replies with memory that it overwrites at once: the call has read the payload of the reply. */
 static void keep(gasnet_token_t token, void *buffer, size_t bytes)
 {
     unsigned char *copy = malloc(bytes);
@@ -69,7 +69,7 @@ CASE(medium_sizes, 2, "a medium message carries 0 bytes to gasnet_AMMaxMedium, f
     unsigned char *source = malloc(most + 16);
     if (rank() == 0) {
         int seed = 1;
-        /* All sizes near the bound of what one message holds, then powers of two and their neighbours. */
+        /* All sizes near the limit of one message, then powers of two and their neighbours. */
         for (size_t bytes = 0; bytes <= most; bytes = bytes < 130 ? bytes + 1 : bytes == most ? most + 1 : bytes * 2 - 129 > most ? most : bytes * 2 - 129) {
             about("%zu bytes", bytes);
             unsigned char *from = source + seed % 9;

@@ -34,7 +34,7 @@ CASE(barriers, 5, "no node leaves a barrier before all have entered", .crowded =
         for (int to = 0; to < ranks(); to++) OK(gasnet_AMRequestShort1((gasnet_node_t)to, ADD, 1));
         WAIT_FOR(answered == round * ranks());
         barrier();
-        /* Every node has had its requests of this round answered before it came. */
+        /* Every node entered after its requests of this round were answered. */
         CHECK_OP(total, >=, round * ranks());
         barrier();
     }
