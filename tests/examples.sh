@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Runs the examples and the programs of README.md, as processes and on a simulated machine (make check-examples). Each checks its own
-# results, and exits with an error when a byte is wrong. A failure does not end the script: its last lines list what has failed.
+# Runs the examples and the programs of README.md, as processes and on a simulated machine (make check-examples). Each
+# checks its own results, and exits with an error when a byte is wrong. A failure does not end the script: its last
+# lines list the failures.
 #
 # usage: tests/examples.sh       the tree is build/
 set -u
@@ -14,7 +15,7 @@ printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 count=0 failed=
 
-# try COMMAND [ARGUMENT]...: the command has to end with 0. What it prints is shown when it does not.
+# try COMMAND [ARGUMENT]...: the command has to end with 0. Shows its output if it does not.
 try() {
     count=$((count + 1))
     "$@" </dev/null >"$printed" 2>&1 && return
@@ -25,7 +26,7 @@ try() {
     $*"
 }
 
-# run RANKS EXAMPLE [ARGUMENT]... and sim RANKS EXAMPLE [ARGUMENT]...: as processes, and in virtual time.
+# run RANKS EXAMPLE [ARGUMENT]... and sim RANKS EXAMPLE [ARGUMENT]...: run it as processes, and in virtual time.
 run() {
     ranks=$1 program=$2
     shift 2
