@@ -46,7 +46,7 @@ cat "$work/beside"
 # failed tests. Reads the output of Cargo and the suites.
 cat "$work/others" "$work/beside" | awk '
     / Running | Doc-tests / { suites++; tests = 0 }
-    # A suite lists the names twice, the first time with each test's output.
+    # A suite lists the names twice, the first time with the output of each test.
     /^failures:$/ { listing = 1; tests = 0; next }
     listing && /^    [^ ]/ { name[tests++] = $0 }
     /^test result: / { listing = 0; passed += $4; bad += $6; ignored += $8 }
