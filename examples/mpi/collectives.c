@@ -174,7 +174,6 @@ static void places(void)
 
 /* ---- broadcasts and allgathers ---- */
 
-/* Broadcasts bytes; `late` is this rank's delay in microseconds. */
 static void broadcast(MPI_Comm comm, size_t bytes, int root, uint64_t seed, int late)
 {
     unsigned char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -200,7 +199,6 @@ static void broadcast(MPI_Comm comm, size_t bytes, int root, uint64_t seed, int 
     drop(&m);
 }
 
-/* Gathers `bytes` bytes of each rank. */
 static void gather(MPI_Comm comm, size_t bytes, uint64_t seed)
 {
     unsigned char stack[2][STACK_BYTES] __attribute__((aligned(16)));

@@ -36,7 +36,6 @@ static inline void fail(const char *format, ...)
     exit(1);
 }
 
-/* Returns a number that depends on all bits of the seed (splitmix64). */
 static inline uint64_t mix(uint64_t seed)
 {
     seed += 0x9e3779b97f4a7c15;
@@ -366,7 +365,6 @@ enum { STACK_BYTES = 20000, STATIC_BYTES = 4 << 20 };
 
 static unsigned char fixed[2][STATIC_BYTES];
 
-/* A buffer with guards around it. */
 struct memory {
     enum place place;
     size_t bytes, whole;
@@ -471,7 +469,6 @@ static inline void hex(char *to, const unsigned char *from, size_t bytes)
     for (size_t i = 0; i < bytes; i++) sprintf(to + 2 * i, "%02x", from[i]);
 }
 
-/* Chooses an operation that the type allows. */
 static inline int op_of(const struct kind *kind, uint64_t seed)
 {
     int op = (int)(seed % OPERATIONS);

@@ -160,7 +160,6 @@ static struct started *begin(MPI_Comm comm, enum form form, const struct kind *k
     return o;
 }
 
-/* Checks the result of a completed operation. */
 static void end(struct started *o)
 {
     char text[300];

@@ -308,7 +308,6 @@ static const struct probe ct_probes[] = {
 PROBE(ct_in_md, bind_with(ni(), PTL_EQ_NONE, h))
 PROBE(ct_in_me, append_me(ni(), h))
 
-/* These take PTL_CT_NONE. */
 static const struct probe ct_or_none_probes[] = {{"PtlMDBind", ct_in_md}, {"PtlMEAppend", ct_in_me}};
 
 PROBE(eq_free, PtlEQFree(h))
@@ -322,7 +321,6 @@ static const struct probe eq_probes[] = {
 PROBE(eq_in_md, bind_with(ni(), h, PTL_CT_NONE))
 PROBE(eq_in_pt, PtlPTAlloc(ni(), 0, h, PTL_PT_ANY, &pt_out))
 
-/* These take PTL_EQ_NONE. */
 static const struct probe eq_or_none_probes[] = {{"PtlMDBind", eq_in_md}, {"PtlPTAlloc", eq_in_pt}};
 
 PROBE(me_unlink, PtlMEUnlink(h))

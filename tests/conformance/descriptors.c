@@ -216,7 +216,6 @@ CASE(vector_is_one_contiguous_region, 2,
         ptl_iovec_t *vector = buffer(6 * sizeof *vector), copy[6];
         pattern_fill(whole, TOTAL, 3);
         for (size_t i = 0, at = 0; i < 6; at += lengths[i], i++) {
-            /* Later elements have lower addresses. */
             vector[i] = (ptl_iovec_t){.iov_base = scattered + (5 - i) * 160 + i, .iov_len = lengths[i]};
             memcpy(vector[i].iov_base, whole + at, lengths[i]);
         }

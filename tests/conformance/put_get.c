@@ -382,7 +382,6 @@ CASE(data_is_there_before_its_event, 2, "a message's data is in memory before it
     unsigned char *local = buffer(BYTES);
     ptl_handle_md_t md = md_new(local, BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     barrier();
-    /* Ping-pong: the case checks the data of each message as soon as its event has arrived. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         for (int sender = 0; sender < 2; sender++) {
             if (rank() == sender) {

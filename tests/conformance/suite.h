@@ -33,7 +33,6 @@ enum { RANKS_MAX = 64, WAIT_DEFAULT_MS = 60000 };
 /* CHECK_EQ that prints return codes, event kinds and failure kinds by name. The text of `wanted` (PTL_EVENT_*, PTL_NI_*) or
  * of `found` (a call of a Ptl function, a member .type) shows the kind of the value. */
 
-/* Checks that the call returned PTL_OK. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "PTL_OK", PTL_OK)
 /* Checks for the same process, in the addressing of the interface in use. */
 #define CHECK_PROCESS(found, wanted) check_process_at(__FILE__, __LINE__, #found, found, #wanted, wanted)
@@ -115,7 +114,6 @@ ptl_event_t expect_send_ack_at(const char *file, int line, ptl_handle_eq_t eq, p
 /* Checks that no event arrives for this time. */
 #define no_event(eq, ms) no_event_at(__FILE__, __LINE__, eq, ms)
 void no_event_at(const char *file, int line, ptl_handle_eq_t eq, int ms);
-/* Waits until success + failure of the counter reaches n. */
 #define wait_ct(ct, n) wait_ct_at(__FILE__, __LINE__, ct, n)
 ptl_ct_event_t wait_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t n);
 /* Waits for the sum of these values, then checks for exactly these. */

@@ -75,7 +75,6 @@ enum {
     STEPS_MAX = 6000, /* the most instructions of one operation */
 };
 
-/* Portal table indices. */
 enum { PT_REGION, PT_ATOMIC, PT_ONCE, PT_PING, PT_STREAM, PT_OWN };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -156,7 +155,6 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
     fprintf(stderr, "ERROR rank %d at %.3f s: %s\n", rank, (double)(now_ns() - born_ns) * 1e-9, text);
 }
 
-/* Checks that the call succeeds. */
 #define OK(call)                                                     \
     do {                                                             \
         int code_ = (call);                                          \
@@ -560,7 +558,6 @@ static bool stream_is_told(const struct side *s, uint64_t but)
     return told.success + told.failure + 2 * but >= 2 * s->streamed;
 }
 
-/* Starts some puts of a stream. The puts of survivors are numbered. */
 static void start_stream(int which, int target, unsigned puts)
 {
     struct side *s = &sides[which];
@@ -578,7 +575,6 @@ static void start_stream(int which, int target, unsigned puts)
     }
 }
 
-/* Changes an object that streams to this process use. */
 static void disturb_streams(void)
 {
     struct side *s = &sides[any()];
@@ -876,7 +872,6 @@ static bool take_events(int which, unsigned timeout_ms)
     return found;
 }
 
-/* Appends used-up entries again. */
 static void repost(void)
 {
     static uint64_t disabled_seen;
@@ -1156,7 +1151,6 @@ static void step_operation(unsigned which)
     }
 }
 
-/* Ends this simulated rank. */
 static void end_myself(void)
 {
     struct rlimit none = {0};
@@ -1277,7 +1271,6 @@ static bool stopped(pid_t pid, int *signal)
     return true;
 }
 
-/* Lets the victim run until it stops itself. */
 static bool run_to_stop(pid_t pid)
 {
     int signal = 0;

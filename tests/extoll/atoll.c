@@ -17,7 +17,6 @@ static Atoll_Handle handles[RANKS_MAX];
 static unsigned char sent[LONG_MAX_BYTES], found[LONG_MAX_BYTES + 8];
 
 #define AOK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "ATOLL_SUCCESS", ATOLL_SUCCESS)
-/* Converts an int that may be any code. */
 #define CODE(call) ((unsigned long long)(call))
 
 void family_begin(void)
@@ -32,7 +31,6 @@ void family_end(void)
     port = NULL;
 }
 
-/* Sends this port's id to all ranks, and connects to all. */
 static void join(void)
 {
     Atoll_Id mine;
@@ -732,7 +730,6 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     CHECK_EQ(atoll_get_source(NULL), ATOLL_NO_ID);
     CHECK_EQ(CODE(atoll_resources(port, NULL)), ATOLL_ERR_POINTER);
     CHECK_EQ(CODE(atoll_get_neighbours(port, NULL)), ATOLL_ERR_POINTER);
-    /* A message of another port. */
     Atoll_Port second;
     AOK(atoll_open(&second));
     CHECK_EQ(CODE(atoll_send_free(second, message)), ATOLL_ERR_DESCRIPTOR);

@@ -36,7 +36,6 @@ static bool is_answered(uint32_t lock)
          (int)rma2_noti_get_error(found));
 }
 
-/* Waits for the answer to a request for this lock. */
 static RMA2_Notification answer(uint32_t lock)
 {
     long long give_up = now_ms() + WAIT_MS;
@@ -241,14 +240,12 @@ CASE_KEPT(full, 2, "a request that finds no room fails at once; kept requests ge
         CHECK_NOTIFICATION(got, RMA2_COMPLETER_NOTIFICATION, RMA2_LOCK_RSP, 1, 0);
         CHECK_EQ(rma2_noti_get_lock_result(&got), 0);
         CHECK_EQ((int32_t)rma2_noti_get_lock_value(&got), HELD);
-        /* Other locks are unchanged. */
         succeed(1, ORDER, (struct operands){0, 1});
     }
     barrier();
     if (rank() == 0) succeed(1, LOCK, (struct operands){INT32_MAX, -HELD});
     for (int i = 0; rank() == 1 && i < QUEUE; i++) expect_success(1, LOCK, i + 1);
     barrier();
-    /* The queue has room again. */
     if (rank() == 1) {
         ask(1, LOCK, (struct operands){0, 1});
         fence(1);
@@ -378,7 +375,6 @@ CASE_KEPT(closed_waiter, 3,
     }
     barrier();
     if (rank() == 2) {
-        /* The queue has room again. */
         for (int i = 0; i < QUEUE - 1; i++) ask(0, LOCK, exclusive());
         fence(0);
         CHECK(!is_answered(LOCK));

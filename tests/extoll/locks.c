@@ -2,7 +2,6 @@
 /* Fetch, compare and add: seed 002, section 7.5.4. */
 #include "suite.h"
 
-/* Posts a lock command and waits for its answer. */
 static bool fcaa(int target, uint32_t lock, int32_t compare, int32_t add, int32_t *value)
 {
     OK(rma2_post_lock(rma(), to(target), 1, lock, compare, add, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));

@@ -312,7 +312,6 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     OK(rma2_post_immediate_put(rma(), handle, 8, 1, m.of_rank[0], RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT));
     CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_IMMEDIATE_PUT, 0, RMA2_ERROR_REQ);
     OK(rma2_disconnect(rma(), handle));
-    /* A connection to a port that is not open. */
     int other = 1 - rank();
     OK(rma2_connect(rma(), (RMA2_Nodeid)other, rma2_get_proc_num(rma()) - 1, RMA2_CONN_DEFAULT, &handle));
     OK(rma2_post_notification(rma(), handle, 1, 1, RMA2_COMPLETER_NOTIFICATION, 0));

@@ -30,7 +30,6 @@ void family_end(void) __attribute__((weak));
 /* A case for variants where a NIC works while its owner makes no call. */
 #define CASE_NIC(name, ranks, rule) CASE(name, ranks, rule, .needs = "independent")
 
-/* Check that the call succeeded. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "RMA2_SUCCESS", RMA2_SUCCESS)
 #define VOK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "VELO2_RET_SUCCESS", VELO2_RET_SUCCESS)
 
@@ -39,7 +38,6 @@ velo2_port_t *velo(void);
 /* Connection of rma() to rma() of a rank; of velo() to velo() of a rank. */
 RMA2_Handle to(int rank);
 velo2_connection_t *velo_to(int rank);
-/* All-gather in rank order. */
 void exchange(const void *mine, size_t bytes, void *all);
 
 /* Zeroed page-aligned memory, registered with rma(). Freed when the case ends. */
@@ -57,19 +55,16 @@ struct memory shared(size_t bytes);
 RMA2_Notification next_notification(void);
 /* Checks that no notification arrives within some milliseconds. */
 void expect_no_notification(void);
-/* Checks the fields of a notification. */
 void check_notification_at(const char *file, int line, RMA2_Notification found, RMA2_Notification_Spec unit, RMA2_Command command, int from,
                            int error);
 #define CHECK_NOTIFICATION(found, unit, command, from, error) \
     check_notification_at(__FILE__, __LINE__, found, unit, command, from, error)
 
-/* Waits for a message. */
 struct message {
     unsigned char bytes[VELO2_MTU];
     uint32_t length, source;
     uint8_t tag, mtt;
 };
 struct message next_message(void);
-/* Polls both ports once. */
 void poll_ports(void);
 #endif

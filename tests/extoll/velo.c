@@ -348,7 +348,6 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     CHECK_EQ(velo2_probe_recv(&closed, buffer, 8, &length, &source, NULL, NULL), VELO2_RET_INVALID_MBOX);
     CHECK_EQ(velo2_close(&closed), VELO2_RET_INVALID_MBOX);
     CHECK_EQ(velo2_open(NULL), VELO2_RET_INVALID_MBOX);
-    /* A message to a port that is not open is discarded. */
     velo2_connection_t unopened;
     VOK(velo2_connect(velo(), &unopened, (velo2_nodeid_t)(1 - rank()), velo2_get_proc_num(velo()) - 1));
     VOK(velo2_send(&unopened, buffer, 8, 0, 0));

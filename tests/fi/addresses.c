@@ -14,7 +14,6 @@ static struct fid_av *av_open(struct side *side, struct fi_av_attr attr)
     return av;
 }
 
-/* The addresses of existing endpoints, one after another. */
 static unsigned char *addresses_of(struct side **sides, int count)
 {
     size_t bytes = sides[0]->address_bytes;

@@ -213,7 +213,6 @@ static void reductions(struct side *side, fi_addr_t group, enum fi_op op, enum f
     if (rank() == root) CHECK(are_equal(type, result, want, n));
     DO(side, fi_reduce_scatter(side->ep, from, n, NULL, result, NULL, group, type, op, 0, CONTEXT(9)));
     CHECK(are_equal(type, result, want + bytes * (size_t)rank(), n));
-    /* In place. */
     DO(side, fi_allreduce(side->ep, from, n, NULL, from, NULL, group, type, op, 0, CONTEXT(9)));
     CHECK(are_equal(type, from, want, n));
 }

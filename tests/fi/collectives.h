@@ -15,7 +15,6 @@
 #define WANTS (struct wants){.caps = FI_MSG | FI_TAGGED | FI_COLLECTIVE, .events = true}
 #define POSSIBLE .needs = "collectives"
 
-/* Makes a set of some members of the job, in this order. */
 static inline struct fid_av_set *set_of(struct side *side, const int *members, int count)
 {
     struct fi_av_set_attr attr = {.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL};

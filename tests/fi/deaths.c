@@ -261,7 +261,6 @@ CASE(dead_under_reads_and_writes, 4,
             if (now_ms() > until) FAIL("accesses to the dead process succeed");
     }
     barrier();
-    /* the other processes' windows work */
     int next = (rank() + 1) % 3;
     POST(fi_write(side->ep, local, BYTES, NULL, to(next), all[next].base, all[next].key, CONTEXT(1)));
     CHECK_PTR(WAIT_TX(side).context, CONTEXT(1));

@@ -421,7 +421,6 @@ CASE(cancelled, 1, "FI_CANCEL_WORK: the cancelled work never starts, other work 
     for (int i = 0; i < 2000; i++) progress();
     CHECK_EQ(fi_cntr_read(s.done), 2);
     CHECK_BYTES(s.memory + 3, 3, 0);
-    /* and the queue still works */
     queue(&s, rma(&w[4], FI_OP_WRITE, &s, &out[4], 1, 4), 7);
     OK(fi_cntr_add(s.trigger, 1));
     CHECK_COUNTER(s.done, 3);

@@ -240,7 +240,6 @@ CASE(closed_after_a_flood, 2,
     }
 }
 
-/* A send that is cancelled does not arrive; every other send does. */
 CASE(cancelled_in_a_flood, 2,
      "fi_cancel: of sends that find no room some are cancelled; exactly those end with FI_ECANCELED and do not arrive",
      .needs = OUR_PROVIDER)

@@ -395,7 +395,6 @@ CASE(wrong_calls, 2, "invalid calls are refused, and change nothing", POSSIBLE)
     CHECK_RC(fi_close(&side->ep->fid), -FI_EBUSY);
     OK(fi_close(&mc->fid));
 
-    /* A group of one. */
     mc = join_begin(side, own, NULL);
     OK(join_end(side, mc, NULL));
     CHECK_EQ(sum_in(side, mc, 4), 4);

@@ -6,7 +6,6 @@
 #include "suite.h"
 
 #define RMA_WANTS (struct wants){.caps = FI_MSG | FI_RMA}
-/* The application chooses the keys. */
 #define OWN_KEYS (struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = 0}
 
 static struct side *own_keys(void)

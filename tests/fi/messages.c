@@ -12,7 +12,6 @@ static const size_t SIZE_MAX_TRIED = 5 << 20;
 
 enum { REMOTE_DATA_BYTES = 8 };
 
-/* The endpoints and the processes at both ends of a message. */
 struct seen {
     size_t len;
     uint64_t tag, data;

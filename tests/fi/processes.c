@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Many processes at once, more than there are cores, and a fork in the middle. fi_tagged(3), fi_cq(3).
- */
+/* Many processes at once, more than there are cores, and a fork in the middle. fi_tagged(3), fi_cq(3). */
 #include "transfers.h"
 
 #include <sys/wait.h>

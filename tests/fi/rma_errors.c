@@ -346,7 +346,6 @@ CASE(own_memory_unmapped, 2,
         if (rc == -FI_EAGAIN) FAIL("the send is never completed");
     }
     barrier();
-    /* and the endpoints still work */
     char in[8];
     if (rank() == 1) POST(fi_trecv(side->ep, in, 8, NULL, FI_ADDR_UNSPEC, 2, 0, CONTEXT(8)));
     if (rank() == 0) POST(fi_tinject(side->ep, "x", 1, to(1), 2));

@@ -31,7 +31,6 @@ struct given {
     size_t bytes;
 };
 
-/* Memory that the processes of a case share. */
 struct common {
     atomic_int parties, arrived, generation, resetting;
     atomic_int dying[RANKS_MAX]; /* 1: the process will die; 2: and another replaces it */

@@ -145,7 +145,6 @@ struct region {
 struct region region_over(struct side *side, void *start, size_t bytes, uint64_t access);
 struct region region_flagged(struct side *side, void *start, size_t bytes, uint64_t access, uint64_t flags);
 void region_close(struct region *region);
-/* Returns a new key on each call, as an application chooses keys. */
 uint64_t next_key(void);
 #define ACCESS_ALL (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
@@ -232,7 +231,6 @@ void child_run(void (*body)(void));
 /* Allocates zeroed memory, aligned to 64 bytes, between guards. */
 void *buffer(size_t bytes);
 
-/* Of suite_fabric.c, for suite.c. */
 void fabric_close_all(void);
 void fabric_forget_all(void);
 

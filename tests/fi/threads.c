@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Threads on one endpoint, one queue, one domain. fi_domain(3) on FI_THREAD_SAFE.
- */
+/* Threads on one endpoint, one queue, one domain. fi_domain(3) on FI_THREAD_SAFE. */
 #include "transfers.h"
 
 #include <pthread.h>

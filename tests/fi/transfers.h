@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Calls for untagged and tagged messages under the same names: a case about both runs twice, with FOR_KINDS.
- */
+/* Calls for untagged and tagged messages under the same names: a case about both runs twice, with FOR_KINDS. */
 #ifndef FI_TESTS_TRANSFERS_H
 #define FI_TESTS_TRANSFERS_H
 

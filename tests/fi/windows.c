@@ -517,7 +517,6 @@ CASE(closed_under_accesses, 2,
     barrier_asleep();
 }
 
-/* Posts a write, and waits for its completion. Returns whether it failed. */
 static bool write_fails(struct side *side, const void *local, size_t bytes, const struct region *r, uint64_t offset)
 {
     ssize_t rc;

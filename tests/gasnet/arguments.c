@@ -7,7 +7,6 @@ enum { BYTES = 200, LONG_AT = 4096, REPLY_AT = 65536, FAMILIES = 6 };
 static volatile int answered;
 static unsigned char source[BYTES];
 
-/* Value of the argument at a place, of a request or of a reply. */
 static gasnet_handlerarg_t value(int at, int is_reply) { return (gasnet_handlerarg_t)(0x9e3779b9u * (unsigned)(at + 1) + (unsigned)is_reply); }
 
 static void check_arguments(const gasnet_handlerarg_t *arguments, int count, int is_reply)

@@ -45,7 +45,6 @@ static void poll(gasnet_token_t token)
 
 HANDLERS({REPLY_TWICE, reply_twice}, {REPLY_TO_REPLY, reply_to_reply}, {SEND_REQUEST, send_request}, {POLL, poll}, {COUNT_ONE, count_one})
 
-/* Afterwards messages still arrive. */
 static void still_works(void)
 {
     barrier();

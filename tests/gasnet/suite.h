@@ -18,7 +18,6 @@
 
 enum { RANKS_MAX = 64, WAIT_MS = 60000, SEGMENT = 24 << 20, RAW = 1 };
 
-/* Check that the call succeeded, or was refused with this code. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "GASNET_OK", GASNET_OK)
 #define REFUSED(call, code) CHECK_EQ(call, code)
 
@@ -33,7 +32,6 @@ enum { RANKS_MAX = 64, WAIT_MS = 60000, SEGMENT = 24 << 20, RAW = 1 };
 extern gasnet_handlerentry_t *handlers;
 extern int handlers_count;
 
-/* Segment of a rank, and of this one. */
 unsigned char *segment(int rank);
 #define MINE segment(rank())
 

@@ -102,7 +102,6 @@ static void take_receive(const struct fi_cq_tagged_entry *e, fi_addr_t source)
     keep(r, o, place);
 }
 
-/* Takes all pending completions. */
 static bool take_all(void)
 {
     enum { AT_ONCE = 8 };
@@ -151,7 +150,6 @@ static void sort_by_place(struct receive *r)
 
 enum { LINE_BYTES = 512 };
 
-/* Formats an outcome for printing. */
 static size_t line_of(char *line, const struct receive *r, const struct outcome *o, int piece)
 {
     char number[32];
@@ -222,7 +220,6 @@ static void trace(const char *format, ...)
     fprintf(stderr, "phase %d, rank %d: %s\n", phase.number, rank(), line);
 }
 
-/* Cuts memory into pieces of different lengths, some of them empty. */
 static void cut(struct iovec *pieces, int count, unsigned char *start, size_t bytes)
 {
     for (int i = 0; i < count; i++) {
@@ -382,7 +379,6 @@ static void check_block_of(const struct receive *r)
     }
 }
 
-/* Compares with the model; writes the lines. */
 static void judge(char *lines, size_t room)
 {
     compare_so_far();

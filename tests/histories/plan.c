@@ -204,7 +204,6 @@ static bool has_one_sender(const struct receive *r)
     return true;
 }
 
-/* Draws a receive that fits this message, and perhaps others before it. */
 static struct receive draw_receive(struct draw *d, const struct message *m, enum section section)
 {
     static const uint64_t IGNORED[] = {0, 0, 0, 0, 1, 3, ~0ull};

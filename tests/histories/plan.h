@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * The plan of a random history, and the model of its outcome. plan.c describes both.
- */
+/* The plan of a random history, and the model of its outcome. plan.c describes both. */
 #ifndef HISTORIES_PLAN_H
 #define HISTORIES_PLAN_H
 

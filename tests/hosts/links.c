@@ -254,7 +254,6 @@ static int meet(unsigned seed)
     return status;
 }
 
-/* Keeps one put to every other rank outstanding. */
 static int lost(int victim)
 {
     uint64_t sent[RANKS_MAX] = {0}, after = 0;

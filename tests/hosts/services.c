@@ -70,7 +70,6 @@ static void close_all(void)
         must("fi_close", fi_close(open[i]));
 }
 
-/* Waits for one completion. */
 static void complete(void)
 {
     const time_t until = time(NULL) + PATIENCE_S;

@@ -144,7 +144,6 @@ void check_pattern_at(const char *file, int line, const char *text, const void *
                     pattern_byte(i, seed), seed);
 }
 
-/* Reads an integer or a pointer of `bytes` bytes from memory. */
 static unsigned long long word_from(const void *value, size_t bytes)
 {
     if (bytes == sizeof(unsigned)) return *(const unsigned *)value;

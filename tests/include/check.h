@@ -112,7 +112,6 @@ void check_same_at(const char *file, int line, const char *found_text, const voi
 void check_bytes_at(const char *file, int line, const char *text, const void *start, size_t bytes, int value);
 void check_pattern_at(const char *file, int line, const char *text, const void *start, size_t bytes, unsigned seed);
 
-/* Kind of a value that CHECK_OP prints. */
 enum value_kind { VALUE_SIGNED, VALUE_UNSIGNED, VALUE_FLOAT, VALUE_DOUBLE, VALUE_LONG_DOUBLE, VALUE_POINTER };
 
 void fail_op_at(const char *file, int line, const char *found_text, const void *found, const char *op,
@@ -124,7 +123,6 @@ void fail_op_at(const char *file, int line, const char *found_text, const void *
 /* Integers of any width, and handles that convert to one. */
 #define CHECK_EQ(found, wanted) \
     check_eq_at(__FILE__, __LINE__, #found, (unsigned long long)(found), #wanted, (unsigned long long)(wanted))
-/* Checks that an integer is one of two. */
 #define CHECK_EITHER(found, one, other)                                                                       \
     check_either_at(__FILE__, __LINE__, #found, (unsigned long long)(found), #one, (unsigned long long)(one), #other, \
                     (unsigned long long)(other))
@@ -164,7 +162,6 @@ enum { GUARD_BYTES = 64, BLOCK_ALIGN_BYTES = 64 };
 size_t guarded_bytes(size_t bytes);
 /* Writes the guards; returns the memory between them, zeroed. */
 void *guard_block(void *block, size_t bytes);
-/* Fails if a byte of a guard was written. */
 void check_block(const void *block, size_t bytes);
 
 /* ---- The rest ------------------------------------------------------------------------------------------- */

@@ -83,7 +83,6 @@ static void call(MPI_Comm mine)
     MPI_Comm_disconnect(&other);
 }
 
-/* Connects the halves of one job. */
 static void halves(void)
 {
     static const char service[] = "selvedge-connect";

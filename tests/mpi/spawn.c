@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * spawn: every rank spawns one process, on any host of the launcher's choice, and checks the bytes that it sends.
- */
+/* spawn: every rank spawns one process, on any host of the launcher's choice, and checks the bytes that it sends. */
 #include <mpi.h>
 
 #include <stdio.h>

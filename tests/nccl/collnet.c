@@ -373,7 +373,6 @@ static int run(const char *library, int is_own) {
     allreduces(comm);
     if (parts()) windows(comm);
     if (is_own) wrong_arguments(comm);
-    /* Several communicators, made and closed many times. */
     for (int round = 0; round < 20; round++) {
         void *second = make(), *request;
         int64_t a = rank, b = -1;

@@ -37,7 +37,6 @@ enum { THREADS = 8, ROUNDS = 150, LONG_BYTES = 9000, ADDRESS_BYTES = 64, KEY = 7
         }                                                                              \
     } while (0)
 
-/* Shared by both processes. */
 struct meeting {
     char address[2][ADDRESS_BYTES];
     size_t bytes;
@@ -53,7 +52,6 @@ static size_t own_bytes = ADDRESS_BYTES;
 static uint64_t region[THREADS + 1];
 static time_t end;
 
-/* An operation, found through the context of its completion. */
 struct operation {
     struct fi_context2 context;
     atomic_int over; /* 1: completed, 2: cancelled */

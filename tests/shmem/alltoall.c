@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_alltoall and shmem_alltoalls over teams. OpenSHMEM 1.6, "Collective Routines", alltoall and alltoalls.
- */
+/* shmem_alltoall and shmem_alltoalls over teams. OpenSHMEM 1.6, "Collective Routines", alltoall and alltoalls. */
 #include "collective.h"
 #include "types.h"
 
@@ -33,7 +31,6 @@ enum { ELEMENTS = 5, CROWD = 9, STRIDE_MAX = 4 };
 
 static unsigned char *dest_shared, *source_shared;
 
-/* The pattern of the block from one PE to another. */
 static unsigned seed_between(int from, int to, int which) { return (unsigned)((from * 64 + to) * 1000 + which + 1); }
 
 static void each_type(const struct group *g)

@@ -80,7 +80,6 @@ static uint64_t expected(int operation, uint64_t a, uint64_t b)
     return operation == AND ? a & b : operation == OR ? a | b : a ^ b;
 }
 
-/* Returns the low bytes of a word, whatever the signedness of its type. */
 static uint64_t low(uint64_t value, size_t bytes) { return bytes == 8 ? value : value & 0xffffffff; }
 
 static uint64_t read_word(const void *at, size_t bytes)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_broadcast over teams: typed, by bytes, generic. OpenSHMEM 1.6, "Collective Routines", broadcast.
- */
+/* shmem_broadcast over teams: typed, by bytes, generic. OpenSHMEM 1.6, "Collective Routines", broadcast. */
 #include "collective.h"
 #include "types.h"
 

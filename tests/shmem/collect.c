@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_collect and shmem_fcollect over teams. OpenSHMEM 1.6, "Collective Routines", collect and fcollect.
- */
+/* shmem_collect and shmem_fcollect over teams. OpenSHMEM 1.6, "Collective Routines", collect and fcollect. */
 #include "collective.h"
 #include "types.h"
 

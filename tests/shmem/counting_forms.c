@@ -12,7 +12,6 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Collective, like the routine. */
 static shmem_ct_t counter(void)
 {
     shmem_ct_t ct = SHMEM_CT_INVALID;

@@ -12,7 +12,6 @@
 
 enum { ROOM = 256 }; /* bytes for each type; 16 elements of the widest */
 
-/* Checks the type of the expression. */
 #define IS_OF(expr, TYPE) _Static_assert(_Generic((expr), TYPE: 1, default: 0), #expr " is " #TYPE)
 
 /* `value` in the type, with all of its bytes in use. */

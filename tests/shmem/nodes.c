@@ -21,7 +21,6 @@ enum { LONGEST = 300000 };
 /* Whether all collectives go through a node. */
 static bool all_by_nodes(void) { return variant_is("cma") || variant_is("bounce") || variant_is("host"); }
 
-/* A value whose sum with others depends on the order of the additions. */
 static double awkward(int pe, size_t i)
 {
     const uint64_t bits = mix((uint64_t)pe * 100003 + i);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Prefix sums: shmem_sum_inscan, shmem_sum_exscan. OpenSHMEM 1.6, "Collective Routines", scan.
- */
+/* Prefix sums: shmem_sum_inscan, shmem_sum_exscan. OpenSHMEM 1.6, "Collective Routines", scan. */
 #include "collective.h"
 #include "types.h"
 

@@ -73,7 +73,6 @@ enum memory { HEAP, STATIC };
 void *symmetric(size_t bytes);
 void *symmetric_in(enum memory memory, size_t bytes);
 enum memory memory_in_use(void);
-/* Allocates zeroed private memory between guards. */
 void *local(size_t bytes);
 /* Checks the guards of all memory of the case. The suite calls it after each body, too. */
 void check_guards(void);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_team_split_2d. OpenSHMEM 1.6, "Team Management Routines".
- */
+/* shmem_team_split_2d. OpenSHMEM 1.6, "Team Management Routines". */
 #include "collective.h"
 
 #if SINCE(1, 5)

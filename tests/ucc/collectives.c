@@ -221,7 +221,6 @@ static void movements(size_t bytes)
     free(own), free(all);
 }
 
-/* Several outstanding operations at once. */
 static void overlapping(void)
 {
     enum { MANY = 12, COUNT = 3000 };
