@@ -342,7 +342,7 @@ SELVEDGE_GASNET_ROW(16)
 
 #undef SELVEDGE_GASNET_ROW
 
-/* The same with the number of arguments at run time, as public versions of GASNet have them beside the specification. */
+/* Forms that take the number of arguments at run time. Public versions of GASNet have them beside the specification. */
 #define SELVEDGE_GASNET_COLLECT()                                                                       \
     gasnet_handlerarg_t arguments[16] = {0};                                                            \
     va_list rest;                                                                                       \

@@ -474,7 +474,7 @@ static void messages(void)
     }
     free(sent);
     free(got);
-    if (me == 0) printf("messages: with operations in one call; operations go on while a rank waits for a message\n");
+    if (me == 0) printf("messages: with operations in one call; operations make progress while a rank waits for a message\n");
 }
 
 /* Our library carries out the operations of a communicator from its first blocking one on. Earlier ones are the MPI's, in its order. Both

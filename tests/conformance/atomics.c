@@ -383,7 +383,7 @@ CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap; minima and maxima compare
     barrier();
 }
 
-/* ---- What is refused ------------------------------------------------------------------------------------ */
+/* ---- Refused calls -------------------------------------------------------------------------------------- */
 
 CASE(pairs_without_meaning_are_refused, 1, "operations that a type does not support are invalid in all three calls")
 {
@@ -694,7 +694,8 @@ CASE(different_operations_are_atomic_together, 4, "sums and fetching sums of the
         CHECK_EQ(*(uint64_t *)s.exposed, 4 * EACH);
 }
 
-CASE(sync_lets_the_host_modify, 2, "after PtlAtomicSync the target may modify what atomics touched, and they see it")
+CASE(sync_lets_the_host_modify, 2,
+     "after PtlAtomicSync the target may modify the items of atomics, and later atomics see the change")
 {
     ni_matching();
     struct side s = open_side(SLOT, 0);

@@ -472,7 +472,7 @@ CASE(send_disable_silences_send, 2, "EVENT_SEND_DISABLE: no SEND event; the ackn
 }
 
 CASE(success_disable_silences_success, 2,
-     "EVENT_SUCCESS_DISABLE: no event for success, counting goes on, failure has its event")
+     "EVENT_SUCCESS_DISABLE: no event for success; counting continues, a failure has its event")
 {
     ni_matching();
     target_memory(64, PTL_EQ_NONE);

@@ -85,7 +85,7 @@ CASE(empty_queue_gives_nothing, 1, "PtlEQGet of an empty queue returns PTL_EQ_EM
     CHECK_EQ(PtlEQPoll(eq, 2, 0, &ev, &which), PTL_EQ_EMPTY);
 }
 
-CASE(max_eqs_can_be_allocated_and_no_more, 1, "max_eqs queues exist at a time; one freed makes room for one")
+CASE(max_eqs_can_be_allocated_and_no_more, 1, "max_eqs queues can exist at a time; freeing one makes room for one")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_eqs = 5;
@@ -138,7 +138,7 @@ CASE(freed_queue_leaves_no_events, 1, "a queue that takes the place of another s
     }
 }
 
-CASE(queue_holds_its_count, 2, "a queue keeps as many events as it was asked for, again and again")
+CASE(queue_holds_its_count, 2, "a queue holds the requested number of events, repeatedly")
 {
     static const size_t counts[] = {1, 2, 3, 7, 8, 64, 1000};
     ni_matching();
@@ -169,7 +169,7 @@ CASE(queue_holds_its_count, 2, "a queue keeps as many events as it was asked for
 }
 
 CASE(overrun_is_told_where_it_happened, 2,
-     "PTL_EQ_DROPPED comes with the event after the lost ones; the newest events are kept, whole and in order")
+     "PTL_EQ_DROPPED is returned with the event after the lost ones; the newest events are kept, whole and in order")
 {
     enum { SENT = 3000, ROOM = 16 };
     ni_matching();
@@ -219,7 +219,7 @@ CASE(overrun_is_told_where_it_happened, 2,
     barrier();
 }
 
-CASE(initiator_overrun_is_told, 2, "a queue of an initiator tells of lost events too, and goes on")
+CASE(initiator_overrun_is_told, 2, "a queue of an initiator reports lost events too, and keeps working")
 {
     enum { SENT = 500 };
     ni_matching();
@@ -249,7 +249,7 @@ CASE(initiator_overrun_is_told, 2, "a queue of an initiator tells of lost events
     barrier();
 }
 
-CASE(events_come_in_order, 2, "the events of one sender's puts are in the order in which it sent")
+CASE(events_come_in_order, 2, "the events of one sender's puts are in sending order")
 {
     ni_matching();
     struct target t = target_with(0, PTL_PRIORITY_LIST);

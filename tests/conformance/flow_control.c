@@ -47,7 +47,7 @@ static struct setup setup_with(const ptl_ni_limits_t *desired, size_t target_eve
     return s;
 }
 
-/* ---- What disables, and what is told ------------------------------------------------------------------------- */
+/* ---- Causes of disabling, and their events ------------------------------------------------------------------- */
 
 CASE(missing_entry_disables, 2, "a message that finds no entry disables the index; both sides get the event")
 {

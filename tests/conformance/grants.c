@@ -308,7 +308,7 @@ CASE_NIC(memory_taken_away_in_mid_stream, 2,
     expect_ct(ct, arrived, BEFORE + AFTER - arrived);
 }
 
-/* ---- What the target changes ---------------------------------------------------------------------------- */
+/* ---- Changes at the target ------------------------------------------------------------------------------ */
 
 CASE(set_in_mid_stream, 2,
      "PtlCTSet takes effect at one point of a stream: it overwrites all puts before that point and none after it")
@@ -402,7 +402,7 @@ static void unlink_in_mid_stream(bool matching)
             CHECK_EQ(rc, PTL_OK);
             check_nothing_arrives(&e);
             taken = counted(e.ct);
-            /* The same memory, the same counter: later puts arrive through the new entry. */
+            /* Memory and counter stay the same: later puts arrive through the new entry. */
             if (matching) {
                 ptl_me_t me = counting(e.memory, BYTES, e.ct, 0);
                 e.entry = me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -568,7 +568,7 @@ CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream
     }
 }
 
-/* ---- What the initiator changes ------------------------------------------------------------------------- */
+/* ---- Changes at the initiator --------------------------------------------------------------------------- */
 
 CASE(descriptor_bound_anew, 2, "a descriptor released and bound to other memory sends that memory")
 {

@@ -99,7 +99,8 @@ CASE(four_kinds_are_apart, 2, "a message reaches the interface of its own kind o
     }
 }
 
-CASE(kinds_progress_together, 2, "a process that puts from one of its interfaces still handles what arrives at another")
+CASE(kinds_progress_together, 2,
+     "a process that puts from one of its interfaces still handles messages that arrive at another")
 {
     enum { PUTS = 10000, BYTES = 8 }; /* each process fills a ring, however late the other starts */
     ptl_handle_ni_t handles[2] = {ni_matching(), ni_nonmatching()};
@@ -173,7 +174,7 @@ CASE(nifini_ends_the_handle, 1, "after its last PtlNIFini the handle of an inter
     CHECK_EQ(PtlNIFini(handle), PTL_ARG_INVALID);
 }
 
-CASE(nifini_releases_everything, 1, "PtlNIFini releases what was allocated on the interface, freed or not")
+CASE(nifini_releases_everything, 1, "PtlNIFini releases everything allocated on the interface, freed or not")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     for (int round = 0; round < 4; round++) {

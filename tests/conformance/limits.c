@@ -38,7 +38,7 @@ static void check_granted(const ptl_ni_limits_t *desired)
         if (got.of[i] != wanted.of[i]) FAIL("count %d: requested %d, granted %d", i, wanted.of[i], got.of[i]);
 }
 
-/* ---- What is granted -------------------------------------------------------------------------------------- */
+/* ---- Granted limits --------------------------------------------------------------------------------------- */
 
 CASE(defaults_are_usable, 1, "without desired limits every limit is usable and the specification's minima are met")
 {
@@ -138,7 +138,7 @@ CASE(features_are_known_bits, 1, "the reported features are those that the speci
     CHECK_EQ(actual.features & ~(unsigned)(PTL_TARGET_BIND_INACCESSIBLE | PTL_TOTAL_DATA_ORDERING | PTL_COHERENT_ATOMICS), 0);
 }
 
-/* ---- Each table holds exactly what was granted ------------------------------------------------------------ */
+/* ---- Each table holds exactly the granted number ---------------------------------------------------------- */
 
 CASE(entries_exactly, 1, "max_entries entries can be appended, over all lists together; the next is PTL_NO_SPACE")
 {
@@ -417,7 +417,7 @@ CASE(message_size_exactly, 2, "a message of max_msg_size bytes arrives whole; a 
     no_event(eq, 20);
 }
 
-CASE(full_tables_do_not_disturb, 2, "with every table full, existing objects go on working")
+CASE(full_tables_do_not_disturb, 2, "with every table full, existing objects keep working")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     ptl_handle_any_t extra;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same traffic in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated
+//! Runs `traffic.c` in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated
 //! machines.
 //!
-//! A test is named `sim::variant`, after the machine or after the behaviour of its links. Of each job's 8 ranks, 6 die
-//! at times that the seed chooses. The simulator kills half of them. The others end themselves: by a signal, with a
-//! status that is not 0, or with status 0 but with their NICs open.
+//! A test is named `sim::variant`, after the machine or the behaviour of its links. Of each job's 8 ranks, 6 die at
+//! times that the seed chooses. The simulator kills half of them. The others end themselves: by a signal, with a status
+//! that is not 0, or with status 0 but with their NICs open.
 //!
 //! 1. The survivors check the same rules as in live jobs, with limits of virtual time. No operation fails before its
 //!    target is dead, except where links lose packets.
@@ -84,7 +84,7 @@ pub(super) fn trials(found: &Arc<(Places, PathBuf)>) -> Vec<Trial> {
     trials
 }
 
-/// How and when a rank ends.
+/// The end of a rank: its kind and its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct End {
     how: char,

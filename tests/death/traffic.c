@@ -186,7 +186,7 @@ static void check(const void *memory, size_t bytes, uint64_t seed, const char *w
     }
 }
 
-/* ---- What a process has ------------------------------------------------------------------------------- */
+/* ---- State of a process ------------------------------------------------------------------------------- */
 
 enum op_kind { OP_NONE, OP_REGION_PUT, OP_REGION_GET, OP_ONCE, OP_FETCH, OP_ADD, OP_TRIGGERED };
 static const char *const kind_names[] = {"none", "region put", "region get", "put", "fetch", "add", "triggered put"};

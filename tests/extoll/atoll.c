@@ -146,7 +146,7 @@ CASE(cut, 2, "a message longer than its buffer is cut, and the next message is n
     }
 }
 
-CASE(order, 2, "messages through one connection arrive in order, however many and of whatever size")
+CASE(order, 2, "messages through one connection arrive in order, in any number and size")
 {
     join();
     static const size_t sizes[] = {0, 8, 80, 90, 300, 500, 2000, 20000, 1, 70000, 0, 3};
@@ -414,7 +414,8 @@ CASE(held, 3, "messages that are matched and not freed hold up their sender only
     }
 }
 
-CASE(send_area, 2, "a send area that is full refuses further messages until some are committed or freed; complete sends go on")
+CASE(send_area, 2,
+     "a full send area refuses further messages until some are committed or freed; complete sends still work")
 {
     join();
     Atoll_Resources has;

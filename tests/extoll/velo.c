@@ -31,7 +31,7 @@ CASE(every_length, 2, "a message of any length to the longest arrives with its l
     }
 }
 
-CASE(order, 2, "messages from one port to another arrive in order, however many")
+CASE(order, 2, "messages from one port to another arrive in order, in any number")
 {
     enum { COUNT = 5000 };
     for (uint64_t i = 0; i < COUNT; i++) {

@@ -456,7 +456,7 @@ CASE(names_differ, 1, "fi_getname: each endpoint has its own address, of this do
         for (int k = 0; k < i; k++) CHECK_OP(memcmp(sides[i]->address, sides[k]->address, sides[0]->address_bytes), !=, 0);
 }
 
-/* ---- Told by events ---------------------------------------------------------------------------------------------- */
+/* ---- Events of insertions ---------------------------------------------------------------------------------------- */
 
 CASE(insertion_by_events, 1,
      "FI_EVENT: insertions report to an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the "

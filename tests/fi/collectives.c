@@ -141,7 +141,7 @@ static bool is_supported(struct side *side, enum fi_collective_op what, enum fi_
     return true;
 }
 
-/* ---- What there is ----------------------------------------------------------------------------------------------- */
+/* ---- Supported operations ---------------------------------------------------------------------------------------- */
 
 CASE(query, 1,
      "fi_query_collective: barrier, the collectives that move any type, and those that reduce as fi_atomic defines; "

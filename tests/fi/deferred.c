@@ -33,7 +33,7 @@ static void queue(struct setup *s, struct fi_deferred_work *work, uint64_t thres
     OK(fi_control(&s->p.a->domain->fid, FI_QUEUE_WORK, work));
 }
 
-/* ---- What is queued ---------------------------------------------------------------------------------------------- */
+/* ---- Queued work ------------------------------------------------------------------------------------------------- */
 
 struct message_work {
     struct fi_deferred_work work;

@@ -128,7 +128,7 @@ CASE(until_there_is_none, 1,
 
 CASE(no_source_without_the_capability, 1,
      "fi_cq_readfrom: FI_ADDR_NOTAVAIL where the endpoint has no FI_SOURCE, and for sends",
-     .stock = "tcp;ofi_rxm: leaves what was there | shm: reports 0 | sockets: reports the sender")
+     .stock = "tcp;ofi_rxm: leaves the old value | shm: reports 0 | sockets: reports the sender")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char in[8];
@@ -562,7 +562,7 @@ CASE(waiting_and_new, 1,
     OK(fi_close(&ep->fid));
 }
 
-/* ---- What cannot be opened --------------------------------------------------------------------------------------- */
+/* ---- Queues that cannot be opened -------------------------------------------------------------------------------- */
 
 CASE(wait_objects_not_had, 1, "contract: FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_MUTEX_COND are -FI_ENOSYS", .needs = OUR_PROVIDER)
 {

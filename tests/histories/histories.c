@@ -130,7 +130,7 @@ static bool take_all(void)
     return any;
 }
 
-/* ---- What is printed --------------------------------------------------------------------------------------------- */
+/* ---- Printed text ------------------------------------------------------------------------------------------------ */
 
 /* Sorts the outcomes of a FI_MULTI_RECV buffer by their places. An empty message has the place of the next one: it goes first,
  * and empty messages at one place keep the order of their completions. */

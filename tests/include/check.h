@@ -71,7 +71,7 @@ void case_register(const char *name, int ranks, const char *rule, void (*body)(v
     }                                                                       \
     static void case_##name(void)
 
-/* ---- What a suite defines ------------------------------------------------------------------------------- */
+/* ---- Definitions of a suite ----------------------------------------------------------------------------- */
 
 struct suite {
     int ranks_max;                            /* the largest number of ranks of a case */

@@ -153,7 +153,7 @@ CASE(nothing_to_complete, 2, "fence and quiet of a context on which nothing was 
     shmem_ctx_destroy(ctx);
 }
 
-/* ---- How many ------------------------------------------------------------------------------------------- */
+/* ---- Number of operations ------------------------------------------------------------------------------- */
 
 DATA_CASE(many_at_once, 2, "many contexts exist side by side, each with its own operations")
 {
