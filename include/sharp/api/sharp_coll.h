@@ -6,7 +6,8 @@
  * (struct sharp_coll_out_of_band_colls). All processes of a communicator begin its operations in the same order. Functions return 0 or a
  * negative enum sharp_error_no.
  *
- * All processes of a communicator are on one host; no hardware is needed. Lengths are in bytes, except the elements of reductions.
+ * The processes of a communicator are on one host, or on several with aggregation nodes between them (SELVEDGE_MANAGER). No hardware is
+ * needed. Lengths are in bytes, except the elements of reductions.
  */
 #ifndef SHARP_API_SHARP_COLL_H
 #define SHARP_API_SHARP_COLL_H
