@@ -47,13 +47,13 @@ pub enum Request {
 /// A request that the simulator cannot carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
-    #[error("unknown kind of request {0}")]
+    #[error("a request of unknown kind {0}")]
     Kind(u32),
-    #[error("payload of {bytes} bytes is longer than the limit of {max}", max = PAYLOAD_BYTES_MAX)]
+    #[error("a payload of {bytes} bytes, longer than the limit of {max}", max = PAYLOAD_BYTES_MAX)]
     Payload { bytes: u64 },
-    #[error("payload of {bytes} bytes is longer than the page's file")]
+    #[error("a payload of {bytes} bytes, longer than the page's file")]
     Short { bytes: u64 },
-    #[error("the rank's clock goes back or is out of range ({now_ps} ps)")]
+    #[error("a clock that goes back or is out of range ({now_ps} ps)")]
     Clock { now_ps: u64 },
 }
 

@@ -2,7 +2,7 @@
 //! Slots with 32-bit indices and a free list. Nothing is allocated once the number of used slots has reached its
 //! maximum.
 
-/// The index of no slot.
+/// Index of no slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]

@@ -185,7 +185,7 @@ fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(
     packets
 }
 
-/// Compares a network with its oracle; None if the model leaves the order open. Gives the number of blocked heads.
+/// Compares a network with its oracle; `None` if the model leaves the order open. Returns the number of blocked heads.
 fn compare(seed: u64, kind: usize, count: u32, config: NetworkConfig) -> Option<u64> {
     let (topology, algorithm, vcs) = small(kind);
     let topology = Arc::new(topology);
