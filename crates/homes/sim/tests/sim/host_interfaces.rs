@@ -445,7 +445,7 @@ fn errors_name_section_key_and_what_there_is() {
     assert!(way.contains("[interface] way") && way.contains("io-transaction, cfcq, cfcq-data"), "{way}");
     assert!(error(&[("interface.places", "0")]).contains("[interface] places: 0 must be a whole number from 1"));
     assert!(error(&[("interface.splits_ppm", "2e6")]).contains("splits_ppm"));
-    assert!(error(&[("interface.posted", "[\"post\"]")]).contains("there is no unit 'post'"));
+    assert!(error(&[("interface.posted", "[\"post\"]")]).contains("unknown unit 'post'"));
     assert!(error(&[("nic.full_mailbox", "keep")]).contains("drop, block, credits"));
     let memory = error(&[("nic.full_mailbox", "credits"), ("host.same_node", "memory")]);
     assert!(memory.contains("set host.same_node to nic"), "{memory}");
