@@ -75,7 +75,7 @@ fn only_software(graph: &mut Graph, description: &Description) -> Result<(), Wro
             graph.paths[class as usize].issue = derive::software(path);
         } else if path.issue.iter().flatten().any(|pass| !is_processor(pass)) {
             let why =
-                "with an [interface], which brings the command to the NIC, an issue may name only units of the processor";
+                "with an [interface], which brings the command to the NIC, an issue names units of the processor only";
             return Err((format!("path.{}", class.name()), "issue".to_owned(), why.to_owned()));
         }
     }

@@ -270,7 +270,7 @@ fn invalid_parameters_are_named() {
         (2, "ping-pong sizes 8 sizes 9", "given twice"),
         (2, "ping-pong iterations 0", "from 1 to"),
         (2, "barrier algorithm magic", "one of dissemination, tree, nic"),
-        (1, "ping-pong", "at least 2 ranks, and there are 1"),
+        (1, "ping-pong", "at least 2 ranks, but the job has 1"),
         (3, "stream", "an even number of ranks"),
         (2, "allreduce sizes 12", "multiples of 8"),
         (9, "wavefront columns 5", "at least as many as there are ranks"),

@@ -35,7 +35,7 @@ pub(super) const POSTED: BuiltIn = BuiltIn {
     parameters: &[
         wholes("entries", "0,1,10,20,50,100,200,500", 0, "receives posted before the one that matches"),
         whole("bytes", "0", 0, "bytes of a message"),
-        whole("iterations", "10", 1, "round trips that are timed"),
+        whole("iterations", "10", 1, "timed round trips"),
     ],
     make: make_posted,
 };
@@ -44,7 +44,6 @@ const TAG_BARRIER: u32 = OWN_TAGS;
 const TAG_SENT: u32 = TAG_BARRIER + 1;
 const TAG_NOBODY: u32 = TAG_BARRIER + 2;
 const TAG_PLAY: u32 = TAG_BARRIER + 3;
-/// The longest queue.
 const QUEUE_MAX: u64 = 1 << 20;
 
 fn make_unexpected(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {

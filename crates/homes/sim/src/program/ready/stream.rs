@@ -10,7 +10,7 @@ use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::{Needs, Process, RequestId};
 use crate::time::Time;
 
-const WINDOWS: Parameter = whole("iterations", "4", 1, "windows that are timed");
+const WINDOWS: Parameter = whole("iterations", "4", 1, "timed windows");
 const EAGER: Parameter = whole("eager-bytes", "8K", 0, "messages up to this length are sent at once");
 
 pub(super) const STREAM: BuiltIn = BuiltIn {
@@ -37,7 +37,7 @@ pub(super) const INCAST: BuiltIn = BuiltIn {
     parameters: &[
         whole("bytes", "64K", 1, "bytes of a message"),
         whole("messages", "2", 1, "messages of each sender"),
-        whole("eager-bytes", "1M", 0, "messages up to this length are sent at once, wanted or not"),
+        whole("eager-bytes", "1M", 0, "messages up to this length are sent at once, without waiting for a receive"),
     ],
     make: make_incast,
 };
