@@ -264,8 +264,8 @@ fn invalid_parameters_are_named() {
         Err(error) => error.to_string(),
     };
     for (ranks, line, expected) in [
-        (2, "pingpong", "there are ping-pong, counting, stream"),
-        (2, "ping-pong length 8", "it has sizes, iterations, warm-up, how, eager-bytes"),
+        (2, "pingpong", "known: ping-pong, counting, stream"),
+        (2, "ping-pong length 8", "known: sizes, iterations, warm-up, how, eager-bytes"),
         (2, "ping-pong sizes eight", "whole numbers from 0"),
         (2, "ping-pong sizes 8 sizes 9", "given twice"),
         (2, "ping-pong iterations 0", "from 1 to"),
