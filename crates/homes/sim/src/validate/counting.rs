@@ -13,9 +13,9 @@ use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
 use crate::time::Time;
 
-/// The machine with a node for each of 60 ranks. In the seed each rank has its own helper thread (seed 004, 3.3), but
-/// simulated ranks on one node would share one engine. Then ranks do not share an adapter either; short messages do not
-/// saturate it.
+/// Returns the machine with a node for each of 60 ranks. In the seed each rank has its own helper thread (seed 004,
+/// 3.3), but simulated ranks on one node would share one engine. So ranks do not share an adapter either; short
+/// messages do not saturate it.
 fn wide() -> Result<Arc<Machine>, ValidateError> {
     machine("qdr-portals", &[TABLES[0], TABLES[1], ("topology.nodes", "60")])
 }
