@@ -23,7 +23,7 @@ fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
     common::machine(&[&base, overrides].concat())
 }
 
-/// The name and the parameters of a program, from a command line.
+/// Returns the name and the parameters of a program, from a command line.
 fn words(line: &str) -> (String, Vec<(String, String)>) {
     let mut words = line.split_whitespace().map(str::to_owned);
     let name = words.next().unwrap();
@@ -175,7 +175,7 @@ impl Ranks for Flipping {
     ) -> Verdict {
         let Incoming { request, payload, .. } = *incoming;
         let mut changed = payload.to_vec();
-        // The announcement of a long message has no payload of the program: a wrong length is limited by the receive.
+        // The announcement of a long message has no payload of the program: the receive limits a wrong length.
         let is_word = request.portal == 0 && request.match_bits >> 63 != 0;
         if let Some(byte) = changed.last_mut().filter(|_| !is_word) {
             *byte ^= u8::from(self.seen == self.at);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ranks that take two locks in opposite order: exact prices let them go on for ever, hosts that vary do not.
+//! Two ranks that take two locks in opposite order: with exact prices they repeat for ever, on hosts that vary they do
+//! not.
 
 use crate::common;
 
@@ -24,7 +25,7 @@ async fn take_both(process: Process) {
     process.swap(me, 0, 0).await;
 }
 
-/// How it ends, and what the ranks repeated at the last look.
+/// Returns the outcome, and the repetitions of the ranks at the last look.
 fn run(variation: Variation) -> (Outcome, Option<Repetition>) {
     let machine = machine(&[]);
     let tasks = Tasks::new(2, &machine, &Needs::default(), |process| {
