@@ -190,7 +190,7 @@ static void measure(struct bench *b)
         if (too_long || depth > b->depth_max) {
             if (b->ni.rank == 0)
                 result_skipped(b->o, b->unexpected ? "match_unexpected" : "match_posted", sizeof(uint64_t), depth,
-                too_long ? "would take too long" : "the interface has no room for this many entries");
+                    too_long ? "would take too long" : "the interface has no room for this many entries");
             continue;
         }
         last_ns = measure_depth(b, depth);
