@@ -25,9 +25,9 @@ pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
 pub const COMMAND_BYTES: usize = 256;
 /// NICs that a rank may have open at once.
 pub const NICS: usize = 16;
-/// Longest path of a NIC's file.
+/// Threads of a rank that may wait at once.
 pub const THREADS: usize = 48;
-/// The longest path of a NIC's file.
+/// Longest path of a NIC's file.
 pub const NIC_PATH_BYTES: usize = 232;
 
 /// The side that has the turn.

@@ -25,9 +25,9 @@ pub(super) enum Event {
     HandOver(u32),
     /// A program offers a command to the host interface.
     Offer(u32),
-    /// A program offers a command to the host interface.
-    RequestPlace(u32),
     /// A command that needs an answer is at the NIC's queue, and requests a place.
+    RequestPlace(u32),
+    /// A command is in the NIC's queue.
     Queued(u32),
     /// A place in the queue of this node is free.
     PlaceFreed(u32),
