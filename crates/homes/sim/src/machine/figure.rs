@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A number of a machine's description, with its source.
 
 use std::fmt;
 

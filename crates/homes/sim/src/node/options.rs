@@ -49,6 +49,7 @@ impl Model {
         }
     }
 
+    /// Returns the model as text for a report.
     pub fn words(self) -> &'static str {
         match self {
             Model::Packet => "packet by packet",
@@ -75,6 +76,7 @@ pub struct Death {
 /// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Model of the fabric.
     pub network: Model,
     /// The node of each rank; empty: rank r is on node r.
     pub placement: Vec<u32>,

@@ -3,9 +3,11 @@
 
 use crate::time::Time;
 
+/// Counts and times of one rank's commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RankCommands {
     pub accepted: u64,
+    /// Attempts that the NIC refused.
     pub refused: u64,
     /// The first offer; the time at which the queue had the last command.
     pub first: Option<Time>,

@@ -18,6 +18,7 @@ use crate::time::Time;
 
 use super::process::Process;
 
+/// A group that a rank has joined.
 #[derive(Clone, Debug)]
 pub struct JoinedGroup {
     handle: u64,

@@ -64,6 +64,7 @@ impl Memory {
         taken
     }
 
+    /// Returns the unexpected payload at an address.
     pub fn arrival(&self, address: u64) -> Option<&[u8]> {
         let at = self.arrivals.binary_search_by_key(&address, |(address, _)| *address).ok()?;
         self.arrivals[at].1.as_deref()

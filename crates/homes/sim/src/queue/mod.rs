@@ -19,6 +19,7 @@ use crate::time::Time;
 
 use heap::{Heap, Scheduled};
 
+/// An event queue.
 #[derive(Debug)]
 pub struct Queue<E> {
     /// Events that were in the queue for today when it began, next event last.

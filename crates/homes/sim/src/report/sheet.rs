@@ -30,6 +30,7 @@ pub enum EntryValue {
     Text(String),
 }
 
+/// All keys, in the order of the description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sheet {
     pub entries: Vec<Entry>,
