@@ -25,8 +25,7 @@ pub trait Fuzz {
 }
 
 impl Campaign {
-    /// Runs until the time or the executions are used up; returns the number of executions. Panics with the first
-    /// failure.
+    /// Runs until the time or the executions are used up; returns the number of executions. Panics on failure.
     pub fn run(self, mut target: impl Fuzz) -> u64 {
         let end = Instant::now() + Duration::from_secs(self.seconds);
         let watch = Watch::start();

@@ -3,8 +3,7 @@
 //!
 //! A simulated rank is an ordinary process that runs only while it has the *turn*. It writes a request to the page
 //! (start an operation, wait, poll again later, sleep) and hands the turn to the simulator. The simulator hands the
-//! turn back when virtual time has reached the point where the rank may continue. This crate holds the page and both
-//! ends.
+//! turn back when virtual time has reached the point where the rank may continue. This crate has both ends.
 //!
 //! | file | subject |
 //! |---|---|
@@ -18,8 +17,7 @@
 //! | [`system`] | shared files, sleeping on a word |
 //!
 //! Invariants
-//! 1. Either the rank or the simulator has the turn. The side without the turn changes nothing that the other side
-//!    reads.
+//! 1. Either the rank or the simulator has the turn. The side without it changes nothing that the other reads.
 //! 2. Whatever a rank writes, the simulator gets a valid request, or an error that names the fault.
 //! 3. A process finds its page by the environment variable [`VARIABLE`], and uses it only if the page is reserved for
 //!    that process. Children of a rank have real clocks and do not take part in the simulation.
@@ -45,6 +43,5 @@ pub use simulator::{CreateError, InvalidRequest, Nic, Request, SimEnd};
 /// Reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
 pub const EPOCH_S: u64 = 946_684_800;
 
-/// Uptime of a simulated machine when a run begins, in seconds. So clocks that count from boot do not start at 0, which
-/// programs take for "never".
+/// Uptime in seconds when a run begins. Clocks from boot do not start at 0, which programs take for "never".
 pub const UPTIME_S: u64 = 1000;

@@ -8,8 +8,7 @@ use crate::page::kind;
 use crate::rank::RankEnd;
 use crate::system::may_have_threads;
 
-/// Polls with an unknown result that are free before one counts as a poll that found nothing; and the number that is
-/// free again after that.
+/// Free polls with an unknown result before one counts as a failed poll; and free polls after each further one.
 const POLLS_FREE: u64 = 64;
 const POLLS_FREE_AGAIN: u64 = 4;
 
@@ -30,8 +29,7 @@ impl RankEnd {
         self.page().time.changes.load(Relaxed)
     }
 
-    /// Waits until a NIC of this rank changes, or until a time. `changes` is the count from before the caller's last
-    /// poll.
+    /// Waits until a NIC of this rank changes, or until a time. `changes`: the count before the last poll.
     pub fn wait(&self, until_ps: u64, changes: u64) {
         self.page().time.polls.store(0, Relaxed);
         self.pause(kind::WAIT, until_ps, changes);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rank's end of the protocol: its requests, and the hand-over of the turn.
 //!
-//! Every library in the process that links this crate has its own [`RankEnd`] of the same page. Their shared state is
-//! in the page.
+//! Every library that links this crate has its own [`RankEnd`] of the same page, which holds their shared state.
 //!
 //! Invariants
 //! 1. One thread of a process makes a request at a time, under a lock in the page. In a rank with several threads, the
@@ -49,8 +48,7 @@ impl RankEnd {
 
     // ---- requests ----
 
-    /// Hands an operation of NIC number `ni` to the simulator; returns when the host has finished it. False: it is too
-    /// long.
+    /// Hands an operation of NIC number `ni` to the simulator; returns when the host has finished. False: too long.
     pub fn start(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         self.start_as(kind::START, ni, origin, command, payload)
     }
@@ -61,8 +59,7 @@ impl RankEnd {
     }
 
     /// Like [`RankEnd::start`], for an operation whose reply the program waits for next: returns when a NIC of this
-    /// rank has changed after the start. In a rank with several threads it does not wait, since other threads may have
-    /// work.
+    /// rank has changed after the start. In a rank with several threads it does not wait.
     pub fn start_and_wait(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         let kind = if may_have_threads() { kind::START } else { kind::START_AND_WAIT };
         self.start_as(kind, ni, origin, command, payload)
@@ -106,8 +103,7 @@ impl RankEnd {
         true
     }
 
-    /// Asks the simulator whether this rank and the NIC `target` share memory, so that messages between them may use
-    /// rings.
+    /// Asks the simulator whether this rank and the NIC `target` share memory, so that messages may use rings.
     pub fn shares_memory(&self, ni: u32, target: u64) -> bool {
         let _lock = self.page().turn_line.lock();
         let request = &self.page().request;

@@ -252,8 +252,7 @@ impl SimEnd {
         (page.time.requests.load(Relaxed), page.turn_line.forks.load(Relaxed))
     }
 
-    /// Announces that the simulator is about to sleep on [`SimEnd::wake_pipe`]. False: the rank has handed the turn
-    /// back meanwhile.
+    /// Announces that the simulator is about to sleep on [`SimEnd::wake_pipe`]. False: it has handed the turn back.
     pub fn begin_sleep(&self) -> bool {
         self.page().turn_line.simulator_sleeps.store(1, SeqCst);
         self.page().turn_line.turn.load(SeqCst) == turn::RANK

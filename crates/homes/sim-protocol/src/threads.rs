@@ -3,20 +3,16 @@
 //!
 //! A thread that waits is *parked*. The simulator gets the turn only when every other thread is parked too, or sleeps
 //! in the kernel for another reason (a lock, a condition, a join). The last running thread makes one request for all of
-//! them, with the earliest time that any of them waits for. When the turn comes back, the threads that may continue are
-//! woken, and poll.
+//! them, with the earliest time that any of them waits for. When the turn returns, threads that may continue are woken.
 //!
-//! The kernel decides which thread of a rank runs first within a turn, so a rank whose threads race differs from run to
-//! run.
+//! The kernel decides which thread runs first within a turn, so a rank whose threads race differs from run to run.
 //!
 //! Invariants
 //! 1. Slots are changed under the page's request lock; only `go` is also read without it.
 //! 2. A thread that waits for its NICs polls again if another thread's call may have changed them since its last poll.
-//! 3. A thread that waits for the request lock and is not yet parked does not count as asleep: `lock_waiters` counts
-//!    it.
+//! 3. A thread that waits for the request lock, not yet parked, does not count as asleep: `lock_waiters`.
 //!
-//! Cost: none for processes with one thread. Otherwise each wait reads the state of every thread in /proc, about 10 us
-//! each.
+//! Cost: none for processes with one thread. Else each wait reads the state of every thread in /proc, 10 us each.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -121,8 +117,7 @@ fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
     first.is_some() && first == sleeps_of_others(slots, own)
 }
 
-/// Returns a hash of the number of times that each other thread has gone to sleep; it changes when one has run. `None`:
-/// one is awake.
+/// Hashes the number of times that each other thread has gone to sleep; changes when one has run. `None`: one is awake.
 fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     let mut ran = 0u64;
     // SAFETY: `opendir` gets a C string constant. `directory` is not null and belongs to this function until `closedir`. Each
@@ -157,8 +152,7 @@ fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     }
 }
 
-/// Returns how often a thread of this process has gone to sleep, if it is asleep in the kernel or has ended. `None`: it
-/// is awake.
+/// Returns how often a thread has gone to sleep, if it is asleep in the kernel or has ended. `None`: it is awake.
 ///
 /// The status file gives the state before the counts, and the kernel counts when the thread has fallen asleep. So a
 /// thread that is asleep with the same count at two readings slept from the first to the second.

@@ -159,8 +159,7 @@ fn a_message_in_a_ring_is_published_and_paid_for() {
     assert_eq!(exit_code(child), 42);
 }
 
-/// A program that finds something after long pauses polls again at once. One that keeps finding things still lets other
-/// ranks run.
+/// A program that finds something after long pauses polls again at once. Then other ranks still run.
 #[test]
 fn a_program_that_finds_something_polls_again_soon() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -259,8 +258,7 @@ fn threads_of_a_rank_make_requests_one_by_one() {
     assert_eq!(exit_code(child), 0);
 }
 
-/// The thread with the earliest wake-up time decides how far time advances, even if it is only about to make its
-/// request.
+/// The thread with the earliest wake-up time decides how far time advances, even before its request.
 #[test]
 fn no_thread_misses_its_time() {
     const WAITING: usize = 12;

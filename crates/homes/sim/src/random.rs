@@ -37,8 +37,7 @@ impl Random {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns true with a probability. A probability of 0 draws no number, so that disabled faults do not change a
-    /// run.
+    /// Returns true with a probability. Probability 0 draws no number, so disabled faults change nothing.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability

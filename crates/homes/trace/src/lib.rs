@@ -10,8 +10,7 @@
 //! Invariants
 //! 1. The first record of a NIC is [`Record::Open`]. A file has several if a process closes its NIC and opens it again:
 //!    each begins a NIC with empty tables.
-//! 2. A record is appended by one `write`, under the NIC's lock. So every process that runs the NIC may write to the
-//!    file.
+//! 2. A record is appended by one `write`, under the NIC's lock. So each process of the NIC may write.
 //! 3. A reader takes any bytes. An invalid record is an error with its offset, and ends the reading.
 //!
 //! Costs: a record has 10 to 190 bytes, and is read in O(its length).

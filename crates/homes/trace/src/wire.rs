@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Values of `nic` as bytes. The fields of a structure follow each other in the order of the table below; an
-//! enumeration begins with the number of its kind. New kinds get new numbers, so that a reader recognizes a kind that
-//! it does not support.
+//! enumeration begins with the number of its kind. New kinds get new numbers, so that readers detect them.
 
 use selvedge_nic::Limits;
 use selvedge_nic::portals::descriptor::DescriptorView;

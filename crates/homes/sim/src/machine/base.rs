@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine's file that extends another: `base = "extoll-ht400"` names the file beside it; the new file holds the
-//! differences.
+//! A machine's file that extends another: `base = "extoll-ht400"` names the file beside it.
 //!
 //! Rules
 //! 1. A key of the file replaces that of its base, including the source. Other keys of the same section stay.

@@ -40,8 +40,7 @@ pub enum FullMailbox {
 pub enum Matching {
     /// By hash, as in `nic`.
     Hash,
-    /// By a search of an ordered list. `nic` still finds the entry by hash; the simulation computes the cost of the
-    /// search.
+    /// By a search of an ordered list. `nic` still uses its hash; the simulation computes the cost of the search.
     List,
 }
 

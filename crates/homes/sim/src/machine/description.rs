@@ -2,8 +2,7 @@
 //! The description of a machine, as in its file: one struct for each table of the TOML, one field for each key.
 //!
 //! Every number is a [`Figure`] and may name its source. Units are in the names: `_ns` nanoseconds, `_bytes` bytes,
-//! `_MBps` millions of bytes a second. An optional number defaults to 0 unless its comment says otherwise: no cost, or
-//! no such feature.
+//! `_MBps` millions of bytes a second. An optional number defaults to 0 unless noted: no cost, or no such feature.
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 
@@ -226,8 +225,7 @@ pub struct NicTable {
     pub full_mailbox: Option<String>,
 }
 
-/// The path of commands from a program to its NIC: docs/design/machine-model.md. Missing keys are derived from those of
-/// `host`.
+/// The path of commands from a program to its NIC: docs/design/machine-model.md. Missing keys are derived from `host`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceTable {

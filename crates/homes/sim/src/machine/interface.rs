@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host interface: the path of a command from a program to its NIC (seed 002, chapter 6).
 //!
-//! All ways lead to one queue of commands in the NIC, which all programs of the node share. They differ in the work of
-//! the program before it, in the treatment of a full queue, and in the part of the command that the device must read
-//! from memory.
+//! All ways lead to one queue of commands in the NIC, which all programs of the node share. They differ in the work
+//! before it, in the treatment of a full queue, and in the part of the command that the device reads from memory.
 //!
 //! | way | section | before | to the queue | full queue | the device reads |
 //! |---|---|---|---|---|---|
@@ -140,8 +139,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Returns the time from the processor's part until the NIC has all of a command with n bytes of payload, if
-    /// nothing else is under way.
+    /// Returns the time from the processor's part until the NIC has a command with n bytes of payload, when idle.
     pub fn start(&self, bytes: u64) -> Time {
         let stage = |stage: &Stage, bytes| {
             stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(bytes)).sum::<Time>()

@@ -63,8 +63,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the cost of a search that compares `entries` entries of a list of `length`. In host mode each entry also
-    /// costs an access to memory.
+    /// Returns the cost of a search that compares `entries` entries of a list of `length`. In host mode each also costs
+    /// an access.
     pub fn search(&self, entries: u64, length: u64) -> Time {
         let each = match self.nic.mode {
             Mode::Nic => self.nic.entry_search,
@@ -83,8 +83,7 @@ impl Machine {
             && self.nic.streams_max == 0
     }
 
-    /// Returns the cost of a call that changes the NIC's tables and has an answer: append an entry, bind a descriptor,
-    /// read a counter.
+    /// Returns the cost of a call that changes the NIC's tables and has an answer, such as appending an entry.
     pub fn local_command(&self) -> Time {
         match self.nic.mode {
             Mode::Nic => self.host.round_trip,

@@ -80,8 +80,7 @@ pub enum Arbitration {
 /// The unit that moves as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switching {
-    /// A packet. It starts when the next buffer has room for all of it; its head leaves a router before its tail
-    /// arrives.
+    /// A packet. It starts when the next buffer has room for all of it; its head may leave before its tail arrives.
     CutThrough,
     /// A flit. A blocked packet occupies all the buffers that it extends over.
     Wormhole,
@@ -124,8 +123,7 @@ pub enum DeadlockPolicy {
     /// Report it ([`super::Network::deadlock`]), and leave it.
     Detect,
     /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent again through
-    /// an empty network. Software on a neighbouring node that takes the packet and forwards it has this effect (seed
-    /// 002, sections 2.7 and 2.9).
+    /// an empty network. Software on a neighbouring node that forwards it has this effect (seed 002, 2.7 and 2.9).
     Resolve { delay: Time },
 }
 
@@ -191,8 +189,7 @@ impl NetworkConfig {
         full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }
 
-    /// Returns the time for which a message of `bytes`, with its frame, occupies its node's channel: its packets, one
-    /// after the other.
+    /// Returns the time for which a message of `bytes`, with its frame, occupies its node's channel.
     pub fn message_time(&self, bytes: u64) -> Time {
         let most = u64::from(self.link.packet_bytes).max(1);
         let (full, last) = if bytes <= most { (0, bytes) } else { ((bytes - 1) / most, (bytes - 1) % most + 1) };

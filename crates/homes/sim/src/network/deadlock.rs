@@ -4,8 +4,7 @@
 //! The first packet of each buffer waits for one output. An output is stuck if its owner needs more room than its
 //! credits, including those in flight: then the first packet of the next buffer has to move first. So each buffer waits
 //! for at most one other. The search follows this chain from the output that has become stuck, at the time at which the
-//! cycle closes: O(length of the chain). A link that is down is not part of a cycle: its repair, or `link_down_limit`,
-//! lets packets move.
+//! cycle closes: O(length of the chain). A link that is down is not part of a cycle.
 
 use selvedge_fabric::NodeId;
 
@@ -50,8 +49,7 @@ impl Buffers {
         None
     }
 
-    /// Returns the residents of the cycle that an output leads to. `None`: some packet in the chain moves, or can.
-    /// Brent's method: O(length).
+    /// Returns the residents of the cycle that an output leads to, by Brent's method, O(length). `None`: no cycle.
     pub fn cycle(&self, start: u32) -> Option<Vec<u32>> {
         let (mut marked, mut output) = (start, self.waits(start)?.1);
         let (mut steps, mut limit) = (1, 1);
@@ -71,8 +69,7 @@ impl Buffers {
         Some(cycle)
     }
 
-    /// Returns the packet that blocks an output, and the output that this packet waits for. `None`: the packet moves,
-    /// or can.
+    /// Returns the packet that blocks an output, and the output that it waits for. `None`: the packet can move.
     fn waits(&self, output: u32) -> Option<(u32, u32)> {
         if !self.is_stuck(output) {
             return None;

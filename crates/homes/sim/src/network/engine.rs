@@ -123,8 +123,7 @@ impl Network {
         (!link.is_up, link.waiting, link.free_at.saturating_sub(now), UNLIMITED - credits)
     }
 
-    /// Sends a packet, or in a wormhole network a flit. The caller has checked that the link is free and that there is
-    /// room.
+    /// Sends a packet, or in a wormhole network a flit. The caller has checked link and room.
     #[inline]
     pub(super) fn send(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &mut self.buffers.residents[resident];
@@ -219,8 +218,7 @@ impl Network {
         }
     }
 
-    /// Records that flits have left their buffer. Their credits travel back; after a tail the next packet becomes the
-    /// first.
+    /// Records that flits have left their buffer. Their credits return; after a tail the next packet is first.
     #[inline]
     pub(super) fn leave(
         &mut self,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults of links (loss, corruption, failure), retransmission, and packets taken out of the network because of a fault
-//! or a deadlock.
+//! Faults of links (loss, corruption, failure), retransmission, and packets taken out of the network.
 //!
 //! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. The sender
 //! repeats a flit that is not acknowledged in time. In both cases all later flits are repeated too; the switch has

@@ -64,8 +64,7 @@ impl EmptyNetwork<'_> {
         fastest * u64::from(self.config.link.buffer_flits) >= latency * 2 + self.config.switch.latency + slowest
     }
 
-    /// Computes the latency flit by flit: a flit starts when the previous one has ended, it has arrived, and there is
-    /// room.
+    /// Computes the latency flit by flit: a flit starts when the previous one has ended, it has arrived, and has room.
     fn latency_by_flits(&self, routers: u32, flits: u64) -> Time {
         let channels = routers as usize + 1;
         let buffer = u64::from(self.config.link.buffer_flits);

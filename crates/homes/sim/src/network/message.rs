@@ -14,23 +14,21 @@
 //!   room for a packet, a tail when there is room for the last flit. A message leaves a buffer at a constant rate until
 //!   its tail has left.
 //!
-//! So on an empty network, for h routers on the route, the head arrives `2 * node latency + (h - 1) * link latency + h
-//! * switch latency` after it has left, and the tail the same time after the tail has left. For a message of one packet
-//! these are the times of the packet model ([`super::Network::latency_empty`]). The caller determines when the tail
-//! leaves.
+//! So on an empty network, for h routers on the route, the head arrives after
+//! `2 * node latency + (h - 1) * link latency + h * switch latency`, and the tail this time after its departure, which
+//! the caller provides. For one packet these are the times of the packet model ([`super::Network::latency_empty`]).
 //!
 //! Messages are computed in the order of their departure, but may reach a channel in another order. Therefore a channel
 //! keeps its idle intervals before its last reservation. A message that fits into an idle interval uses it.
 //!
 //! This model lacks these parts of the packet model: arbitration packet by packet (long messages share a channel; here
-//! one waits for the other); credits (a full buffer stops channel after channel behind it); faults; deadlocks; wormhole
+//! one waits for the other); credits (a full buffer stops the channels behind it); faults; deadlocks; wormhole
 //! switching.
 //!
 //! # Invariants
 //!
 //! 1. A channel serves one message at a time.
-//! 2. Messages of one pair of nodes arrive in the order of their departure, unless the routing gives them different
-//!    routes.
+//! 2. Messages of one pair of nodes arrive in the order of their departure, unless their routes differ.
 //! 3. Two runs with the same calls and the same seed are equal, to the picosecond.
 //!
 //! # Costs
@@ -150,8 +148,7 @@ struct Crossing {
     /// Start of its head, and time at which its tail has left the channel.
     start: Time,
     tail: Time,
-    /// Time at which the previous message leaves the buffer at the end of the channel, if this message follows it
-    /// there.
+    /// Time at which the previous message leaves the buffer at the end of the channel, if this one follows it.
     behind: Time,
     follows: bool,
 }

@@ -176,8 +176,7 @@ impl Network {
     /// Appends a packet to the source queue of its node. Packets of one node leave in order; the queue has no limit.
     ///
     /// # Panics
-    /// If a node does not exist, a packet is for its own node, or its payload is longer than `packet_bytes`. Each is a
-    /// bug of the caller.
+    /// On bugs of the caller: an unknown node, a packet for its own node, or a payload longer than `packet_bytes`.
     pub fn inject(&mut self, now: Time, packet: Packet, queue: &mut impl Schedule) {
         let nodes = self.topology.nodes();
         assert!(packet.from.0 < nodes && packet.to.0 < nodes, "{packet:?} in a network of {nodes} nodes");
@@ -234,8 +233,7 @@ impl Network {
         }
     }
 
-    /// Takes the next packet that was delivered or lost, in order of time. Call it after each [`Network::handle`] until
-    /// it returns `None`.
+    /// Takes the next packet delivered or lost, in order of time. Call after each [`Network::handle`] until `None`.
     #[inline]
     pub fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrivals.pop_front()
@@ -269,8 +267,7 @@ impl Network {
         self.source_waiting[node.0 as usize]
     }
 
-    /// Asks for one notification, by [`Network::take_notification`], when the next packet begins to leave a node's
-    /// source queue.
+    /// Asks for one [`Network::take_notification`] when the next packet begins to leave a node's source queue.
     pub fn notify_when_taken(&mut self, node: NodeId) {
         self.notify_requested[node.0 as usize] = true;
     }

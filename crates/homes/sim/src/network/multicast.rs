@@ -9,16 +9,13 @@
 //! credits, and a copy whose output is blocked stops its buffer, but not the other copies. A copy takes no room of its
 //! own: switches copy while they send.
 //!
-//! A packet to many nodes is a datagram: links do not retransmit it, even if they retransmit others. Its sender needs a
-//! reliability layer above.
+//! A packet to many nodes is a datagram: links never retransmit it. Its sender needs a reliability layer above.
 //!
-//! Deadlock: see [`MulticastTree`]. Multicast needs cut-through switching and a deadlock-free routing
-//! ([`Network::can_cast`]).
+//! Deadlock: see [`MulticastTree`]. Needs cut-through switching and a deadlock-free routing ([`Network::can_cast`]).
 //!
 //! # Costs
 //!
-//! Those of a packet for each branch. A copy is an entry of the tables of packets and of residents, not in its buffer's
-//! list.
+//! Those of a packet for each branch. A copy is an entry of the tables of packets and residents.
 
 use selvedge_fabric::{MulticastTree, RouteState};
 
@@ -51,8 +48,7 @@ impl Network {
     }
 
     /// Like [`Network::inject`], for a packet to all targets of a tree that begins at its node. `packet.to` is not
-    /// read. Each target yields an [`Arrival`], whose packet names it. In the statistics the packet counts once for
-    /// each target.
+    /// read. Each target yields an [`Arrival`], whose packet names it. Statistics count it once for each target.
     ///
     /// # Panics
     /// If there is no such tree, or the payload is longer than `packet_bytes`. Each is a bug of the caller.

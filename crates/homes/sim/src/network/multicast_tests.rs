@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets to many nodes: times of an empty network in both models, one target against a packet to one node, blocked
-//! outputs, crowds, losses.
+//! Packets to many nodes: times of an empty network in both models, one target, blocked outputs, crowds, losses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,8 +95,7 @@ fn alone_each_copy_takes_as_long_as_a_packet_and_both_models_agree() {
     assert!(shared > 5, "{shared}");
 }
 
-/// Random packets, each to one node. The second run casts each over a tree with that node alone: all times are the
-/// same.
+/// Random packets, each to one node. The second run casts each over a tree with that node: all times are equal.
 fn compare(seed: u64, buffer_flits: u32, arbitration: Arbitration) -> bool {
     let topology = Arc::new(Topology::torus(&[3, 3], &[], 1).unwrap());
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();

@@ -46,8 +46,7 @@ pub(super) struct Reliability {
     pub acknowledgements: Releases,
 }
 
-/// A virtual channel: an output at its sender, a buffer at its receiver. Or a source queue, which is only a buffer. One
-/// cache line.
+/// A virtual channel: an output at its sender, a buffer at its receiver. Or a source queue, only a buffer. One line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct VirtualChannel {

@@ -9,8 +9,7 @@
 //! ```
 //!
 //! An [`Aggregation`] is made before the run: the manager makes trees over the machine's topology, and admits the job.
-//! The job's ranks join groups with its grant. The nodes of the run are in `switches.rs`, results to all members at
-//! once in `multicast.rs`.
+//! The job's ranks join groups with its grant. The nodes of the run are in `switches.rs`, casts in `multicast.rs`.
 //!
 //! Costs: those of the manager: a tree over the switches, and its tables.
 

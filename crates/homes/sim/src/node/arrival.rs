@@ -2,8 +2,7 @@
 //! A message at its target node, from the fabric to its delivery: header, payload, order.
 //!
 //! In host mode (seed 003, section III-B) the NIC interrupts the processor for the header. The processor matches, and
-//! programs the transfer of the payload that did not come with the header. The end of the transfer is a second
-//! interrupt.
+//! programs the transfer of the payload that did not come with the header. The end is a second interrupt.
 //!
 //! A NIC has a limited number of streams for long messages from different sources. If all are in use, it refuses the
 //! next long message: it drops the message and notifies the sender, which sends again after a pause (seed 003, section
@@ -66,8 +65,7 @@ impl<R: Ranks> Transfers<R> {
         self.fabric.give_back(taken, delivery, &mut self.nodes.events);
     }
 
-    /// Handles an arrived packet. Returns the time at which the node's units have admitted it; until then it keeps its
-    /// room in the buffer.
+    /// Handles an arrived packet. Returns the time at which the node's units admit it, which frees its room.
     fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) -> Time {
         let message = &mut self.nodes.messages[index];
         let begins = message.head == Time::MAX;
@@ -180,8 +178,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Handles a message that the fabric has lost for good: its initiator gets an error. Later messages of the pair do
-    /// not wait for it.
+    /// Handles a message that the fabric has lost for good: its initiator gets an error. Later ones do not wait.
     fn message_lost(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         nodes.statistics.lost += 1;

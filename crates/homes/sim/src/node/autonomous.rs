@@ -24,8 +24,7 @@ use super::nodes::Nodes;
 use super::ranks::Ranks;
 
 impl<R: Ranks> Nodes<R> {
-    /// Starts the triggered operations that are due and sends the answers that are due. The NIC does it, or in host
-    /// mode the processor.
+    /// Starts the triggered operations and sends the answers that are due, by the NIC, or in host mode the processor.
     pub fn fire(&mut self, now: Time, rank: u32, ni: u32) {
         let machine = self.machine.clone();
         loop {
@@ -100,8 +99,7 @@ impl<R: Ranks> Nodes<R> {
         self.respond(now, index);
     }
 
-    /// Handles a rank's end: forgets the requests that it waits for, and fails those that wait for its NIC if the NIC
-    /// is gone.
+    /// Handles a rank's end: forgets its own requests, and fails those that wait for its NIC if the NIC is gone.
     pub fn kept_ended(&mut self, rank: u32, at: Time) {
         if self.machine.limits.lock_waiters.is_none() {
             return;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands on their way from a program to the NIC of its node, through the node's host interface (seed 002, chapter
-//! 6).
+//! Commands on their way from a program to its NIC, through the node's host interface (seed 002, chapter 6).
 //!
 //! ```text
 //!                      posted: a place? ── none: the processor stands still, or the program sleeps
@@ -13,8 +12,8 @@
 //!
 //! Invariants
 //! 1. A command has a place from its admission until the NIC begins with it. There are `places` of them.
-//! 2. Programs that wait for a place get it in the order in which they asked. Refused programs ask again; the command
-//!    that arrives first is taken.
+//! 2. Programs that wait for a place get it in order. Refused programs ask again; the command that arrives first is
+//!    taken.
 //! 3. The NIC takes commands in order, and only while fewer than `outgoing` messages of its node wait for the fabric.
 //!    So a fabric that takes no packets fills the queue.
 //! 4. After [`ATTEMPTS`] refusals the library returns an error, if its caller asked for it. Otherwise it offers the
@@ -252,8 +251,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Takes a command: the NIC reads the parts that it does not have, and its requester begins. Then the place is
-    /// free.
+    /// Takes a command: the NIC reads the missing parts, and its requester begins. Then the place is free.
     fn take_command(&mut self, now: Time, index: u32) {
         let node = self.nodes.node_of(self.nodes.messages[index].from);
         let machine = self.nodes.machine.clone();
@@ -288,8 +286,7 @@ impl<R: Ranks> Transfers<R> {
 
     // ---- Split stores --------------------------------------------------------------------------------------------
 
-    /// Whether an interrupt falls within the store of a message (section 6.4.4). Random numbers are drawn only for
-    /// stores that can be split.
+    /// Whether an interrupt falls within the store of a message (section 6.4.4). Draws only if the store can be split.
     fn is_split(&mut self, index: u32) -> bool {
         let interface = interface_of(&self.nodes.machine);
         let share = interface.splits_ppm;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Credits of mailboxes (seed 002, section 6.5): a sender has no more VELO messages under way than its share of a
-//! mailbox.
+//! Credits of mailboxes (seed 002, section 6.5): a sender's VELO messages under way fit its share of a mailbox.
 //!
 //! A share is the slots of a mailbox, divided by the ranks of the job. A message takes one credit for each of its slots
 //! when its program offers it, for both parts of a split message at once. They stay with the message, then with its
@@ -94,8 +93,7 @@ impl Credits {
         self.mailboxes.range(of_rank).map(|(mailbox, _)| *mailbox).collect()
     }
 
-    /// Counts the slots of a mailbox that its program has freed. Takes the credits to send back (senders and slots),
-    /// where half a share is owed.
+    /// Counts the slots of a mailbox that its program has freed. Takes debts of half a share (senders, slots).
     pub fn take_due(&mut self, mailbox: MailboxId, state: Option<MailboxState>, share: u32) -> Vec<(u32, u32)> {
         // The rest leaves room for a longest message.
         let least = (share / 2).clamp(1, share.saturating_sub(SLOTS_MAX - 1).max(1));

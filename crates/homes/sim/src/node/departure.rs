@@ -46,8 +46,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Departs a message whose first byte leaves the node at `head`: computes all later times and schedules their
-    /// events.
+    /// Departs a message whose first byte leaves at `head`: computes all later times and schedules their events.
     fn depart(&mut self, now: Time, index: u32, head: Time) {
         let Fabric::Messages(network) = &mut self.fabric else { return };
         let nodes = &mut self.nodes;

@@ -16,8 +16,7 @@ use super::units::NodeUnits;
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeHardware {
     pub units: NodeUnits,
-    /// Messages that leave this node, one after the other. A short one does not overtake a long one whose payload is
-    /// still being read.
+    /// Messages that leave this node, one after the other. A short one does not overtake a long one.
     pub leaving: VecDeque<u32>,
     /// Time at which the last injected packet, or the last message, has left the node.
     pub sent: Time,
@@ -38,8 +37,7 @@ impl NodeHardware {
         NodeHardware { units: NodeUnits::new(graph), ..NodeHardware::default() }
     }
 
-    /// Returns the arrival time of a message from this node to itself that is ready at `at`: not before the previous
-    /// one.
+    /// Returns the arrival of a message from this node to itself that is ready at `at`: not before the previous one.
     pub fn loop_back(&mut self, at: Time) -> Time {
         self.looped = self.looped.max(at);
         self.looped

@@ -46,8 +46,7 @@ fn entries_before(nic: &Nic<'_>, portal: u32, which: u8, found: u32) -> u64 {
     listed.filter(|record| record.sequence < sequence).count() as u64
 }
 
-/// Returns the search for the unexpected header `found` of a portal table entry: headers compared, and length of the
-/// list.
+/// Returns the search for the unexpected header `found` of a portal table entry: headers compared, list length.
 pub(crate) fn header_search(nic: &Nic<'_>, portal: u32, found: Option<u32>) -> (u64, u64) {
     let Ok(record) = nic.portal(portal) else { return (0, 0) };
     let length = u64::from(record.headers);

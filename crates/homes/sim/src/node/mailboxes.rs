@@ -11,8 +11,7 @@
 //!
 //! Invariant: a blocking node delivers nothing, and keeps arrivals in order.
 //!
-//! Costs: with `drop`, one comparison for a delivery; with `block`, one more for each turn of a rank whose mailbox is
-//! full.
+//! Costs: with `drop`, one comparison for a delivery; with `block`, one more for each turn while a mailbox is full.
 
 use selvedge_nic::tables::kind;
 use selvedge_nic::velo::Header;
@@ -45,8 +44,7 @@ impl<R: Ranks> Nodes<R> {
         self.ranks.mailbox(rank, ni, vpid)
     }
 
-    /// Handles the end of a rank's turn. The rank may have read its mailbox, so messages that wait at its node may
-    /// continue.
+    /// Handles the end of a rank's turn. It may have read its mailbox, so messages at its node may continue.
     pub fn after_turn(&mut self, rank: u32, at: Time) {
         match self.machine.nic.full_mailbox {
             FullMailbox::Drop => {}
@@ -91,8 +89,7 @@ impl<R: Ranks> Nodes<R> {
         self.statistics.note(&[u64::from(to), now.0, 3000]);
     }
 
-    /// Returns the rank that a rank with a full command queue waits for: its mailbox blocks the node that the messages
-    /// go to.
+    /// Returns the rank whose mailbox blocks the messages of a rank with a full command queue.
     fn blocked_by(&self, rank: u32) -> Option<u32> {
         if !matches!(self.rank_states[rank].activity, Activity::Offering { .. }) {
             return None;
@@ -165,8 +162,7 @@ impl<R: Ranks> Nodes<R> {
         }
     }
 
-    /// Sends credits from the NIC of a mailbox back to a sender: a response without a payload. They arrive when its
-    /// record is freed.
+    /// Sends credits from the NIC of a mailbox back to a sender: a response without a payload. They arrive at its end.
     fn send_credits(&mut self, at: Time, (from, slots): (u32, u32), mailbox: MailboxId) {
         let index = self.new_message(at, from, mailbox.1, Box::default(), Bytes::new());
         let message = &mut self.messages[index];

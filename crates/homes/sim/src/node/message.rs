@@ -102,8 +102,7 @@ pub(super) struct Message {
     pub payload: Bytes,
     pub delivery: Delivery,
     pub started: Time,
-    /// Time at which its first packet has been read from memory; once sent, time at which its first byte leaves a free
-    /// fabric's node.
+    /// Time at which its first packet has been read; once sent, time at which its first byte leaves on a free fabric.
     pub left: Time,
     /// Arrival time of its first byte.
     pub head: Time,

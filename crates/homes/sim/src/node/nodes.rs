@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The nodes of a machine and the ranks on them: the state that all steps of messages share, and the steps that concern
-//! one node.
+//! The nodes of a machine and the ranks on them: the shared state of all steps of messages, and the steps at one node.
 //!
 //! The path of messages between nodes is in `transfers.rs` and the files beside it.
 
@@ -194,8 +193,7 @@ impl<R: Ranks> Nodes<R> {
     }
 
     /// Keeps units of a stage that hold a message until it has left the node busy while `bytes`, with the frame, cross
-    /// the node's channel. Longer delays by the fabric are not modelled: a unit's times are known when the item comes.
-    /// False: no such unit.
+    /// the node's channel. Longer delays by the fabric are not modelled. False: no such unit.
     pub fn keep_until_sent(&mut self, node: u32, stage: &[Pass], bytes: u64) -> bool {
         let mut keeps = false;
         for pass in stage.iter().filter(|pass| pass.until_sent) {

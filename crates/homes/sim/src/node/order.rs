@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of messages between ranks. A node sends in order, but the fabric or a refusal may change it.
 //!
-//! Costs: none where the order cannot change; otherwise a search in a tree for each sent message, and two for each
-//! arrival.
+//! Costs: none if the order cannot change; otherwise a tree search for each sent message, and two for each arrival.
 
 use std::collections::BTreeMap;
 

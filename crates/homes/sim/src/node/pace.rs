@@ -10,8 +10,7 @@
 //! instance if the one ahead waits for the other.
 //!
 //! Invariants
-//! 1. The pace depends only on the seed and the rank, so it is the same in every run: no clock, no address, no other
-//!    rank.
+//! 1. The pace depends only on the seed and the rank, so it is the same in every run.
 //! 2. The mean of a step is that of the machine's file: short steps save as much as long steps cost.
 //! 3. Without variation nothing is drawn, and every step takes the time in the machine's file.
 //!

@@ -209,8 +209,7 @@ impl RankStates {
         self.schedule_turn(events, rank, at, false);
     }
 
-    /// Whether it is a rank's turn: the event is not stale, and no interrupt delays it. A delayed turn is scheduled
-    /// again.
+    /// Whether it is a rank's turn: the event is not stale, and no interrupt delays it. Reschedules a delayed turn.
     #[inline]
     pub fn is_turn(&mut self, events: &mut Events, now: Time, rank: u32, generation: u32) -> bool {
         self.states[rank as usize].generation == generation && !self.is_delayed(events, now, rank)

@@ -36,8 +36,7 @@ pub enum RankRequest {
     /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed
     /// the command over; if it `waits`, when one of its NICs has changed after that.
     Start { ni: u32, command: Box<Command>, payload: Bytes, flags: StartFlags },
-    /// Make a message visible that the rank has written to a ring of the NIC `target`. The rank continues when the
-    /// message has been copied.
+    /// Make a message visible that the rank has written to a ring of the NIC `target`. It continues after the copy.
     Publish { ni: u32, target: u64, message: Published },
     /// Reply whether the rank shares memory with the NIC `target` ([`Ranks::reply`]). It continues at once.
     SharesMemory { ni: u32, target: u64 },
@@ -49,8 +48,7 @@ pub enum RankRequest {
     Sleep { until: Time },
     /// Compute until this time. Interrupts that its processor serves meanwhile delay it.
     Compute { until: Time },
-    /// The rank is in a call that returns when other ranks have made it. [`Ranks::take_released`] names it when it may
-    /// continue.
+    /// The rank is in a call that returns when other ranks have made it. [`Ranks::take_released`] ends it.
     Blocked { in_call: &'static str },
     /// The rank has ended.
     Ended { code: i32 },
@@ -133,8 +131,7 @@ pub trait Ranks {
     /// Returns a rank that has left [`RankRequest::Blocked`] since the last call.
     fn take_released(&mut self) -> Option<u32>;
 
-    /// Returns a NIC (rank and number) on which calls of its own rank have made triggered operations due since the last
-    /// call.
+    /// Returns a NIC (rank, number) on which calls of its rank have made triggered operations due since the last call.
     fn take_fired(&mut self) -> Option<(u32, u32)> {
         None
     }
@@ -152,8 +149,7 @@ pub trait Ranks {
     /// pid), and the number of its NIC.
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
 
-    /// Returns the rank that has or had that NIC. Messages are routed to its node, since a sender does not know whether
-    /// its target lives.
+    /// Returns the rank that has or had that NIC. Messages are routed to its node, even if it is dead.
     fn route(&mut self, target: u64, ni: u32) -> Option<u32>;
 
     /// Calls `work` with a rank's NIC. False: the rank has no such NIC.
@@ -164,12 +160,10 @@ pub trait Ranks {
         false
     }
 
-    /// Delivers the messages of the rank `from` that lie in rings of a rank's NIC, before its next message, which
-    /// bypasses the rings.
+    /// Delivers the messages of the rank `from` in rings of a rank's NIC, before a message that bypasses the rings.
     fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
 
-    /// Reports that the NIC has refused the rank's operation: its library returns an error at the next turn
-    /// ([`StartFlags::or_refuse`]).
+    /// Reports a refusal by the NIC: the rank's library returns an error at the next turn ([`StartFlags::or_refuse`]).
     fn refused(&mut self, _rank: u32) {}
 
     /// Reports when the host of a waiting rank has started its operation; this is before its next turn.

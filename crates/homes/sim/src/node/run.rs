@@ -104,8 +104,7 @@ impl<R: Ranks> Simulation<R> {
         Ok(Simulation { transfers, unpublished, options, ended: 0, over: false, died: false })
     }
 
-    /// Runs the simulation to its end. `observe` is called from time to time; if it returns false, the run is
-    /// interrupted.
+    /// Runs the simulation to its end. If `observe`, called from time to time, returns false, it is interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
         let mut until_observed = self.options.observe_every;
         let end = loop {

@@ -4,8 +4,7 @@
 //! A rank writes a small message to a ring in the memory of its target, as it does live. The message becomes visible at
 //! [`Event::Publish`], when virtual time has reached the end of the copy. The target's own library then dequeues and
 //! matches it, in its own time. Other messages between such ranks take the steps of `transfers.rs` and `arrival.rs` at
-//! the cost of the sender's processor, which copies the payload and works on the target's NIC. Between nodes messages
-//! travel as packets.
+//! the cost of the sender's processor, which copies the payload and works on the target's NIC.
 
 use selvedge_sim_protocol::Published;
 

@@ -76,8 +76,7 @@ impl Switches {
         made
     }
 
-    /// Carries out the manager's actions at the nodes. The nodes inform the processes. The tables were sized for all of
-    /// them.
+    /// Carries out the manager's actions at the nodes. The nodes inform the processes.
     fn carry_out(&mut self, actions: &[Action]) {
         for action in actions {
             let Action::Node { address, step, .. } = action else { continue };
@@ -246,8 +245,7 @@ impl Switches {
         (GROUPS_AT..NODES_AT).contains(&target) && self.is_node(from)
     }
 
-    /// Returns the tree along which a message to a multicast group goes. `None`: no such group, or no route to a
-    /// member.
+    /// Returns the tree of a message to a multicast group. `None`: no such group, or no route to a member.
     pub fn tree_of<R: Ranks>(&mut self, nodes: &Nodes<R>, fabric: &mut Fabric, index: u32) -> Option<u32> {
         let message = &nodes.messages[index];
         // An aggregation node casts from its first inner port.

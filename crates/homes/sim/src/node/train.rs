@@ -63,8 +63,7 @@ impl PacketTrain {
         self.back * (packet / self.room) + self.step * (packet % self.room)
     }
 
-    /// Returns the departure of the last packet, if the first departs at `head` and the bus begins to read the others
-    /// at `begins`.
+    /// Returns the departure of the last packet. The first departs at `head`; the bus reads the others from `begins`.
     pub fn last_sets_out(&self, head: Time, begins: Time) -> Time {
         let after = self.read_last.max(self.wire);
         let mut last = (head + self.sets_out(self.last - 1) + after).max(begins + self.read + after);
@@ -74,8 +73,7 @@ impl PacketTrain {
         last
     }
 
-    /// Returns the time at which the last packet is read: not before the packet two before it has departed, since a
-    /// node reads no further ahead.
+    /// Returns the time at which the last packet is read: not before the packet two before it has departed.
     pub fn last_read(&self, head: Time, begins: Time) -> Time {
         let ahead = self.last.checked_sub(2).map_or(Time::ZERO, |packet| self.sets_out(packet));
         (begins + self.to_read()).max(head + ahead)

@@ -221,8 +221,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Injects a packet that has been read, and reads the next one. In the model of whole messages: departs the
-    /// message.
+    /// Injects a packet that has been read, and reads the next one; or departs a whole message.
     pub fn inject(&mut self, now: Time, index: u32) {
         let Fabric::Packets(network) = &mut self.fabric else { return self.next_departure(now, index) };
         let nodes = &mut self.nodes;
@@ -276,8 +275,7 @@ impl<R: Ranks> Transfers<R> {
         nodes.events.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
     }
 
-    /// Records an operation of a rank that has left, or a read with its reply. Aggregation nodes only act for ranks, so
-    /// they do not count.
+    /// Records an operation of a rank that has left, or a read with its reply. Aggregation nodes do not count.
     pub fn watch_operation(&mut self, now: Time, index: u32, reply: Option<&[u8]>) {
         let message = &self.nodes.messages[index];
         let is_node = self.switches.is_node(message.from);

@@ -2,10 +2,10 @@
 //! The units of a node in virtual time: until when each is busy, and the items in its queue.
 //!
 //! Invariants
-//! 1. A unit serves items in the order of their arrival. So all times of a pass are known when the item comes, and a
-//!    pass costs no event.
-//! 2. A unit with a queue of q admits an item when the item q before it has begun. The unit before it keeps the item
-//!    until then.
+//! 1. A unit serves items in the order of their arrival. So all times are known when it comes, and a pass costs no
+//!    event.
+//! 2. A unit with a queue of q admits an item when the item q before it has begun. The previous unit keeps it until
+//!    then.
 //! 3. The processor of a rank's program has no state here: the program itself waits for it.
 //!
 //! Costs: O(1) for a pass. Bytes: 8 for each unit, and 8 for each place of a bounded queue.
@@ -108,8 +108,7 @@ impl NodeUnits {
         passage
     }
 
-    /// Enters an item into a unit from its holder, which keeps it until there is room. Returns the times at which it is
-    /// admitted, begins, and ends.
+    /// Enters an item into a unit from its holder, which keeps it until there is room. Returns its times.
     #[inline]
     pub fn enter(
         &mut self,

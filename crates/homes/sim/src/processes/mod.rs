@@ -14,8 +14,7 @@
 //! 3. The simulation numbers the NICs of a rank itself: by the number with which the NIC was opened; if a rank has
 //!    several NICs of one number, the further ones get a multiple of [`NUMBERS`] more. A message goes from a NIC to one
 //!    that was opened with the same number.
-//! 4. A rank whose process has ended, for whatever reason, is dead from the beginning of its last turn on: its memory
-//!    is gone.
+//! 4. A rank whose process has ended is dead from the beginning of its last turn on: its memory is gone.
 //!
 //! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
 

@@ -228,8 +228,7 @@ impl Process {
     }
 }
 
-/// The ranks that take part in a collective directly: the largest power of two. The `rest` take part through a
-/// neighbour.
+/// The ranks directly in a collective: the largest power of two. The `rest` take part through a neighbour.
 struct Team {
     size: u32,
     rest: u32,
@@ -248,8 +247,7 @@ impl Team {
     }
 }
 
-/// Returns the byte range of blocks `from` to `to` (exclusive), where `length` bytes of whole words are split into
-/// `count` blocks.
+/// Returns the byte range of blocks `from` to `to` (exclusive) of `length` bytes in `count` blocks of whole words.
 fn blocks(length: usize, count: u32, (from, to): (u32, u32)) -> std::ops::Range<usize> {
     let words = length as u64 / 8;
     let edge = |block: u32| (words * u64::from(block) / u64::from(count)) as usize * 8;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The EXTOLL units of a rank, as a program uses them: messages, puts, gets, locks, notifications (seed 002, sections
-//! 7.4, 7.5).
+//! The EXTOLL units for a program: messages, puts, gets, locks, notifications (seed 002, sections 7.4, 7.5).
 //!
 //! Each rank is a node with one port, VPID 0. All of its memory is registered: a network logical address is the address
 //! of the memory. Commands are those of `nic`; the simulation carries them like the others.
 //!
-//! A call that finds its result at once pays for the library and for the line that it reads. A call that waits pays
-//! when it is woken.
+//! A call that finds its result at once pays for the library and the line that it reads; else it pays when woken.
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::rma::{Descriptor, Notification, Operation, Requester, options};
@@ -22,8 +20,7 @@ use super::port::VPID;
 use super::process::Process;
 use super::shared::Core;
 
-/// Returns the cost of a call that finds a message of this class and length at once: its library, and a line of memory
-/// for each item.
+/// Returns the cost of a call that finds such a message at once: its library, and a line of memory for each item.
 fn found(machine: &Machine, class: Class, bytes: usize) -> Time {
     let path = machine.graph.path(class);
     path.receive + machine.host.memory_access * path.items(bytes as u64)

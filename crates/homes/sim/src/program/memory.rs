@@ -32,8 +32,7 @@ pub fn landing_of(request: u32) -> u64 {
 pub struct Memory {
     /// The program's memory.
     pub own: Vec<u8>,
-    /// Unexpected messages, in order of their addresses, which the NIC assigns in ascending order. `None`: the message
-    /// was taken.
+    /// Unexpected messages, in order of their addresses, which the NIC assigns ascending. `None`: taken.
     arrivals: VecDeque<(u64, Option<Bytes>)>,
     landings: Vec<Bytes>,
 }

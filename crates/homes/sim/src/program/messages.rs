@@ -100,8 +100,7 @@ impl Process {
         found
     }
 
-    /// Tests whether a request is complete; returns the received message. If it is not complete, the rank's turn ends
-    /// and the next event happens.
+    /// Tests a request; returns the received message. If it is not complete, the turn ends and the next event happens.
     pub async fn test(&self, request: RequestId) -> Option<Option<Message>> {
         self.progress().await;
         let done = self.core.borrow_mut().requests.take_done(request);

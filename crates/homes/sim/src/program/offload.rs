@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives that the NICs execute alone, with counters and triggered operations (Portals 4.3, "Triggered
-//! Operations").
+//! Collectives by the NICs alone, with counters and triggered operations (Portals 4.3, "Triggered Operations").
 //!
 //! A program arms the operations of its NIC, for any number of collectives ahead. Entering a collective then costs one
 //! or two commands; the NICs do the rest without the program.
@@ -11,8 +10,7 @@
 
 use super::process::{Process, Trigger};
 
-/// A dissemination barrier. In round r the NIC notifies the rank 2^r further, when it has been notified in the earlier
-/// rounds.
+/// A dissemination barrier. In round r the NIC, notified in all earlier rounds, notifies the rank 2^r further.
 pub struct NicBarrier {
     window: u32,
     rounds: u32,
@@ -59,8 +57,7 @@ impl NicBarrier {
     }
 }
 
-/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the count of the last child triggers the
-/// next.
+/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the last child's count triggers the next.
 pub struct NicSum {
     window: u32,
     bytes: u64,

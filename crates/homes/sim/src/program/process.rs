@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank, as its program uses it.
 //!
-//! Calls that change the NIC's tables take the time that the machine states for them. Puts and gets return when the NIC
-//! has the command.
+//! Calls that change the NIC's tables take the machine file's time. Puts and gets return when the NIC has it.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::pin::Pin;
@@ -126,8 +125,7 @@ impl Process {
         }
     }
 
-    /// Ends a turn that has found nothing: the program looks again when one of its NICs has changed, or after a growing
-    /// pause.
+    /// Ends a turn that has found nothing: the program polls again when a NIC has changed, or after a growing pause.
     pub async fn poll(&self) {
         self.ask(RankRequest::Poll).await;
     }
@@ -138,8 +136,7 @@ impl Process {
         self.compute(time).await;
     }
 
-    /// Keeps the processor busy for this time. The turn does not end: the rank's next request is made later by this
-    /// time.
+    /// Keeps the processor busy for this time. The turn continues; the next request is later by it.
     pub fn spend(&self, time: Time) {
         self.core.borrow_mut().now += time;
     }
@@ -249,8 +246,7 @@ impl Process {
         self.arm(trigger, Action::Command(&command))
     }
 
-    /// Arms a triggered get of `bytes` at `offset` of another rank's memory to address `into`; its reply increments the
-    /// counter of window `counted`.
+    /// Arms a triggered get of `bytes` at `offset` of a rank's memory to address `into`; its reply counts in `counted`.
     pub fn get_triggered(&self, trigger: Trigger, from: u32, offset: u64, into: u64, bytes: u64, counted: u32) -> bool {
         let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
         let Some(counter) = self.core.borrow().windows.get(counted as usize).copied() else { return false };

@@ -281,8 +281,7 @@ impl<E: Copy> Queue<E> {
         let taken = self.taken - self.review.taken;
         let elapsed = self.now.saturating_sub(self.review.since).0;
         let many_beyond = self.review.beyond > taken / 8;
-        // A day is as long as the mean gap between two events. If most events have equal times, days are short and many
-        // are empty.
+        // A day is as long as the mean gap between two events. If most times are equal, days are short, many empty.
         let shift = match elapsed / taken.max(1) {
             0 => 0,
             gap => gap.ilog2(),
@@ -363,8 +362,7 @@ mod tests {
             prop_assert_eq!(taken, expected);
         }
 
-        /// A long run whose events are alternately close together and far apart, so that days and years change; the
-        /// oracle is an ordered set.
+        /// A long run with events alternately close and far apart, so that days change; the oracle is an ordered set.
         #[test]
         fn every_division_gives_the_same_order(seed: u64, reaches in prop::collection::vec(0u32..50, 1..12)) {
             let mut random = Random::new(seed, 0);

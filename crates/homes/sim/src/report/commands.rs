@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness; and the effect of full
-//! mailboxes.
+//! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness, full mailboxes.
 
 use serde_json::{Value, json};
 

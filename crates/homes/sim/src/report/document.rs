@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The content of a report, without its layout: sections of tables, plots and text.
 //!
-//! The same document is printed as text, written as an HTML page and drawn as pictures, so all three have the same
-//! content.
+//! The same document is printed as text, written as an HTML page and drawn as pictures.
 //!
 //! Invariant: measurements of the wall clock are only in sections marked with [`Section::wall`]. All other sections are
 //! equal in two runs of the same simulation.

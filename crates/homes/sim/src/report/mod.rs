@@ -58,8 +58,7 @@ impl Wall {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Returns the measurements as a section. Every line begins with "wall", so that a comparison of two runs can leave
-    /// them out.
+    /// Returns the measurements as a section. Every line begins with "wall", so that comparisons can skip it.
     pub fn section(&self, events: u64, hops: u64) -> Section {
         let mut table = Table::of_values();
         table.value("wall time", words::time_ns(self.seconds * 1e9));

@@ -4,8 +4,7 @@
 //! The viewer renders the text, so no fonts are needed here. Lines are drawn in `currentColor`: within a page a picture
 //! takes the page's colour; a separate picture has two lines of style for light and dark.
 //!
-//! The key stands beside the picture: the names of several lines (more than six lines are also dashed), or the colours
-//! of a matrix.
+//! The key stands beside the picture: the names of several lines (dashed from the seventh on), or a matrix's colours.
 //!
 //! Invariants
 //! 1. Points that cannot be drawn (not finite; not above 0 on a logarithmic axis) are left out.
@@ -126,8 +125,7 @@ impl Axis {
         })
     }
 
-    /// Returns a range that contains all positions, and its marks. `from_zero`: it must begin at the axis's least
-    /// value.
+    /// Returns a range that contains all positions, and its marks. `from_zero`: begin at the axis's least value.
     fn extent(&self, places: impl Iterator<Item = f64>, from_zero: bool) -> Extent {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for place in places {

@@ -2,10 +2,8 @@
 //! A finished run of ranks, as a document and as JSON.
 //!
 //! Invariants
-//! 1. Everything except [`Run::wall`] is equal in two runs of the same simulation; without it document and JSON are
-//!    equal byte by byte.
-//! 2. The names of the JSON's fields and their units do not change within one version of [`SCHEMA`]; fields may be
-//!    added.
+//! 1. Without [`Run::wall`], document and JSON of two runs of the same simulation are equal byte by byte.
+//! 2. Names and units of the JSON's fields do not change within one version of [`SCHEMA`]; fields may be added.
 
 use std::path::Path;
 use std::sync::Arc;

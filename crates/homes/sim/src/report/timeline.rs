@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Spans as a trace for the Perfetto viewer (<https://ui.perfetto.dev>), in the JSON form of "Trace Event Format"
-//! (Google).
+//! Spans as a trace for the Perfetto viewer (<https://ui.perfetto.dev>), in Google's "Trace Event Format", JSON.
 //!
 //! In the viewer each node is a process and each of its units a thread: the programs of its ranks, the host, the two
 //! engines of the NIC, the wire. The fabric is another process, with a thread for each channel. Arrows (flow events)
@@ -13,8 +12,7 @@
 //!    arguments, in picoseconds. Starts and ends are rounded alike, so that neighbours stay neighbours.
 //! 4. Two runs of the same simulation give the same bytes.
 //!
-//! Costs: O(spans log spans); 20 bytes a span beside the spans themselves. The text is written while it is generated,
-//! about 200 bytes a span.
+//! Costs: O(spans log spans); 20 bytes a span beside the spans. The text is streamed, about 200 bytes a span.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -45,8 +43,7 @@ pub struct Written {
 
 /// Process of the fabric. Node n is process n + 2, because process 0 has a special meaning in viewers.
 const FABRIC: u32 = 1;
-/// Number of the first thread, above those of all processes: viewers take a thread with the number of its process for
-/// the main thread.
+/// First thread's number, above all processes: viewers take a thread with its process's number for the main thread.
 const FIRST_THREAD: u32 = 1 << 25;
 
 /// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel);

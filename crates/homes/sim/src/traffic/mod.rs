@@ -7,8 +7,7 @@
 //! generated, and the run waits for the messages of the interval.
 //!
 //! A node whose source queue is full generates no message until the queue has room, so that an overloaded network does
-//! not exhaust memory. A message that was not generated does not count as offered. The latency of a packet starts when
-//! its message is generated.
+//! not exhaust memory. A message that was not generated does not count as offered. Latency starts at generation.
 //!
 //! Links may fail and be repaired during a run. Invariant: each injected packet is delivered, lost for one reason, or
 //! in flight at the end ([`Totals`]).

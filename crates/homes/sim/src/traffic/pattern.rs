@@ -17,8 +17,7 @@ use crate::random::Random;
 pub enum Pattern {
     /// All other nodes are equally likely.
     Uniform,
-    /// With this probability a node of the neighbourhood, on the same router or on a neighbouring router; otherwise
-    /// uniform.
+    /// With this probability a node on the same or a neighbouring router; otherwise uniform.
     Locality(f64),
     /// With this probability one node, otherwise uniform.
     Hotspot { node: u32, probability: f64 },
@@ -28,8 +27,7 @@ pub enum Pattern {
     BitComplement,
     /// To the next node, and from the last node to the first.
     Neighbour,
-    /// Almost half way round in each dimension of a mesh or torus; on other topologies, almost half way round all
-    /// nodes.
+    /// Almost half way round in each dimension of a mesh or torus; elsewhere, almost half way round all nodes.
     Tornado,
 }
 

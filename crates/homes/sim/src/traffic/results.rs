@@ -17,8 +17,7 @@ pub struct TrafficResults {
     pub channels: u32,
     /// Reason why the run ended before all packets of the interval had arrived.
     pub stopped: Option<Stop>,
-    /// Shares of the injection channels' time, over all nodes: the load requested, the load generated, and the load
-    /// delivered.
+    /// Shares of the injection channels' time, over all nodes: the requested, generated and delivered load.
     pub load: f64,
     pub offered: f64,
     pub accepted: f64,

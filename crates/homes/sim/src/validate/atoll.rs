@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seed 002, section 2.6: ATOLL. The thesis gives no figures of its components, so published and simulated figures are
-//! shown without a comparison.
+//! Seed 002, section 2.6: ATOLL. Without figures of components in the thesis, all figures are only shown.
 
 use std::sync::Arc;
 

@@ -270,8 +270,8 @@ impl Claim {
         claim
     }
 
-    /// Compares two percentages by the points between them, since an error in percent of a small one says little. Near
-    /// within twice the limit.
+    /// Compares two percentages by the points between them, as errors of small ones are large. Near within twice the
+    /// limit.
     pub fn within_points(
         id: &'static str,
         source: &'static str,
@@ -328,8 +328,7 @@ impl Claim {
         Claim { verdict: Verdict::Contradicted, ..self }.note(why)
     }
 
-    /// Adds predictions with assumed figures moved. A claim that no longer holds with one of them moved is near at
-    /// best.
+    /// Adds predictions with assumed figures moved. One that holds no longer is near at best.
     pub fn moved(mut self, moved: Vec<Sensitivity>) -> Claim {
         if self.verdict == Verdict::Holds && moved.iter().any(|moved| !moved.holds) {
             self.verdict = Verdict::Near;

@@ -276,8 +276,7 @@ fn rates(plan: Plan, prototype: &Arc<Machine>, results: &mut Results) -> Result<
 
 // ---- Figures 9-1, 9-5 --------------------------------------------------------------------------------------------------
 
-/// Returns the first size from which on `upper` stays at or above `lower`, interpolated between two sizes. `None`:
-/// never.
+/// Returns the first size from which on `upper` stays at or above `lower`, interpolated. `None`: never.
 fn crossing(sizes: &[f64], upper: &[f64], lower: &[f64]) -> Option<f64> {
     let at = sizes.len() - (0..sizes.len()).rev().take_while(|&at| upper[at] >= lower[at]).count();
     match at {

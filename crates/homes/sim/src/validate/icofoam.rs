@@ -80,11 +80,10 @@ const SUMS: u32 = 3;
 /// and the vectors 24), its sum 16, the search direction 24, the product with the matrix 88, its sum 16, the two
 /// updates 48, the residual 8.
 const CELL_BYTES: f64 = 344.0;
-/// Memory bandwidth of a host. Assumed: two Xeon E5-2697 v3 (seed 001, V) with four channels of DDR4-2133 each, 136
-/// GB/s, 80 percent of it.
+/// Memory bandwidth of a host. Assumed: two Xeon E5-2697 v3 (seed 001, V) each 4 channels of DDR4-2133, 80 % of 136
+/// GB/s.
 const MEMORY_GBPS: f64 = 109.0;
-/// Assumed: five steps up and five down between the 28 processes of a host, each a line written by another core, 100
-/// ns.
+/// Assumed: five steps up and five down between the 28 processes of a host, each a line of another core, 100 ns.
 const SHARED_MEMORY_NS: f64 = 1000.0;
 
 /// Iterations of a simulated run.
@@ -100,8 +99,7 @@ impl Row {
         self.processes / PROCESSES_EACH
     }
 
-    /// Returns an iteration's microseconds: the total, and the part that is not computing. `compute_us`: the computing
-    /// of a host.
+    /// Returns an iteration's microseconds: the total, and the part other than a host's computing, `compute_us`.
     fn step(
         &self,
         machine: &Arc<Machine>,
@@ -125,8 +123,7 @@ impl Row {
         Ok((of("step, us"), of("exchange and sums, us")))
     }
 
-    /// Returns the time of an iteration by the hosts and in the switches, in microseconds, if it computes for the rest
-    /// of HCOLL's time.
+    /// Returns microseconds of an iteration by the hosts and in the switches, if the rest of HCOLL's time is computing.
     fn steps(&self, machine: &Arc<Machine>, library_ns: f64) -> Result<(f64, f64), ValidateError> {
         let whole_us = self.hcoll_s * 1e6 / iterations();
         // Neighbours wait for each other in between, so the time of communication depends a little on the computing.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claims of seed 002, chapter 6 and section 8.5: ways of commands to a NIC, the kernel's path, and the deadlock of
-//! figure 6-7.
+//! Claims of seed 002, chapter 6 and section 8.5: ways of commands to a NIC, the kernel's path, figure 6-7.
 //!
 //! Chapter 6 measures a test design behind the HyperTransport core, and gives its latencies (table 3-1: 90 ns to the
 //! device, a DMA read of 280 ns). They are sums of component figures, so they are shown as inputs. The effects of

@@ -66,8 +66,7 @@ pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, V
     Ok(Arc::new(load::from_text_and(&path, text, &overrides, &read)?))
 }
 
-/// Returns the keys of a machine whose figures are assumed and that `which` accepts, with their values. A value of 0
-/// cannot be moved.
+/// Returns a machine's keys with assumed figures that `which` accepts, and their values, except 0, which cannot move.
 pub fn assumed(machine: &Machine, which: impl Fn(&str) -> bool) -> Vec<(String, f64)> {
     let entries = Sheet::of(&machine.description).entries.into_iter();
     let number = |entry: Entry| match entry.value {

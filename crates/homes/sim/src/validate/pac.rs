@@ -48,8 +48,7 @@ fn greatest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Returns the length at which the time of a message rises most over that at half the length, and the factor, if it is
-/// at least 2.
+/// Returns the length at which a message's time rises most over that at half the length, with a factor of 2 or more.
 fn cliff(lengths: &[u64], times: &[f64]) -> Option<(u64, f64)> {
     let each = |n: usize| times[n] / lengths[n] as f64;
     let rises = (1..lengths.len()).filter(|n| lengths[*n] > 1024).map(|n| (lengths[n - 1], each(n) / each(n - 1)));

@@ -262,8 +262,7 @@ fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, 
     Ok(switches)
 }
 
-/// Compares with the hosts. `switches`: the latencies through MPI, for the sizes of table III, which are those of table
-/// IV.
+/// Compares with the hosts. `switches`: the latencies through MPI, for the sizes of tables III and IV.
 fn against_hosts(machine: &Arc<Machine>, switches: &[f64], results: &mut Results) -> Result<(), ValidateError> {
     let sizes: Vec<u64> = TABLE_4.iter().map(|row| row.0).collect();
     let hosts = by_hosts(machine, MOST, &sizes, Sum::RecursiveDoubling, MPI)?;

@@ -635,8 +635,7 @@ fn members_hear_of_a_rank_that_failed() {
     assert_eq!(outcome.codes, expected);
 }
 
-/// A solver's iterations: exchanges of halos, and sums between them, by the hosts and in the switches. Every sum is
-/// checked.
+/// A solver's iterations: halo exchanges, and sums by the hosts and in the switches. Every sum is checked.
 #[test]
 fn a_solver_sums_in_the_switches() {
     for (topology, routing) in TOPOLOGIES {

@@ -96,8 +96,7 @@ fn gets_and_atomics_fail_too_and_fetch_nothing() {
     assert_eq!(other.memory()[..8], [2; 8], "nobody reached it");
 }
 
-/// At any time of a rank's death, a put that its NIC had taken arrives; a put that its host was still handing over does
-/// not.
+/// Whenever a rank dies, a put that its NIC had taken arrives; a put that its host was still handing over does not.
 #[test]
 fn operations_that_the_nic_has_taken_are_sent() {
     let machine = machine(&[]);

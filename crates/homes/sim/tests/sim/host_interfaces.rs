@@ -66,8 +66,7 @@ fn stuck(outcome: &Outcome) -> &[Waiting] {
 
 const WAYS: [InterfaceKind; 9] = InterfaceKind::ALL;
 
-/// One program alone: the time of a call follows the formulas of sections 6.4.1 to 6.4.5, with the machine's component
-/// figures.
+/// One program alone: a call's time follows the formulas of sections 6.4.1 to 6.4.5.
 #[test]
 fn a_command_alone_costs_what_its_way_says() {
     // Library 150, posted 150, a read and its answer 150 each, a DMA read 350, dequeue 10, memory 70, kernel 300, system call 170;
@@ -96,8 +95,7 @@ fn a_command_alone_costs_what_its_way_says() {
         assert!((found - 150.0 - call).abs() < 0.1, "{}: a call took {found} ns, not {}", way.name(), 150.0 + call);
         let interface = machine.interface.as_ref().unwrap();
         assert!((interface.start(8).as_ns_f64() - start).abs() < 0.1, "{}: {:?}", way.name(), interface.start(8));
-        // The statistics begin after the processor's part. The shortest are those of the barrier, whose messages are
-        // empty.
+        // The statistics begin after the processor's part. The shortest are the barrier's empty messages.
         let driver = interface.driver.map_or(Time::ZERO, |pass| pass.latency);
         let part = interface.start(0).saturating_sub(interface.before + driver).as_ns_f64();
         let found = outcome.statistics.command_start.min() as f64 / 1e3;
@@ -181,8 +179,7 @@ fn waiting_is_fair_and_refusal_is_not() {
     assert!(longest > wait, "a refused program waited {longest}, one that has its turn {wait}");
 }
 
-/// Section 6.4.4: a store split by an interrupt arrives in two parts, which the receiver joins; 16 bytes are never
-/// split.
+/// Section 6.4.4: a store split by an interrupt arrives in two parts, which are joined; 16 bytes are never split.
 #[test]
 fn split_stores_come_whole() {
     let machine = by(InterfaceKind::CfcqData, &[("interface.splits_ppm", "300000")]);

@@ -104,8 +104,7 @@ fn many_to_one_and_all_to_all_take_about_as_long() {
     }
 }
 
-/// A torus whose links are saturated. Whole messages do not share a link packet by packet, and have room wherever they
-/// wait.
+/// A torus whose links are saturated. Whole messages do not share a link, and have room wherever they wait.
 #[test]
 fn a_full_torus_is_told_as_full() {
     let machine = machine(&[]);

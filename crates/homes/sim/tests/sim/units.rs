@@ -75,8 +75,7 @@ fn a_message_takes_the_latencies_of_the_units_on_its_path() {
         assert_eq!(times[0], 150.0, "the processor continues when the channel has taken the store");
         let slow = machine("extoll-ht400", &[("unit.velo-completer.latency_ns", "1000")]);
         let (slower, _) = run(&slow, 2, model, |process, notes| Box::pin(one_message(process, notes)));
-        // The completer begins with the head, 108.8 before all of it is there, and then nothing hides the time of the
-        // bytes.
+        // The completer begins with the head, 108.8 before the rest is there; then nothing hides the time of the bytes.
         assert!((slower[1] - times[1] - (1000.0 - 108.8 + 5.714)).abs() < 0.1, "{times:?} {slower:?}");
     }
 }
@@ -195,8 +194,7 @@ fn a_unit_that_keeps_messages_until_they_are_sent_does_not_read_ahead() {
         };
         let kept = arrivals(&[], 6);
         let wire = machine("extoll-ht400", &[]).network.message_time(2048 + 24).as_ns_f64();
-        // The pass, a translation and the read of the payload, 470 ns, and then the time on the link; nothing of them
-        // overlaps.
+        // The pass, a translation and the read of the payload, 470 ns, then the time on the link, without overlap.
         assert!((kept[5] - kept[4] - (470.0 + wire)).abs() < 1.0, "{model:?}: {kept:?} {wire}");
         assert_eq!(arrivals(&[], 1)[0], kept[0], "a put does not wait for those behind it");
         let ahead = arrivals(&[("unit.rma-requester-put.until_sent", "false")], 6);

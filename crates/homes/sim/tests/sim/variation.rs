@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ranks that take two locks in opposite order: with exact prices they repeat for ever, on hosts that vary they do
-//! not.
+//! Two ranks that take two locks in opposite order: they repeat for ever, except on hosts that vary.
 
 use crate::common;
 

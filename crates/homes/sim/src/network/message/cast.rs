@@ -20,8 +20,7 @@ impl MessageNetwork {
 
     /// Sends a message of one packet to all targets of a tree that begins at its node: like [`MessageNetwork::send`],
     /// but `departure.to` is not read. At a branching the message continues over each channel as it becomes free. It
-    /// leaves a buffer when the last channel has taken it. Source back-pressure is not modelled: a packet is shorter
-    /// than a buffer.
+    /// leaves a buffer when the last channel has taken it. Source back-pressure is not modelled.
     pub fn send_cast(&mut self, now: Time, departure: &Departure, tree: u32) -> Vec<(NodeId, ArrivalTimes)> {
         let buffer = u64::from(self.config.link.buffer_flits);
         let flits = departure.flits;

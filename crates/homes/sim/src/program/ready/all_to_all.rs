@@ -161,8 +161,7 @@ impl Exchange {
         true
     }
 
-    /// Runs one all-to-all by triggered gets. An announcement goes to the window of its sender; its count triggers the
-    /// get.
+    /// Runs one all-to-all by triggered gets. An announcement's count, in its sender's window, triggers the get.
     async fn triggered(&self, process: &Process, bytes: u64, round: u64, fetched: &mut u64) -> bool {
         let (rank, size) = (process.rank(), process.size());
         let done = size;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Barrier, allreduce, broadcast.
 //!
-//! The time runs from the start of the first rank to the end of the last, over all iterations. The clocks of a
-//! simulation agree.
+//! The time runs from the start of the first rank to the end of the last, over all iterations.
 
 use std::sync::Arc;
 
@@ -83,8 +82,7 @@ struct Repeat {
     warm_up: u64,
     ahead: u64,
     algorithm: &'static str,
-    /// All ranks, as members of a group. They share the list: with one each, memory would grow with the square of their
-    /// number.
+    /// All ranks, as members of a group. Shared, since a list for each would grow with the square of their number.
     members: Arc<[u32]>,
 }
 
@@ -246,8 +244,7 @@ pub(super) async fn join_all(process: &Process, algorithm: &str, members: &[u32]
     joined.map(Some).map_err(|failure| process.wrong(format!("the group did not form: {failure:?}")))
 }
 
-/// Replaces the words of all ranks by their sum, in the switches. The words pass through the first bytes of the rank's
-/// memory.
+/// Replaces the words of all ranks by their sum, in the switches. They pass through the rank's first bytes of memory.
 pub(super) async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
     let Some(group) = group else { return Err(process.wrong("it has no group")) };
     process.memory_mut()[..words.len()].copy_from_slice(words);

@@ -2,8 +2,8 @@
 //! Halo exchange: neighbours exchange the faces of their blocks, as a stencil does before each step.
 //!
 //! Ranks form a grid, as near to a square or cube as their number allows; its edges are joined unless they are open.
-//! Each rank has a block of cells. The value of a cell follows from its global position and the step, so every arriving
-//! cell is checked.
+//! Each rank has a block of cells. Its value follows from its global position and the step, so every arriving cell is
+//! checked.
 //!
 //! With `sums` a step is an iteration of a solver of the family of conjugate gradients: the exchange, then equal parts
 //! of the computing, each followed by a sum of one word over all ranks. Every sum is checked.

@@ -17,8 +17,7 @@
 //! | [`parameter`] | parameters of programs, and their syntax |
 //!
 //! Rules
-//! 1. All payload is real, and a receiver checks every byte. A wrong byte is named in the results, and the exit code is
-//!    1.
+//! 1. All payload is real, and a receiver checks every byte. A wrong byte is in the results, with exit code 1.
 //! 2. A program records its results ([`Process::record`]) over one quantity, [`BuiltIn::over`].
 //! 3. The values of parameters are checked before anything runs.
 

@@ -55,8 +55,7 @@ pub fn collective(machine: &Arc<Machine>, ranks: u32, which: Collective, rounds:
     })
 }
 
-/// Returns the mean time in microseconds of `rounds` rounds of a program, from a barrier until the last rank has
-/// finished.
+/// Returns the mean microseconds of `rounds` rounds of a program, from a barrier until the last rank has finished.
 pub fn measured(
     what: &'static str,
     machine: &Arc<Machine>,
@@ -173,8 +172,7 @@ pub enum FirstAction {
     Sends,
 }
 
-/// Sends from every rank to every other, the next rank first. Each message has pieces of the sizes `parts`. True: all
-/// payload is right.
+/// Sends from every rank to every other, the next rank first, in pieces of the sizes `parts`. True: all is right.
 pub async fn alltoall(process: &Process, parts: &[usize], first: FirstAction, pause: Time) -> bool {
     let (rank, size) = (process.rank(), process.size());
     let post = || -> Vec<_> {

@@ -40,8 +40,7 @@ pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, V
     })
 }
 
-/// Sends between two nodes more than their mailboxes hold; the nodes receive when they are refused. True: they
-/// deadlock.
+/// Sends between two nodes more than their mailboxes hold; they receive when refused. True: they deadlock.
 pub fn crossfire(machine: &Arc<Machine>) -> Result<bool, ValidateError> {
     let outcome = run(machine, "crossfire", 2, Vec::new())?;
     match outcome.end {

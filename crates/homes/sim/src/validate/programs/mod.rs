@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The experiments as programs: each function makes a run and returns the measurements of its ranks by their own
-//! clocks.
+//! The experiments as programs: each function makes a run and returns measurements by the ranks' clocks.
 //!
 //! | file | subject |
 //! |---|---|

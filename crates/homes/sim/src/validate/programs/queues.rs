@@ -9,8 +9,7 @@ use crate::machine::Machine;
 use crate::program::{ANY, Needs};
 use crate::time::Time;
 
-/// Ranks of the study of unexpected messages. Their number does not matter, because rank 0 has one list for all
-/// senders.
+/// Ranks of the study of unexpected messages. Their number does not matter: rank 0 has one list.
 const RANKS: u32 = 4;
 /// Time between two messages, in which the previous one is stored.
 const SLOT: Time = Time::from_ns(10_000);
