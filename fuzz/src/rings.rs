@@ -56,7 +56,6 @@ impl Target {
     }
 }
 
-/// Reads all of a message's bytes.
 fn read<const LONG: bool>(message: &RingMessage) -> bool {
     assert!(message.length <= MESSAGE_BYTES_MAX);
     let mut bytes = vec![0u8; MESSAGE_BYTES_MAX];

@@ -25,7 +25,6 @@ impl Target {
         Target { directory: TempDir::new().expect("a directory") }
     }
 
-    /// Tests a NIC in plain memory.
     fn in_memory(source: &mut Source) {
         let mut home = Home::new(&LIMITS);
         let mut bus = TestBus::default();

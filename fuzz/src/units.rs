@@ -43,7 +43,6 @@ pub struct Target {
     target: Home,
 }
 
-/// One execution: the NICs of both ends.
 struct Scene<'a> {
     initiator: &'a mut Home,
     target: &'a mut Home,

@@ -12,7 +12,6 @@ impl TurnLine {
         self.lock_waiters.load(SeqCst) != 0
     }
 
-    /// Takes the lock.
     pub(crate) fn lock(&self) -> RequestLock<'_> {
         if self.request_lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
             return RequestLock { word: &self.request_lock };

@@ -90,7 +90,6 @@ impl RankEnd {
         self.pause(kind::SLEEP, until_ps, self.changes());
     }
 
-    /// Lets time pass.
     fn pause(&self, kind: u32, until_ps: u64, changes: u64) {
         if may_have_threads() {
             return self.park(kind, until_ps, changes);

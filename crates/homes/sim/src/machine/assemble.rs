@@ -108,7 +108,6 @@ fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong
     Ok((unit, Pass { interval, bytes_per_s, interrupts, until_sent, carries_data, ..Pass::delay(id, latency) }))
 }
 
-/// Reads a path.
 struct PathReader<'a> {
     section: String,
     units: &'a [Unit],

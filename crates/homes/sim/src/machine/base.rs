@@ -12,9 +12,7 @@ use toml::{Table, Value};
 
 use super::error::MachineError;
 
-/// Key that names the base.
 pub(super) const KEY: &str = "base";
-/// Longest chain of files.
 const DEPTH_MAX: usize = 8;
 /// Keys that a base does not provide.
 const OWN: [&str; 3] = ["name", "about", "published"];

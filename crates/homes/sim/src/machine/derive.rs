@@ -12,7 +12,6 @@ use super::graph::{Class, Graph, Pass, Path, Stage, Unit, UnitId};
 use super::{Host, Mode, NicModel};
 use crate::time::Time;
 
-/// Units of a derived graph.
 const SOFTWARE: UnitId = 0;
 const PROCESSOR: UnitId = 1;
 const SEND: UnitId = 2;

@@ -72,7 +72,6 @@ impl InterfaceKind {
         }
     }
 
-    /// Whether commands pass the kernel.
     fn is_in_kernel(self) -> bool {
         matches!(
             self,
@@ -83,7 +82,6 @@ impl InterfaceKind {
         )
     }
 
-    /// Whether the program waits for the answer of the NIC.
     fn is_answered(self) -> bool {
         matches!(self, InterfaceKind::TriggerPage | InterfaceKind::IoTransaction | InterfaceKind::Enqcmd)
     }

@@ -17,7 +17,6 @@ pub(super) fn stage(names: &Names<'_>, steps: &[String]) -> Result<Stage, String
     steps.iter().map(|name| pass(name).ok_or_else(|| unknown(names, name))).collect()
 }
 
-/// Returns the message about an unknown unit.
 pub(super) fn unknown(names: &Names<'_>, name: &str) -> String {
     let names: Vec<&str> = names.keys().copied().collect();
     format!("unknown unit '{name}'; known: {}", names.join(", "))

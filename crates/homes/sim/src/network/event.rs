@@ -19,7 +19,6 @@ pub(super) enum Event {
     Wake { channel: u32 },
     /// A packet's tail has arrived at its node.
     Arrive { packet: u32 },
-    /// A packet is lost.
     Lose { packet: u32 },
     /// A packet has waited `link_down_limit` for a link that is down.
     Expire { resident: u32, generation: u32 },

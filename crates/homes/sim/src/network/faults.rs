@@ -130,7 +130,6 @@ impl Network {
         crossing
     }
 
-    /// Draws the errors of a packet on a channel.
     #[cold]
     fn draw_errors(&mut self, channel: u32, packet: u32, flits: u32, crossing: &mut Crossing) {
         let rates = self.channel_errors.get(channel as usize).copied().unwrap_or(self.config.errors);
@@ -220,7 +219,6 @@ impl Network {
         }
     }
 
-    /// Loses a packet that has not reached its buffer.
     fn lose_on_wire(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &self.buffers.residents[resident];
         let (buffer, packet, flits, after) = (here.buffer, here.packet, here.left, here.next);

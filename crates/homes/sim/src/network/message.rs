@@ -91,7 +91,6 @@ pub struct MessageNetwork {
     config: NetworkConfig,
     schedules: Vec<ChannelSchedule>,
     vc_buffers: Vec<VcBuffer>,
-    /// First injection channel.
     first_injection: u32,
     virtual_channels: u32,
     /// Index in `pairs`, by the numbers of the two nodes. Never iterated, so its order does not matter.
@@ -102,9 +101,7 @@ pub struct MessageNetwork {
     recent: Vec<[(u32, u32); RECENT]>,
     /// The routes of all pairs, one after the other.
     routes: Vec<RouteHop>,
-    /// The route of the current message.
     route: Vec<RouteHop>,
-    /// Whether the routing gives each pair only one route.
     single_route: bool,
     /// The current message on each channel of its route.
     crossings: Vec<Crossing>,
@@ -116,7 +113,6 @@ pub struct MessageNetwork {
     spans: Vec<HopSpan>,
 }
 
-/// Two communicating nodes.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     /// Its route in `routes`; 0 channels: several routes.
@@ -135,14 +131,12 @@ struct VcBuffer {
     left: Time,
 }
 
-/// A channel of a route, and the buffer of its virtual channel.
 #[derive(Clone, Copy, Debug)]
 struct RouteHop {
     channel: u32,
     vc_buffer: u32,
 }
 
-/// A message on a channel of its route.
 #[derive(Clone, Copy, Debug)]
 struct Crossing {
     /// Start of its head, and time at which its tail has left the channel.

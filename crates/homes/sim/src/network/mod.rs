@@ -100,13 +100,11 @@ pub struct Network {
     /// nodes whose notification is due.
     notify_requested: Vec<bool>,
     notified: Vec<NodeId>,
-    /// The branches of all trees.
     branches: Vec<Branch>,
     arrivals: VecDeque<Arrival>,
     random: Random,
     /// Whether the retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
-    /// Whether some error rate is above 0.
     errors: bool,
     /// Error rates of each channel; empty: those of the configuration.
     channel_errors: Vec<ErrorRates>,

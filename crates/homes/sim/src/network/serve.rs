@@ -75,7 +75,6 @@ impl Network {
         }
     }
 
-    /// Whether the retransmission window allows n flits.
     #[inline]
     pub(super) fn has_window(&mut self, channel: u32, now: Time, flits: u32) -> bool {
         if !self.window_limits {

@@ -145,7 +145,6 @@ pub(super) struct Flight {
     pub cast: Cast,
 }
 
-/// Whether a packet is for one node or for many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cast {
     One,

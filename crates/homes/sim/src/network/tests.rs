@@ -12,11 +12,9 @@ use super::state::UNLIMITED;
 use super::*;
 use crate::queue::Queue;
 
-/// A step of a test beside the network's own events.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Script {
     Inject(Packet),
-    /// To all targets of a tree.
     Cast(Packet, u32),
     Fail(u32),
     Repair(u32),
@@ -273,7 +271,6 @@ fn every_deadlock_is_found_and_resolved() {
     }
 }
 
-/// A small network with all kinds of faults at once.
 #[derive(Clone, Debug)]
 struct Faults {
     seed: u64,

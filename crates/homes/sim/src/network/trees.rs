@@ -7,7 +7,6 @@ use selvedge_fabric::MulticastTree;
 
 use super::slab::NONE;
 
-/// A channel of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Branch {
     /// The virtual channel.

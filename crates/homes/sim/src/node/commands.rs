@@ -37,7 +37,6 @@ use super::ranks::{Bytes, Ranks, StartFlags};
 use super::trace::Unit;
 use super::transfers::Transfers;
 
-/// Longest pause between two attempts.
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 /// Stores up to this length are never split: one vector register (section 6.4.4).
 const ATOMIC_BYTES: u64 = 16;
@@ -107,7 +106,6 @@ impl<R: Ranks> Transfers<R> {
         self.nodes.rank_states[rank].activity = Activity::Offering { since: now, waits_in };
     }
 
-    /// Posts a command that has a place in the queue.
     fn post(&mut self, now: Time, index: u32, waited: bool) {
         let rank = self.nodes.messages[index].from;
         let machine = self.nodes.machine.clone();
@@ -159,7 +157,6 @@ impl<R: Ranks> Transfers<R> {
         self.nodes.rank_states[rank].activity = Activity::Uncredited { since: now };
     }
 
-    /// Returns a refusal to the program, and forgets the command.
     fn refuse(&mut self, at: Time, index: u32) {
         let rank = self.nodes.messages[index].from;
         self.drop_command(index);
@@ -320,7 +317,6 @@ impl<R: Ranks> Transfers<R> {
         message.offer.rest = second;
     }
 
-    /// Returns the bytes that go to the NIC with a command.
     fn store_bytes(&self, index: u32) -> u64 {
         let message = &self.nodes.messages[index];
         let bytes = message.payload.len() as u64;

@@ -120,7 +120,6 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Sends all copies of a cast.
     fn copies_depart(&mut self, index: u32, arrivals: &[(NodeId, ArrivalTimes)]) {
         let nodes = &mut self.nodes;
         for (node, times) in arrivals {

@@ -50,7 +50,6 @@ pub(super) enum Event {
     Kill(u32),
     /// The message with this index becomes visible in its ring.
     Publish(u32),
-    /// Triggered operations of a NIC are due.
     Fire {
         rank: u32,
         ni: u32,

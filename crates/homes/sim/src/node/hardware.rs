@@ -81,7 +81,6 @@ pub(super) struct CommandQueue {
     taken: u32,
     /// Commands in the queue that the NIC does not take, because earlier messages wait for the fabric.
     pub held: VecDeque<u32>,
-    /// Commands whose programs wait for a place.
     waiting: VecDeque<u32>,
 }
 
@@ -114,7 +113,6 @@ pub(super) struct Blocked {
     message: Option<u32>,
     /// Its mailbox at that time.
     mailbox: Option<MailboxState>,
-    /// Whether it is being retried.
     is_retried: bool,
     /// Messages to be delivered behind it.
     behind: VecDeque<u32>,

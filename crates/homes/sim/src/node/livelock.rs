@@ -147,7 +147,6 @@ struct RankHistory {
     after: u64,
 }
 
-/// The latest operations of the ranks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     ranks: Vec<RankHistory>,

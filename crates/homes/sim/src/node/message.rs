@@ -53,7 +53,6 @@ impl Phase {
     }
 }
 
-/// The offer of a command to a host interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub flags: StartFlags,
@@ -84,7 +83,6 @@ impl Default for Offer {
     }
 }
 
-/// A message, or its response.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub phase: Phase,

@@ -42,7 +42,6 @@ pub(super) struct Nodes<R> {
     pub watch: Option<Watch>,
 }
 
-/// Bytes of a notification of the RMA unit.
 const NOTIFICATION_BYTES: u64 = 16;
 
 impl<R: Ranks> Nodes<R> {

@@ -37,7 +37,6 @@ const LONG_POWER_MAX: u32 = 6;
 const LONG_MEAN: u64 = 7;
 const MILLION: u64 = 1_000_000;
 
-/// The pace of one rank's host.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     random: Random,

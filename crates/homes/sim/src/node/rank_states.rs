@@ -37,14 +37,12 @@ pub(super) enum Activity {
         since: Time,
         waits_in: Option<FullQueue>,
     },
-    /// Its library waits for credits of a mailbox.
     Uncredited {
         since: Time,
     },
     Ended,
 }
 
-/// A rank and its host.
 pub(super) struct RankState {
     pub activity: Activity,
     generation: u32,

@@ -34,7 +34,6 @@ pub struct Simulation<R: Ranks> {
     pub(super) transfers: Transfers<R>,
     pub(super) unpublished: Unpublished,
     pub(super) options: Options,
-    /// Number of ranks that have ended.
     pub(super) ended: u32,
     /// The job was aborted or interrupted.
     pub(super) over: bool,
@@ -253,7 +252,6 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// Fails or repairs a channel.
     fn change_link(&mut self, now: Time, Fault { channel, up, .. }: Fault) {
         let Transfers { nodes, fabric, switches, .. } = &mut self.transfers;
         switches.change(nodes, now, |manager| match up {

@@ -14,7 +14,6 @@ use super::events::Event;
 use super::nodes::Nodes;
 use super::ranks::Ranks;
 
-/// A message in a ring, not yet visible.
 #[derive(Clone, Copy, Debug)]
 struct RingMessage {
     from: u32,

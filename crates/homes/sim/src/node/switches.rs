@@ -35,7 +35,6 @@ use super::ranks::{Bytes, Ranks};
 #[derive(Debug, Default)]
 pub(super) struct Switches {
     manager: Option<Manager>,
-    /// In the order of their numbers.
     nodes: Vec<SwitchNode>,
     /// Its first node's number among those of the ranks, and that node in the topology.
     first: u32,
@@ -98,7 +97,6 @@ impl Switches {
         self.inside_from as usize + self.nodes.len() * self.ports as usize
     }
 
-    /// Returns the place of the node with this address.
     fn place(&self, address: u64) -> Option<usize> {
         let an = address.checked_sub(NODES_AT).and_then(|an| u32::try_from(an).ok())?;
         self.nodes.binary_search_by_key(&an, |node| node.an).ok()
@@ -226,7 +224,6 @@ impl Switches {
         self.change(nodes, now, |manager| manager.job_lost(job));
     }
 
-    /// Sends the messages that are due at a node.
     fn send_due<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, place: usize) {
         let node = &mut self.nodes[place];
         let (at, address) = (self.first + place as u32, node.address());
@@ -262,7 +259,6 @@ impl Switches {
     }
 }
 
-/// Whether a member has requested a result again.
 fn is_repeat(request: &Request) -> bool {
     matches!(Message::decode(request), Ok((_, Message::Repeat(_))))
 }
@@ -287,7 +283,6 @@ fn send<R: Ranks>(
     nodes.events.schedule(now, Event::Issue(index));
 }
 
-/// Makes the message of a copy, at a member.
 fn new_copy<R: Ranks>(nodes: &mut Nodes<R>, index: u32, (rank, address): (u32, u64), node: u32) -> u32 {
     let message = &nodes.messages[index];
     let (from, ni, started, number, left) = (message.from, message.ni, message.started, message.number, message.left);

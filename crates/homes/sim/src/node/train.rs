@@ -27,7 +27,6 @@ pub(super) struct PacketTrain {
     /// Time to read the full packets after the first, and time to read the last packet.
     read: Time,
     read_last: Time,
-    /// Number of the last packet.
     last: u64,
 }
 

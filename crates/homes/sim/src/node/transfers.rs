@@ -42,7 +42,6 @@ pub(super) struct Transfers<R> {
     pub switches: Switches,
 }
 
-/// An operation that a program has started.
 pub(super) struct Started {
     /// Time at which the program continues.
     pub goes_on: Time,
@@ -285,7 +284,6 @@ impl<R: Ranks> Transfers<R> {
         watch.note(now, message.from, signature, operation, reply.is_some());
     }
 
-    /// Returns the class of a message that its sender is about to send.
     fn class_of(&self, index: u32) -> Class {
         let message = &self.nodes.messages[index];
         match message.phase {

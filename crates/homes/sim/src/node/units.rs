@@ -17,7 +17,6 @@ use smallvec::SmallVec;
 use crate::machine::graph::{Graph, Pass, UnitId};
 use crate::time::Time;
 
-/// The units of one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeUnits {
     /// By unit: earliest begin of its next item.

@@ -110,7 +110,6 @@ impl<L: Launcher> Processes<L> {
         self.launcher
     }
 
-    /// Maps the NICs that a rank has opened since the last call.
     fn map_new_nics(&mut self, rank: u32) {
         let Some((wire, pid)) = self.launcher.wire(rank) else { return };
         for opened in wire.nics().into_iter().filter(|opened| opened.ni < NUMBERS) {

@@ -120,7 +120,6 @@ impl NicSum {
     }
 }
 
-/// The windows and the memory of one active sum.
 struct Slot {
     up: Trigger,
     down: Trigger,

@@ -11,7 +11,6 @@ use selvedge_nic::velo::{Endpoint, Mailbox, Reassembler, Status};
 use crate::machine::{FullMailbox, Machine};
 use crate::node::tables::OwnTables;
 
-/// The port of a rank.
 pub(super) const VPID: u16 = 0;
 /// Slots of a mailbox between two publications of its read pointer.
 const LAZINESS: u32 = 16;
@@ -22,7 +21,6 @@ pub(super) struct Port {
     parts: BTreeMap<Endpoint, Reassembler<1>>,
     /// Messages that a send without room has taken out of the mailbox: type, tag, bytes.
     pub kept: VecDeque<(u8, u8, Vec<u8>)>,
-    /// Notifications taken so far.
     notifications: u64,
 }
 

@@ -20,7 +20,6 @@ use crate::time::Time;
 
 use super::shared::{Core, PORTAL_MEMORY, PORTAL_WINDOW, counted, failed};
 
-/// Operation and datatype of a sum.
 const SUM: (u8, u8) = (Operation::Sum as u8, Datatype::Uint64 as u8);
 
 /// The condition of a triggered operation: the counter of a window has reached a threshold.

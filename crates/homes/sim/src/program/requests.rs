@@ -31,7 +31,6 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub(super) u32);
 
-/// Portal table entry of messages.
 pub(super) const PORTAL_MESSAGES: u32 = 0;
 
 /// Match bit of an announcement.
@@ -42,7 +41,6 @@ pub(super) const ANNOUNCEMENT_BYTES: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) enum RequestState {
     Free,
-    /// A posted receive of at most `most` bytes.
     Posted {
         most: u64,
     },
@@ -53,7 +51,6 @@ pub(super) enum RequestState {
         length: u64,
         token: u64,
     },
-    /// The payload is being fetched.
     Fetching {
         source: u32,
         tag: u32,

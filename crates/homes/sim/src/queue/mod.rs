@@ -64,7 +64,6 @@ struct Review {
     beyond: u64,
 }
 
-/// Index of no slot.
 const NONE: u32 = u32::MAX;
 /// Days of a year, at least and at most.
 const DAYS_MIN: usize = 1 << 10;
@@ -224,7 +223,6 @@ impl<E: Copy> Queue<E> {
         true
     }
 
-    /// Returns the next day whose list is not empty.
     #[inline]
     fn next_filled(&self) -> Option<u64> {
         let all = self.days.len();

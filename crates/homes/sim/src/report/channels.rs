@@ -14,9 +14,7 @@ use super::words;
 use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
-/// Number of busiest channels that are listed.
 const BUSIEST: usize = 16;
-/// Bars of the histogram of utilisation.
 const STEPS: usize = 20;
 
 /// The figures of a fabric for a report.

@@ -19,7 +19,6 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (920, 460);
 const MARGIN: u32 = 14;
-/// Gap between the picture and its key.
 const KEY_GAP: i32 = 22;
 const FONT: &str = "sans-serif";
 /// Okabe and Ito's colours without yellow: also distinct for colour-blind readers, and readable on white and on black.
@@ -416,7 +415,6 @@ fn line_style(number: usize) -> (ShapeStyle, bool) {
     (COLORS[number % COLORS.len()].stroke_width(2), number / COLORS.len() % 2 == 1)
 }
 
-/// Draws the names of the lines, one below the other.
 fn draw_names(area: &Area<'_>, (x, y): (i32, i32), lines: &[Line]) -> Drawn {
     for (number, line) in lines.iter().enumerate() {
         let (style, dashed) = line_style(number);

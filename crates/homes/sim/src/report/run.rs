@@ -293,7 +293,6 @@ impl Run {
         table
     }
 
-    /// Returns the sums of the registers of all NICs.
     fn register_section(&self) -> Section {
         let mut table = Table::of_values();
         self.outcome.registers.counted().for_each(|(name, sum)| table.value(name, words::count(sum)));

@@ -168,7 +168,6 @@ impl Traffic {
         table
     }
 
-    /// Explains why a run ended early.
     fn why(&self, run: &TrafficResults) -> Option<String> {
         let why = match run.stopped? {
             Stop::Interrupted => "it was interrupted; the figures are those up to then".to_owned(),
@@ -188,7 +187,6 @@ impl Traffic {
         Some(format!("At a load of {}: {why}.", words::percent(run.load)))
     }
 
-    /// Returns the curves over several loads.
     fn curves(&self) -> Vec<Plot> {
         let curve = |name: &str, of: fn(&TrafficResults) -> f64| Line {
             name: name.to_owned(),

@@ -134,7 +134,6 @@ impl Schedule for Events {
 struct Snapshot {
     at: Time,
     statistics: NetworkStatistics,
-    /// Flits sent over each channel.
     flits: Vec<u64>,
 }
 

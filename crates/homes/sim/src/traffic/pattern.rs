@@ -121,7 +121,6 @@ enum Kind {
         node: u32,
         probability: f64,
     },
-    /// One target for each node.
     Fixed(Vec<u32>),
 }
 

@@ -106,7 +106,6 @@ pub enum Stop {
     NotDrained,
 }
 
-/// Number of busiest channels that are listed.
 const BUSIEST: usize = 8;
 
 impl Generator<'_> {

@@ -58,7 +58,6 @@ fn latency(machine: &Arc<Machine>, node: u32) -> Result<f64, ValidateError> {
     Ok(notes.take()[0])
 }
 
-/// Returns MB/s of a stream of counting puts between neighbours.
 fn bandwidth(machine: &Arc<Machine>) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     Experiment { what: "ATOLL stream", machine, ranks: 2, needs: needs(), nodes: &[] }.run(|process| {

@@ -113,7 +113,6 @@ fn framing(machine: &Machine, results: &mut Results) {
     ));
 }
 
-/// Returns the latency of the posted channel.
 fn posted(machine: &Machine) -> f64 {
     let offer = machine.interface.as_ref().map(|interface| &interface.offer);
     offer.and_then(|offer| offer.last()).map_or(0.0, |pass| pass.latency.as_ns_f64())
@@ -153,7 +152,6 @@ fn operations(machine: &Arc<Machine>, results: &mut Results) -> Result<(), Valid
 
 // ---- Tables 7-7 and 7-10 ----------------------------------------------------------------------------------------------
 
-/// Returns the bandwidth of a stream in MB/s.
 fn bandwidth(machine: &Arc<Machine>, kind: Kind, bytes: u64) -> Result<f64, ValidateError> {
     Ok(bytes as f64 / stream(machine, kind, bytes, COUNT)? * 1000.0)
 }

@@ -62,9 +62,7 @@ const ROWS: [Row; 8] = [
     row(2688, 136.0, 127.0, 7.18, "sharp-7h"),
     row(3584, 174.0, 151.0, 15.2, "sharp-7i"),
 ];
-/// Rows of a quick run.
 const QUICK: [u32; 2] = [896, 3584];
-/// The row of all hosts.
 const MOST: u32 = 3584;
 const PROCESSES_EACH: u32 = 28;
 /// Seconds of the row of one host.

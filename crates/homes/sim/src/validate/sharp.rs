@@ -105,7 +105,6 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     Ok(())
 }
 
-/// Returns the mean of the absolute errors of predictions, in percent.
 fn mean_error(pairs: &[(f64, f64)]) -> f64 {
     let errors = pairs.iter().map(|(published, predicted)| 100.0 * ((predicted - published) / published).abs());
     errors.sum::<f64>() / pairs.len().max(1) as f64

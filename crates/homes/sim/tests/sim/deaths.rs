@@ -32,7 +32,6 @@ fn dies(rank: u32, at: Time) -> Vec<Death> {
     vec![Death { at, rank }]
 }
 
-/// Runs a program; returns the outcome and the ranks.
 fn run_with(machine: &Arc<Machine>, ranks: u32, options: Options, body: impl Fn(Process) -> Body) -> (Outcome, Tasks) {
     let tasks = Tasks::new(ranks, machine, &NEEDS, body);
     let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();

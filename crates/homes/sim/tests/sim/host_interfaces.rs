@@ -41,7 +41,6 @@ fn run(machine: &Arc<Machine>, ranks: u32, line: &str, options: Options) -> (Out
     (outcome, results)
 }
 
-/// Senders on node 0, receivers on node 1.
 fn side_by_side(ranks: u32) -> Options {
     Options { placement: (0..ranks).map(|rank| u32::from(rank >= ranks / 2)).collect(), ..Options::default() }
 }

@@ -136,7 +136,6 @@ fn every_program_ends_well() {
 struct Flipping {
     tasks: Tasks,
     seen: u64,
-    /// The delivery that is changed.
     at: u64,
 }
 

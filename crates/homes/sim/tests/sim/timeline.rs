@@ -58,7 +58,6 @@ struct Slice {
     message: Option<u64>,
 }
 
-/// The content of a valid file.
 struct Timeline {
     processes: BTreeMap<u64, String>,
     threads: BTreeMap<Track, String>,

@@ -36,7 +36,6 @@ fn machine(name: &str, overrides: &[(&str, &str)]) -> Arc<Machine> {
     Arc::new(load_with(&file(name), &overrides).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Times that programs note, in nanoseconds.
 type Notes = Rc<RefCell<Vec<f64>>>;
 
 /// Runs a program on every rank; returns its notes, and the number of blocked packet heads.
@@ -236,7 +235,6 @@ fn a_responder_that_keeps_its_answer_until_it_is_sent_takes_the_next_request_the
     assert!((ahead - wire).abs() < 1.0, "{ahead} {wire}");
 }
 
-/// Notes the arrival of a notification put.
 async fn notified(process: Process, notes: Notes) -> i32 {
     if process.rank() == 0 {
         let operation = Operation::NotificationPut { value: 1, class: 1 };
@@ -262,7 +260,6 @@ fn the_last_byte_is_as_late_behind_a_unit_that_carries_data_as_the_first() {
     }
 }
 
-/// Notes the receipt of a message of n bytes.
 async fn velo_of(process: Process, notes: Notes, bytes: usize) -> i32 {
     if process.rank() == 0 {
         process.velo_send(1, 0, 0, &vec![7; bytes]).await;

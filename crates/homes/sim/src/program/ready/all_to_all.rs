@@ -50,7 +50,6 @@ struct Exchange {
     iterations: u64,
 }
 
-/// Most memory of all ranks together.
 const MEMORY_MAX: u64 = 16 << 30;
 const TAG_DATA: u32 = 0;
 const TAG_BARRIER: u32 = 1;

@@ -227,7 +227,6 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     }))
 }
 
-/// Name of the algorithm that reduces in switches.
 pub(super) const SWITCHES: &str = "switches";
 
 /// Joins the group of all ranks, if they reduce in the switches. The error is an exit code.

@@ -120,7 +120,6 @@ struct Received {
     from: u32,
     bytes: u64,
     count: u64,
-    /// Whether messages may be lost.
     loses: bool,
     taken: u64,
     /// Number of the next message, if none is lost.

@@ -20,7 +20,6 @@ pub enum ProgramError {
     Unreadable { file: String, why: String },
 }
 
-/// Lists names for an error.
 pub(super) fn listed(names: impl Iterator<Item = &'static str>) -> String {
     let names: Vec<_> = names.collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }

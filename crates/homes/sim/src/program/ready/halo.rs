@@ -58,7 +58,6 @@ struct Grid {
     is_open: bool,
 }
 
-/// The sums of a step.
 #[derive(Clone)]
 struct Sums {
     count: u64,
@@ -133,7 +132,6 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 
 const TAG_BARRIER: u32 = 8;
 const TAG_SUM: u32 = 9;
-/// Bytes of a summed word.
 const WORD: usize = 8;
 
 impl Sums {

@@ -25,7 +25,6 @@ pub(super) fn fill(seed: u64, data: &mut [u8]) {
     rest.copy_from_slice(&random.next_u64().to_le_bytes()[..rest.len()]);
 }
 
-/// Whether `data` is this payload.
 pub(super) fn is_payload_of(seed: u64, bytes: u64, data: &[u8]) -> bool {
     let mut random = Random::new(seed, 0);
     let mut words = data.chunks_exact(8);

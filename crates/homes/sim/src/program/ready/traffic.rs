@@ -83,7 +83,6 @@ struct Plan {
     expected: Vec<Vec<u32>>,
 }
 
-/// Receives that a rank keeps posted.
 const POSTED: usize = 16;
 /// Nearest ranks that are kept, and most ranks of a job for which they are computed.
 const NEAREST_MAX: usize = 16;
