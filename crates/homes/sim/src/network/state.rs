@@ -42,7 +42,6 @@ pub(super) struct Reliability {
     pub down_since: Time,
     /// Flits that may be sent before the next acknowledgement.
     pub window: u32,
-    /// Acknowledgements in flight.
     pub acknowledgements: Releases,
 }
 
@@ -59,7 +58,6 @@ pub(super) struct VirtualChannel {
     pub last: u32,
     /// Free flits of the buffer, as known to the sender; `UNLIMITED` if the receiver is a node.
     pub credits: u32,
-    /// Credits on their way back.
     pub releases: Releases,
     pub channel: u32,
     /// First and last packet of the buffer.
@@ -227,7 +225,6 @@ impl Releases {
         None
     }
 
-    /// Returns the sum of all flits in flight.
     pub fn sum(&self, slab: &Slab<Release>) -> u32 {
         let (mut slot, mut sum) = (self.front, 0);
         while slot != NONE {

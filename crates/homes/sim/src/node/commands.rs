@@ -77,7 +77,6 @@ impl<R: Ranks> Transfers<R> {
         self.schedule_attempt(ready, Event::Offer(message), message);
     }
 
-    /// Offers a command to the host interface.
     pub fn offer(&mut self, now: Time, index: u32) {
         let message = &self.nodes.messages[index];
         let (rank, offer) = (message.from, message.offer);

@@ -33,7 +33,6 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Lets the first queued message depart.
     pub fn next_departure(&mut self, now: Time, index: u32) {
         let source = self.nodes.messages[index].source as usize;
         self.nodes.hardware[source].leaving.pop_front();

@@ -78,7 +78,6 @@ impl Events {
         self.queue.now()
     }
 
-    /// Returns the number of events so far.
     pub fn taken(&self) -> u64 {
         self.queue.taken()
     }

@@ -35,7 +35,6 @@ impl Fabric {
         matches!(self, Fabric::Packets(_))
     }
 
-    /// Handles an event of the packet model.
     #[inline]
     pub fn handle(&mut self, now: Time, event: NetworkEvent, events: &mut Events) {
         if let Fabric::Packets(network) = self {
@@ -56,7 +55,6 @@ impl Fabric {
         }
     }
 
-    /// Fails or repairs a channel.
     pub fn set_link(&mut self, now: Time, channel: u32, is_up: bool, events: &mut Events) {
         match (self, is_up) {
             (Fabric::Packets(network), true) => network.repair_link(now, channel, events),
@@ -65,7 +63,6 @@ impl Fabric {
         }
     }
 
-    /// Adds a tree; returns its number.
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
         match self {
             Fabric::Packets(network) => network.add_tree(tree),

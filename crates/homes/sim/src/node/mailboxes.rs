@@ -78,7 +78,6 @@ impl<R: Ranks> Nodes<R> {
         self.machine.nic.full_mailbox == FullMailbox::Block && !self.rank_states[rank].has_ended()
     }
 
-    /// Blocks a NIC at a message whose mailbox is full.
     pub fn block(&mut self, now: Time, index: u32, payload: Bytes) {
         let message = &mut self.messages[index];
         message.payload = payload;

@@ -42,7 +42,6 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Returns the message's name for a trace.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Free | Phase::Request | Phase::Kept => "request",
@@ -106,18 +105,14 @@ pub(super) struct Message {
     pub head: Time,
     /// Time at which the NIC, or in host mode the processor, has processed its header.
     pub header_done: Time,
-    /// Bytes not yet injected into the fabric.
     pub bytes_to_send: u64,
     /// Bytes of its payload, without and with its frame.
     pub bytes: u64,
     pub framed_bytes: u64,
-    /// Packets that have not arrived.
     pub packets_to_come: u32,
     /// The target refused it because all its streams were in use.
     pub refused: bool,
-    /// It occupies one of the target's streams.
     pub has_stream: bool,
-    /// The fabric lost one of its packets.
     pub lost: bool,
     /// Sequence number among the messages of its pair of ranks; `u64::MAX`: none.
     pub sequence: u64,
@@ -179,13 +174,11 @@ impl Message {
         self.offer = Offer::default();
     }
 
-    /// Returns the rank that sends it.
     #[inline]
     pub fn sender(&self) -> u32 {
         if self.phase == Phase::Request { self.from } else { self.to }
     }
 
-    /// Returns the rank that receives it.
     #[inline]
     pub fn receiver(&self) -> u32 {
         if self.phase == Phase::Request { self.to } else { self.from }
@@ -210,7 +203,6 @@ impl Message {
         }
     }
 
-    /// Returns the tag of the message with this index.
     #[inline]
     pub fn tag(&self, index: u32) -> u64 {
         u64::from(index) << INDEX_SHIFT | self.number

@@ -34,7 +34,6 @@ pub(super) struct Nodes<R> {
     /// By node, up to the last node that has a rank.
     pub hardware: Vec<NodeHardware>,
     pub messages: Messages,
-    /// Credits of mailboxes, on a machine that has them.
     pub credits: Credits,
     pub statistics: Statistics,
     pub trace: Trace,
@@ -47,7 +46,6 @@ const NOTIFICATION_BYTES: u64 = 16;
 impl<R: Ranks> Nodes<R> {
     // ---- Messages ------------------------------------------------------------------------------------------------
 
-    /// Takes a record for a new message of a rank's NIC.
     pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
         self.rank_states[from].unanswered += 1;
         let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
@@ -111,7 +109,6 @@ impl<R: Ranks> Nodes<R> {
         self.wake(from, at);
     }
 
-    /// Schedules the triggered operations of a NIC that are due.
     pub fn schedule_fired(&mut self, rank: u32, ni: u32, at: Time) {
         if self.ranks.has_fired(rank, ni) {
             self.events.schedule(at, Event::Fire { rank, ni });
@@ -131,7 +128,6 @@ impl<R: Ranks> Nodes<R> {
         self.placement[rank as usize]
     }
 
-    /// Whether a rank shares memory with the rank of a NIC.
     pub fn shares_memory(&mut self, rank: u32, target: u64, ni: u32) -> bool {
         self.machine.host.same_node == SameNode::Memory
             && self.ranks.route(target, ni).is_some_and(|other| self.node_of(other) == self.node_of(rank))

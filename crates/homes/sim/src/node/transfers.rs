@@ -38,12 +38,10 @@ pub(super) struct Transfers<R> {
     pub nodes: Nodes<R>,
     pub fabric: Fabric,
     pub order: PairOrder,
-    /// The aggregation nodes of the switches, if they reduce.
     pub switches: Switches,
 }
 
 pub(super) struct Started {
-    /// Time at which the program continues.
     pub goes_on: Time,
     /// Time at which the NIC has the command. `None`: when the program continues.
     pub issued: Option<Time>,
@@ -54,7 +52,6 @@ pub(super) struct Started {
 const AHEAD: u32 = 1;
 
 impl<R: Ranks> Transfers<R> {
-    /// Starts an operation of a program.
     pub fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> Started {
         let nodes = &mut self.nodes;
         let bytes = payload.len() as u64;

@@ -29,7 +29,6 @@ pub(super) struct NodeUnits {
 pub(super) struct Passage {
     /// Time at which the first unit has admitted it. Until then it keeps its place before the stage.
     pub admitted: Time,
-    /// Time at which the last unit has finished with it.
     pub end: Time,
 }
 
@@ -73,7 +72,6 @@ impl NodeUnits {
         begin
     }
 
-    /// Extends the last work of a unit.
     pub fn prolong(&mut self, unit: UnitId, time: Time) {
         self.free[usize::from(unit)] += time;
     }

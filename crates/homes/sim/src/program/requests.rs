@@ -61,7 +61,6 @@ pub(super) enum RequestState {
 }
 
 pub(super) struct Requests {
-    /// The event queue of messages.
     pub events: u32,
     pub states: Vec<RequestState>,
     free: Vec<u32>,

@@ -46,7 +46,6 @@ pub(super) struct Core {
     pub machine: Arc<Machine>,
     pub needs: Needs,
     pub requests: Requests,
-    /// Counters of the window.
     pub windows: Vec<u32>,
     /// Counter of acknowledgements for `Process::put_acknowledged`, and number of acknowledgements requested.
     pub acknowledged: u32,
@@ -56,11 +55,9 @@ pub(super) struct Core {
     pub asked: u64,
     pub observer: Rc<RefCell<Observer>>,
     pub spare: Spare,
-    /// The EXTOLL units, if the program needs them.
     pub port: Option<Port>,
     /// The job's share of the aggregation nodes, if switches reduce.
     pub aggregation: Option<Arc<Aggregation>>,
-    /// Whether the NIC has refused the last command.
     pub refused: bool,
 }
 
