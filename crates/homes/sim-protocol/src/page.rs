@@ -46,7 +46,7 @@ pub mod kind {
     pub const SHARES_MEMORY: u32 = 6;
     /// START, then WAIT without a limit.
     pub const START_AND_WAIT: u32 = 7;
-    /// START; the simulator reports a refusal by the NIC ([`REFUSED`]).
+    /// START; the simulator reports a refusal by the NIC ([`super::REFUSED`]).
     pub const START_OR_REFUSE: u32 = 8;
 }
 

@@ -46,7 +46,7 @@ macro_rules! numbers {
             }
             fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
                 let bytes = from.next(size_of::<$number>())?;
-                Ok(<$number>::from_le_bytes(bytes.try_into().expect("as many as the number has")))
+                Ok(<$number>::from_le_bytes(bytes.try_into().expect("the size of the number")))
             }
         }
     )*};

@@ -74,7 +74,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     };
     let memory = BUFFERS_AT.saturating_add((buffers * ranks).saturating_mul(longest));
     if memory.saturating_mul(ranks) > MEMORY_MAX {
-        return Err(arguments.refuse("sizes", "smaller: all ranks' buffers together must fit into 16 GB"));
+        return Err(arguments.refuse("sizes", "smaller sizes: all ranks' buffers together must fit into 16 GB"));
     }
     let at_once = if matches!(exchange.protocol, "eager" | "rendezvous") { setting.ranks } else { 4 };
     let needs = Needs {

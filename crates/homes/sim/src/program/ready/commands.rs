@@ -99,7 +99,7 @@ async fn receive_all(process: &Process, from: u32, bytes: u64, count: u64) -> i3
     for number in 0..count {
         let message = process.velo_receive().await;
         if !is_message(&message, (from, number), bytes) {
-            return process.wrong(format!("message {number} of rank {from} is not what was sent"));
+            return process.wrong(format!("message {number} of rank {from} has wrong bytes"));
         }
     }
     0
@@ -138,7 +138,7 @@ impl Received {
 }
 
 async fn crossfire(process: Process, bytes: u64, count: u64, receives: bool) -> i32 {
-    const WRONG: &str = "a message is not what was sent";
+    const WRONG: &str = "a message has wrong bytes";
     let (rank, partner) = (process.rank(), process.rank() ^ 1);
     let loses = process.machine().nic.full_mailbox == FullMailbox::Drop;
     let mut received = Received { from: partner, bytes, count, loses, taken: 0, next: 0 };

@@ -84,7 +84,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         members: (0..setting.ranks).collect(),
     };
     if grid.cells.iter().product::<u64>() > 1 << 24 {
-        return Err(arguments.refuse("cells", "such that a rank has at most 16M cells"));
+        return Err(arguments.refuse("cells", "a number with at most 16M cells a rank"));
     }
     let compute = Time::from_ns_f64(arguments.number("cell-ns") * grid.cells.iter().product::<u64>() as f64);
     let eager_bytes_max = arguments.whole("eager-bytes");

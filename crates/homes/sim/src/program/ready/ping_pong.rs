@@ -174,7 +174,7 @@ impl Rally {
                     }
                 };
                 if !right {
-                    process.wrong(format!("message {round} of {bytes} bytes from rank {sender} is not what was sent"));
+                    process.wrong(format!("message {round} of {bytes} bytes from rank {sender} has wrong bytes"));
                     return None;
                 }
             }

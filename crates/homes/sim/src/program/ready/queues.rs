@@ -98,7 +98,7 @@ async fn storm(process: &Process, count: u64, bytes: u64, reverse: bool) -> bool
         let number = if reverse { count - 1 - at } else { at };
         let message = process.recv(sender_of(number), number as u32, bytes).await;
         if !is_payload_of(stamp(number), bytes, &message.bytes) {
-            process.wrong(format!("message {number} of {count} is not what was sent"));
+            process.wrong(format!("message {number} of {count} has wrong bytes"));
             return false;
         }
     }
@@ -171,7 +171,7 @@ async fn play(process: &Process, partner: u32, length: u64, bytes: u64, iteratio
         }
         let message = process.wait(request).await;
         if !message.is_some_and(|message| is_payload_of(stamp(round, partner), bytes, &message.bytes)) {
-            process.wrong(format!("message {round} behind {length} entries is not what was sent"));
+            process.wrong(format!("message {round} behind {length} entries has wrong bytes"));
             return false;
         }
         if process.rank() != 0 {

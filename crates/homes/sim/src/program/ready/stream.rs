@@ -115,7 +115,7 @@ impl Stream {
                 let message = process.wait(request).await;
                 let stamp = seed(&[partner.into(), window, number as u64, bytes]);
                 if !message.is_some_and(|message| is_payload_of(stamp, bytes, &message.bytes)) {
-                    process.wrong(format!("message {number} of window {window}, {bytes} bytes, is not what was sent"));
+                    process.wrong(format!("message {number} of window {window} with {bytes} bytes has wrong bytes"));
                     return false;
                 }
             }
@@ -186,7 +186,7 @@ async fn incast(process: Process, bytes: u64, messages: u64) -> i32 {
         let message = process.wait(request).await;
         let stamp = seed(&[sender.into(), number]);
         if !message.is_some_and(|message| is_payload_of(stamp, bytes, &message.bytes)) {
-            return process.wrong(format!("message {number} of rank {sender} is not what was sent"));
+            return process.wrong(format!("message {number} of rank {sender} has wrong bytes"));
         }
     }
     if process.rank() == 0 {

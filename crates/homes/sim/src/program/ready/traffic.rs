@@ -96,7 +96,7 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
     let (bytes, messages) = (arguments.whole("bytes"), arguments.whole("messages"));
     let all = messages.saturating_mul(setting.ranks.into()).saturating_mul(loads.len() as u64);
     if all > PLAN_MAX {
-        return Err(arguments.refuse("messages", format!("such that there are at most {PLAN_MAX} in all")));
+        return Err(arguments.refuse("messages", format!("a number with at most {PLAN_MAX} messages in all")));
     }
     let link = setting.machine.network.link.bandwidth_bytes_per_s as f64;
     let mut plan = Plan {
@@ -239,7 +239,7 @@ impl Plan {
         });
         if !right {
             let from = message.map_or(ANY, |message| message.source);
-            process.wrong(format!("a message from rank {from} is not what was sent"));
+            process.wrong(format!("a message from rank {from} has wrong bytes"));
         }
         right
     }

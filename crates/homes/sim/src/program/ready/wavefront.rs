@@ -61,7 +61,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         return Err(arguments.refuse("columns", "at least as many as there are ranks"));
     }
     if pipeline.columns.saturating_mul(pipeline.rows) > 1 << 28 {
-        return Err(arguments.refuse("rows", "such that there are at most 256M cells"));
+        return Err(arguments.refuse("rows", "a number with at most 256M cells in all"));
     }
     let needs = Needs {
         memory_bytes: (COLUMN_AT + 8 * pipeline.rows) as usize,
@@ -172,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// Computes the next row in place of the one above. Without a left column, the first element is in column 0.
+/// Computes the next row over the one above. Without a left column, the first element is in column 0.
 fn sweep(above: &mut [f64], left: Option<f64>, row: f64) {
     let mut before_above = above[0];
     let mut at = 1;
