@@ -32,7 +32,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Loader(why) => f.write_str(why),
-            LoadError::TooOld => f.write_str("it lacks functions of libfabric 1.17; install that version or a newer one"),
+            LoadError::TooOld => f.write_str("it lacks functions of libfabric 1.17; install that or a newer version"),
         }
     }
 }

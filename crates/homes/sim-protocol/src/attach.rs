@@ -79,7 +79,7 @@ impl RankEnd {
         // SAFETY: `environment` comes from `find_first`, which requires a valid array, or is the C library's `environ`.
         let path = unsafe { page_path_in(if environment.is_null() { environ } else { environment })? };
         let complain = |what: &str| {
-            let text = format!("selvedge: {VARIABLE}={}: {what}; this process uses real clocks\n", path.to_string_lossy());
+            let text = format!("selvedge: {VARIABLE}={}: {what}; it uses real clocks\n", path.to_string_lossy());
             // SAFETY: `write` reads `text.len()` bytes of `text`, which lives across the call.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         };

@@ -140,7 +140,7 @@ impl PathReader<'_> {
         let receive = stage("receive", receive)?;
         if let Some(pass) = receive.iter().find(|pass| !self.units[usize::from(pass.unit)].is_processor) {
             let name = &self.units[usize::from(pass.unit)].name;
-            return Err(self.wrong("receive", format!("{name} is not on the processor: name one of the processor's units")));
+            return Err(self.wrong("receive", format!("{name} is not on the processor: name a unit that is")));
         }
         let holder = header.last().map_or(derived.holder, |pass| pass.unit);
         Ok(Path {

@@ -50,7 +50,7 @@ fn add_section(out: &mut String, number: usize, section: &Section) {
     };
     if section.wall {
         out.push_str(
-            "<p class=\"note\">Measured on the computer that ran the simulation; another run gives other figures.</p>\n",
+            "<p class=\"note\">Measured on the computer that ran the simulation; another run differs.</p>\n",
         );
     }
     for block in &section.blocks {

@@ -38,7 +38,7 @@ pub enum PatternError {
         "unknown pattern {given:?}; known: uniform, locality:P, hotspot:NODE:P, transpose, bit-complement, neighbour, tornado"
     )]
     Unknown { given: String },
-    #[error("{given:?} is not a probability in pattern {pattern}; give a number from 0 to 1, as in {pattern}:{example}")]
+    #[error("{given:?} is not a probability in pattern {pattern}; use one from 0 to 1, as in {pattern}:{example}")]
     Probability { pattern: &'static str, given: String, example: &'static str },
     #[error("{given:?} is not a node in pattern hotspot; give hotspot:NODE:P, as in hotspot:0:0.1")]
     Node { given: String },

@@ -29,7 +29,7 @@ pub(super) const COMMANDS: BuiltIn = BuiltIn {
 
 pub(super) const CROSSFIRE: BuiltIn = BuiltIn {
     name: "crossfire",
-    about: "pairs of ranks that send to each other before they receive: effect of a full mailbox (seed 002, figure 6-7)",
+    about: "pairs of ranks that send to each other before they receive: full mailboxes (seed 002, figure 6-7)",
     over: "rank",
     ranks_min: 2,
     parameters: &[

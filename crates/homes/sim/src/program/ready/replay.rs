@@ -153,7 +153,7 @@ fn check(process: &Process, line: usize, message: Option<Message>) -> bool {
     if is_payload_of(stamp(message.source, process.rank(), message.tag), bytes, &message.bytes) {
         return true;
     }
-    process.wrong(format!("line {line} received a message that differs from the one that rank {} sent", message.source));
+    process.wrong(format!("line {line} received a message other than the one that rank {} sent", message.source));
     false
 }
 
