@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The catalogue: the cases and rules of all groups, [`portals`], [`shmem`] and [`extoll`], and the choice among them.
+//! The catalogue: cases and rules of all groups, [`portals`], [`shmem`] and [`extoll`], and their selection.
 //!
 //! Invariants: 1. every name is unique. 2. Every baseline of a rule is measured by some case (see [`Case::yields`]).
 
@@ -9,12 +9,10 @@ use super::cases::{Case, Group};
 use super::record::{self, Measurement, Record, Rule};
 use super::{extoll, portals, shmem};
 
-/// The cases of all groups.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     portals::CASES.iter().chain(shmem::CASES).chain(extoll::CASES)
 }
 
-/// The rules of all groups.
 pub fn rules() -> impl Iterator<Item = &'static Rule> + Clone {
     portals::RULES.iter().chain(shmem::RULES).chain(extoll::RULES)
 }
@@ -24,8 +22,8 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     record::records(all, rules())
 }
 
-/// The cases that `names` select, and their baselines, in the order of the catalogue. A name may be a
-/// case, a baseline that a case measures too, the family before a colon, or `shmem` or `extoll` for that group. Without names: all of
+/// Returns the cases that `names` select, with their baselines, in the order of the catalogue. A name may be a case, a
+/// baseline that a case also measures, the family before a colon, or `shmem` or `extoll` for that group. Without names:
 /// the Portals group.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
@@ -44,7 +42,7 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     Ok(all().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
 }
 
-/// Adds the baselines of chosen cases. Whether any was added.
+/// Adds the baselines of chosen cases. Returns whether it added any.
 fn add_baselines(chosen: &mut [bool]) -> bool {
     let mut added = false;
     for rule in rules() {

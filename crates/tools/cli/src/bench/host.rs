@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine on which figures were measured: the processors to pin to, and a description for reports.
+//! The measured machine: processors to pin to, and a description for reports.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The description of the machine.
 #[derive(Debug, Clone)]
 pub struct Host {
     pub cpu: String,
@@ -36,7 +35,6 @@ impl Host {
         }
     }
 
-    /// The description in one line.
     pub fn describe(&self) -> String {
         let mut out = format!("{}, {} core", self.cpu, self.cores.len());
         if self.cores.len() != 1 {
@@ -88,7 +86,7 @@ fn today() -> String {
     date_of(seconds / 86400)
 }
 
-/// Days since 1970-01-01 as a date of the Gregorian calendar, UTC.
+/// Converts days since 1970-01-01 to a date of the Gregorian calendar, UTC.
 fn date_of(days: u64) -> String {
     let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let (mut year, mut left) = (1970, days);

@@ -19,7 +19,7 @@ pub fn build() -> Value {
     })
 }
 
-/// The target, as compilers name it.
+/// The target triple.
 fn target() -> String {
     let environment = match () {
         () if cfg!(target_env = "musl") => "-musl",
@@ -40,7 +40,7 @@ pub fn build_text(value: &Value) -> String {
     ])
 }
 
-/// A limit: its name, its getter, and what it limits.
+/// A limit: name, getter, description.
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
 /// All limits, in the order of [`Limits`].
@@ -54,8 +54,8 @@ const LIMITS: [Limit; 23] = [
     ("triggered", |l| l.triggered, "triggered operations"),
     ("iovecs", |l| l.iovecs, "vectors of one I/O vector"),
     ("list", |l| l.list, "entries of one list"),
-    ("short_list", |l| l.short_list, "entries of a priority list that are searched one by one before any is indexed"),
-    ("pending", |l| l.pending, "requests that wait for another process's program"),
+        ("short_list", |l| l.short_list, "a priority list of at most this length has no index"),
+        ("pending", |l| l.pending, "requests that wait for another process's program"),
     ("heap_blocks", |l| l.heap_blocks, "blocks of the heap at first (events, I/O vectors, payload)"),
     ("heap_blocks_max", |l| l.heap_blocks_max, "blocks that the heap may grow to"),
     ("vpids", |l| l.vpids, "virtual process ids of the VELO and RMA units"),

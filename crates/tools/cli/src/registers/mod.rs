@@ -4,8 +4,8 @@
 //!
 //! Reading does not affect the NICs ([`selvedge_host::inspect`]). Writing takes the NIC's lock as its peers do.
 //!
-//! * [`select`]: which registers a command line names. [`values`]: their values in a snapshot.
-//! * [`show`]: text and JSON. [`tree`]: a directory tree. [`write`](mod@write): a value into a register.
+//! * [`select`]: the registers that a command line names. [`values`]: their values in a snapshot.
+//! * [`show`]: text and JSON. [`tree`]: a directory tree. [`write`](mod@write): writes a register.
 
 mod select;
 mod show;
@@ -24,7 +24,7 @@ use anyhow::{Result, bail};
 use crate::snapshot::{Snapshot, user_directory};
 use select::{NicChoice, RegisterArgument};
 
-/// The shortest time between two refreshes of a tree.
+/// Minimum time between two refreshes of a tree.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// Read and write the registers of running network interfaces, for people and scripts.
@@ -39,11 +39,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
 
-    /// Only the NICs of this rank, or, with a dot, the one with this number
+    /// Only the NICs of this rank, or, as RANK.NI, only one of them
     #[arg(long, value_name = "RANK[.NI]", value_parser = NicChoice::parse)]
     nic: Option<NicChoice>,
 
-    /// One JSON array of records, one for each NIC
+    /// Print one JSON array with a record for each NIC
     #[arg(long)]
     json: bool,
 
@@ -76,13 +76,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
         None => print(&args, &parent)?,
     };
     match written {
-        // The reader has closed the stream, which is no error.
+        // A reader that closed the stream is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }
 }
 
-/// The NICs that the command line chooses.
 fn snapshot(args: &Args, parent: &Path) -> Snapshot {
     let mut all = Snapshot::new(parent, args.job.as_deref());
     if let Some(choice) = args.nic {

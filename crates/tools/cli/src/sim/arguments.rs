@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of options: times with units, links and nodes that fail, ranks that die, overrides, factors.
+//! Option values: times with units, failing links and nodes, dying ranks, overrides, factors.
 
 use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
@@ -64,7 +64,7 @@ impl Compute {
     }
 }
 
-/// How much the steps of hosts vary, in percent; `none` is 0.
+/// Variation of the steps of hosts, in percent; `none` is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percent(pub f64);
 
@@ -96,10 +96,10 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A link between two routers that fails, and perhaps comes back.
+/// A link between two routers that fails, and perhaps recovers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedLink {
-    /// Both ends as written: numbers or names of routers. Several readings where names contain dashes.
+    /// Both ends as written: numbers or names of routers. Several readings if names contain dashes.
     pub ends: Vec<(String, String)>,
     pub at: Time,
     pub until: Option<Time>,
@@ -130,7 +130,7 @@ fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
     Ok((at, until))
 }
 
-/// A node that is cut off from its router, and perhaps joined to it again.
+/// A node that loses its link to its router, and perhaps gets it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedNode {
     /// The node as written: a number or a name.

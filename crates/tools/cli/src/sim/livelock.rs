@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Warns on standard error of ranks that seem to repeat themselves for ever. It ends nothing and changes no report.
 //!
-//! What counts as a repetition stands in `selvedge_sim::node::Repetition`. A warning comes when that has lasted
-//! [`WALL_FIRST`] of real time and [`VIRTUAL_LEAST`] of virtual time, with [`OPERATIONS_LEAST`] operations. The next comes after
-//! twice the time.
+//! `selvedge_sim::node::Repetition` defines a repetition. A warning is printed when one has lasted [`WALL_FIRST`] of
+//! real time and [`VIRTUAL_LEAST`] of virtual time, with [`OPERATIONS_LEAST`] operations; the next after twice the
+//! time.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use selvedge_sim::time::Time;
 const WALL_FIRST: Duration = Duration::from_secs(5);
 const VIRTUAL_LEAST: Time = Time::from_ns(1_000_000);
 const OPERATIONS_LEAST: u64 = 1_000;
-/// Ranks that one warning names.
+/// Most ranks that one warning names.
 const RANKS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub struct Warner {
-    /// The last progress of any rank, and when it was first seen by the wall clock.
+    /// Last progress of any rank, and the wall time at which it was first seen.
     since: Time,
     seen: Instant,
-    /// The time until the next warning.
+    /// Time until the next warning.
     wait: Duration,
 }
 
@@ -34,7 +34,7 @@ impl Default for Warner {
 }
 
 impl Warner {
-    /// Looks at a run that goes on, and warns.
+    /// Checks a running simulation, and warns if a warning is due.
     pub fn look(&mut self, view: &View<'_>, varies: bool) {
         let Some(found) = view.repetition() else {
             self.since = Time::MAX;
@@ -61,7 +61,7 @@ impl Warner {
     }
 }
 
-/// The ranks and what they do, and the options that help.
+/// The ranks and their operations, and the options that help.
 fn warning(found: &Repetition, wall: Duration, now: Time, varies: bool, doing: &dyn Fn(u32) -> String) -> String {
     let mut text = format!(
         "selvedge sim: perhaps a livelock: for {} s ({} of virtual time, since {}) the ranks have only repeated operations that \

@@ -304,7 +304,7 @@ fn registers_are_written_under_the_lock() {
         (&["--nic", "1", "mailbox_sizes[0]=1"], "limits"),
         (&["--nic", "1", "mailbox_enables[0]=0xffff"], "no program has VPID"),
         (&["--nic", "1", "mailbox_enables[9]=0"], "no entry 9"),
-        (&["--nic", "1", "flush_request=0xffffffffffffffff"], "is no value"),
+        (&["--nic", "1", "flush_request=0xffffffffffffffff"], "is not a valid value"),
         (&["mailbox_enables[0]=0"], "2 NICs would be written"),
         (&["--nic", "5", "mailbox_enables[0]=0"], "selvedge top"),
         (&["--nic", "1", "--job", "none", "mailbox_enables[0]=0"], "no job none"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page `benchmarks-mpi.md` and its plots, written by the run that measured.
+//! The page `benchmarks-mpi.md` and its plots.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,6 @@ use crate::bench::subject::{Subject, left_out, part, time_text};
 
 pub struct Page<'a> {
     pub host: &'a Host,
-    /// The version of each MPI.
     pub stock: Vec<String>,
     pub measurements: &'a [Measurement],
     pub records: &'a [Record],
@@ -36,7 +35,7 @@ macro_rules! sides {
     };
 }
 
-/// A case goes to the first subject that takes it.
+/// The parts of the page; the first that accepts a case gets it.
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Protocols",
