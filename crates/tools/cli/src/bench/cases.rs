@@ -63,7 +63,9 @@ pub enum Runner {
     Raw,
     /// `selvedge run` with a program of bench, once for each number of processes.
     Ranks { program: &'static str, processes: &'static [usize], environment: &'static [(&'static str, &'static str)] },
+    /// Debian's ucx_perftest.
     Ucx,
+    /// The program of bench/mpi with this MPI.
     Mpi { family: &'static str, what: &'static str },
     /// A program of bench/shmem, once for each number of PEs. Adjacent cases of the catalogue with the same program are
     /// measured in one run.

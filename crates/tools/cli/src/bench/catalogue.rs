@@ -9,10 +9,12 @@ use super::cases::{Case, Group};
 use super::record::{self, Measurement, Record, Rule};
 use super::{extoll, portals, shmem};
 
+/// The cases of all groups.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     portals::CASES.iter().chain(shmem::CASES).chain(extoll::CASES)
 }
 
+/// The rules of all groups.
 pub fn rules() -> impl Iterator<Item = &'static Rule> + Clone {
     portals::RULES.iter().chain(shmem::RULES).chain(extoll::RULES)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The description of the machine.
 #[derive(Debug, Clone)]
 pub struct Host {
     pub cpu: String,
@@ -35,6 +36,7 @@ impl Host {
         }
     }
 
+    /// The description in one line.
     pub fn describe(&self) -> String {
         let mut out = format!("{}, {} core", self.cpu, self.cores.len());
         if self.cores.len() != 1 {

@@ -40,6 +40,7 @@ const SOURCES: [(&str, &str); 10] = [
 ];
 const PROGRAMS: [&str; 4] = ["latency", "operations", "collectives", "overlap"];
 
+/// The vendor of an OpenSHMEM library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
     OpenMpi,
@@ -113,6 +114,7 @@ impl Oshmem {
         Ok(Oshmem { bin, version, directory })
     }
 
+    /// A measuring program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

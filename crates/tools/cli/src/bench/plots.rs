@@ -23,6 +23,7 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(80, 60, 30),
 ];
 
+/// One plot, with a line for each case.
 pub struct Plot {
     pub file: &'static str,
     pub title: &'static str,

@@ -48,6 +48,7 @@ impl Tree {
         &self.prefix
     }
 
+    /// Finds a measuring program.
     pub fn program(&self, name: &str) -> Result<PathBuf> {
         let path = self.prefix.join("libexec/selvedge").join(name);
         if !path.is_file() {

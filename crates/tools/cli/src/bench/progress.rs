@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// A bar of `length` steps.
 pub fn progress_bar(length: usize) -> ProgressBar {
     let bar = ProgressBar::new(length as u64);
     match ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} {elapsed}") {

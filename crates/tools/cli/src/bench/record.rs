@@ -56,6 +56,7 @@ pub struct Record {
     pub ratio: Option<f64>,
 }
 
+/// The figure that a rule compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     Time,

@@ -6,6 +6,7 @@ use indicatif::ProgressBar;
 
 use super::record::Measurement;
 
+/// The results so far.
 #[derive(Default)]
 pub struct SessionResults {
     pub done: Vec<Measurement>,

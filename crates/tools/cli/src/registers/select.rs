@@ -27,6 +27,7 @@ pub enum RegisterName {
     Version,
     Counter(Register),
     Table(TableRegister),
+    /// All registers of a unit.
     Unit(&'static str),
 }
 

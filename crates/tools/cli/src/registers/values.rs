@@ -6,6 +6,7 @@ use selvedge_nic::registers::{Register, TableRegister};
 
 use super::select::{RegisterArgument, RegisterName, VERSION};
 
+/// A value of a register.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     pub register: RegisterName,

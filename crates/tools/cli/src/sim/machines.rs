@@ -10,6 +10,7 @@ use super::usage::Usage;
 const FOLDER: &str = "machines";
 const INSTALLED: &str = "share/selvedge/machines";
 
+/// The file of a machine.
 pub fn find(given: &str) -> Result<PathBuf, Usage> {
     let path = Path::new(given);
     if path.is_file() {

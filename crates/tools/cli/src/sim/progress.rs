@@ -56,6 +56,7 @@ impl ProgressLine {
         ProgressLine { bar, started: now, shown: now }
     }
 
+    /// Shows the progress of a run.
     pub fn show(&mut self, progress: &Progress) {
         self.update(|seconds| {
             let rate = progress.events as f64 / seconds;

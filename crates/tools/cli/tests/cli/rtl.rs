@@ -19,7 +19,7 @@ fn the_program_of_the_rtl_gets_the_arguments_and_gives_the_exit_code() {
     let place = Place::new("rtl");
     let missing = rtl(&place.file(""), &["replay", "x"]);
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(missing.status.code() == Some(1) && said.contains("build it with make rtl"), "{said}");
+    assert!(missing.status.code() == Some(1) && said.contains("run make rtl"), "{said}");
 
     let folder = place.file("libexec/selvedge");
     fs::create_dir_all(&folder).expect("a folder");

@@ -26,6 +26,7 @@ pub enum PartKind {
     Memory(&'static [u64]),
 }
 
+/// The mode of our PEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pes {
     pub progress: NetProgress,
@@ -121,6 +122,7 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
+/// The names accepted on the command line.
 pub fn names() -> clap::builder::PossibleValuesParser {
     let mut names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
     names.sort_unstable();

@@ -67,6 +67,7 @@ const GOALS: &[Goal] = &[
     goal_alone("resident", Bar::AtMost(1024.0)),
 ];
 
+/// A figure divided by that of another case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
     pub against: String,

@@ -64,6 +64,7 @@ pub const FABRIC: &str = "fabric";
 
 const TWO: Batch = Batch { name: "", what: &[], processes: 2, sizes: &[], depths: &[] };
 
+/// The names accepted on the command line.
 pub fn names() -> PossibleValuesParser {
     let mut names: Vec<_> = ALL.iter().map(|batch| batch.name).chain([PROTOCOLS.name, FABRIC]).collect();
     names.dedup();

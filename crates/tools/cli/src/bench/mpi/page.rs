@@ -14,6 +14,7 @@ use crate::bench::subject::{Subject, left_out, part, time_text};
 
 pub struct Page<'a> {
     pub host: &'a Host,
+    /// The version of each MPI.
     pub stock: Vec<String>,
     pub measurements: &'a [Measurement],
     pub records: &'a [Record],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Durations of a run of the MPI program.
 
+/// Durations of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct MpiScale {
     /// Time for one size or depth of one measurement, in all turns together.
