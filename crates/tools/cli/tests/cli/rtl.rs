@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge rtl` without the RTL, and what `selvedge sim --record` refuses. What the traces hold is tested where they are replayed
-//! (`crates/tools/rtl/tests/rtl/replay.rs`).
+//! `selvedge rtl` without the RTL, and the errors of `selvedge sim --record`. `crates/tools/rtl/tests/rtl/replay.rs`
+//! tests the contents of the traces.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
