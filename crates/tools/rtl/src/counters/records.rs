@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters and triggered operations of both sides: field by field, and what a write to T0 says of an operation.
+//! Counters and triggered operations of both sides, field by field, and the meaning of a write to T0.
 
 use selvedge_nic::tables::{counter, kind, slot, triggered};
 
@@ -23,7 +23,7 @@ impl<'a> Records<'a> {
         self.shadow.word(self.first_bank + bank, index)
     }
 
-    /// Compares what a write to this bank has changed.
+    /// Compares the record that a write to this bank has changed.
     ///
     /// # Errors
     /// The first field in which the two sides differ.
@@ -104,7 +104,7 @@ fn states(write: &Write, first_bank: usize) -> Option<(u32, u32)> {
     Some((t0::STATUS.get(old) as u32, t0::STATUS.get(&write.new) as u32))
 }
 
-/// The operation that moves data and fires by this write, and whether its record is free.
+/// The data-moving operation that this write fires, and whether its record is free.
 pub fn fired(write: &Write, first_bank: usize) -> Option<(u32, bool)> {
     let (before, after) = states(write, first_bank)?;
     let is_local = matches!(t0::KIND.get(&write.new) as u8, kind::COUNTER_SET | kind::COUNTER_INCREMENT);
@@ -112,7 +112,7 @@ pub fn fired(write: &Write, first_bank: usize) -> Option<(u32, bool)> {
         .then_some((write.address as u32, after == slot::FREE))
 }
 
-/// The operation that was waiting for its port, and leaves by this write.
+/// The operation that waited for its port and leaves by this write.
 pub fn left_port(write: &Write, first_bank: usize) -> Option<u32> {
     (states(write, first_bank)? == (triggered::FIRING, slot::FREE)).then_some(write.address as u32)
 }
