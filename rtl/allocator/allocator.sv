@@ -16,9 +16,13 @@
 // further word; free and size_of go up, a group a cycle, without waiting. The path is written after the answer, a group a cycle, from the
 // group of the piece upwards.
 //
-// UnrollLevels, Rows = 3        1        2        4 alloc, order 8 to 12     2 to 5     2, 3        2 alloc, order 4 to 7      7 to 10
-// 5, 6        4 alloc, order 0 to 3     12 to 15    8, 9        6 alloc, refused                2        2        2 free, size_of
-// 13        7        4 writes behind it        1 to 12   1 to 6   1 to 3
+//   UnrollLevels, Rows = 3        1        2        4
+//   alloc, order 8 to 12     2 to 5     2, 3        2
+//   alloc, order 4 to 7      7 to 10    5, 6        4
+//   alloc, order 0 to 3     12 to 15    8, 9        6
+//   alloc, refused                2        2        2
+//   free, size_of                13        7        4
+//   writes behind it        1 to 12   1 to 6   1 to 3
 //
 // After reset: 2 x 16^(Rows - 1) cycles to clear the bank, then Rows cycles.
 //

@@ -6,10 +6,10 @@
 //
 // sum, min, max, minloc, maxloc, band, bor, bxor, land, lor, lxor; integers of 8 to 64 bits, half, bfloat16, float, double.
 //
-// Open                ─> aggregate_records ─ next operand in order ─> aggregate_engine Header, Word ... ──┘          │ words
-// │ reads
-//                               └─> bank 0, operands ──┬──> aggregate_lanes ─> bank 1, results ─> Result
-//                                                      └────────────────────────────┘
+//   Open                ─> aggregate_records ─ next operand in order ─> aggregate_engine
+//   Header, Word ... ──┘          │ words                                  │ reads
+//                                 └─> bank 0, operands ──┬──> aggregate_lanes ─> bank 1, results ─> Result
+//                                                        └────────────────────────────┘
 //
 // 1. A word of a result depends on the operands and on the children's order, never on the order or the time of arrival.
 // 2. Each command is answered once, in order, two cycles after its acceptance. After reset a command waits for the clearing of the banks;

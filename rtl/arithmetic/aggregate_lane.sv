@@ -4,8 +4,8 @@
 //
 // The operands arrive in cycle t, the plan in t - 1. A short result is at the output in t + 2, a floating-point sum in t + 6.
 //
-// E0 types | E1 integers; comparisons | E2 decision of pairs | E3 choice     all but floating-point sums F0 ... F7
-// floating-point sums: `float_add`
+//   E0 types | E1 integers; comparisons | E2 decision of pairs | E3 choice     all but floating-point sums
+//   F0 ... F7                                                                  floating-point sums: `float_add`
 //
 // The first adder has 64 bits, the second 32, two have 16. So a double, two floats or four numbers of 16 bits have their adders, and each
 // adder serves all formats that fit it. Each takes the number that begins at bit 0, 32, 16 or 48, so no number is moved.

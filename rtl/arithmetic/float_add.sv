@@ -11,8 +11,8 @@
 //
 // Six stages of registers; a sum a cycle. The format arrives in cycle t - 1, the numbers in t, `sum_o` in t + 6:
 //
-// F0 format | F1 unpack, compare, exponents' difference | F2 align | F3 add | F4 leading zeros | F5 normalise, decide rounding | F6 round
-// | F7 pack, in the reader's cycle
+//   F0 format | F1 unpack, compare, exponents' difference | F2 align | F3 add | F4 leading zeros | F5 normalise, decide rounding | F6 round |
+//   F7 pack, in the reader's cycle
 //
 // A subnormal sum is exact, so normalising stops at the smallest exponent and nothing is rounded there.
 

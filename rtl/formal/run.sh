@@ -3,7 +3,7 @@
 #
 # Runs the proofs of rtl/formal, one after another, and prints a line for each: its result, mode, depth and time.
 #
-# rtl/formal/run.sh [NAME...]   all files NAME.sby, or these; NAME:TASK is one task of a file
+#   rtl/formal/run.sh [NAME...]   all files NAME.sby, or these; NAME:TASK is one task of a file
 #
 # PROOF_SECONDS (600) ends a proof. A failed proof prints the path of its trace, for waveform viewers. Files stay in target/rtl-formal.
 # PROOF_DEFINES names macros of the source: lists.sby takes MUTANT_n, with which a proof must fail. Scripts pass `read_slang --threads 1`,

@@ -3,7 +3,7 @@
 // The sequencer's walk over entries for a message: the chain of each class, in one list after the other, and the best entry so far.
 // lists.sv checks the parameters.
 //
-// Class > Head > Compare > Judge .. > Chosen
+//   Class > Head > Compare > Judge .. > Chosen
 //
 // The lowest sequence number wins. A record is compared in one cycle (Compare) and judged in the next.
 

@@ -8,8 +8,10 @@
 //
 // Cycles of a message that starts in cycle 0, with c classes in use (D = c + 3, 4 with one class):
 //
-// 0 to c - 1   hash, read of a bucket 2 to c + 1   read of the head 4 to D       compare; in D the answer, and the next message starts D
-// + 1        writes: bucket, K, A
+//   0 to c - 1   hash, read of a bucket
+//   2 to c + 1   read of the head
+//   4 to D       compare; in D the answer, and the next message starts
+//   D + 1        writes: bucket, K, A
 //
 // Cycles of an append: 0 hash, read of the headers' bucket; 1 class, reads of the bucket and of the free record; 2 decision; 3 writes and
 // answer. It starts in cycle D - 2 of a message, or when none is in progress, so that both decide in one cycle and write in the next.

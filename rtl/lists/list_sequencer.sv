@@ -3,9 +3,10 @@
 // All but the common case (list_frame.sv), one command at a time, with the banks alone: walks of chains, the overflow list, unexpected
 // headers, unlinks. lists.sv checks the parameters.
 //
-// list_sequencer_control   the state machine: next state, answers list_entry_walk          entries to compare with a message, the best so
-// far list_header_walk         unexpected headers to compare with an append or a search list_sequencer_access    reads and writes of each
-// state
+//   list_sequencer_control   the state machine: next state, answers
+//   list_entry_walk          entries to compare with a message, the best so far
+//   list_header_walk         unexpected headers to compare with an append or a search
+//   list_sequencer_access    reads and writes of each state
 //
 // A command takes the entry with the lowest sequence number, or the oldest header.
 

@@ -4,9 +4,10 @@
 //
 // A state issues reads and names the state that uses them, two cycles later. The records' banks show the record `index_q`.
 //
-// Deliver   Class > Head > Compare > Judge .. > Chosen > Weigh > Decide > Unchain > Own > Keep > Finish Append    SearchHeaders >
-// HeaderHead > HeaderCompare > HeaderJudge .. > Drop .. > Spend, or the frame inserts the entry Search    SearchHeaders > HeaderHead >
-// HeaderCompare > HeaderJudge .. > Drop .. Unlink    Unlinking > Unchain > Own > Finish
+//   Deliver   Class > Head > Compare > Judge .. > Chosen > Weigh > Decide > Unchain > Own > Keep > Finish
+//   Append    SearchHeaders > HeaderHead > HeaderCompare > HeaderJudge .. > Drop .. > Spend, or the frame inserts the entry
+//   Search    SearchHeaders > HeaderHead > HeaderCompare > HeaderJudge .. > Drop ..
+//   Unlink    Unlinking > Unchain > Own > Finish
 //
 // With banks of one port, states that make two writes to a bank, or read after a write, take two cycles (`twice`).
 

@@ -6,10 +6,10 @@
 // Commands: Deliver (a message looks for its entry), Append, Unlink, Search. They take effect as if each ran alone, in the order of
 // acceptance.
 //
-// Deliver   4 cycles to the answer at the head of its chain, with one class of patterns in use; c + 3 with c Append    3 cycles, if no
-// unexpected header can match both      a message every 4 cycles, with an append beside each; with banks of one port a message every 4, a
-// message and an append
-//           every 9
+//   Deliver   4 cycles to the answer at the head of its chain, with one class of patterns in use; c + 3 with c
+//   Append    3 cycles, if no unexpected header can match
+//   both      a message every 4 cycles, with an append beside each; with banks of one port a message every 4, a message and an append
+//             every 9
 //
 // Cycles count from the start of a command: the cycle of its acceptance, if nothing is in progress. `command_ready_o` is a register: one
 // command is accepted before it can start.

@@ -4,9 +4,9 @@
 // (Portals 4.3, section 2.5). One task at a time, while no other command is in progress. Portals out of range stops elaboration with a
 // message.
 //
-// Ask      a message waits to start: reads the room in its entry's event queue Exhaust  the message found no entry, no header or no room:
-// disables its entry, and PT_DISABLED becomes due Head     the program has taken events from a queue: posts due events, as far as there
-// is room
+//   Ask      a message waits to start: reads the room in its entry's event queue
+//   Exhaust  the message found no entry, no header or no room: disables its entry, and PT_DISABLED becomes due
+//   Head     the program has taken events from a queue: posts due events, as far as there is room
 //
 // 1. A due event waits until its queue has room. It never overwrites another one.
 // 2. Events of several entries that wait for one queue are posted in the order of the entries.

@@ -3,7 +3,7 @@
 // The Portals engine (PAC, seed 000, figure 6): buffers, message processor, list manager, tables, counters with triggered operations,
 // event queues, and the queues of three DMA ports. docs/design/rtl.md, "The engine". The units check the parameters.
 //
-// buffers > dispatch > lists, descriptors > completion > counters, events, transfers
+//   buffers > dispatch > lists, descriptors > completion > counters, events, transfers
 //
 // 1. Commands have the same effects as in crates/core/nic when they run alone, in the order of their tags.
 // 2. Payload does not pass through the engine: a port's DMA moves it, by the transfers. It writes the bytes of a message before the event

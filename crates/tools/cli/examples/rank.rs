@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank for the tests of `selvedge run`.
 //!
-//!   rank hello           exchanges, waits, prints the result, leaves rank leave           joins and leaves rank die N
-//!   joins; rank N is killed by SIGKILL in the job; the others wait and exchange without it rank silent N        joins;
-//!   rank N exits with 0 without leaving; the others wait rank abort N CODE    joins; rank N aborts the job
+//!     rank hello           exchanges, waits, prints the result, leaves
+//!     rank leave           joins and leaves
+//!     rank die N           joins; rank N is killed by SIGKILL in the job; the others wait and exchange without it
+//!     rank silent N        joins; rank N exits with 0 without leaving; the others wait
+//!     rank abort N CODE    joins; rank N aborts the job
 
 use std::process::ExitCode;
 

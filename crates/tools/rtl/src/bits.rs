@@ -65,8 +65,8 @@ impl Field {
 ///
 /// ```
 /// selvedge_rtl::layout! {
-///   /// A command.
-///   pub mod command { TAG: 32, GIVE: 1, INDEX: 16 }
+///     /// A command.
+///     pub mod command { TAG: 32, GIVE: 1, INDEX: 16 }
 /// }
 /// assert_eq!(command::INDEX.at, 0);
 /// assert_eq!((command::TAG.at, command::BITS, command::WORDS), (17, 49, 2));
