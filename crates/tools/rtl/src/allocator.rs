@@ -205,10 +205,8 @@ pub struct AllocatorLockstep {
 }
 
 impl AllocatorLockstep {
-    /// Creates a lockstep with the named unit, which has this number of blocks, after its reset.
-    ///
-    /// # Errors
-    /// There is no such unit.
+    /// Creates a lockstep with the named unit, which has this number of blocks, after its reset. Fails if there is no
+    /// such unit.
     pub fn new(name: &str, blocks: u32) -> Result<AllocatorLockstep, Missing> {
         let unit = Unit::new(name)?;
         let nic = vec![0; Buddy::words_needed(blocks)];
@@ -235,10 +233,8 @@ impl AllocatorLockstep {
         }
     }
 
-    /// Runs the commands back to back on both sides, then `idle` cycles without a command.
-    ///
-    /// # Errors
-    /// The first difference, with the command, both sides' nodes and the last commands.
+    /// Runs the commands back to back on both sides, then `idle` cycles without a command. Fails with the first
+    /// difference, with the command, both sides' nodes and the last commands.
     pub fn run(&mut self, commands: &[AllocatorCommand], idle: u64) -> Result<Vec<Completion>, LockstepError> {
         let first_tag = self.next_tag;
         let tagged = commands.iter().zip(first_tag..);
@@ -275,10 +271,7 @@ impl AllocatorLockstep {
         Ok(ran)
     }
 
-    /// Compares all nodes.
-    ///
-    /// # Errors
-    /// Some differ.
+    /// Compares all nodes. Fails if some differ.
     pub fn check_all(&self) -> Result<(), LockstepError> {
         self.check(0..self.tree.words())
     }

@@ -84,10 +84,8 @@ impl ArithmeticLockstep {
         self.unit.cycle()
     }
 
-    /// Runs the commands back to back, then `idle` idle cycles. Returns the answers, in order.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs the commands back to back, then `idle` idle cycles. Returns the answers, in order. Fails with the first
+    /// difference.
     pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for command in commands {
@@ -114,10 +112,8 @@ impl ArithmeticLockstep {
         Ok(answers)
     }
 
-    /// Runs until all complete operands are reduced.
-    ///
-    /// # Errors
-    /// The first difference; also an operand that is never reduced.
+    /// Runs until all complete operands are reduced. Fails with the first difference, or for an operand that is never
+    /// reduced.
     pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.run(&[], 2 * u64::from(LATENCY))?;
         let due = |record: &Record| record.due.len() * (self.shape.words() + PASS_CYCLES);

@@ -78,10 +78,8 @@ pub struct AtuLockstep<const FIFO: usize, const REORDER: usize, const PENDING: u
 }
 
 impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<FIFO, REORDER, PENDING> {
-    /// Creates a lockstep with the named unit, with this number of TLB words and of tables.
-    ///
-    /// # Errors
-    /// There is no such unit.
+    /// Creates a lockstep with the named unit, with this number of TLB words and of tables. Fails if there is no such
+    /// unit.
     pub fn new(name: &str, tlb_entries: u32, tables: u32) -> Result<Self, Missing> {
         let mut unit = Unit::new(name)?;
         let limits = Limits { tlb_entries, tlb_ways: 1, address_tables: tables, ..Limits::NONE };
@@ -106,10 +104,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         self.pipeline.is_empty() && self.to_units.is_empty() && self.to_memory.is_empty()
     }
 
-    /// Runs a cycle on both sides.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs a cycle on both sides. Fails with the first difference.
     pub fn cycle(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         self.unit.set_outside(&inputs.pack(self.tables));
         let offered: Vec<u32> = inputs.command.iter().flat_map(|command| command.pack()).collect();
@@ -147,10 +142,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         })
     }
 
-    /// Compares all words of the TLB and the registers. Both sides must be idle.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Compares all words of the TLB and the registers. Both sides must be idle. Fails with the first difference.
     pub fn check_idle(&self) -> Result<(), LockstepError> {
         let compare = || {
             same("idle", self.is_idle(), true)?;

@@ -12,10 +12,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Reads the field from these words.
-    ///
-    /// # Panics
-    /// If the words end before the field, or it has more than 64 bits.
+    /// Reads the field from these words. Panics if the words end before the field, or it has more than 64 bits.
     pub fn get(self, words: &[u32]) -> u64 {
         assert!(self.width <= 64, "{self:?} has more than 64 bits");
         let bit = |at: usize| u64::from(words[at / 32] >> (at % 32) & 1);
@@ -37,10 +34,7 @@ impl Field {
         value
     }
 
-    /// Writes the field into these words.
-    ///
-    /// # Panics
-    /// If the words end before the field, or the value does not fit.
+    /// Writes the field into these words. Panics if the words end before the field, or the value does not fit.
     pub fn set(self, words: &mut [u32], value: u64) {
         assert!(self.width >= 64 || value >> self.width == 0, "{value:#x} has more bits than {self:?}");
         let mut taken = 0;

@@ -118,10 +118,7 @@ impl CountersLockstep {
         }
     }
 
-    /// Runs commands back to back on both sides, while these ports are ready.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs commands back to back on both sides, while these ports are ready. Fails with the first difference.
     pub fn run(&mut self, commands: &[CounterCommand], ready: Ready) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;

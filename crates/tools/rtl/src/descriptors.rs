@@ -108,10 +108,7 @@ impl DescriptorsLockstep {
         DescriptorsLockstep { unit, home, shadow: Shadow::new(&[(records, 128), (records, 128)]), records, tag: 0 }
     }
 
-    /// Runs commands back to back on both sides.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs commands back to back on both sides. Fails with the first difference.
     pub fn run(&mut self, commands: &[DescriptorCommand]) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;

@@ -124,10 +124,8 @@ impl ListsLockstep {
         })
     }
 
-    /// Offers the commands back to back, and runs until all are accepted and `idle` cycles more.
-    ///
-    /// # Errors
-    /// The first difference between the two sides.
+    /// Offers the commands back to back, and runs until all are accepted and `idle` cycles more. Fails with the first
+    /// difference.
     pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for (place, command) in commands.iter().enumerate() {

@@ -205,10 +205,7 @@ impl EngineLockstep {
     }
 
     /// Offers the inputs back to back, and runs until all are accepted and `idle` cycles more. Returns the number of
-    /// accepted inputs: fewer if a buffer is full and nothing moves.
-    ///
-    /// # Errors
-    /// The first difference between the two sides.
+    /// accepted inputs: fewer if a buffer is full and nothing moves. Fails with the first difference.
     pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, LockstepError> {
         let words: Vec<u32> = inputs.iter().flat_map(|input| pack(input.buffer, &input.message)).collect();
         let (mut taken, mut still) = (0, 0);
@@ -225,10 +222,8 @@ impl EngineLockstep {
         Ok(taken)
     }
 
-    /// Runs with all ports ready until the engine is idle, and compares everything.
-    ///
-    /// # Errors
-    /// The first difference between the two sides, or a command that never completes.
+    /// Runs with all ports ready until the engine is idle, and compares everything. Fails with the first difference, or
+    /// for a command that never completes.
     pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.set_ready(Ready::ALL);
         let mut still = 0;

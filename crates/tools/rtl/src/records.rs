@@ -59,10 +59,7 @@ pub struct Output {
 
 impl Output {
     /// Runs these commands of `words` words each, back to back, until all have retired and the unit has been quiet for
-    /// `idle` cycles.
-    ///
-    /// # Errors
-    /// The unit never finishes.
+    /// `idle` cycles. Fails if the unit never finishes.
     pub fn of(
         unit: &mut Unit,
         commands: &[u32],
@@ -106,10 +103,7 @@ impl Output {
     }
 }
 
-/// Compares two values of one field.
-///
-/// # Errors
-/// They differ.
+/// Compares two values of one field. Fails if they differ.
 pub fn same<T: PartialEq + core::fmt::Debug>(what: &str, rtl: T, nic: T) -> Result<(), LockstepError> {
     if rtl == nic { Ok(()) } else { Err(format!("{what}: {rtl:x?} in the RTL, {nic:x?} in nic").into()) }
 }

@@ -244,10 +244,7 @@ pub fn page() -> String {
     text
 }
 
-/// The bits of a word's field, as `K 95:64`.
-///
-/// # Panics
-/// If the record has no such field.
+/// The bits of a word's field, as `K 95:64`. Panics if the record has no such field.
 fn place(record: &Record, word: &str, name: &str) -> String {
     let (_, fields) = record.words.iter().find(|(other, _)| *other == word).expect("a word of the record");
     let (_, field) = fields.iter().find(|(other, _)| *other == name).expect("a field of the word");

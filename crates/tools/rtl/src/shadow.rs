@@ -93,10 +93,7 @@ impl Shadow {
         Shadow { banks: banks.iter().map(bank).collect() }
     }
 
-    /// Applies a write.
-    ///
-    /// # Errors
-    /// The old word differs from the one that the unit has read.
+    /// Applies a write. Fails if the old word differs from the one that the unit has read.
     pub fn apply(&mut self, write: &Write) -> Result<(), LockstepError> {
         let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank).into()) };
         let Some(word) = bank.words.chunks_exact_mut(bank.width).nth(write.address) else {

@@ -108,10 +108,8 @@ impl Unit {
     }
 
     /// Offers the commands in order, each as soon as the last is accepted, and runs `cycles` cycles. Returns the number
-    /// of accepted commands. Words of 32 bits; each command begins at a word of its own.
-    ///
-    /// # Panics
-    /// If the words are not a whole number of the unit's commands.
+    /// of accepted commands. Words of 32 bits; each command begins at a word of its own. Panics if the words are not a
+    /// whole number of the unit's commands.
     pub fn run(&mut self, commands: &[u32], cycles: u64) -> usize {
         // SAFETY: the unit lives as long as this value.
         let words = unsafe { shim::selvedge_rtl_command_words(self.unit.as_ptr()) };
@@ -128,10 +126,8 @@ impl Unit {
         taken
     }
 
-    /// Sets the unit's `outside_i`, the inputs of its other ports, from now on.
-    ///
-    /// # Panics
-    /// If the port has another number of words.
+    /// Sets the unit's `outside_i`, the inputs of its other ports, from now on. Panics if the port has another number
+    /// of words.
     pub fn set_outside(&mut self, words: &[u32]) {
         // SAFETY: the unit lives as long as this value.
         let wanted = unsafe { shim::selvedge_rtl_outside_words(self.unit.as_ptr()) };

@@ -90,8 +90,7 @@ impl AtuCommand {
 }
 
 impl From<TranslationRequest> for AtuCommand {
-    /// # Panics
-    /// The VPID has more than 10 bits.
+    /// Panics if the VPID has more than 10 bits.
     fn from(request: TranslationRequest) -> AtuCommand {
         AtuCommand::of(Request::Translation(request)).expect("a VPID of 10 bits")
     }

@@ -23,10 +23,7 @@ impl<'a> Records<'a> {
         self.shadow.word(self.first_bank + bank, index)
     }
 
-    /// Compares the record that a write to this bank has changed.
-    ///
-    /// # Errors
-    /// The first field in which the two sides differ.
+    /// Compares the record that a write to this bank has changed. Fails with the first field that differs.
     pub fn compare(&self, bank: usize, index: usize) -> Result<(), LockstepError> {
         let bank = bank - self.first_bank;
         let of = |error: LockstepError| {
@@ -88,10 +85,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Compares all records.
-    ///
-    /// # Errors
-    /// The first field in which the two sides differ.
+    /// Compares all records. Fails with the first field that differs.
     pub fn compare_all(&self) -> Result<(), LockstepError> {
         (0..self.home.books.len()).try_for_each(|index| self.compare(self.first_bank, index))?;
         (0..self.home.triggered.len()).try_for_each(|index| self.compare(self.first_bank + BANK_T0, index))

@@ -67,10 +67,7 @@ pub fn amounts(success: u64, failure: u64) -> Body {
     words
 }
 
-/// The body of an operation that moves data.
-///
-/// # Panics
-/// If a value is wider than the RTL's field.
+/// The body of an operation that moves data. Panics if a value is wider than the RTL's field.
 pub fn body_of(command: &tables::Command) -> Body {
     let mut words = [0; BODY_WORDS];
     for (field, value) in fields_of(command) {

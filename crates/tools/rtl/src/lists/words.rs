@@ -84,10 +84,8 @@ impl ListCommand {
         }
     }
 
-    /// Converts the command to the words of the RTL.
-    ///
-    /// # Errors
-    /// A value is wider than its field, or the RTL does not support the command.
+    /// Converts the command to the words of the RTL. Fails if a value is wider than its field, or the RTL does not
+    /// support the command.
     pub fn words(&self, tag: u32) -> Result<[u32; command::WORDS], TooWide> {
         let mut words = [0; command::WORDS];
         let mut set = |field: Field, value: u64, name: &'static str| {

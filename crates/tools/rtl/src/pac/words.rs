@@ -224,10 +224,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// The command's 128 bytes.
-    ///
-    /// # Panics
-    /// If a value has more bits than its field.
+    /// The command's 128 bytes. Panics if a value has more bits than its field.
     pub fn message(&self) -> Message {
         let mut words = [0; host::WORDS];
         let mut set = |field: Field, value: u64| field.set(&mut words, value);

@@ -13,16 +13,10 @@ use crate::lists::receive;
 
 /// A unit of the RTL in a replay.
 pub trait Driver {
-    /// Takes a transition of the trace, with its number.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Takes a transition of the trace, with its number. Fails with the first difference.
     fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError>;
 
-    /// Runs the remaining commands.
-    ///
-    /// # Errors
-    /// As [`Driver::take`].
+    /// Runs the remaining commands. Fails like [`Driver::take`].
     fn finish(&mut self) -> Result<(), LockstepError>;
 
     fn statistics(&self) -> &Statistics;

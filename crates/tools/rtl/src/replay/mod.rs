@@ -107,13 +107,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Replays a trace.
-///
-/// # Errors
-/// The first difference; or the trace is malformed; or a unit is not built.
-///
-/// # Panics
-/// If a unit of the options is none of [`units`].
+/// Replays a trace. Fails with the first difference, for a malformed trace, or if a unit is not built. Panics if a unit
+/// of the options is none of [`units`].
 pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, ReplayError> {
     let is_named = |(name, _): &&(&str, Make)| options.units.iter().any(|unit| unit == name);
     let makes: Vec<_> = match options.units.is_empty() {

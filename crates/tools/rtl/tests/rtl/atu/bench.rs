@@ -118,10 +118,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         self.offered.len()
     }
 
-    /// Runs a cycle. The first queued command goes in, if the inputs have none.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs a cycle. The first queued command goes in, if the inputs have none. Fails with the first difference.
     pub fn try_tick(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         let own = if inputs.command.is_none() { self.offered.front().copied() } else { None };
         let left = self.both.cycle(&Inputs { command: inputs.command.or(own), ..*inputs })?;
@@ -163,10 +160,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         }
     }
 
-    /// Answers everything until nothing is in progress, and compares all.
-    ///
-    /// # Errors
-    /// The first difference, or something never ends.
+    /// Answers everything until nothing is in progress, and compares all. Fails with the first difference, or if
+    /// something never ends.
     pub fn try_finish(&mut self) -> Result<(), LockstepError> {
         let mut still = 0;
         while still < self.stuck {
