@@ -208,7 +208,6 @@ fn all_of(folder: &Path) -> PathBuf {
     all
 }
 
-/// The C++ file that lists all units.
 fn table_of(units: &[Unit]) -> String {
     let mut text = String::from("#include \"unit.hpp\"\n");
     for unit in units {

@@ -23,7 +23,6 @@ const USAGE: &str = "\
 selvedge rtl replay [--unit UNIT] [--gap CYCLES] [--json] TRACE...
        selvedge rtl report [--folder FOLDER] [--json] [--svg DIR]";
 
-/// The program, in libexec/selvedge of the tree.
 const PROGRAM: &str = "selvedge-rtl";
 
 pub fn main(args: Args) -> Result<ExitCode> {

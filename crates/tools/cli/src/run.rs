@@ -76,7 +76,6 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// The exit code for an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
 const AFTER_HELP: &str = "\

@@ -23,7 +23,6 @@ fn put(match_bits: u64) -> Request {
     Request { kind: kind::PUT, portal: 0, match_bits, initiator: 1, length: 8, ..Request::default() }
 }
 
-/// Cycles from the acceptance of the message to its answer.
 fn cycles(unit: &str, queue: u64) -> u32 {
     let mut both = ListsLockstep::new(unit, SIZE, 1).unwrap_or_else(|missing| panic!("{missing}"));
     both.compare_all = false;

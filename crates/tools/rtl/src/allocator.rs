@@ -38,7 +38,6 @@ pub const WORD_BITS: usize = 32 * node::BITS;
 /// Layout of the trace port.
 pub const TRACE: WriteLayout = WriteLayout::new(WORD_BITS);
 
-/// Orders of nodes in a word.
 const LEVELS: u32 = 4;
 const ROOT_LANE: usize = 30;
 /// The byte of `Buddy` for an allocated node.
@@ -118,7 +117,6 @@ impl Tree {
         Tree { blocks, rows }
     }
 
-    /// The order of the root.
     fn height(self) -> u32 {
         LEVELS * self.rows
     }
@@ -143,7 +141,6 @@ impl Tree {
         ((base + number / nodes) as usize, (32 - 2 * nodes + number % nodes) as usize)
     }
 
-    /// The nodes of a word: order and number.
     fn nodes_of(self, address: usize) -> Vec<(u32, u32)> {
         let mut nodes = Vec::new();
         for row in 0..self.rows {
@@ -333,7 +330,6 @@ impl AllocatorLockstep {
         Ok((retired, writes))
     }
 
-    /// Compares the nodes of these words.
     fn check(&self, addresses: impl Iterator<Item = usize>) -> Result<(), LockstepError> {
         let mut text = String::new();
         for address in addresses {
@@ -381,7 +377,6 @@ fn answer_of(words: &[u32]) -> Answer {
 mod tests {
     use super::*;
 
-    /// Every node has its own place, and the place leads back to it.
     #[test]
     fn places_are_one_to_one() {
         for blocks in [1, 7, 16, 100, 256, 1000, 4096] {

@@ -50,7 +50,6 @@ pub struct ArithmeticLockstep {
     model: Model,
     shadow: Shadow,
     next_tag: u32,
-    /// Unanswered commands, in order.
     waiting: VecDeque<(u32, ArithmeticCommand)>,
     accepted: VecDeque<u32>,
     /// Writes into the bank of operands whose command is not answered.
@@ -233,7 +232,6 @@ impl ArithmeticLockstep {
         Ok(())
     }
 
-    /// Handles an answer of the unit.
     fn answered(&mut self, answer: &Answer) -> Result<(), LockstepError> {
         let Some((tag, command)) = self.waiting.pop_front().filter(|(tag, _)| *tag == answer.tag) else {
             return Err(self.difference(answer.cycle, format!("{answer:x?} does not answer the oldest command")));

@@ -169,7 +169,6 @@ impl CountersLockstep {
         Records { shadow: &self.shadow, home: &self.home, first_bank: 0 }
     }
 
-    /// Runs the command on `nic`, and compares both answers.
     fn answer(&mut self, command: &CounterCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut new = (0, (0, 0));
@@ -251,7 +250,6 @@ impl CountersLockstep {
         }
     }
 
-    /// Keeps the outputs of the ports.
     fn take_ports(&mut self, output: &Output, ready: Ready, start: u32) {
         self.departures.clear();
         let mut last = start.wrapping_sub(1);

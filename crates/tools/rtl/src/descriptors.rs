@@ -75,7 +75,6 @@ impl DescriptorCommand {
         words
     }
 
-    /// Whether a value is too wide for the RTL.
     fn is_too_wide(&self) -> bool {
         matches!(self, DescriptorCommand::Bind(view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0)
     }
@@ -140,7 +139,6 @@ impl DescriptorsLockstep {
         Ok(answers)
     }
 
-    /// Runs the command on `nic`, and compares both answers.
     fn answer(&mut self, command: &DescriptorCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut descriptor = 0;
@@ -174,7 +172,6 @@ impl DescriptorsLockstep {
         Ok(Answer { status, accepted: 0, latency: 0, descriptor })
     }
 
-    /// Compares a record.
     fn compare(&mut self, index: usize) -> Result<(), LockstepError> {
         let (low, high) = (self.shadow.word(0, index), self.shadow.word(1, index));
         let record = &self.home.descriptors[index];

@@ -265,7 +265,6 @@ impl ListsLockstep {
         Records { shadow: &self.shadow, home: &self.home, is_alone: true }
     }
 
-    /// Runs the command on `nic`.
     fn run_model(&mut self, command: &ListCommand) -> Outcome {
         let bus = &mut NoMemory;
         let queue = self.queue;

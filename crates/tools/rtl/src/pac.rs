@@ -126,7 +126,6 @@ pub struct EngineLockstep {
     counts: [u64; COUNTS.len()],
     timings: Vec<Timing>,
     recent: VecDeque<String>,
-    /// Number of commands that `nic` has run.
     compared: u64,
 }
 

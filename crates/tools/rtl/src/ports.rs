@@ -94,7 +94,6 @@ impl Drop for Ports {
 mod tests {
     use super::*;
 
-    /// A file has the events since the last reset, in order.
     #[test]
     fn events_since_the_last_reset() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -161,7 +161,6 @@ impl From<anyhow::Error> for Unavailable {
     }
 }
 
-/// Reasons why a batch has no figures.
 #[derive(Debug, thiserror::Error)]
 enum NotMeasured {
     #[error(transparent)]

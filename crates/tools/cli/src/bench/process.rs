@@ -19,7 +19,6 @@ use super::record::Measurement;
 
 /// Time between two checks of a running program.
 const POLL: Duration = Duration::from_millis(5);
-/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 /// Number of shown error lines of a failed program.
 const ERROR_LINES: usize = 6;

@@ -110,7 +110,6 @@ pub const fn two_crossings(case: &'static str, raw: &'static str) -> Rule {
     Rule { case, against: raw, figure: Figure::Time, counterpart: Counterpart::OnlyForEightBytes, factor: 2.0 }
 }
 
-/// The size of message rates and small latencies.
 const EIGHT_BYTES: Option<u64> = Some(8);
 
 impl Rule {

@@ -30,7 +30,6 @@ const fn theirs(program: &'static str, counts: &'static [usize]) -> Runner {
     Runner::Pes { library: Library::OpenMpi, program, counts }
 }
 
-/// A case that alternates with a peer's.
 const fn turn(name: &'static str, about: &'static str, runner: Runner, over: Varies) -> Case {
     Case { turns: true, ..case(name, about, runner, over) }
 }

@@ -40,7 +40,6 @@ const PROGRAM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.
 const PLATFORM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../bench/sim/platform.xml"));
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The program, compiled for SMPI, with its platform and hosts files.
 struct Smpi {
     directory: TempDir,
     version: String,
@@ -73,14 +72,12 @@ impl Smpi {
     }
 }
 
-/// Runs a command; returns its duration and its output.
 fn timed(command: &mut Command) -> Result<(Duration, String)> {
     let began = Instant::now();
     let printed = output(command, LIMIT)?;
     Ok((began.elapsed(), printed))
 }
 
-/// The values of `--network`.
 const MODELS: [&str; 2] = ["packet", "message"];
 
 fn ours(tree: &Tree, args: &Args, model: &str) -> Command {
@@ -181,7 +178,6 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first number with this key, at any depth.
 fn find_number(value: &serde_json::Value, key: &str) -> Option<f64> {
     match value {
         serde_json::Value::Object(map) => map

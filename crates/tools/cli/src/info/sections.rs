@@ -19,7 +19,6 @@ pub fn build() -> Value {
     })
 }
 
-/// The target triple.
 fn target() -> String {
     let environment = match () {
         () if cfg!(target_env = "musl") => "-musl",
@@ -72,7 +71,6 @@ const LIMITS: [Limit; 23] = [
 
 const _: () = assert!(LIMITS.len() * size_of::<u32>() == size_of::<Limits>());
 
-/// The largest limits that a NIC may have.
 fn largest() -> Limits {
     let all = u32::MAX;
     Limits {

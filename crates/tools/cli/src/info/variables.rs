@@ -113,7 +113,6 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
     }
 }
 
-/// The tree around this executable.
 fn own_tree() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.parent()?.to_owned())
 }
@@ -138,7 +137,6 @@ pub fn text(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// Every kind of values in the table has a rule of its own here.
     #[test]
     fn every_kind_of_values_is_known() {
         let cases = [

@@ -90,7 +90,6 @@ fn snapshot(args: &Args, parent: &Path) -> Snapshot {
     all
 }
 
-/// A snapshot with at least one NIC.
 fn chosen(args: &Args, parent: &Path) -> Result<Snapshot> {
     let all = snapshot(args, parent);
     let place = user_directory(parent);

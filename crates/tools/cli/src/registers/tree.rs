@@ -27,9 +27,7 @@ use super::select::{RegisterArgument, RegisterName, VERSION};
 use super::values::{Reading, readings};
 use crate::snapshot::{JobSnapshot, NicSnapshot, Snapshot};
 
-/// The file that marks a tree.
 const MARK: &str = ".selvedge-registers";
-/// Name of a file before its rename.
 const NEW: &str = ".new";
 
 /// A tree and its contents.
@@ -76,7 +74,6 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces a file if its value has changed.
     fn store(&mut self, path: PathBuf, value: u64) -> Result<()> {
         if self.written.get(&path) == Some(&value) {
             return Ok(());

@@ -20,7 +20,6 @@ use super::select::{RegisterArgument, RegisterName};
 use super::{Args, chosen};
 use crate::snapshot::user_directory;
 
-/// A register, the index of its value, and the value.
 type Order = (TableRegister, u32, u64);
 
 pub fn main(args: &Args, parent: &Path) -> Result<()> {

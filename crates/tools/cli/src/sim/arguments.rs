@@ -78,7 +78,6 @@ pub fn variation(text: &str) -> Result<Percent, String> {
     }
 }
 
-/// The smallest and the largest percentage.
 const VARIATION_LEAST: f64 = 0.0001;
 const VARIATION_MAX: f64 = 50.0;
 
@@ -118,7 +117,6 @@ pub fn failed_link(text: &str) -> Result<FailedLink, String> {
     Ok(FailedLink { ends, at, until })
 }
 
-/// Parses `time` or `time-time`.
 fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
     let (at, until) = match times.split_once('-') {
         Some((at, until)) => (time(at)?, Some(time(until)?)),

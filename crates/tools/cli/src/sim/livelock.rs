@@ -23,7 +23,6 @@ pub struct Warner {
     /// Last progress of any rank, and the wall time at which it was first seen.
     since: Time,
     seen: Instant,
-    /// Time until the next warning.
     wait: Duration,
 }
 

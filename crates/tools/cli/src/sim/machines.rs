@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::usage::Usage;
 
-/// The folder of machines in a source tree.
 const FOLDER: &str = "machines";
 const INSTALLED: &str = "share/selvedge/machines";
 

@@ -14,7 +14,6 @@ use serde_json::Value;
 use super::text;
 use super::usage::Usage;
 
-/// The file name for standard output.
 const STANDARD: &str = "-";
 
 /// The outputs of a simulation.

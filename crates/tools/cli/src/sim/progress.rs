@@ -12,7 +12,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_sim::node::Progress;
 use selvedge_sim::report::words;
 
-/// Time between two updates.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Set by SIGINT and SIGTERM.

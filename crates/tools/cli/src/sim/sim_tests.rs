@@ -34,7 +34,6 @@ fn refused(line: &str) -> String {
     }
 }
 
-/// A machine's file in the repository.
 fn machine_file(name: &str) -> String {
     format!("{}/../../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
 }

@@ -65,7 +65,6 @@ enum Only {
     Sharp,
 }
 
-/// Directory of the plots, beside the page.
 const PLOTS: &str = "validation";
 /// Width of the text in columns without a terminal.
 const WIDTH: u16 = 150;

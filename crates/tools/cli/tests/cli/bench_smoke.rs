@@ -101,7 +101,6 @@ fn every_case_runs() {
     assert_eq!(number(matched, "ratio"), Some(1.0), "against itself");
 }
 
-/// Required comparisons of OpenSHMEM.
 const EXPECTED_SHMEM: &[(&str, Option<&str>, usize)] = &[
     ("shmem_raw", None, 1),
     ("shmem_put", Some("shmem_raw"), 1),
@@ -146,7 +145,6 @@ fn every_openshmem_case_runs() {
     assert!(!directory.path().join("benchmarks.md").exists(), "nothing of the other group was measured");
 }
 
-/// Required comparisons of EXTOLL.
 const EXPECTED_EXTOLL: &[(&str, Option<&str>, usize)] = &[
     ("extoll_raw", None, 1),
     ("extoll_velo", Some("extoll_raw"), 1),
@@ -187,7 +185,6 @@ fn every_extoll_case_runs() {
     assert!(page.contains("| extoll_velo | 8 B |") && page.contains("extoll-latency.svg"), "{page}");
 }
 
-/// Installed peers run. Others are reported, which is no failure.
 #[test]
 fn peers_run_or_are_reported() {
     let output = bench(&["ucx", "openmpi:pingpong", "mpich:match_unexpected", "oshmem:put", "--smoke", "--json"]);

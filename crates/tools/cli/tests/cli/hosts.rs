@@ -26,7 +26,6 @@ fn kill(pid: &str, signal: &str) {
     assert!(status.expect("kill starts").success());
 }
 
-/// Needs no test hosts, and no ssh.
 #[test]
 fn this_host_needs_no_remote_shell() {
     let place = Place::new("hosts-here");

@@ -24,7 +24,6 @@ const MATCHED: u64 = 5;
 const UNEXPECTED: u64 = 3;
 const DROPPED: u64 = 2;
 const BYTES: u64 = 16;
-/// Number of puts of a stream.
 const STREAMED: u64 = 5000;
 
 /// `traffic`: rank 0 puts to rank 1 as above, then both wait for the file `stop`. `stream`: before that, rank 0 makes
@@ -188,7 +187,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The program, compiled once.
 fn program() -> &'static str {
     static PROGRAM_PATH: OnceLock<String> = OnceLock::new();
     PROGRAM_PATH.get_or_init(|| compile_text("info-top", PROGRAM, &["portals"]))
@@ -208,7 +206,6 @@ impl<'a> Job<'a> {
         Job { place, launcher: Some(command.spawn().expect("the launcher starts")) }
     }
 
-    /// Lets the ranks end, and waits for them.
     fn end(mut self) -> Ended {
         fs::write(self.place.file("stop"), "").expect("a file");
         Ended::from(self.launcher.take().expect("not ended yet").wait_with_output().expect("the launcher ends"))
@@ -247,7 +244,6 @@ fn top(place: &Place) -> (Vec<Value>, Vec<Value>) {
     records.into_iter().partition(|record| record["refused"].is_null())
 }
 
-/// A job of `traffic` after its puts.
 fn traffic<'a>(place: &'a Place, options: &[&str]) -> Job<'a> {
     let job = Job::start(place, options, "traffic");
     place.wait_for_line("0");

@@ -72,7 +72,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The program, compiled once.
 fn program() -> &'static str {
     static PROGRAM_PATH: OnceLock<String> = OnceLock::new();
     PROGRAM_PATH.get_or_init(|| compile_text("registers", PROGRAM, &["velo2", "rma2"]))
@@ -82,7 +81,6 @@ fn program() -> &'static str {
 struct Job<'a> {
     place: &'a Place,
     launcher: Option<Child>,
-    /// The VPID of rank 1.
     vpid: u64,
 }
 
@@ -105,7 +103,6 @@ impl<'a> Job<'a> {
         self.place.jobs()[0].file_name().expect("a name").to_string_lossy().into_owned()
     }
 
-    /// Lets the ranks end, and waits for them.
     fn end(mut self) -> Ended {
         fs::write(self.place.file("stop"), "").expect("a file");
         Ended::from(self.launcher.take().expect("not ended yet").wait_with_output().expect("the launcher ends"))
@@ -131,7 +128,6 @@ fn output(place: &Place, arguments: &[&str]) -> Output {
     registers(place, arguments).output().expect("the command starts")
 }
 
-/// The records of both NICs.
 fn json(place: &Place, arguments: &[&str]) -> Vec<Value> {
     let output = output(place, &[arguments, &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -264,7 +260,6 @@ fn a_tree_has_a_file_for_each_value_and_follows_the_job() {
     assert!(refused(&place, &["--tree", other.to_str().expect("text")]).contains("other contents"));
 }
 
-/// All files below a directory.
 fn walk(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()

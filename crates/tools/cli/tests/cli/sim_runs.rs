@@ -19,7 +19,6 @@ fn sim(machine: &str, args: &[&str]) -> Command {
     command
 }
 
-/// The built tree.
 fn tree() -> PathBuf {
     std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace().join("build"), PathBuf::from)
 }
@@ -84,7 +83,6 @@ impl Drop for Load {
     }
 }
 
-/// The results of a run, without the wall clock.
 #[derive(PartialEq)]
 struct Results {
     printed: String,

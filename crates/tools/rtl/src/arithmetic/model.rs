@@ -44,7 +44,6 @@ pub(super) struct Record {
     busy_until: u32,
 }
 
-/// The state of the unit's receiver of words.
 #[derive(Clone, Debug)]
 enum Message {
     None,
@@ -194,7 +193,6 @@ impl Model {
 }
 
 impl Record {
-    /// Whether the unit may still be reducing.
     fn may_be_busy(&self, cycle: u32) -> bool {
         let is_due = !self.due.is_empty() && (self.failure.is_none() || cycle <= self.busy_until);
         is_due || self.written_at.is_some_and(|written| cycle <= written + DONE_CYCLES)

@@ -32,7 +32,6 @@ impl<'a> Records<'a> {
         if bank < BANK_T0 { self.compare_counter(index).map_err(of) } else { self.compare_triggered(index).map_err(of) }
     }
 
-    /// Compares a counter with its record.
     fn compare_counter(&self, index: usize) -> Result<(), LockstepError> {
         let (amounts, state) = (self.word(0, index), self.word(1, index));
         let (book, records) = (&self.home.books[index], self.home.triggered.len());
@@ -53,7 +52,6 @@ impl<'a> Records<'a> {
         same("tail", link(c1::TAIL.get(state), records), link(book.armed_tail.into(), records))
     }
 
-    /// Compares a triggered operation with its record.
     fn compare_triggered(&self, index: usize) -> Result<(), LockstepError> {
         let word = self.word(BANK_T0, index);
         let (record, records) = (&self.home.triggered[index], self.home.triggered.len());

@@ -118,7 +118,6 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Handles the answer to a message.
     fn deliver(&mut self, request: &Request, answer: &Answer, effect: Option<&[u32]>) -> Result<(), LockstepError> {
         let failed = match answer.get(answer::STATUS) {
             status::MATCHED => {
@@ -135,7 +134,6 @@ impl Outcome {
         effect.map_or(Ok(()), |_| Err("a refused message has a plan".into()))
     }
 
-    /// Handles the answer to a message that has found its entry.
     fn deliver_to_entry(&mut self, request: &Request, answer: &Answer, effect: impl Fn(Field) -> u64) {
         let flags = answer.key(key::OPTIONS) as u32;
         let which = answer.get(answer::OVERFLOW) as u8;

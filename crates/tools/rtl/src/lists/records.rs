@@ -223,7 +223,6 @@ fn entry_difference(k: &[u32], a: &[u32], b: &[u32], model: &Entry) -> Option<(&
     first_difference(status, slot, &rest)
 }
 
-/// The first field in which a header differs.
 fn header_difference(k: &[u32], a: &[u32], b: &[u32], model: &Header) -> Option<(&'static str, u64, u64)> {
     let status = slot::status(model.slot);
     let slot = [

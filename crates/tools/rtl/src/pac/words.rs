@@ -332,7 +332,6 @@ impl Host {
 }
 
 impl Triggered {
-    /// Sets its fields. Returns kind and variant.
     fn set(&self, set: &mut impl FnMut(Field, u64)) -> (u8, u64) {
         use selvedge_nic::tables::kind;
         match *self {

@@ -18,7 +18,6 @@ use serde_json::Value;
 
 use super::FiguresError;
 
-/// The engine, whose modules are shown.
 const ENGINE: &str = "pac";
 /// Number of its largest modules that are shown.
 const MODULES: usize = 20;
@@ -123,7 +122,6 @@ fn of_cells(designs: &[Value], library: &str) -> Vec<Plot> {
     ]
 }
 
-/// Frequencies of all corners, slowest first.
 fn frequencies(timing: &Value, kind: &str) -> String {
     let corners = timing.as_object().into_iter().flat_map(|corners| corners.values());
     let mut found: Vec<f64> = corners.filter_map(|corner| corner[kind]["frequency_mhz"].as_f64()).collect();

@@ -63,7 +63,6 @@ fn find() -> Option<PathBuf> {
     folders.find(|folder| folder.join("figures.md").is_file())
 }
 
-/// All designs that have figures, by name.
 fn designs(folder: &Path) -> Result<Vec<Value>, FiguresError> {
     let read = |path: &Path| {
         let path = path.to_owned();

@@ -23,7 +23,6 @@ use crate::unit::Missing;
 /// `counters` of rtl/units.toml: counters, triggered operations.
 const SIZE: (usize, usize) = (512, 128);
 
-/// The result of a command in the trace.
 enum Traced {
     Counter(u32),
     Armed((u32, u32)),

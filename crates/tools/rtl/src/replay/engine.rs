@@ -44,7 +44,6 @@ pub struct Engine {
     /// Headers of the trace that a receive has taken here already.
     taken: BTreeSet<u32>,
     next_token: u64,
-    /// The current record.
     number: u64,
 }
 
@@ -77,7 +76,6 @@ impl Engine {
         self.offer(self.number, kind, host.into(), traced)
     }
 
-    /// The counter here; NONE stays NONE.
     fn counter(&mut self, traced: u32) -> Result<u32, LockstepError> {
         if traced != NONE && !self.batch.references.counters.contains_key(&traced) {
             self.run()?;
@@ -225,7 +223,6 @@ impl Engine {
         )))
     }
 
-    /// Binds a descriptor for one command.
     fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, LockstepError> {
         let counter = self.counter(side.counter)?;
         let queue = self.queue(side.queue);

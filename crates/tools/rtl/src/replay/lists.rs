@@ -34,7 +34,6 @@ const BATCH: usize = 64;
 const FRAME_MESSAGE: u32 = 7;
 const FRAME_APPEND: u32 = 3;
 
-/// The result of a command in the trace.
 enum Traced {
     /// An entry: its reference, and whether it was linked, if known.
     Appended {

@@ -16,7 +16,6 @@ use selvedge_rtl::allocator::{
 use crate::common::{histories, unit};
 use crate::layout;
 
-/// A unit of `rtl/units.toml` and its parameters.
 #[derive(Clone, Copy, Debug)]
 struct Parameters {
     name: &'static str,
@@ -38,7 +37,6 @@ const ALL: &[Parameters] = &[
 ];
 
 impl Parameters {
-    /// `None` without Verilator.
     fn lockstep(self) -> Option<AllocatorLockstep> {
         unit(self.name)?;
         Some(AllocatorLockstep::new(self.name, self.blocks).expect("rtl/units.toml has it"))
@@ -56,7 +54,6 @@ impl Parameters {
         4 * rows / self.unroll
     }
 
-    /// The group of levels that decides an order.
     fn group_of(self, order: u32) -> u32 {
         (order / self.unroll).min(self.groups() - 1)
     }
@@ -341,7 +338,6 @@ fn full_and_empty_again() {
     }
 }
 
-/// The unit answers the same after a reset in the middle of a command.
 #[test]
 fn reset_frees_all() {
     let Some(mut both) = ALL[0].lockstep() else { return };
@@ -354,7 +350,6 @@ fn reset_frees_all() {
     }
 }
 
-/// Elaboration stops and names the parameter and its range.
 #[test]
 fn parameters_out_of_range() {
     if Unit::new("allocator").is_err() {

@@ -46,7 +46,6 @@ fn reductions() -> Vec<(Reduction, usize)> {
     all
 }
 
-/// The message of a child.
 fn message(shape: Shape, record: u8, child: u8, reduction: Reduction, operand: &[u8]) -> Vec<ArithmeticCommand> {
     let reduction = Reduction { bytes: operand.len() as u32, ..reduction };
     let word = |bytes: &[u8]| {
@@ -222,7 +221,6 @@ fn all_orders_of_arrival_have_one_result() {
     }
 }
 
-/// A fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
@@ -358,7 +356,6 @@ fn check_rounds(shape: Shape, rounds: &[Round]) {
     drain(&mut lockstep);
 }
 
-/// A command whose fields are often valid.
 fn any_command(shape: Shape) -> impl Strategy<Value = ArithmeticCommand> {
     let mostly = |below: usize| prop_oneof![20 => 0..below as u8, 1 => any::<u8>()];
     let kinds = reductions();

@@ -235,7 +235,6 @@ fn commands_are_those_of_nic() {
     assert_eq!(Transaction::FlushResponse(response).encode(), Ok(answer_of(Peer::Responder, 3)));
 }
 
-/// Elaboration stops and names the parameter and its range.
 #[test]
 fn parameters_out_of_range() {
     if unit("atu").is_none() {

@@ -13,7 +13,6 @@ use selvedge_rtl::records::{Output, Status};
 use crate::common::unit;
 use crate::counters::SMALL;
 
-/// The unit with the default sizes, and a counter.
 fn pair() -> Option<(CountersLockstep, u32)> {
     let mut pair = CountersLockstep::new(unit("counters")?, 512, 128);
     let answers = pair.run(&[CounterCommand::Alloc], Ready::ALL).expect("no difference");
@@ -108,7 +107,6 @@ fn an_operation_that_is_due_when_it_is_armed_fires_at_once() {
     assert_eq!(pair.departures[0].cycle, answers[1].accepted + 10);
 }
 
-/// Each port alone is stalled; operations of the other two leave as usual.
 #[test]
 fn a_port_that_is_not_ready_stops_no_other() {
     let kinds = [kind::GET, kind::PUT, kind::ATOMIC];

@@ -15,7 +15,6 @@ use crate::layout;
 
 /// `lists_tiny` of rtl/units.toml.
 const TINY: (u32, u32, usize) = (8, 4, 4);
-/// `lists`.
 const DEFAULT: (u32, u32, usize) = (256, 256, 512);
 
 fn lockstep(unit: &str, size: (u32, u32, usize), portals: u32) -> Option<ListsLockstep> {
@@ -132,7 +131,6 @@ fn gap() -> impl Strategy<Value = u64> {
     prop_oneof![8 => Just(0u64), 1 => 1..6u64, 1 => Just(40u64)]
 }
 
-/// The commands, with the references that `nic` gives.
 fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(ListCommand, u64)> {
     use selvedge_nic::Limits;
     use selvedge_rtl::home::{Home, NoMemory};
@@ -203,7 +201,6 @@ fn put(match_bits: u64, initiator: u64) -> ListCommand {
     ListCommand::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator, length: 8, ..Request::default() })
 }
 
-/// The cycles of the last `count` commands.
 fn latencies(both: &ListsLockstep, count: usize) -> Vec<u32> {
     let timings = both.timings();
     timings[timings.len() - count..].iter().map(|timing| timing.answered - timing.accepted).collect()

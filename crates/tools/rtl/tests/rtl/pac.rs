@@ -90,13 +90,11 @@ impl Engine {
         self.all(&commands.iter().map(|&command| Input::from(command)).collect::<Vec<_>>());
     }
 
-    /// The last reference of its kind.
     fn last(&self, made: impl Fn(&selvedge_rtl::pac::model::Created) -> Option<&u32>) -> u32 {
         *made(&self.both.model.created).expect("it was made")
     }
 }
 
-/// 64 bytes at 0x4000.
 fn view(options: u32, queue: u32, counter: u32) -> DescriptorView {
     DescriptorView { start: 0x4000, length: 64, options, queue, counter, iov: NONE, iov_count: 0 }
 }

@@ -194,7 +194,6 @@ fn arrive(nic: &mut Nic<'_>, match_bits: u64, source: u64, length: u64, is_own: 
     }
 }
 
-/// A bus to memory that this process maps.
 struct Mapped;
 
 impl selvedge_nic::Bus for Mapped {
@@ -232,7 +231,6 @@ fn random_programs_give_the_results_of_the_trace() {
     done.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// A program with a step of each kind.
 fn example() -> Vec<Record> {
     let steps = [
         Step::Arrive { bits: 1, source: 1, length: 8, is_own: true },

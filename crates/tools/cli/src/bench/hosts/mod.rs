@@ -142,7 +142,6 @@ struct Session<'a> {
     results: SessionResults,
 }
 
-/// One run of a program: its name, whether it is ours, and its measurement.
 struct Step<'a> {
     name: String,
     is_ours: bool,

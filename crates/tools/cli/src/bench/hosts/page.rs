@@ -88,7 +88,6 @@ macro_rules! sides {
     };
 }
 
-/// The parts of the page; the first that accepts a case gets it.
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "MPI: latency",

@@ -20,7 +20,6 @@ use super::super::process::{Tree, measurements, output};
 use super::super::record::Measurement;
 use super::catalogue::Pes;
 
-/// The time limit of a run.
 const LIMIT: Duration = Duration::from_secs(90);
 const PEERS_SOURCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../bench/fi/peers.c"));
 

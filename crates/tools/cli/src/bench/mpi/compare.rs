@@ -24,7 +24,6 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     out
 }
 
-/// The measurement's name, such as "pingpong" of "openmpi5_own:pingpong".
 fn measurement_of(case: &str) -> &str {
     case.split_once(':').map_or(case, |(_, what)| what)
 }

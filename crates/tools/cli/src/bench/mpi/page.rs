@@ -36,7 +36,6 @@ macro_rules! sides {
     };
 }
 
-/// The parts of the page; the first that accepts a case gets it.
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Protocols",
@@ -153,7 +152,6 @@ const BY_SIZE: Plot = Plot {
 const BY_DEPTH: Plot =
     Plot { x_label: "Q", point: |m| Some((m.depth? as f64, m.median_ns?)), x_text: |x| format!("{x}"), ..BY_SIZE };
 
-/// The order of the parts on the page.
 const ORDER: [&str; 8] = [
     "Latency",
     "Message rate and bandwidth",

@@ -39,7 +39,6 @@ fn send(
     last.iter().map(|&at| answers[at].cycle - LATENCY).collect()
 }
 
-/// The cycles of an operand's words.
 fn of_child(reduced: &[ReducedWord], record: usize, child: usize) -> Vec<u32> {
     let its = reduced.iter().filter(|reduced| (reduced.record, reduced.child) == (record, child));
     its.map(|reduced| reduced.cycle).collect()

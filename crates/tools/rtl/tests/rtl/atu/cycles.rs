@@ -28,7 +28,6 @@ fn read(page: u32) -> AtuCommand {
     ask(Peer::Requester, 1, 1, page, Access::Read)
 }
 
-/// Cycles from a word read to the response.
 fn answer_read(bench: &mut Whole, word: u64) -> u32 {
     let (tag, _) = bench.reads.remove(0);
     bench.tick(&Inputs { read: Some((tag, word)), ..Inputs::NONE });
@@ -53,7 +52,6 @@ fn a_hit_and_a_miss() {
     }
 }
 
-/// A request each cycle, hits and misses; one response each cycle.
 #[test]
 fn one_request_a_cycle() {
     let Some(mut bench) = Bench::whole(1) else { return };

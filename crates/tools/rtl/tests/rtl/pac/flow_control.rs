@@ -28,7 +28,6 @@ impl Engine {
         (delivery.fail, delivery.remote_offset)
     }
 
-    /// Events posted to the queue of seven.
     fn posted(&self) -> u64 {
         self.both.model.home.queue_books[1].tail
     }
