@@ -27,7 +27,6 @@ module aggregate_compare
     output logic       high_is_before_o  // the high half, as one element, of the operand is less
 );
 
-  // The type of each byte's element.
   element_t [7:0] own;
   assign own = {{4{high_i}}, {4{low_i}}};
 

@@ -71,7 +71,6 @@ module aggregate_engine
     reduction_t         reduction;
   } pass_t;
 
-  // A word in the pipeline.
   typedef struct packed {
     logic               valid;
     logic               is_long;

@@ -16,7 +16,6 @@ module aggregate_integer
     output logic [63:0] result_o      // meaningless for a minimum or maximum
 );
 
-  // The highest bits of the elements, and the lowest ones.
   logic [63:0] top, low;
   always_comb begin
     unique case (size_i)

@@ -26,7 +26,6 @@ module aggregate_record
     input logic clk_i,
     input logic rst_ni,
 
-    // A command of this record.
     input logic              open_i,
     input logic [ChildW:0]   children_i,
     input logic              header_i,
@@ -44,7 +43,6 @@ module aggregate_record
     output status_e header_status_o,
     output status_e result_status_o,
 
-    // The last word of a message.
     input logic              arrives_i,
     input logic [ChildW-1:0] arrives_child_i,
 

@@ -50,7 +50,6 @@ module aggregate_records
 
   typedef logic [ChildW:0] count_t;
 
-  // A command, decoded.
   typedef struct packed {
     logic [Records-1:0] at;           // the record of the command; 0: no such record
     logic               is_open;
@@ -75,7 +74,6 @@ module aggregate_records
     Dropping
   } receiving_e;
 
-  // The incoming message.
   typedef struct packed {
     receiving_e         state;
     logic [RecordW-1:0] record;

@@ -83,7 +83,6 @@ package arithmetic_pkg;
   parameter logic [3:0] Min = 4'd0, Max = 4'd1, Sum = 4'd2, Prod = 4'd3, Lor = 4'd4, Land = 4'd5, Bor = 4'd6, Band = 4'd7,
                         Lxor = 4'd8, Bxor = 4'd9;
 
-  // A type of elements.
   typedef struct packed {
     logic [1:0] size;       // log2 of its bytes
     logic       is_signed;

@@ -81,7 +81,6 @@ module float_add
   logic unused;
   assign unused = ^{element_i, packed_wide};
 
-  // The number in the datapath.
   function automatic number_t unpack(format_t format, logic [Bits-1:0] bits);
     number_t result;
     logic [63:0] wide;

@@ -119,7 +119,6 @@ package atu_pkg;
     logic [1:0]  rights;  // bit 0: to read; bit 1: to write
   } entry_t;
 
-  // The entry of a word of a table.
   function automatic entry_t entry_of(logic [63:0] word);
     entry_t entry;
     logic   known;

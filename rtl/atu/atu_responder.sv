@@ -54,7 +54,6 @@ module atu_responder
     input  logic       units_ready_i
 );
 
-  // A slot in progress.
   typedef struct packed {
     logic              fills;
     logic              asks;

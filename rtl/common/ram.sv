@@ -82,7 +82,6 @@ module ram #(
   end
 `endif
 
-  // The memory.
   logic [Ports-1:0][Width-1:0] memory_data;
   if (Ports == 2) begin : gen_two
     ram_2r2w #(
@@ -149,7 +148,6 @@ module ram #(
     assign read_data_o = data_q;
   end else begin : gen_bypass
     logic [Ports-1:0][AddressW-1:0] read_address_q;
-    // The writes of the previous cycle.
     logic [Ports-1:0] wrote_q;
     logic [Ports-1:0][AddressW-1:0] write_address_q;
     logic [Ports-1:0][Lanes-1:0] write_lanes_q;

@@ -45,7 +45,6 @@ module counters
   localparam int unsigned AddressW = $clog2(Counters);
   typedef logic [AddressW-1:0] address_t;
 
-  // A command in the pipeline.
   typedef struct packed {
     tag_t        tag;
     operation_e  operation;
@@ -65,7 +64,6 @@ module counters
   assign first_plain  = first_valid_q && is_plain(first_q.operation);
   assign second_plain = second_valid_q && is_plain(second_q.operation);
 
-  // Acceptance.
   logic c0_ready, c1_ready, t_ready, ready;
   logic run, drain, room, plain, accept;
   logic slot_valid, slot_full, second_writes;
@@ -200,7 +198,6 @@ module counters
       .link_i           (c1.head)
   );
 
-  // Writes.
   logic c0_write, c1_write;
   address_t c0_address, c1_address;
   logic [7:0] c1_lanes;
@@ -227,7 +224,6 @@ module counters
     end
   end
 
-  // Answers.
   always_comb begin
     answer_valid_o = (stage.valid && second_plain) || allocated || request.answer;
     answer_o = '{

@@ -119,7 +119,6 @@ package counters_pkg;
     logic [63:0]         failure;           // Get
   } answer_t;
 
-  // An operation that leaves at the third port.
   typedef struct packed {
     logic [7:0] kind;
     logic [1:0] variant;

@@ -69,7 +69,6 @@ module descriptors
     end
   end
 
-  // The writes and the answer of a bind.
   m0_t bind0, command0;
   m1_t bind1, command1;
   held_t answer_first;
@@ -122,7 +121,6 @@ module descriptors
     if (first_valid_q && !binding) second_q <= first_q;
   end
 
-  // The record at the outputs.
   m0_t m0;
   m1_t m1;
   logic live, release_it;

@@ -80,7 +80,6 @@ module triggered
   logic queued_q, queued_d;        // the fire queue has operations
   address_t first_q, first_d, last_q, last_d;  // its ends
 
-  // Banks.
   logic read, read_body, write;
   address_t read_address, write_address;
   logic [15:0] write_lanes;
@@ -94,13 +93,11 @@ module triggered
   assign run_o   = state_q == Run;
   assign local_o = state_q == Local;
 
-  // Free records.
   logic list_valid, list_full, take, give;
   index_t list_index, list_link;
   assign room_o       = list_valid || list_full;
   assign free_address = address_t'(list_index);
 
-  // Ports.
   logic is_local, can_load, port_waits, port_load, port_append, port_advance;
   address_t port_tail, port_refill;
   assign is_local = t0.kind == KindCounterSet || t0.kind == KindCounterIncrement;
@@ -136,7 +133,6 @@ module triggered
 `endif
   assign at_front = list_empty || (!goes_behind && index_t'(cur_q) == c1_i.head);
 
-  // An operation in the registers is due.
   logic is_due;
 `ifdef MUTANT_17
   logic second_q;
@@ -276,7 +272,6 @@ module triggered
         end
       end
 
-      // The due operations of a counter.
       MoveWait: state_d = Move;
       Move: begin
         if (!is_due) begin
@@ -320,7 +315,6 @@ module triggered
         end
       end
 
-      // The fire queue.
       Pop: begin
         read         = 1'b1;
         read_body    = 1'b1;
@@ -381,7 +375,6 @@ module triggered
         state_d           = Run;
       end
 
-      // An arm.
       ArmWait: state_d = ArmWalk;
       ArmWalk: begin
         write_address            = new_q;
@@ -433,7 +426,6 @@ module triggered
         state_d   = MoveWait;
       end
 
-      // Cancels.
       DropWait: state_d = Drop;
       Drop: begin
         give    = 1'b1;
@@ -514,7 +506,6 @@ module triggered
       default: state_d = Run;
     endcase
 
-    // A returned record.
     if (give) begin
       write           = 1'b1;
       write_lanes     = LanesSlot | LanesNext;

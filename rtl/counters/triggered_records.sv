@@ -36,7 +36,6 @@ module triggered_records
     input logic [AddressW-1:0] write_body_address_i,
     input body_t               write_body_data_i,
 
-    // Free records.
     output logic   valid_o,
     output logic   full_o,
     output index_t index_o,

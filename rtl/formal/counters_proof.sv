@@ -104,7 +104,6 @@ module counters_proof
         end
       end
     end
-    // An operation that fired.
     if (u_counters.local_run && u_counters.t0.object == reference_i && live_q) begin
       if (u_counters.t0.kind == KindCounterSet) begin
         success_d = u_counters.t1.match_bits;

@@ -46,12 +46,10 @@ module free_list_proof
       .refill_link_i   (refill_link)
   );
 
-  // Reset is in the first cycle.
   logic first_q = 1'b1;
   always_ff @(posedge clk_i) first_q <= 1'b0;
   always_comb assume (rst_ni == !first_q);
 
-  // The memory.
   index_t [Records-1:0] links_q;
   index_t [1:0] read_link_q;
   logic [1:0] reads_q;

@@ -55,7 +55,6 @@ module lists_proof
   localparam int unsigned Headers = 2;
   localparam int unsigned IndexBits = $clog2(Entries);
 
-  // Reset is in the first cycle.
   logic first_q = 1'b1;
   logic rst_n;
   always_ff @(posedge clk_i) first_q <= 1'b0;
@@ -205,7 +204,6 @@ module lists_proof
   function automatic logic same(ask_t pattern, ask_t message);
     return (pattern.any_match || pattern.match == message.match) && (pattern.any_source || pattern.source == message.source);
   endfunction
-  // Whether the message fits, after the local offset.
   function automatic logic fits(ask_t pattern, logic [1:0] offset, ask_t message);
     return 4'(pattern.local_ ? offset : 2'd0) + 4'(message.length) <= 4'(pattern.length);
   endfunction
@@ -262,7 +260,6 @@ module lists_proof
   assign unlink_known = 32'(unlink_index) < Entries && unlink_entry.status != Free &&
       3'(oldest.reference >> IndexBits) == unlink_entry.generation;
 
-  // The expected answer.
   answer_e expected;
   logic expected_last, names_entry, names_header;
   index_t expected_index;
@@ -367,7 +364,6 @@ module lists_proof
         position_d = '0;
       end
     end
-    // The place of the last header.
     for (int place = 0; place < int'(Headers); place++) begin
       if (plan.valid && plan.kept && header_q[place].valid && !header_q[place].placed) begin
         header_d[place].placed = 1'b1;

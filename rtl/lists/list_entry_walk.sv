@@ -46,7 +46,6 @@ module list_entry_walk
   // Classes whose chains are not searched yet, the first of them, the list.
   logic [Classes:0] left_q, left_d, class_now_q;
   logic overflow_q, overflow_d;
-  // The best entry so far.
   logic best_valid_q, best_valid_d;
   logic [63:0] best_sequence_q, best_sequence_d;
   index_t best_index_q, best_index_d;

@@ -50,7 +50,6 @@ module list_frame
     output logic    retire_valid_o,
     output tag_t    retire_tag_o,
 
-    // Banks.
     output access_t  access_o,
     output read_t    append_chain_o,   // second read port of the entry chains
     output read_t    append_record_o,  // second read port of A
@@ -63,7 +62,6 @@ module list_frame
     input  chain_t   header_chain_i,
     input  entry_a_t append_record_i,
 
-    // Free entries.
     input  logic   free_valid_i,
     input  logic   free_full_i,
     input  index_t free_index_i,
@@ -87,7 +85,6 @@ module list_frame
     input  logic [63:0] sequence_i,
     output logic        sequence_next_o,
 
-    // The sequencer.
     input  logic     sequencer_busy_i,
     output start_t   start_o,
     output logic     commit_o,         // the frame's writes are made in this cycle
@@ -252,7 +249,6 @@ module list_frame
 
   always_comb begin
     append_decides = append_valid_q && append_cycle_q == 2'd2;
-    // No header can match.
     append_clear = other_q.overflow || searched_q || !has_headers_i ||
         (same_pattern_q && header_chain_i.head == '0);
 `ifdef MUTANT_10

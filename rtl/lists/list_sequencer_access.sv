@@ -33,7 +33,6 @@ module list_sequencer_access
     input chain_t       header_chain_i,
     input chain_t       arrival_i,
 
-    // Records and buckets.
     input logic [BucketW-1:0] entry_bucket_i,        // to be read
     input logic               best_valid_i,
     input index_t             best_index_i,

@@ -43,7 +43,6 @@ module list_sequencer_control
     input logic [255:0] b_i,
     input chain_t       chain_i,
 
-    // Free records.
     input  logic   free_valid_i,
     input  logic   free_full_i,
     input  index_t free_index_i,
@@ -52,7 +51,6 @@ module list_sequencer_control
     input  logic   header_full_i,
     input  index_t header_index_i,  // of the table of headers
 
-    // Results of comparisons.
     input logic               hit_i,           // the shown entry matches
     input logic               follows_i,       // the judged record has a successor
     input logic               none_left_i,     // this list has no class left
@@ -450,7 +448,6 @@ module list_sequencer_control
       endcase
     end
 
-    // With one port: the first cycle, then the second.
     if (twice && !second_q) begin
       state_d = state_q;
       reads   = 1'b0;

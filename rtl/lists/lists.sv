@@ -358,7 +358,6 @@ module lists
       k_write[0].data = merged(selects.second ? frame_access.k[0].data : sequencer_access.k[0].data, k_write[0].data, LanesChangedK);
       a_write[0].data = merged(selects.second ? frame_access.a[0].data : sequencer_access.a[0].data, a_write[0].data, LanesChangedA);
     end
-    // A returned record gets its link.
     given = k_write[0].data;
     if (selects.first ? frame_access.gives : sequencer_access.gives) given.next = header_give ? header_link : entry_link;
     k_write[0].data = given;

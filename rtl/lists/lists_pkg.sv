@@ -481,7 +481,6 @@ package lists_pkg;
     return same && (fits || !view.no_truncate);
   endfunction
 
-  // Lanes of single fields.
   parameter logic [15:0] LanesAll = '1;
   parameter logic [15:0] LaneNext = 16'h0100;
   parameter logic [15:0] LanePrev = 16'h0200;

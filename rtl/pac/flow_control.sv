@@ -41,7 +41,6 @@ module flow_control
     output logic        head_valid_o,  // the queue exists, and has had this number of events
     output logic        busy_o,
 
-    // The portal table.
     input  logic       set_i,  // the host sets an entry
     input  logic [5:0] set_portal_i,
     input  logic       set_keeps_i,  // an existing entry that stays
@@ -50,7 +49,6 @@ module flow_control
     input  reference_t portal_events_i,
     output logic       disable_o,  // of the shown entry
 
-    // Event queues.
     output logic        look_o,
     output reference_t  events_o,
     input  logic        queue_idle_i,
@@ -75,7 +73,6 @@ module flow_control
   reference_t events_q, events_d;
   logic [Portals-1:0] due_q, due_d;
 
-  // The first entry from `portal_q` on with a due event.
   logic any;
   logic [5:0] next;
   always_comb begin

@@ -7,7 +7,6 @@ module initiator
   import pac_pkg::*;
   import engine_pkg::*;
 (
-    // The start.
     input  counters_pkg::body_t body_i,
     input  logic                is_get_i,
     input  logic [63:0]         token_i,   // of the pending record

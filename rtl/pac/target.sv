@@ -7,14 +7,12 @@ module target
   import pac_pkg::*;
   import engine_pkg::*;
 (
-    // A message.
     input  work_t        work_i,
     input  list_answer_t answer_i,
     input  plan_t        plan_i,
     input  reference_t   events_i,  // the queue of the portal table entry
     input  logic [31:0]  epoch_i,
     output effects_t     message_o,
-    // A command of the host for the lists.
     output effects_t     command_o
 );
 
