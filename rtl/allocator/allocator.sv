@@ -2,7 +2,7 @@
 //
 // The allocator of the 1 MB buffer: a buddy system over a tree in one bank of SRAM (seed 000, section 3.2.5). It gives the answers of
 // crates/core/nic/src/buddy.rs to `alloc`, `free` and `size_of` for a fixed number of blocks. Alloc takes the lowest address at which the
-// piece fits. A parameter out of range stops elaboration with a message.
+// piece fits. Parameters out of range stop elaboration.
 //
 // The tree has nodes of 4 x Rows + 1 orders, in words of four (allocator_pkg.sv). Row r has the orders 4 r to 4 r + 3, and a sixteenth of
 // the words of the row below it. If Blocks is no power of 16, the nodes above those of `nic` have the size of their left child. The path

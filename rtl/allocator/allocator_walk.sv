@@ -7,8 +7,8 @@
 // knows the path. If neither buddy has such a piece, a node above them is free and covers both, so their nodes are 0. Alloc splits that
 // node, so the buddy of the path becomes free.
 //
-// With one level, the comparison follows the selection of the pair. With more, all nodes are compared at once, so that a level costs a
-// multiplexer of one bit.
+// With one level, the comparison follows the selection of the pair. With more, all nodes are compared at once, so a level costs a 1-bit
+// multiplexer.
 
 module allocator_walk
   import allocator_pkg::*;

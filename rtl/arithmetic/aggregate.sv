@@ -2,7 +2,7 @@
 //
 // The arithmetic of an aggregation node (seed 001, section III.F): children send vectors, word by word, and the unit reduces them in the
 // order of the children, whatever the order of arrival. crates/core/nic/src/arithmetic (`apply`, `apply_located`), in the order of
-// crates/core/nic/src/aggregation/operations.rs. A parameter out of range stops elaboration with a message.
+// crates/core/nic/src/aggregation/operations.rs. Parameters out of range stop elaboration.
 //
 // sum, min, max, minloc, maxloc, band, bor, bxor, land, lor, lxor; integers of 8 to 64 bits, half, bfloat16, float, double.
 //

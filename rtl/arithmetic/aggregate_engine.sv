@@ -3,8 +3,8 @@
 // Reduces operands into results: `Node::reduce_in_order` of crates/core/nic/src/aggregation/operations.rs. aggregate.sv checks the
 // parameters.
 //
-// A pass is the words of one operand: each is read with the result so far, goes through the lanes, and is written to the result. The
-// first child's pass copies.
+// A pass is the words of one operand: each is read with the result so far, passes the lanes, and is written to the result. The first pass
+// copies.
 //
 // 1. Passes of a record are in the order of its children. A word is not issued while the same word of the last pass is in the pipeline.
 //    The next pass is selected shortly before the first word is written, so that it delays no other record.

@@ -11,8 +11,7 @@
 //    dropped.
 //
 // Blocks change their state in the cycle that the trace shows; within a cycle in the order: submit, word read, answer to a flush,
-// requester, responder, completion. Cycles: docs/design/rtl.md, "Address translation". A parameter out of range stops elaboration with a
-// message.
+// requester, responder, completion. Cycles: docs/design/rtl.md, "Address translation". Parameters out of range stop elaboration.
 
 module atu
   import atu_pkg::*;

@@ -30,8 +30,7 @@ package atu_pkg;
 
   parameter int unsigned Units = 3;  // requester, responder, completer of the RMA unit
 
-  // A transaction's word without its kind. `low` is a page (0-26) and above it a VPID, or pages less one; of a response the target's
-  // page.
+  // A transaction's word without its kind. `low` is a page (0-26) below a VPID, or pages less one; of a response the target's page.
   typedef struct packed {
     name_t       tag;
     logic [1:0]  peer;  // the unit
@@ -160,8 +159,7 @@ package atu_pkg;
     entry_t entry;
   } tlb_t;
 
-  // Whether a flush may take the entry of this page (`FlushTarget::may_include`). A flush's last page exists, so no difference wraps into
-  // it.
+  // Whether a flush may take the entry of this page (`FlushTarget::may_include`). A flush's last page exists, so no difference wraps.
   function automatic logic may_include(body_t flush, page_t page);
     page_t behind;
     behind = page - page_of(flush);

@@ -4,8 +4,7 @@
 // checks the parameter.
 //
 // Cycles of a slot: 0 taken, R and E R. 1. 2 the words; its output enters the queue of the units' port; the TLB W; the slot leaves. One
-// slot each cycle. A flush that asks units stays for one cycle a unit, and more while the port stops; no later slot is taken before it
-// leaves.
+// slot each cycle. A flush that asks units stays for one cycle a unit, and more while the port stops; later slots wait.
 //
 // 1. A slot is taken only if there is room for its output. So a fill is made in the cycle in which its response is sent.
 // 2. During a flush of the TLB (`hold_i`), a slot of a table read is not taken, even if the flush keeps its entry out: until the flush

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A queue in a bank of SRAM: first in, first out, for wide words. A parameter out of range stops elaboration with a message.
+// A queue in a bank of SRAM: first in, first out, for wide words. Parameters out of range stop elaboration.
 //
 // 1. A word is written by lanes, in one cycle or several; the write with `last_i` puts it into the queue.
 // 2. The first word is at the bank's output, the only register that holds it. It arrives three cycles after its last write, or after the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The free records of a table, last in, first out: `free_entry` and similar fields in crates/core/nic/src/portals. Records out of range
-// stops elaboration with a message.
+// stops elaboration.
 //
 // The list lies in the records themselves: each holds a relative link to the next (pac_pkg::free_link). The four indices at its top are
 // here, so that taking one and giving one back take a cycle, even the same one. The unit that gives a record back writes its link, which

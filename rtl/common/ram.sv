@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A bank of SRAM: a memory, a register after it, a bypass beside the register. A parameter out of range stops elaboration with a message.
+// A bank of SRAM: a memory, a register after it, a bypass beside the register. Parameters out of range stop elaboration.
 //
 // 1. A read in cycle t has its word at the output from cycle t + 2 on, until the port's next read. No logic lies between the memory and
 //    its register.

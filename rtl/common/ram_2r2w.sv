@@ -3,8 +3,7 @@
 // A memory with two read and two write ports (seed 000, section 4.3.2). Synthesis replaces it by memory of the target. common/ram.sv
 // checks the parameters.
 //
-// A read shows its word in the next cycle: the word before the writes of its own cycle. Two writes of one cycle never meet in a lane of a
-// word.
+// A read shows its word in the next cycle: the word before the writes of its own cycle. Two writes of a cycle never meet in a lane.
 
 module ram_2r2w #(
     parameter int unsigned Words = 512,  // at least 2

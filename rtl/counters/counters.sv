@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Counters, and with triggered.sv the triggered operations that wait for them: `increment`, `set`, `alloc` and `free` of `Counters` in
-// crates/core/nic/src/portals (seed 000, sections 2.5 and 3.3.1). This is the top of the unit. A parameter out of range stops elaboration
-// with a message.
+// crates/core/nic/src/portals (seed 000, sections 2.5 and 3.3.1). This is the top of the unit. Parameters out of range stop elaboration.
 //
 // 1. An update takes 2 cycles, and one is accepted each cycle: the bypass of C0 covers two writes. With one port, two are accepted in
 //    four cycles.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Memory descriptors: `bind` and `release` of crates/core/nic/src/portals/descriptors.rs (seed 000, sections 4.3.1 and 5.4.1). A
-// parameter out of range stops elaboration with a message.
+// Memory descriptors: `bind` and `release` of crates/core/nic/src/portals/descriptors.rs (seed 000, sections 4.3.1 and 5.4.1). Parameters
+// out of range stop elaboration.
 //
 // 1. Bind takes 1 cycle by free list, n + 2 by scan, where n is the index. Release and Get take 2. One Get is accepted each cycle; the
 //    other commands have the pipeline alone.

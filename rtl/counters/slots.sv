@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Selects the next free record of a table, with its generation: `counters.rs` and similar files in crates/core/nic/src/portals, or the
-// seed's scan (seed 000, sections 4.3.1 and 5.4.1). Records out of range stops elaboration with a message.
+// seed's scan (seed 000, sections 4.3.1 and 5.4.1). Records out of range stops elaboration.
 //
 // 1. Scan = 0: the record is the top of the free list. Its generation is read as soon as it is the top, or is known from the command that
 //    freed it. So a command has its record in the cycle of its acceptance.

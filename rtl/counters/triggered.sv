@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Triggered operations: armed in order of their thresholds, fired, cancelled (`triggered.rs` in crates/core/nic/src/portals; seed 000,
-// sections 2.5 and 3.3.1). Triggered out of range stops elaboration with a message; counters.sv checks the others.
+// sections 2.5 and 3.3.1). Triggered out of range stops elaboration; counters.sv checks the others.
 //
 // 1. A counter's list is sorted by threshold; equal thresholds keep the order of arming.
 // 2. A count that reaches the lowest threshold moves all due operations to the fire queue, in the order of the list. The fire queue is a

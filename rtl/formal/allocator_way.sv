@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The nodes that cover a block, one of each order, and their buddies; and whether an allocator may have them (allocator_proof.sv,
-// property 1).
+// The nodes that cover a block, one of each order, and their buddies; and whether they are valid (allocator_proof.sv, property 1).
 
 module allocator_way
   import allocator_pkg::*;

@@ -6,8 +6,8 @@
 //    bypass it has the writes of t and t + 1, too.
 // 2. When the bank is ready after reset, its words are 0.
 //
-// Induction. The environment reads and writes freely, but two writes of one cycle do not meet in a lane of a word, and with one port a
-// cycle has one access.
+// Induction. The environment reads and writes freely, but two writes of a cycle do not meet in a lane, and one port has one access a
+// cycle.
 //
 // Found: mutant 2, by both numbers of ports.
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The bucket of a key: seed 000, section 3.2.4. (`bucket_index` of crates/core/nic/src/portals/matching.rs is another function of the
-// same fields; chains are derived state, so results do not depend on it.) Combinational. Buckets out of range stops elaboration with a
-// message.
+// same fields; chains are derived state, so results do not depend on it.) Combinational. Buckets out of range stops elaboration.
 //
 // `match_bits` and `source` come with their ignored bits cleared.
 

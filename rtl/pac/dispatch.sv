@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The front of the message processor (seed 000, section 3.2.3): selects the next command, decodes it, gives it its tag, and starts the
-// unit that it needs first. completion.sv takes the commands in the order of their tags. A parameter out of range stops elaboration with
-// a message.
+// unit that it needs first. completion.sv takes the commands in the order of their tags. Parameters out of range stop elaboration.
 //
 // 1. Seven sources take turns: the host's command buffer, three message buffers, the three ports at which triggered operations leave. A
 //    source is skipped if its command may need a place that is not free: in a queue of the DMA, or among the records that wait for a

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Event queues: `post` of crates/core/nic/src/portals/event_queue.rs. An event becomes one or two lines of 64 bytes in host memory.
-// Queues out of range stops elaboration with a message.
+// Queues out of range stops elaboration.
 //
 // 1. Events are written in the order of arrival. The line whose first word is the event's number comes last, so a reader that sees the
 //    number sees the event.

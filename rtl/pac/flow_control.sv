@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Flow control of portal table entries: `disable_portal` and `post_waiting_disabled` of crates/core/nic/src/portals/event_queue.rs
-// (Portals 4.3, section 2.5). One task at a time, while no other command is in progress. Portals out of range stops elaboration with a
-// message.
+// (Portals 4.3, section 2.5). One task at a time, while no other command is in progress. Portals out of range stops elaboration.
 //
 //   Ask      a message waits to start: reads the room in its entry's event queue
 //   Exhaust  the message found no entry, no header or no room: disables its entry, and PT_DISABLED becomes due

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Commands that wait for a response: `add` and `take` of crates/core/nic/src/pending.rs. Pending out of range stops elaboration with a
-// message.
+// Commands that wait for a response: `add` and `take` of crates/core/nic/src/pending.rs. Pending out of range stops elaboration.
 //
 // 1. `add_i` takes the record of `token_o`, only with `valid_o`. A packet carries the token; it is never 0.
 // 2. `read_i` reads the record of a token. It is at the output two cycles later, until the next `read_i`. `found_o` shows whether it

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The portal table: the status of each entry in registers, the rest in a bank (P). Portals out of range stops elaboration with a message.
+// The portal table: the status of each entry in registers, the rest in a bank (P). Portals out of range stops elaboration.
 //
 // 1. The host allocates, enables and disables entries (PortalSet); flow control disables them (flow_control.sv). Never both at once.
 // 2. A read in cycle t has its word at the output from cycle t + 2 on, until the next read.

@@ -3,8 +3,7 @@
 //!
 //! Each unit sits in a harness that registers its inputs, so that Verilator evaluates the logic behind them once a
 //! cycle instead of twice. Verilator writes a C++ class for each unit into Cargo's output folder; the C++ compiler
-//! builds them with the shim. Without Verilator, the crate builds without the units, and its tests name the missing
-//! package.
+//! builds them with the shim. Without Verilator, the crate has no units, and its tests name the package.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -196,8 +195,7 @@ fn stem(path: &str) -> &str {
     Path::new(path).file_stem().and_then(|stem| stem.to_str()).expect("a path of UTF-8")
 }
 
-/// A C++ file that includes all files of a unit. Verilator writes many small ones, each of which would read the same
-/// headers again.
+/// A C++ file that includes all files of a unit. Verilator writes many small ones with the same headers.
 fn all_of(folder: &Path) -> PathBuf {
     let paths = fs::read_dir(folder).expect("Verilator made it").map(|entry| entry.expect("readable").path());
     let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "cpp"));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge mpirun`: starts an MPI's own launcher, in an environment in which its MPI uses our provider
-//! ([`selvedge_launcher::mpirun`]).
+//! `selvedge mpirun`: starts an MPI's launcher so that its MPI uses our provider ([`selvedge_launcher::mpirun`]).
 //!
 //! Exit code: the launcher's; 128 + the signal's number if a signal ended it; 126 and 127 for a launcher that cannot be
 //! started or found; 1 if the MPI is unknown or the provider is missing.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run`: starts a job of N processes and supervises it to its end; and the agents that it starts on hosts
+//! `selvedge run`: starts and supervises a job of N processes; and the agents that it starts on hosts
 //! ([`selvedge_launcher::hosts`]).
 //!
 //! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a
@@ -70,8 +70,7 @@ pub struct Args {
     keep_going: bool,
 
     /// The program and its arguments
-    // One list, so that everything after the program's name belongs to the program, even if it looks like one of our
-    // options.
+    // One list, so that all words after the program's name belong to the program, even our options.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     command: Vec<OsString>,
 }

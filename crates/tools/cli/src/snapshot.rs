@@ -173,8 +173,7 @@ impl<'a> Rates<'a> {
         Rates { earlier: nics.collect(), seconds }
     }
 
-    /// Growth of a register per second; `None` if the NIC was not in the earlier snapshot, or if a process reset the
-    /// register.
+    /// Growth of a register per second; `None` if the NIC is new or the register was reset.
     pub fn per_second(&self, job: &JobSnapshot, nic: &NicSnapshot, register: Register) -> Option<f64> {
         let before = self.earlier.get(&key(job, nic))?.register(register);
         let grown = nic.seen.register(register).wrapping_sub(before);

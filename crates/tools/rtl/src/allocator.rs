@@ -202,8 +202,7 @@ pub struct AllocatorLockstep {
 }
 
 impl AllocatorLockstep {
-    /// Creates a lockstep with the named unit, which has this number of blocks, after its reset. Fails if there is no
-    /// such unit.
+    /// Creates a lockstep with a unit of this name and number of blocks, after reset. Fails if there is no such unit.
     pub fn new(name: &str, blocks: u32) -> Result<AllocatorLockstep, Missing> {
         let unit = Unit::new(name)?;
         let nic = vec![0; Buddy::words_needed(blocks)];

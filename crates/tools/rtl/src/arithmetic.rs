@@ -83,8 +83,7 @@ impl ArithmeticLockstep {
         self.unit.cycle()
     }
 
-    /// Runs the commands back to back, then `idle` idle cycles. Returns the answers, in order. Fails with the first
-    /// difference.
+    /// Runs the commands back to back, then `idle` cycles. Returns the answers. Fails with the first difference.
     pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for command in commands {
@@ -111,8 +110,7 @@ impl ArithmeticLockstep {
         Ok(answers)
     }
 
-    /// Runs until all complete operands are reduced. Fails with the first difference, or for an operand that is never
-    /// reduced.
+    /// Runs until all complete operands are reduced. Fails with the first difference, or if an operand never is.
     pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.run(&[], 2 * u64::from(LATENCY))?;
         let due = |record: &Record| record.due.len() * (self.shape.words() + PASS_CYCLES);

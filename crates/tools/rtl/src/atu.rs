@@ -78,8 +78,7 @@ pub struct AtuLockstep<const FIFO: usize, const REORDER: usize, const PENDING: u
 }
 
 impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<FIFO, REORDER, PENDING> {
-    /// Creates a lockstep with the named unit, with this number of TLB words and of tables. Fails if there is no such
-    /// unit.
+    /// Creates a lockstep with a unit of this name, TLB words and tables. Fails if there is no such unit.
     pub fn new(name: &str, tlb_entries: u32, tables: u32) -> Result<Self, Missing> {
         let mut unit = Unit::new(name)?;
         let limits = Limits { tlb_entries, tlb_ways: 1, address_tables: tables, ..Limits::NONE };

@@ -124,7 +124,7 @@ impl ListsLockstep {
         })
     }
 
-    /// Offers the commands back to back, and runs until all are accepted and `idle` cycles more. Fails with the first
+    /// Offers the commands back to back until all are accepted, then runs `idle` cycles. Fails with the first
     /// difference.
     pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);

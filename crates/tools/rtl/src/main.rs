@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge-rtl`: the program behind `selvedge rtl`. It is separate because it contains the units that Verilator has
-//! built.
+//! `selvedge-rtl`: the program behind `selvedge rtl`. It is separate because it contains Verilator's units.
 //!
 //! Exit codes: 1 when RTL and software differ, or the RTL is not built; 2 for an invalid command line, and for a file
 //! that is no trace or cannot be read.

@@ -34,8 +34,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Creates the record of a unit, with the number of words of its commands, answers and `outside_i`. `None`:
-    /// recording is off.
+    /// Creates a unit's record, with the words of its commands, answers and `outside_i`. `None`: recording is off.
     pub fn new(unit: &str, sizes: [usize; 3]) -> Option<Ports> {
         let folder = PathBuf::from(std::env::var_os(FOLDER).filter(|folder| !folder.is_empty())?);
         let path = folder.join(format!("{unit}.{}.ports", UNITS.fetch_add(1, Ordering::Relaxed)));

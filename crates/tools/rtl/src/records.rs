@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts that the units of descriptors and of counters share: status of answers, references, links of free records, and
-//! a run with its outputs.
+//! Common parts of descriptors and counters: status of answers, references, links of free records, runs with outputs.
 
 use crate::Unit;
 use crate::error::LockstepError;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A unit's banks of SRAM, as its trace port shows them: every write is applied, and if the unit shows the old word, it
-//! is checked.
+//! A unit's banks of SRAM, as its trace port shows them: every write is applied, and a shown old word is checked.
 
 use crate::bits::Field;
 use crate::error::LockstepError;

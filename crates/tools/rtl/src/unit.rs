@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A unit of the RTL, run by Verilator.
 //!
-//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). The outputs of a run are kept with their cycles
-//! until the next run.
+//! All units have the same ports (`shim/unit.hpp`). Outputs are kept with their cycles until the next run.
 
 use std::fmt;
 
@@ -126,8 +125,7 @@ impl Unit {
         taken
     }
 
-    /// Sets the unit's `outside_i`, the inputs of its other ports, from now on. Panics if the port has another number
-    /// of words.
+    /// Sets the unit's `outside_i`, the inputs of its other ports. Panics if the port has another number of words.
     pub fn set_outside(&mut self, words: &[u32]) {
         // SAFETY: the unit lives as long as this value.
         let wanted = unsafe { shim::selvedge_rtl_outside_words(self.unit.as_ptr()) };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge manager` and `selvedge aggregator`: reduction between hosts (seed 001, section III). Both run until they
-//! are ended.
+//! `selvedge manager` and `selvedge aggregator`: reduction between hosts (seed 001, section III). Both run until ended.
 //!
 //! The first line on standard output reports readiness. A manager prints its address, in the form of
 //! `SELVEDGE_MANAGER`. An aggregator prints `ready` after the manager has accepted it.

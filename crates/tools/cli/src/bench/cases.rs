@@ -47,8 +47,7 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     Ours,
-    /// Ours in host mode: each PE runs its own interface, so a put is a message, as in a network, instead of a store
-    /// into the target's memory.
+    /// Ours in host mode: each PE runs its own interface, so a put is a message, as in a network, not a store.
     OursHost,
     OpenMpi,
 }
@@ -67,8 +66,7 @@ pub enum Runner {
     Ucx,
     /// The program of bench/mpi with this MPI.
     Mpi { family: &'static str, what: &'static str },
-    /// A program of bench/shmem, once for each number of PEs. Adjacent cases of the catalogue with the same program are
-    /// measured in one run.
+    /// A program of bench/shmem, once for each number of PEs. Adjacent cases with the same program share a run.
     Pes { library: Library, program: &'static str, counts: &'static [usize] },
     /// Valgrind, which counts the instructions of one call.
     Instructions,
@@ -110,8 +108,7 @@ pub const fn case(name: &'static str, about: &'static str, runner: Runner, varie
     Case { name, about, runner, varies, yields: &[], weight: 1.0, turns: false }
 }
 
-/// A case that alternates with others of the same baseline, because the distance between two cores of a virtual machine
-/// changes over time.
+/// A case that alternates with others of the same baseline, because a VM's core distances change.
 pub const fn in_turns(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
     Case { turns: true, ..case(name, about, runner, varies) }
 }
@@ -168,8 +165,7 @@ impl Case {
         self.name == name || self.yields.contains(&name) || family() == Some(name) || is_of_group
     }
 
-    /// Maximum time for the repetitions at one depth. Our cases are always measured to the longest list, to show that
-    /// its length does not matter.
+    /// Maximum time for the repetitions at one depth. Ours are always measured to the longest list.
     pub fn limit_ms(&self, scale: &Scale) -> f64 {
         if self.is_peer() { scale.peer_limit_ms } else { Scale::FULL.peer_limit_ms }
     }

@@ -24,9 +24,8 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     record::records(all, rules())
 }
 
-/// Returns the cases that `names` select, with their baselines, in the order of the catalogue. A name may be a case, a
-/// baseline that a case also measures, the family before a colon, or `shmem` or `extoll` for that group. Without names:
-/// the Portals group.
+/// Returns the cases that `names` select, with their baselines, in catalogue order. A name is a case, a baseline that a
+/// case measures, a family (before a colon), or `shmem` or `extoll` for that group. Without names: the Portals group.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
     for name in names {

@@ -2,9 +2,8 @@
 //! `selvedge bench`: measures this machine's live interface beside the bare hardware and its peers, in one run.
 //!
 //! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`,
-//! `bench/extoll/*.c`). This module runs them in pinned processes, one program at a time, so that no other process of
-//! ours disturbs a measurement. It then compares every case with its baseline ([`catalogue::rules`]) and prints a
-//! table, JSON, or pages with plots.
+//! `bench/extoll/*.c`). This module runs them pinned, one at a time, compares every case with its baseline
+//! ([`catalogue::rules`]) and prints a table, JSON, or pages with plots.
 //!
 //! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the
 //! EXTOLL units, `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench hosts`
@@ -302,8 +301,7 @@ impl Session {
         measured.map_err(NotMeasured::Failed)
     }
 
-    /// Measures the hardware baseline again beside each case that is compared with it, because the machine's speed
-    /// varies.
+    /// Repeats the hardware baseline beside each case that is compared with it, because the machine's speed varies.
     fn repeat_raw(&mut self, case: &Case) {
         let raw = case.group().raw();
         if rules().any(|rule| rule.case == case.name && Some(rule.against) == raw) {
@@ -424,8 +422,7 @@ impl Session {
         }
     }
 
-    /// Notes each case that ran on another core than the first. Ratios are most meaningful when both sides ran on the
-    /// same core.
+    /// Notes each case that ran on another core than the first, which makes its ratio less meaningful.
     fn check_processors(&mut self) {
         if self.host.cores.len() < 2 {
             return;

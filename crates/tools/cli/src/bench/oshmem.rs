@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The peers of OpenSHMEM: Open MPI's OpenSHMEM (Debian: `openmpi-bin`, `libopenmpi-dev`), and between hosts Sandia
-//! OpenSHMEM. The programs of `bench/shmem` are part of this command and compiled with the peer's `oshcc`, so all
-//! libraries run the same source.
+//! OpenSHMEM. The peer's `oshcc` compiles the programs of `bench/shmem`, which are part of this command.
 //!
 //! Search order: the prefix in `SELVEDGE_OSHMEM` or `SELVEDGE_SANDIA`, else `peers/oshmem` or `peers/sandia` of the
 //! installed tree or of `build` below the current folder, else PATH. Another library's `oshcc` there is skipped; ours

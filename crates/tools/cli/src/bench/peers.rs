@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, whose source
-//! is part of this command and compiled with the peer's own `mpicc`. A peer that is not installed is left out and
-//! reported.
+//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, which the
+//! peer's `mpicc` compiles from this command. A missing peer is reported.
 //!
 //! Search order of a peer MPI: the prefix in `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH`; otherwise `peers/<family>` of the
 //! installed tree, `build/peers/<family>` below the current folder (where `bench/get-peers.sh` puts them), and PATH.
@@ -99,8 +98,7 @@ pub fn installed(family: &str, tree_prefix: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Compiles the measuring program for the MPI in this directory. Returns the program and its temporary directory, which
-/// must outlive the program.
+/// Compiles the measuring program for this MPI. Returns the program and its temporary directory, which must outlive it.
 pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
     let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
     fs::create_dir(directory.path().join("mpi"))?;

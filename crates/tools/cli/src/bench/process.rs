@@ -71,8 +71,7 @@ impl Tree {
         command
     }
 
-    /// `selvedge run` for `processes` ranks; the caller adds the program. Other cases compare the modes, so the user's
-    /// settings of them are overridden.
+    /// `selvedge run` for `processes` ranks; the caller adds the program. Overrides the user's modes.
     pub fn launcher(&self, processes: usize, pinned: bool) -> Command {
         let mut command = Command::new(&self.selvedge);
         command.args(["run", "-n", &processes.to_string(), "--bind", if pinned { "core" } else { "none" }]);
@@ -182,8 +181,7 @@ impl Drop for Running {
     }
 }
 
-/// The lines that a program printed before it ended. A daemon that it started may keep the stream open; this does not
-/// wait for it.
+/// The lines that a program printed before it ended. A daemon may keep the stream open; it is not waited for.
 fn printed_lines(lines: &mpsc::Receiver<String>) -> impl Iterator<Item = String> + '_ {
     std::iter::from_fn(|| lines.recv_timeout(GRACE).ok())
 }

@@ -2,8 +2,7 @@
 //! Measurements, the rules that compare them, and the resulting records.
 //!
 //! A measuring program prints a [`Measurement`] a line. A [`Rule`] names two cases, the figure to compare, and the size
-//! or depth. Every rule that finds both sides gives one [`Record`]; a measurement without a rule gives one without a
-//! ratio.
+//! or depth. Every rule with both sides gives a [`Record`]; a measurement without a rule, one without a ratio.
 //!
 //! Invariant: `ratio` is always this case's figure divided by the other's (times the rule's factor). So for times, less
 //! than one means that this case is faster; for rates and bandwidths, more than one does.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info`: shows the build, the limits of a NIC, the environment variables, and the capabilities of this
-//! machine.
+//! `selvedge info`: shows build, NIC limits, environment variables, and capabilities of this machine.
 //!
 //! Each section is one JSON value, and its text is made from that value, so the two always agree.
 
@@ -106,8 +105,7 @@ fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> Strin
     table.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
 }
 
-/// A JSON value as text: strings without quotes, null as an empty string, and no control characters, which may come
-/// from the environment.
+/// A JSON value as text: strings without quotes, null as an empty string, no control characters.
 fn plain(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),

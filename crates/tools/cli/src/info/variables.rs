@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment variables: their settings, and the values that a program started from here would use.
 //!
-//! The values in force are those that the library itself reads ([`Settings`]). The library also reports malformed
-//! values on standard error.
+//! The library itself reads the values in force ([`Settings`]), and reports malformed ones on standard error.
 
 use std::path::{Path as FilePath, PathBuf};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge registers`: the registers of this user's NICs, for people and scripts, as text, JSON or files (seed 002,
-//! sections 7.2 and 8.1.2).
+//! `selvedge registers`: the registers of this user's NICs, as text, JSON or files (seed 002, sections 7.2 and 8.1.2).
 //!
 //! Reading does not affect the NICs ([`selvedge_host::inspect`]). Writing takes the NIC's lock as its peers do.
 //!

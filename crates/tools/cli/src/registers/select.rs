@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The registers and NICs that a command line names.
 //!
-//! A register is `[UNIT.]NAME`; with an index `NAME[3]`, and in a group, `NAME[3].PART`. A unit alone stands for all
-//! its registers.
+//! A register is `[UNIT.]NAME`; with an index `NAME[3]`, and in a group, `NAME[3].PART`. A unit means all its
+//! registers.
 
 use std::fmt;
 

@@ -8,8 +8,7 @@ use selvedge_sim::time::Time;
 use super::arguments::{FailedLink, FailedNode};
 use super::usage::Usage;
 
-/// The changes of channels, in order of time: both directions of every link between each pair of routers, and of each
-/// node's link.
+/// The changes of channels, in order of time: both directions of all links of each pair of routers, and of each node.
 pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) -> Result<Vec<Fault>, Usage> {
     let mut changes = Vec::new();
     let mut fail = |channels: Vec<u32>, at, until: Option<Time>| {

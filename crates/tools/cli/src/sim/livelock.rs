@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Warns on standard error of ranks that seem to repeat themselves for ever. It ends nothing and changes no report.
 //!
-//! `selvedge_sim::node::Repetition` defines a repetition. A warning is printed when one has lasted [`WALL_FIRST`] of
-//! real time and [`VIRTUAL_LEAST`] of virtual time, with [`OPERATIONS_LEAST`] operations; the next after twice the
-//! time.
+//! `selvedge_sim::node::Repetition` defines a repetition. A warning is printed after [`WALL_FIRST`] of real and
+//! [`VIRTUAL_LEAST`] of virtual time, with [`OPERATIONS_LEAST`] operations; the next after twice that.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -40,8 +40,7 @@ pub fn known() -> BTreeMap<String, PathBuf> {
     known
 }
 
-/// The current folder, the installed tree, and every folder above the executable, which may be in a build folder of the
-/// repository.
+/// The current folder, the installed tree, and every folder above the executable, for a build folder.
 fn folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from(FOLDER)];
     let prefix = selvedge_launcher::environment::prefix().ok();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parameters of built-in programs as options of this command, such as `--bytes 64`.
 //!
-//! The parser accepts the parameters of all programs. A later step checks whether a parameter belongs to the chosen
-//! program.
+//! The parser accepts the parameters of all programs. A later step checks them against the chosen program.
 
 use std::collections::BTreeMap;
 

@@ -19,8 +19,7 @@ use super::progress::Interrupt;
 use super::runner;
 use super::usage::Usage;
 
-/// Large enough that programs with alternating ranks terminate, and small enough that few steps differ by more than two
-/// percent.
+/// Large enough that alternating ranks terminate, and small enough that few steps differ by more than two percent.
 const VARIATION_DEFAULT: Percent = Percent(1.0);
 
 /// Communicators that the switches reduce for, by default.

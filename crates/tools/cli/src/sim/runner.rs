@@ -123,8 +123,7 @@ pub struct FinishedRun<R> {
     pub exit_code: u8,
 }
 
-/// Runs the ranks, makes the report, and writes the timeline. `warner`: warns of ranks that seem to repeat themselves for
-/// ever.
+/// Runs the ranks, makes the report, and writes the timeline. `warner`: warns of a livelock.
 pub fn simulate<R: Ranks>(
     plan: &RunPlan,
     ranks: R,

@@ -101,8 +101,7 @@ fn an_mpi_is_measured_beside_its_networks() {
     assert_eq!(judged.len(), 2, "one peer at each of two sizes: {ours:?}");
     assert!(judged.iter().all(|r| r["ratio"].as_f64().is_some_and(|v| v > 0.0) && r["pairs"] == 1), "{judged:?}");
 
-    // Without a thread no message can arrive while the program computes; a message of 1 MiB has too many frames for one
-    // poll.
+    // Without a thread no message can arrive while the program computes; 1 MiB has too many frames for one poll.
     let arrived = |case: &str| of(&records, case)[0]["value"].as_f64().unwrap();
     assert_eq!(arrived(&format!("{mpi}_calls:overlap_posted:arrived")), 0.0);
     let with_thread = arrived(&format!("{mpi}:overlap_posted:arrived"));

@@ -108,8 +108,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     panic!("timed out waiting for: {what}");
 }
 
-/// Resets SIGINT to its default. Background jobs of a shell ignore it, and so would all processes that these tests
-/// start there.
+/// Resets SIGINT to its default. Background jobs of a shell ignore it, and so would their processes.
 fn reset_sigint() -> std::io::Result<()> {
     // SAFETY: `signal` sets the disposition of a valid signal to its default.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };

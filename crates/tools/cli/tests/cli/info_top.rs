@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info` and `selvedge top` as a user sees them, and the detection of a dead rank by its peers, in jobs of
-//! two processes.
+//! `selvedge info` and `selvedge top` as a user sees them, and how peers detect a dead rank, in jobs of two.
 //!
 //! The job's program is C, compiled here against the built tree (`make build`): the one in SELVEDGE_PREFIX, else
 //! `build/` of this repository.

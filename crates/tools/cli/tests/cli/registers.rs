@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge registers` as a user sees it, while a job of two processes exchanges VELO messages: text, JSON, a tree of
-//! files, and writing.
+//! `selvedge registers` as a user sees it, while two processes exchange VELO messages: text, JSON, files, writing.
 //!
 //! The job's program is C, compiled here against the built tree (`make build`): the one in SELVEDGE_PREFIX, else
 //! `build/` of this repository.

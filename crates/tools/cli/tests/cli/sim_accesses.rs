@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The unit of a simulated NIC that carries libfabric's reads and writes (`accesses.c`). A program cannot tell, because
-//! its bytes are right either way.
+//! The unit of a simulated NIC that carries libfabric's reads and writes (`accesses.c`). A program cannot tell.
 
 use std::path::Path;
 use std::process::Command;

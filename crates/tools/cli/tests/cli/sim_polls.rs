@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks that wait by reading plain memory, without a call (`plain_polls.c`), and ranks that poll while they work
-//! (`working_polls.c`).
+//! Ranks that wait by reading plain memory (`plain_polls.c`), and ranks that poll while they work (`working_polls.c`).
 
 use crate::common::{Place, compile, report_of_two};
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The number of process turns that an operation takes (`fetches.c`). A turn costs real time, whatever its virtual
-//! time.
+//! The number of process turns that an operation takes (`fetches.c`). A turn costs real time.
 
 use crate::common::{Place, compile, report_of_two};
 
-/// The initiator hands over operation and wait together. The target, which waits in a barrier, checks whether the
-/// operation ends its wait.
+/// The initiator hands over operation and wait together. The target, in a barrier, checks whether its wait is over.
 #[test]
 fn an_operation_that_brings_a_value_back_takes_one_turn_of_its_initiator() {
     let place = Place::new("fetches");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The software node beside the unit: operands as `Node::request` accepts them, reduced by [`Kernel`] in the order of
-//! the children.
+//! The software node: operands as `Node::request` accepts them, reduced by [`Kernel`] in the order of the children.
 
 use std::collections::VecDeque;
 
@@ -137,8 +136,7 @@ impl Model {
             };
         } else if record.failure.is_none() && record.reduction != *reduction {
             record.failure = Some(Status::Failed(Failure::OperationMismatch));
-            // A pass may be in progress, one of this record may wait for it, and one of another record may be selected
-            // between them.
+            // A pass may be in progress, one of this record may wait, and one of another record may come between.
             record.busy_until = cycle + 3 * (self.shape.words() + PASS_CYCLES) as u32;
         }
         if let Some(failure) = record.failure {

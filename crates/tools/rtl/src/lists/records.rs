@@ -16,8 +16,7 @@ use crate::shadow::Shadow;
 pub struct Records<'a> {
     pub shadow: &'a Shadow,
     pub home: &'a Home,
-    /// The lists alone draw sequence numbers. In a whole NIC, armed operations draw from them too; then only the order
-    /// is compared.
+    /// Only the lists draw sequence numbers. In a whole NIC armed operations do too; then only the order is compared.
     pub is_alone: bool,
 }
 

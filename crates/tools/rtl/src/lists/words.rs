@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list manager's words of SRAM, commands and answers (`rtl/lists/lists_pkg.sv`), and the translation of commands
-//! from `nic` to the RTL.
+//! The list manager's words of SRAM, commands and answers (`rtl/lists/lists_pkg.sv`), and the translation of commands.
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
@@ -84,8 +83,7 @@ impl ListCommand {
         }
     }
 
-    /// Converts the command to the words of the RTL. Fails if a value is wider than its field, or the RTL does not
-    /// support the command.
+    /// Converts the command to the RTL's words. Fails if a value is too wide, or the RTL does not support the command.
     pub fn words(&self, tag: u32) -> Result<[u32; command::WORDS], TooWide> {
         let mut words = [0; command::WORDS];
         let mut set = |field: Field, value: u64, name: &'static str| {

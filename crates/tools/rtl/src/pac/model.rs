@@ -293,8 +293,7 @@ impl Model {
         }
     }
 
-    /// Sets the number of events that the program has taken from a queue. It must not shrink, nor exceed the number of
-    /// posted events.
+    /// Sets the number of taken events of a queue. It neither shrinks nor exceeds the posted ones.
     fn take_events(&mut self, reference: u32, taken: u64) -> bool {
         if self.home.nic().signals.queue(reference).is_none() {
             return false;
@@ -359,8 +358,7 @@ impl Model {
         })
     }
 
-    /// The command for an operation on a descriptor; `None` if it exceeds the range, or has no target for the
-    /// acknowledgement.
+    /// The command for an operation on a descriptor; `None` if out of range, or without a place for the ACK.
     fn command(&mut self, kind: u8, operation: &Operation) -> Option<Command> {
         let view = self.home.nic().signals.descriptor(operation.descriptor)?;
         operation.local_offset.checked_add(operation.length).filter(|&end| end <= view.length)?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A unit of the RTL in a replay, and common parts of drivers: the search that takes unexpected messages, the
-//! comparison with the trace.
+//! A unit of the RTL in a replay; the search that takes unexpected messages, and the comparison with the trace.
 
 use std::fmt;
 

@@ -151,8 +151,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Starts or arms a command of the program: from a descriptor that has its memory, or from one that is bound for it
-    /// alone.
+    /// Starts or arms a command of the program: from a descriptor with its memory, or from one bound for it alone.
     fn start(
         &mut self,
         number: u64,

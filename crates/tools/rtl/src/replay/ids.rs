@@ -15,8 +15,7 @@ pub struct Ids {
     hosts: Vec<u32>,
 }
 
-/// Bits of a pid here; the rest is the host. The pids of libfabric's provider contain a pid and the number of an
-/// endpoint.
+/// Bits of a pid here; the rest is the host. libfabric's provider adds an endpoint number to its pid.
 const PID_BITS: u32 = 20;
 const LOW: u64 = (1 << PID_BITS) - 1;
 const HOSTS: u64 = u32::MAX as u64 & !LOW;

@@ -10,8 +10,7 @@
 //! | a freed portal table entry with unexpected messages | search that deletes, for all |
 //! | unlink, search | the same |
 //!
-//! Commands follow each other without a pause. The unit is drained only before a command that needs a pending
-//! reference.
+//! Commands follow each other without a pause. A drain precedes a command that needs a pending reference.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replays a trace of a NIC ([`selvedge_trace`]): each unit of the RTL gets its share of the transitions, in lockstep
-//! with `nic`.
+//! Replays a trace of a NIC ([`selvedge_trace`]): each unit of the RTL gets its transitions, in lockstep with `nic`.
 //!
-//! A [`Driver`] turns transitions into commands of one unit and runs them through the unit's lockstep. The replay is a
-//! loop over drivers, so a new unit needs only a driver. The tables have the sizes of the RTL, not those of the
-//! recorded NIC.
+//! A [`Driver`] turns transitions into commands of one unit and runs them through the unit's lockstep. A new unit needs
+//! only a driver. The tables have the RTL's sizes, not those of the recorded NIC.
 //!
 //! 1. RTL and `nic` are compared at each command, as in the tests. The first difference ends the replay, with both
 //!    states.

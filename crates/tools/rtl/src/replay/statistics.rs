@@ -44,8 +44,7 @@ impl Cycles {
     }
 }
 
-/// Cycles of commands that ran back to back, from the first acceptance to the last answer. Takes acceptance and latency
-/// of each.
+/// Cycles of back-to-back commands, from first acceptance to last answer. Takes acceptance and latency of each.
 pub fn span(mut answers: impl Iterator<Item = (u32, u32)>) -> u64 {
     let Some((first, latency)) = answers.next() else { return 0 };
     let (last, latency) = answers.last().unwrap_or((first, latency));

@@ -58,8 +58,7 @@ impl Parameters {
         (order / self.unroll).min(self.groups() - 1)
     }
 
-    /// The word for the highest levels arrives in cycle 2; each further group takes a cycle, each further word one
-    /// more.
+    /// The word for the highest levels arrives in cycle 2; each further group takes a cycle, each further word another.
     fn alloc_latency(self, order: u32) -> u32 {
         let group = self.group_of(order);
         let word = |group: u32| group * self.unroll / 4;

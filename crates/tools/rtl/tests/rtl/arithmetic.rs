@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `aggregate.sv` against the arithmetic of `nic`: every reduction on the corners of its types, histories in any order
-//! of arrival, refusals, cycles.
+//! `aggregate.sv` against the arithmetic of `nic`: every reduction on corners, histories in any order of arrival,
+//! refusals, cycles.
 
 use proptest::prelude::*;
 use selvedge_nic::aggregation::message::Reduction;
@@ -89,8 +89,7 @@ fn corners_of_every_reduction(shape: Shape) {
             .flat_map(|one| values.iter().map(move |other| (*one, *other)))
             .enumerate()
             .map(|(number, (one, other))| {
-                // Every pair of indices meets every kind of values, because their numbers of pairs are almost always
-                // coprime.
+                // Every pair of indices meets every kind of values, because their counts are almost always coprime.
                 let (first, second) = (indices[number % indices.len()], indices[number / 3 % indices.len()]);
                 [(one, first), (other, second)].map(|(value, index)| {
                     let half = if reduction.index == 0 { size } else { size / 2 };
@@ -164,8 +163,7 @@ fn sums_of_bfloat16_exhaustively_with_a_grid() {
     sums_of_16_bits(Datatype::Bfloat16, &grid);
 }
 
-/// Every operation with every type of values and of indices, known or not, of a length that fits and of one that does
-/// not.
+/// Every operation with every type of values and of indices, known or not, of a fitting and of a wrong length.
 #[test]
 fn refuses_what_the_node_refuses() {
     let shape = Shape::NARROW;

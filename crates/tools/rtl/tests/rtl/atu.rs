@@ -166,8 +166,7 @@ fn full_tables() {
     assert_eq!(bench.done, [20, 30, 31, 0, 1, 3]);
 }
 
-/// Two flushes with one tag are pending. The first answers belong to the older one, even if its place in the list is
-/// the last.
+/// Two flushes with one tag are pending. The first answers belong to the older one, even if it is last in the list.
 #[test]
 fn the_older_flush_of_a_tag_is_answered_first() {
     let Some(mut bench) = Bench::tiny() else { return };

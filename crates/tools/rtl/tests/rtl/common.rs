@@ -22,8 +22,7 @@ pub fn built<T>(made: Result<T, Missing>) -> Option<T> {
     }
 }
 
-/// At most this number of random histories, fewer with `PROPTEST_CASES`: units with coverage counts and netlists of
-/// gates are slow.
+/// At most this number of random histories, fewer with `PROPTEST_CASES`: coverage counts and gate netlists are slow.
 pub fn histories(most: u32) -> ProptestConfig {
     let fewer = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
     ProptestConfig::with_cases(fewer.map_or(most, |count: u32| count.min(most)))

@@ -71,8 +71,7 @@ fn allocs_and_frees_take_one_and_two_cycles() {
     assert_eq!((again[0].latency, again[1].latency, again[2].latency), (1, 2, 1));
 }
 
-/// Three cycles from the cycle in which the count reaches the threshold, which is the update's third, to the header at
-/// the port.
+/// Three cycles from the update's third, in which the count reaches the threshold, to the header at the port.
 #[test]
 fn a_triggered_get_stands_at_its_port_after_three_cycles() {
     for (kind, port) in [(kind::GET, Port::Get), (kind::PUT, Port::Put), (kind::ATOMIC, Port::Other)] {
@@ -186,8 +185,7 @@ fn other_operations_pass_through() {
     assert_eq!(part(body::USER_PTR.within(outside_out::OTHER.at)), 77);
 }
 
-/// A scan finds the lowest free index, index n in n + 2 cycles. The order of indices differs from `nic`'s, so this test
-/// has no lockstep.
+/// A scan finds the lowest free index n in n + 2 cycles. Its order differs from `nic`'s, so there is no lockstep.
 #[test]
 fn a_scan_finds_index_n_in_n_plus_two_cycles() {
     const RECORDS: u32 = 21;

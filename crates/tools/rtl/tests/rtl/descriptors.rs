@@ -116,8 +116,7 @@ fn what_has_no_room_is_refused_and_changes_nothing() {
     }
 }
 
-/// A scan finds the lowest free index, index n in n + 2 cycles. The order of indices differs from `nic`'s, so this test
-/// has no lockstep.
+/// A scan finds the lowest free index n in n + 2 cycles. Its order differs from `nic`'s, so there is no lockstep.
 #[test]
 fn a_scan_finds_index_n_in_n_plus_two_cycles() {
     const RECORDS: u32 = 21;

@@ -38,8 +38,7 @@ fn layouts_are_those_of_the_package() {
     layout::compare(&mut unit, &structs, 256, 10);
 }
 
-/// A command of a history. An unlink names an append by its number, so the reference is known when the history is
-/// turned into commands.
+/// A command of a history. An unlink names an append by its number; the conversion to commands sets the reference.
 #[derive(Clone, Debug)]
 enum Op {
     Deliver(Request),

@@ -404,8 +404,7 @@ fn cycles_of_commands_alone() {
     }
 }
 
-/// Back-to-back messages, each with two events (PUT, AUTO_UNLINK): one every four cycles, the time of a header's
-/// frames.
+/// Back-to-back messages, each with two events (PUT, AUTO_UNLINK): one every four cycles, as a header's frames.
 #[test]
 fn a_stream_of_messages() {
     let Some(mut engine) = Engine::whole() else { return };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The refinement map is complete: each field of a record of `nic` and each field of a word is in it once, and its page
-//! is current.
+//! The refinement map is complete: it has each field of a record of `nic` and of a word once, and its page is current.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traces through the units: of random histories of `nic`, and of a program that the simulator records. A modified
-//! trace is detected.
+//! Traces through the units: of random histories of `nic`, and of a recorded program. A modified trace is detected.
 
 use std::path::Path;
 use std::process::Command as Program;
@@ -382,8 +381,8 @@ fn what_does_not_fit_is_counted() {
     assert_eq!(report.units[0].largest["on a priority list"], 255);
 }
 
-/// Programs of the built tree, recorded by its simulator: Portals, OpenSHMEM with counting puts, NAS IS over MPI if it
-/// is built.
+/// Programs of the built tree, recorded by its simulator: Portals, OpenSHMEM with counting puts, NAS IS over MPI if
+/// built.
 #[test]
 fn recorded_programs_go_through() {
     if unit("lists").is_none() {

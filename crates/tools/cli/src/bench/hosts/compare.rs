@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Comparisons between hosts, pair by pair: the figure of one side is divided by that of the other side in the same
-//! turn. A row has the median of these ratios, the smallest and the largest, and the number of ratios that meet the
-//! bar.
+//! turn. A row has the median, the least and the greatest ratio, and how many meet the bar.
 //!
 //! Names: `openmpi4:` is an MPI over our provider with the progress thread, `openmpi4_calls:` without it,
 //! `openmpi4_tcp:` over its own TCP, `openmpi4_rxm:` over libfabric's `tcp;ofi_rxm`; `shmem:` our OpenSHMEM, `sandia:`
 //! Sandia's; `bare_tcp:` a program with TCP connections of its own.
 //!
-//! Invariants: 1. both figures of a ratio are of one turn. 2. Of several peers, the bar is the peer with the better
-//! median figure over all turns.
+//! Invariants: 1. both figures of a ratio are of one turn. 2. Of several peers, the one with the better median is the
+//! bar.
 
 use serde::Serialize;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sides other than MPI: our PEs, each as if on a host of its own; Sandia OpenSHMEM; the program that measures the
-//! memory for known processes.
+//! The sides other than MPI: our PEs, each on its own host; Sandia OpenSHMEM; the program that measures memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

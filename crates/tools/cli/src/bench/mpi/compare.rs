@@ -76,8 +76,7 @@ fn compare(m: &Measurement, (other_case, figure): &(String, Figure), all: &[Meas
 /// Times that differ by less than this factor count as equal.
 const NOISE: f64 = 1.03;
 
-/// A sentence on the crossover of the two protocols: the size from which the direct protocol is not slower, apart from
-/// noise.
+/// A sentence on the crossover of the protocols: the size from which the direct one is not slower, apart from noise.
 pub fn crossings(all: &[Measurement]) -> Vec<String> {
     let curve = |name: &str| {
         let mut points: Vec<(u64, f64)> =

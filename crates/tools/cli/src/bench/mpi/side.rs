@@ -21,8 +21,7 @@ use crate::bench::record::Measurement;
 /// A run is ended after its estimated time times the factor, plus the extra time.
 const EXTRA_FACTOR: f64 = 6.0;
 const EXTRA_TIME: Duration = Duration::from_secs(60);
-/// The provider's thresholds between its two protocols, and the values that send no message, or every message, through
-/// a ring.
+/// The provider's protocol thresholds, and the values that send no message, or every message, through a ring.
 const THRESHOLDS: [&str; 2] = ["SELVEDGE_FI_LANE_MAX", "SELVEDGE_FI_SMALL_MAX"];
 const RING_NEVER: &str = "0";
 const RING_ALWAYS: &str = "4294967296";
@@ -114,8 +113,7 @@ impl NetProgress {
     }
 }
 
-/// Makes two ranks of this host treat each other as remote: each has a job directory of its own, so it does not find
-/// the other's segment there.
+/// Makes two ranks of this host treat each other as remote: each has its own job directory without the other's segment.
 pub struct SeparateHosts {
     directory: TempDir,
 }

@@ -13,8 +13,7 @@ fn sum(datatype: Datatype) -> Reduction {
     reduction(Operation::Sum as u8, datatype as u8, 0, 0)
 }
 
-/// Sends operands of `words` words, one a child, in this order. Returns the cycle in which the last word of each is
-/// accepted.
+/// Sends operands of `words` words, one a child, in this order. Returns the cycle of each last word's acceptance.
 fn send(
     lockstep: &mut ArithmeticLockstep,
     record: u8,
@@ -44,8 +43,8 @@ fn of_child(reduced: &[ReducedWord], record: usize, child: usize) -> Vec<u32> {
     its.map(|reduced| reduced.cycle).collect()
 }
 
-/// The first word is written 9 cycles (13 of a floating-point sum) after the last one arrived; the others follow, a
-/// word a cycle.
+/// The first word is written 9 cycles (13 of a floating-point sum) after the last one arrived; the others follow, one a
+/// cycle.
 #[test]
 fn an_operand_takes_a_cycle_a_word() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };

@@ -160,8 +160,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         }
     }
 
-    /// Answers everything until nothing is in progress, and compares all. Fails with the first difference, or if
-    /// something never ends.
+    /// Answers everything until both sides are idle, and compares all. Fails with the first difference, or if it never
+    /// ends.
     pub fn try_finish(&mut self) -> Result<(), LockstepError> {
         let mut still = 0;
         while still < self.stuck {

@@ -98,8 +98,7 @@ fn room_for_events_is_what_the_program_has_taken() {
     assert_eq!(engine.posted(), 22);
 }
 
-/// An entry that a message uses up needs room for AUTO_UNLINK; one of the overflow list without headers also for
-/// AUTO_FREE.
+/// A used-up entry needs room for AUTO_UNLINK; one of the overflow list without headers also for AUTO_FREE.
 #[test]
 fn each_event_of_a_message_needs_room() {
     let quiet = options::EVENT_LINK_DISABLE | options::EVENT_FLOWCTRL_DISABLE;
@@ -141,8 +140,7 @@ fn a_message_without_a_free_header_disables() {
     assert_eq!(engine.posted(), 5);
 }
 
-/// Events that wait for one queue are posted in the order of their portal table entries; the event of a freed entry is
-/// not.
+/// Events that wait for a queue are posted in the order of their portal table entries; a freed entry's is not.
 #[test]
 fn events_that_wait_are_posted_in_the_order_of_entries() {
     let Some(mut engine) = Engine::small() else { return };
