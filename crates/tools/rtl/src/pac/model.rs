@@ -245,7 +245,7 @@ impl Model {
                 Ok(()) => Status::Done,
                 Err(UnlinkError::InUse) => Status::InUse,
                 Err(UnlinkError::Invalid) => Status::Invalid,
-                    Err(other) => return Err(format!("an unlink failed with {other:?}").into()),
+                Err(other) => return Err(format!("an unlink failed with {other:?}").into()),
             })),
             Host::Search { portal, ref spec, delete } => {
                 self.home

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Comparisons between hosts, pair by pair: the figure of one side is divided by that of the other side in the same
-//! turn. A row has the median, the least and the greatest ratio, and how many meet the bar.
+//! turn. A row has the median, the least and the greatest ratio, and the number that meets the bar.
 //!
 //! Names: `openmpi4:` is an MPI over our provider with the progress thread, `openmpi4_calls:` without it,
 //! `openmpi4_tcp:` over its own TCP, `openmpi4_rxm:` over libfabric's `tcp;ofi_rxm`; `shmem:` our OpenSHMEM, `sandia:`
