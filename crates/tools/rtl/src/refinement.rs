@@ -11,7 +11,7 @@ use crate::counters::words::{body, c0, c1, t0};
 use crate::descriptors::{m0, m1};
 use crate::lists::{chain, entry_a, entry_b, header_a, header_b, key};
 
-/// How a field of a record is compared with the RTL.
+/// The comparison of a field of a record with the RTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// In these words, equal when a command retires.

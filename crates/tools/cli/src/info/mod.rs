@@ -36,7 +36,7 @@ enum Section {
     Limits,
     /// Environment variables and their current values
     Variables,
-    /// What this kernel and this user's limits allow, and the directory of jobs
+    /// Capabilities of this kernel, limits of this user, and the directory of jobs
     Machine,
     /// The registers of a NIC: its counters, and those of its tables
     Registers,
