@@ -53,7 +53,7 @@ mutants='
 36 pac pac:: a message that disables its portal table entry is answered with the epoch that ends
 37 pac pac:: a command starts beside a message to an entry with flow control
 38 atu atu:: a look-up does not see the fill of the cycle behind its read
-39 atu atu:: an entry that translates for nobody goes into the TLB
+39 atu atu:: an entry that translates for no VPID enters the TLB
 40 atu atu:: of two flushes of one tag not the older one gets the answer
 41 atu atu:: a read that a flush keeps out of the TLB leaves before the flush
 42 atu atu:: a flush begins without a slot, and holds back what would free one

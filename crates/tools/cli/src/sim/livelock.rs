@@ -84,8 +84,8 @@ fn warning(found: &Repetition, wall: Duration, now: Time, varies: bool, doing: &
         line(format!("and {} further ranks", found.ranks.len() - RANKS_MAX));
     }
     line(match varies {
-        true => "The run goes on. A larger --variation or another --seed may end it; --time-limit does.".to_owned(),
-        false => "The run goes on. Ranks that are exactly as fast as each other may take turns for ever: --variation 1 makes them \
+        true => "The run continues. A larger --variation or another --seed may end it; --time-limit does.".to_owned(),
+        false => "The run continues. Ranks that are exactly as fast as each other may take turns for ever: --variation 1 makes them \
                   differ; --time-limit ends the run."
             .to_owned(),
     });
