@@ -10,7 +10,7 @@
 // 5. A request is accepted if the FIFO has room and, of a flush or fence, the list of pending ones. A word without a meaning is accepted and dropped.
 //
 // Blocks change their state in the cycle that the trace shows; in one cycle in the order: submit, word read, answer to a flush, requester, responder,
-// completion. Cycles: docs/design/rtl.md, "Address translation".
+// completion. Cycles: docs/design/rtl-atu.md.
 
 module atu
   import atu_pkg::*;

@@ -15,7 +15,7 @@ net, and the accesses of each memory.
 3. SRAM macros are apart: the energy of each read, write and toggle of a pin in the macro's Liberty file. A memory without a macro has
    counted accesses, and no energy.
 4. Left out: wires, the tree of the clock, glitches (gates have no delay), what drives the inputs.
-5. OpenSTA 2.0 does not compute this: docs/design/rtl-flow.md says what was measured.
+5. OpenSTA 2.0 does not compute this: docs/design/decisions/015-power-without-opensta.md says what was measured.
 """
 
 import os

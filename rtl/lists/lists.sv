@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The list manager: seed 000, section 3.2.4 (PRQ, UMQ and OFQ in one pool); `crates/core/nic/src/portals/matching.rs`, `lists.rs` and the
-// list half of `deliver.rs`. docs/design/rtl.md has words, classes and cycles.
+// list half of `deliver.rs`. docs/design/rtl.md has words, rtl-lists.md classes and cycles.
 //
 // Commands: Deliver (a message looks for its entry), Append, Unlink, Search. They take effect as if each ran alone, in the order
 // in which they are accepted.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation.md, "Between hosts"): nodes that `selvedge run`
+# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation-homes.md, "Between hosts"): nodes that `selvedge run`
 # starts, and those of `selvedge manager` and `selvedge aggregator`, under the launcher of each MPI. Then ends: an aggregation node, the manager, a rank
 # are killed. The program checks its results itself.
 #

@@ -10,7 +10,7 @@
 //! 1. The target handles the commands of one initiator in their order, and its answers keep it: of gets with the same local memory
 //!    the first one is answered first.
 //! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out, and comes behind the
-//!    errors among them (docs/design/extoll.md, one-sided MPI).
+//!    errors among them (docs/design/extoll-mpi.md).
 //! 3. So an error of a put belongs to one before the first get that has not been answered. The error names local memory, so two puts
 //!    under way have the same name only if they write to the same place of the target, too ([`CommandQueue::would_confuse`]). Such puts
 //!    differ in nothing but their time. The place's addresses belong to no other memory as long as this process remembers them, so what

@@ -254,7 +254,7 @@ fn cycles_of_every_order() {
     }
 }
 
-/// The cycles that docs/design/rtl.md promises for the whole of 4,096 blocks.
+/// The cycles that docs/design/rtl-allocator.md promises for the whole of 4,096 blocks.
 #[test]
 fn cycles_of_the_design() {
     let latencies = |unroll: usize| {
