@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Commands, answers, words and trace of the address translation unit (docs/design/rtl.md, "Address translation"): the transactions
+// Commands, answers, words and trace of the address translation unit (docs/design/rtl-atu.md): the transactions
 // of crates/core/nic/src/atu/ats.rs, the entry of entry.rs, the slots of pipeline.rs.
 
 /* verilator lint_off UNUSEDPARAM */

@@ -15,7 +15,7 @@ accesses of each memory are counted.
 3. SRAM macros are separate: the energy of each read, write and toggle of a pin from the macro's Liberty file. Of a memory without a macro
    only accesses are counted.
 4. Left out: wires, the tree of the clock, glitches (gates have no delay), the drivers of the inputs.
-5. OpenSTA 2.0 does not compute this; docs/design/rtl-flow.md has the measurements.
+5. OpenSTA 2.0 does not compute this; docs/design/decisions/015-power-without-opensta.md has the measurements.
 """
 
 import os

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation.md, "Between hosts"):
+# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation-homes.md, "Between hosts"):
 # nodes started by `selvedge run`, and those of `selvedge manager` and `selvedge aggregator`, under the launcher of each
 # MPI. Then an aggregation node, the manager and a rank are killed in turn. Programs check their own results.
 #

@@ -22,7 +22,7 @@
 //! 2. A message without room is refused. The sender keeps it (`EAGAIN`), or it stays in the ring.
 //! 3. An accepted operation ends exactly once: with a completion, with an error, or silently if it was injected.
 //!
-//! This file has the parts (docs/design/messages.md), and opens the NIC and its endpoints. `calls` has the calls of a
+//! This file has the parts (docs/design/messages-engine.md), and opens the NIC and its endpoints. `calls` has the calls of a
 //! front door. `progress`, `rings` and `units` poll.
 
 mod calls;

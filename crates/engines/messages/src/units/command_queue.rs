@@ -10,7 +10,7 @@
 //! 1. The target handles the commands of one initiator in order, and answers in order: of gets with the same local
 //!    memory the first one is answered first.
 //! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out. It comes
-//!    behind their errors (docs/design/extoll.md, one-sided MPI).
+//!    behind their errors (docs/design/extoll-mpi.md, one-sided MPI).
 //! 3. So an error of a put belongs to a put before the first unanswered get. The error names local memory. Two puts
 //!    under way have the same name only if they write to the same place of the target, too
 //!    ([`CommandQueue::would_confuse`]). Such puts differ only in time. The place's addresses belong to no other memory

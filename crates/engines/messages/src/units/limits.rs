@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ports and limits of a transport's units: the mailbox and the notification queues have room for everything that may
-//! be sent (docs/design/messages.md, why nothing is lost).
+//! be sent (docs/design/messages-units.md, why nothing is lost).
 
 use selvedge_nic::Limits;
 use selvedge_nic::velo::header::Extent;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages over VELO and RMA: the rows tiny, small, medium and long of the protocol table (seed 002, section 8.6;
-//! docs/design/messages.md).
+//! docs/design/messages-units.md).
 //!
 //! ```text
 //! tiny, small ─ VELO messages ──> mailbox ────────┐

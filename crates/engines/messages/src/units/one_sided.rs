@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The port for reads and writes of registered memory over the RMA unit (seed 002, section 8.6; docs/design/extoll.md,
+//! The port for reads and writes of registered memory over the RMA unit (seed 002, section 8.6; docs/design/extoll-mpi.md,
 //! one-sided MPI): this process's regions, known regions of other processes, and the commands under way.
 //!
 //! [`access`](super::access) makes commands of a program's reads and writes.

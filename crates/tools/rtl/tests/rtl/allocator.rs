@@ -251,7 +251,7 @@ fn cycles_of_every_order() {
     }
 }
 
-/// The cycles in docs/design/rtl.md for the whole of 4,096 blocks.
+/// The cycles in docs/design/rtl-allocator.md for the whole of 4,096 blocks.
 #[test]
 fn cycles_of_the_design() {
     let latencies = |unroll: usize| {

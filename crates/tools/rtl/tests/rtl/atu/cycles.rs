@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cycles of docs/design/rtl.md, "Address translation".
+//! The cycles of docs/design/rtl-atu.md.
 
 use selvedge_nic::atu::{Access, FlushMode, Rights, Unit as Peer};
 use selvedge_rtl::atu::words::{AtuCommand, Inputs};
