@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-#   make demo      installs missing packages, builds, and shows what communication costs on this machine
+#   make demo      installs missing packages, builds, and shows the cost of communication on this machine
 #   make build     builds into build/;  make install: copies that to PREFIX (default /usr/local)
 #   make test      installs missing packages, builds, and runs the tests
-#   make help      lists all targets: a line that begins with ## says what the target below it does
+#   make help      lists all targets: a line that begins with ## describes the target below it
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
@@ -11,12 +11,12 @@ CC ?= cc
 TREE := build
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# The profile of Cargo.toml that tests are built with.
+# The profile of Cargo.toml for tests.
 TEST_PROFILE ?= checked
 CFLAGS_PROGRAM := -std=gnu11 -O2 -g -Wall -Wextra -Iinclude
 LINK := -L$(TREE)/lib -lportals -Wl,-rpath,'$$ORIGIN/../lib' -Wl,-rpath,'$$ORIGIN/../../lib' -lm -lpthread
 
-# OpenSHMEM programs are compiled as a user compiles them, and find libsma.so within the tree.
+# OpenSHMEM programs are compiled as by a user, and find libsma.so within the tree.
 OSHCC := OSHCC_CC="$(CC)" OSHCC_RPATH='$$ORIGIN/../../lib:$$ORIGIN/../../../lib' $(TREE)/bin/oshcc
 
 # libfabric loads every *-fi.so of the directory that FI_PROVIDER_PATH names, so the provider has a directory of its own.
@@ -33,7 +33,7 @@ PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload s
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
-# The interface of SHARP's library, and the names of others that UCC's transport for it wants to be there.
+# The interface of SHARP's library, and further library names that UCC's transport for it expects.
 SHARP := $(TREE)/lib/sharp/libsharp_coll.so.5
 SHARP_NAMES := libsharp_coll.so libsharp.so.6 libalog.so.1 libsmx-3.8.so libsharprdmacm-3.8.so
 
@@ -138,18 +138,18 @@ $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)
 $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED) -o $@ $(LINK)
 
-## builds, and shows what communication costs on this machine
+## builds, and shows the cost of communication on this machine
 demo: setup build
 	@./demo.sh
 
-# What `selvedge rtl` runs. The engine in SystemVerilog has a target of its own: make rtl.
+# The program behind `selvedge rtl`. The engine in SystemVerilog has its own target: make rtl.
 RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl
 
 ## builds, and runs every test but those of make rtl
 test: setup
 	@CARGO="$(CARGO)" TEST_PROFILE="$(TEST_PROFILE)" tests/run.sh
 
-## the suites in variants that make test leaves out, because others find nearly all that they find
+## the suites in variants that make test leaves out, because others find nearly all their faults
 test-long: setup build
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
 
@@ -165,7 +165,7 @@ bench: setup build
 	$(TREE)/bin/selvedge bench mpi --docs docs/results
 	$(TREE)/bin/selvedge bench hosts --docs docs/results
 
-## installs what the benchmarks compare with: UCX, Open MPI, MPICH
+## installs the peers of the benchmarks: UCX, Open MPI, MPICH
 peers:
 	@./bench/get-peers.sh
 
@@ -186,15 +186,15 @@ registers:
 registers-html:
 	@registers/generate.sh --html $(TREE)/registers
 
-# Errors in the description leave the files alone. What cannot be had is skipped with a word.
-## checks that what `make registers` made is current
+# Errors in the description leave the files alone. Unavailable tools are skipped with a message.
+## checks that the output of `make registers` is current
 check-registers:
 	@registers/test.sh
 
-# The engine in SystemVerilog: lint, the units in lockstep with nic, tests of the flow, bounded proofs. A missing tool is named with its package.
-# Proofs that end within a minute each, and must pass. rtl/formal/run.sh runs all, to greater depths.
+# The engine in SystemVerilog: lint, the units in lockstep with nic, tests of the flow, bounded proofs. A missing tool is named with its
+# package. These proofs end within a minute each, and must pass. rtl/formal/run.sh runs all, to greater depths.
 RTL_PROOFS := allocator:blocks_16 allocator:cover_16 counters:descriptors_short lists:free_list lists:ram_two_ports lists:ram_one_port lists:sources
-## lints, simulates and proves the engine in SystemVerilog, and builds what `selvedge rtl` runs
+## lints, simulates and proves the engine in SystemVerilog, and builds the program behind `selvedge rtl`
 rtl:
 	@./setup.sh rtl
 	@rtl/lint.sh || [ $$? = 77 ]
@@ -220,6 +220,6 @@ docs-pages:
 install: build
 	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)"
 
-## removes build/ and what cargo has built
+## removes build/ and cargo's output
 clean:
 	rm -rf $(TREE) $(TARGET)

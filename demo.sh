@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Shows on this machine what Selvedge does and what communication costs with it. Part of `make demo`, which builds first.
-# Takes about a minute. Fails if an example finds a wrong byte or a measurement fails.
+# Shows examples of Selvedge and the cost of communication on this machine. Part of `make demo`, which builds first. Takes about a minute.
+# Fails if an example finds a wrong byte or a measurement fails.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Makes sure that this machine can build Selvedge; `make demo` and `make test` begin with it. This is the one list of
-# what the system must have:
+# Makes sure that this machine can build Selvedge; `make demo` and `make test` run it first. This is the one list of system requirements:
 #
 #   a C compiler with the C library's headers    the examples, the benchmark programs, the conformance suites
 #   a C++ compiler                               the C++ side of the OpenSHMEM suite
@@ -12,14 +11,14 @@
 #   ps, pgrep and kill (procps)                  tests that kill processes and look for them
 #   iproute2, util-linux, mount, hostname        test hosts (tests/hosts), which only root can make
 #
-# `setup.sh rtl`, with which `make rtl` begins, also makes sure of
+# `setup.sh rtl`, which `make rtl` runs first, also requires
 #
 #   verilator                                     lint and simulation of the SystemVerilog
 #   python3 with venv                             the tools of rtl/flow/requirements.txt, which rtl/flow/tools.sh installs
-#   opensta, qflow-tech-osu018                    timing, and the cells that are there without a library of one's own
+#   opensta, qflow-tech-osu018                    timing, and the default library of cells
 #
-# It does nothing when everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a
-# message. Where that is not possible, it prints what to install and fails.
+# It does nothing if everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a message. If that is
+# not possible, it prints the missing packages and fails.
 #
 # Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run; from 3.11 on,
 # with git, .ci/house.py), and the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
@@ -63,7 +62,7 @@ at_least() {
 
 rust_version() { cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9][0-9.]*\).*/\1/p'; }
 
-# Runs a command as root. Without a terminal it fails where sudo needs a password.
+# Runs a command as root. Without a terminal it fails if sudo needs a password.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -106,7 +105,7 @@ cxx_works || packages="$packages g++"
 command -v make >/dev/null 2>&1 || packages="$packages make"
 fabric_works || packages="$packages libfabric-dev"
 clang_works || packages="$packages libclang-dev"
-# A shell has a kill of its own; the program comes with these two.
+# The shell has a builtin kill; procps has the program, with ps and pgrep.
 { command -v ps && command -v pgrep; } >/dev/null 2>&1 || packages="$packages procps"
 if [ "$(id -u)" -eq 0 ]; then
     command -v ip >/dev/null 2>&1 || packages="$packages iproute2"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Holds the source against the plan of ARCHITECTURE.md, "The house". Needs Python 3.11 and nothing else.
+"""Checks the source against the plan of ARCHITECTURE.md, "The house". Needs only Python 3.11.
 
     .ci/house.py             checks the rules below; exit status 1 names each breach
-    .ci/house.py --figures   prints what it has measured, also where no rule is broken
+    .ci/house.py --figures   prints the figures, even if no rule is broken
 
 Rules
 1. Arrows between crates point down: a crate depends only on crates of lower folders, or of lower rows of its own folder.
@@ -27,7 +27,7 @@ CYCLE_FILES_MAX = 6
 FILE_LINES_MAX = 600
 IMPL_FILES_MAX = 5
 
-# Lower rows first. Crates of one row do not know each other.
+# Lower rows first. Crates of one row do not depend on each other.
 ROWS = [
     "core/nic core/fabric core/fabric-manager",
     "core/manager",
@@ -46,7 +46,7 @@ ROWS = [
 # Doors and preload libraries are C libraries: no other crate links them.
 LEAVES = ("doors/", "preload/")
 
-# Made by programs, or an interface that others define.
+# Generated files, and interfaces that others define.
 GENERATED = re.compile(
     r"^(registers/generated/|include/(shmem|shmemx|pshmem|portals4|selvedge_registers)\.h|include/sharp/"
     r"|crates/core/nic/src/registers/description\.rs)"
@@ -63,7 +63,7 @@ def tracked():
 
 
 def crates():
-    """Folder below crates/ -> (package name, names of the packages it depends on; tests' and examples' apart)."""
+    """Maps folders below crates/ to (package name, names of the packages it depends on, without those of tests and examples)."""
     found = {}
     for manifest in sorted((ROOT / "crates").glob("*/*/Cargo.toml")):
         read = tomllib.loads(manifest.read_text())
@@ -105,13 +105,13 @@ def without_tests(text):
 
 
 def modules(root_file):
-    """Module path (a tuple) -> file, of the modules that are not tests."""
+    """Maps module paths (tuples) to files, without tests."""
     found = {(): root_file}
     queue = [((), root_file)]
     while queue:
         path, file = queue.pop()
         text = "\n".join(without_tests(file.read_text()))
-        # Where `mod name;` of this file is looked for.
+        # Folder of the file's `mod name;` modules.
         below = file.parent if file.name in ("mod.rs", "lib.rs", "main.rs") else file.parent / file.stem
         for attributes, name in re.findall(r"((?:^#\[[^\n]*\]\n)*)^(?:pub(?:\([a-z ]+\))? )?mod (\w+);", text, re.M):
             if "cfg(test)" in attributes:
@@ -127,7 +127,7 @@ def modules(root_file):
 
 
 def use_paths(tree, before=()):
-    """The full paths of a use tree, as tuples of (path, name it is given here)."""
+    """The full paths of a use tree, as tuples of (path, local name)."""
     tree = tree.strip()
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(tree):
@@ -156,7 +156,7 @@ def stripped(text):
 
 
 def uses(root_file):
-    """File -> files of the same crate whose items it names. A re-export is followed to the file that defines the item."""
+    """Maps a file to the files of the same crate whose items it names. A re-export leads to the file that defines the item."""
     files = modules(root_file)
     text_of = {path: stripped("\n".join(without_tests(file.read_text()))) for path, file in files.items()}
     statements = {
@@ -176,7 +176,7 @@ def uses(root_file):
         return (*here, *pieces) if (*here, pieces[0]) in files else None
 
     def defined_in(path, depth=0):
-        """The module that defines what an absolute path names."""
+        """The module that defines the item at an absolute path."""
         module = max((path[:length] for length in range(len(path) + 1) if path[:length] in files), key=len)
         rest = path[len(module) :]
         if rest and depth < 8:
@@ -192,7 +192,7 @@ def uses(root_file):
         targets = set()
         for public, pieces, _ in statements[here]:
             target = absolute(here, pieces)
-            # A re-export says where something is; it uses nothing.
+            # A re-export only names an item; it uses nothing.
             if target is not None and not public:
                 targets.add(defined_in(target))
         body = re.sub(r"^\s*(pub(?:\([a-z ]+\))? )?use [^;]+;", "", text, flags=re.M)
@@ -205,7 +205,7 @@ def uses(root_file):
 
 
 def circles(arrows):
-    """The strongly connected parts of more than one node (Tarjan)."""
+    """The strongly connected components of more than one node (Tarjan)."""
     index, low, stack, found = {}, {}, [], []
 
     def visit(node):
@@ -239,7 +239,7 @@ def cycles():
             root_file = ROOT / "crates" / folder / "src" / name
             if root_file.is_file():
                 files, arrows = uses(root_file.resolve())
-                # The file that declares all others is no room of its own.
+                # The file that declares all others does not count as a part of a cycle.
                 arrows.pop((), None)
                 arrows = {here: targets - {()} for here, targets in arrows.items()}
                 for part in circles(arrows):
@@ -248,7 +248,7 @@ def cycles():
 
 
 def widest_impls():
-    """(type, crate) -> files in which an inherent `impl` of the type stands."""
+    """Maps (type, crate) to the files with an inherent `impl` of the type."""
     found = defaultdict(set)
     for path in tracked():
         if path.startswith("crates/") and path.endswith(".rs") and not TESTS.search(path):

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Copies the built tree to an install prefix (make install): all of bin, lib, include, libexec and share. Symbolic links stay relative,
-# files that can be run get mode 755 and others 644, whatever the umask of the build was. Files for pkg-config get the prefix written into
-# them; nothing else has a path of the tree.
+# executable files get mode 755 and others 644, whatever the umask of the build was. The prefix is written into files for pkg-config; no
+# other file contains a path of the tree.
 #
 # usage: packaging/install.sh TREE PREFIX [DESTDIR]
-# With DESTDIR, the folder in which a package is put together, files go to DESTDIR/PREFIX, and none names DESTDIR.
+# With DESTDIR, the folder in which a package is built, files go to DESTDIR/PREFIX, and none names DESTDIR.
 set -eu
 
 cd "$1"

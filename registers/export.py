@@ -197,17 +197,17 @@ def rust(description):
     of = lambda value: [(item.variant, value(item)) for item in description.tables]
     getter(lines, "The tables that it is part of.", "block", "&'static str", of(lambda i: string(i.unit.inst_name)))
     getter(lines, "The name that tools show. An index comes before the dot, if there is one.", "name", "&'static str", of(lambda i: string(i.name)))
-    getter(lines, "What its value is a number of.", "unit", "&'static str", of(lambda i: string(i.counts)))
+    getter(lines, "The unit of its value.", "unit", "&'static str", of(lambda i: string(i.counts)))
     getter(lines, "Its description.", "text", "&'static str", of(lambda i: string(i.text)))
     getter(lines, "The address of its first value in the address map of hardware.", "address", "u64", of(lambda i: f"{i.address:#x}"))
     getter(lines, "The most values that it may have. 0: it has no index.", "entries_max", "u32", of(lambda i: i.entries))
     getter(lines, "Bytes between the addresses of two values.", "stride", "u64", of(lambda i: f"{i.stride:#x}"))
     getter(lines, "Whether software reads it. Else it reads as 0.", "is_readable", "bool", of(lambda i: str(i.is_readable).lower()))
     writes = {None: "Fixed", "lock": "Locked", "owner": "Owner"}
-    getter(lines, "Who may change it while the NIC runs.", "live_write", "LiveWrite", of(lambda i: f"LiveWrite::{writes[i.live_write]}"))
+    getter(lines, "The right to change it while the NIC runs.", "live_write", "LiveWrite", of(lambda i: f"LiveWrite::{writes[i.live_write]}"))
     lines[-1:] = ["}", ""]
     lines += [
-        "/// Who may change a register of a NIC that runs.",
+        "/// The right to change a register of a NIC that runs.",
         "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
         "pub enum LiveWrite {",
         "    /// Nobody: it follows from the NIC's limits, or the units advance it.",

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Runs the Portals conformance suite (tests/conformance, variant cma), records what each NIC does, and replays it through the engine of
-# the RTL and `nic` at the same time. Prints how many cases agree, and which have commands that the engine does not carry out, with
-# the reasons. Needs `make build` and `make rtl`. Some ten minutes.
+# Runs the Portals conformance suite (tests/conformance, variant cma), records each NIC's transitions, and replays them through the engine
+# of the RTL and `nic` at the same time. Prints the number of cases that agree, and the cases with commands that the engine does not
+# support, with the reasons. Needs `make build` and `make rtl`. Takes about ten minutes.
 #
 #   rtl/conformance.sh              all cases
-#   rtl/conformance.sh matching     those whose names have this word
+#   rtl/conformance.sh matching     cases whose names contain this word
 #
-# Exit status: 1 if a case differs; 77 where the trees are not built.
+# Exit status: 1 if a case differs; 77 if the trees are not built.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -52,5 +52,5 @@ while read -r name; do
         whole=$((whole + 1))
     fi
 done <"$work/cases"
-echo "$whole cases agree and are carried out whole, $partly agree in what is carried out, $differ differ, $none use no NIC"
+echo "$whole cases agree completely, $partly agree without unsupported commands, $differ differ, $none use no NIC"
 [ "$differ" = 0 ]

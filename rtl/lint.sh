@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Lint of rtl/: every unit of units.toml by Verilator with all warnings, each with and without its trace port, and by slang as Yosys
-# has it, if rtl/flow's tools are there. Exit status: 1 for a finding; 77 where Verilator is missing.
+# Lints rtl/: every unit of units.toml by Verilator with all warnings, each with and without its trace port, and by slang as in Yosys, if
+# rtl/flow's tools are installed. Exit status: 1 for a finding; 77 if Verilator is missing.
 set -eu
 
 cd "$(dirname "$0")"

@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Shows that the tests find faults: builds each mutant of the RTL (a macro MUTANT_n in the source), runs the tests of its unit,
-# and prints which of them fail. Ends with 1 if no test finds a mutant. A unit's mutants are a line each of the list below, and
-# the numbers are those of docs/design/rtl-lockstep.md.
+# Shows that the tests find faults: builds each mutant of the RTL (a macro MUTANT_n in the source), runs the tests of its unit, and prints
+# which of them fail. Exits with 1 if no test finds a mutant. The list below has a line for each mutant, with the numbers of
+# docs/design/rtl-lockstep.md.
 #
 #   rtl/mutants.sh          all mutants
 #   rtl/mutants.sh 18 19    these
 #
-# The tests run in a target folder of their own, because each mutant builds the units anew.
+# The tests run in their own target folder, because each mutant builds the units anew.
 set -u
 cd "$(dirname "$0")/.."
 
-# Number, folder of rtl/ whose units are built, tests of crates/tools/rtl (a part of their names), what is wrong.
+# Number, folder of rtl/ whose units are built, tests of crates/tools/rtl (a part of their names), the fault.
 mutants='
 1 lists lists:: the bank of chains has no bypass
 2 lists lists:: the bypass holds the writes of one cycle only
@@ -53,7 +53,7 @@ mutants='
 36 pac pac:: a message that disables its portal table entry is answered with the epoch that ends
 37 pac pac:: a command starts beside a message to an entry with flow control
 38 atu atu:: a look-up does not see the fill of the cycle behind its read
-39 atu atu:: an entry that translates for nobody goes into the TLB
+39 atu atu:: an entry that translates for no VPID enters the TLB
 40 atu atu:: of two flushes of one tag not the older one gets the answer
 41 atu atu:: a read that a flush keeps out of the TLB leaves before the flush
 42 atu atu:: a flush begins without a slot, and holds back what would free one
@@ -67,7 +67,7 @@ if ! command -v verilator >/dev/null; then
 fi
 
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/mutants"
-# A failure that a mutant makes is no seed to keep.
+# A mutant's failure is no seed to keep.
 export PROPTEST_DISABLE_FAILURE_PERSISTENCE=1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The allocator of the 1 MB buffer: a buddy system over a tree in one bank of SRAM (seed 000, section 3.2.5), with the answers of
-// crates/core/nic/src/buddy.rs, of which it carries out `alloc`, `free` and `size_of` for a fixed number of blocks. Alloc takes the
-// lowest address at which the piece fits.
+// The allocator of the 1 MB buffer: a buddy system over a tree in one bank of SRAM (seed 000, section 3.2.5). It gives the answers of
+// crates/core/nic/src/buddy.rs to `alloc`, `free` and `size_of` for a fixed number of blocks. Alloc takes the lowest address at which the
+// piece fits. Parameters out of range stop elaboration.
 //
-// The tree has nodes of 4 x Rows + 1 orders, in words of four (allocator_pkg.sv). Row r of the words has the orders 4 r to
-// 4 r + 3; each row has a sixteenth of the words of the row below it. If Blocks is no power of 16, the nodes above those of
-// `nic` have the size of their left child.
+// The tree has nodes of 4 x Rows + 1 orders, in words of four (allocator_pkg.sv). Row r has the orders 4 r to 4 r + 3, and a sixteenth of
+// the words of the row below it. If Blocks is no power of 16, the nodes above those of `nic` have the size of their left child. The path
+// (`way`) of a block is the nodes that cover it.
 //
-// 1. Between commands the bank holds what `nic` holds: its nodes depend on what is allocated alone.
+// 1. Between commands the bank is equal to that of `nic`: its nodes depend only on the allocations.
 // 2. A refused command writes nothing.
-// 3. A command makes either a read or a write in a cycle, so the bank has one port.
+// 3. A command makes one read or one write a cycle, so the bank has one port.
 //
-// Cycles, for Groups = 4 x Rows / UnrollLevels: alloc goes down from the root, a group of levels a cycle, and waits a cycle for
-// each further word; free and size_of go up, a group a cycle, without waiting. The way is written behind the answer, a group a
-// cycle, from the group of the piece upwards.
+// Cycles, for Groups = 4 x Rows / UnrollLevels: alloc goes down from the root, a group of levels a cycle, and waits a cycle for each
+// further word; free and size_of go up, a group a cycle, without waiting. The path is written after the answer, a group a cycle, from the
+// group of the piece upwards.
 //
 //   UnrollLevels, Rows = 3        1        2        4
 //   alloc, order 8 to 12     2 to 5     2, 3        2
@@ -26,15 +26,15 @@
 //
 // After reset: 2 x 16^(Rows - 1) cycles to clear the bank, then Rows cycles.
 //
-// Registers (Rows = 3): 48 bits for the sizes of the way's buddies, 12 for the way, 32 for the tag, 18 others.
+// Registers (Rows = 3): 48 bits for the sizes of the path's buddies, 12 for the path, 32 for the tag, 18 others.
 
 module allocator
   import allocator_pkg::*;
   import pac_pkg::*;
 #(
     parameter int unsigned Blocks       = 4096,  // 1 to 4,096; 4,096 blocks of 256 bytes are 1 MB
-    parameter int unsigned UnrollLevels = 4,     // levels of the tree that a cycle decides on: 1, 2, 4
-    parameter bit          Trace        = 1'b1   // 1: `trace_o` shows what is written
+    parameter int unsigned UnrollLevels = 4,     // levels of the tree that one cycle decides: 1, 2, 4
+    parameter bit          Trace        = 1'b1   // 1: `trace_o` shows writes
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -66,7 +66,7 @@ module allocator
 
   // ---- The bank ----
 
-  // Where the word of a row is that is on the way to a block. The rows lie one behind the other, the lowest first.
+  // The word of a row on the path to a block. The rows lie in sequence, the lowest first.
   function automatic address_t address_of(int unsigned row, way_t way);
     unique case (row)
       0: return address_t'(32'(way) >> Levels);
@@ -103,7 +103,7 @@ module allocator
       .new_data_o     (new_word)
   );
 
-  // The words that are not 0 while all blocks are free: in each row the one that Blocks ends in.
+  // The nonzero words of an empty allocator: in each row the word in which Blocks ends.
   function automatic int unsigned floor_log2(int unsigned value);
     int unsigned order;
     order = 0;
@@ -146,10 +146,10 @@ module allocator
   state_e state_q, state_d;
   group_t group_q, group_d;
   way_t way_q, way_d;
-  logic [3:0] order_q, order_d;    // alloc: asked for; else: of the allocation, if it was found
+  logic [3:0] order_q, order_d;    // alloc: requested order; else: order of the allocation, if found
   logic found_q, found_d;          // free, size_of: an allocation starts at the block
-  logic in_range_q, in_range_d;    // the argument is
-  logic [3:0] size_q, size_d;      // of the node that the update has come to
+  logic in_range_q, in_range_d;    // the argument is in range
+  logic [3:0] size_q, size_d;      // of the node that the update has reached
   logic free_q, free_d;            // that node is free
   logic [Orders-1:0][3:0] buddy_q, buddy_d;  // sizes, by order
   logic [1:0] operation_q, operation_d;
@@ -230,7 +230,7 @@ module allocator
   for (genvar order = 0; order <= int'(Orders); order++) begin : gen_aligned
     assign aligned[order] = (way_q & way_t'((1 << order) - 1)) == '0;
   end
-  // The order of the allocation that starts there, if it is of the group: a bit. At most one node of a way is allocated.
+  // The order of the allocation that starts there, as one bit, if the group has it. At most one node of a path is allocated.
   logic [UnrollLevels-1:0] starts;
   logic [Orders:0] blocks;
   assign starts = in_range_q ? allocated & UnrollLevels'(aligned >> level_order) : '0;
@@ -333,7 +333,7 @@ module allocator
           found_d = found_q || blocks != '0;
           for (int unsigned order = 0; order <= Orders; order++) if (blocks[order]) order_d |= 4'(order);
           group_d = group_q + 1'b1;
-          // Data of the word that is read here are used in two cycles.
+          // The word that is read here is used in two cycles.
           for (int unsigned other = 1; other < Rows; other++) begin
             if (int'(group_q) + 2 == other * RowGroups) begin
               read         = 1'b1;

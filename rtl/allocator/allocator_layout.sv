@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Shows the layouts of allocator_pkg to the test that compares them with those of crates/tools/rtl/src/allocator.rs: a word in which
-// exactly one field of a struct is all ones. It has the ports of a unit, so the same shim drives it.
+// Shows the layouts of allocator_pkg to the test that compares them with crates/tools/rtl/src/allocator.rs: a word in which exactly one
+// field of a struct is all ones. It has the ports of a unit, so the same shim drives it.
 
 module allocator_layout
   import allocator_pkg::*;

@@ -2,16 +2,16 @@
 //
 // The words, commands, answers and trace of the allocator.
 //
-// A node is ALLOCATED (bit 5) and a size: 0, or one more than the order of the largest free piece at or below it. That is the
-// byte of crates/core/nic/src/buddy.rs with bit 7 moved to bit 5. A word of the bank N has the nodes of four orders below one node
-// of the next order: 16, 8, 4 and 2 of them, at lanes 0, 16, 24 and 28. Lane 30 is the root, in the highest word only: the root
-// of another word is a node of the word above. Lane 31 is spare.
+// A node is ALLOCATED (bit 5) and a size: 0, or one more than the order of the largest free piece at or below it. This is the byte of
+// crates/core/nic/src/buddy.rs with bit 7 moved to bit 5. A word of the bank N has the nodes of four orders below one node of the next
+// order: 16, 8, 4 and 2 of them, at lanes 0, 16, 24 and 28. Lane 30 is the root, only in the highest word: the root of another word is a
+// node of the word above. Lane 31 is spare.
 
 /* verilator lint_off UNUSEDPARAM */
 package allocator_pkg;
   import pac_pkg::*;
 
-  // Orders of nodes that a word has; a row of words for each four.
+  // Orders of nodes in a word, and so in a row of words.
   parameter int unsigned Levels = 4;
 
   parameter int unsigned SizeW = 5;
@@ -40,18 +40,18 @@ package allocator_pkg;
 
   typedef enum logic [1:0] {
     StatusOk           = 2'd0,
-    StatusNoMemory     = 2'd1,  // alloc: no such piece is free, 0 blocks, or more than there are
+    StatusNoMemory     = 2'd1,  // alloc: no such piece is free, or the number of blocks is 0 or too large
     StatusNotAllocated = 2'd2,  // free, size_of: no allocation starts at this block
     StatusBadCommand   = 2'd3   // no such operation
   } status_e;
 
-  // Of allocator.sv.
+  // States of allocator.sv.
   typedef enum logic [2:0] {
-    Start,   // writes the words of an allocator that is all free
-    Idle,    // takes a command, reads the first word
+    Start,   // writes the words of an empty allocator
+    Idle,    // accepts a command, reads the first word
     Wait,    // for the word
-    Walk,    // goes along the way; answers in the last such cycle
-    Update   // writes the way
+    Walk,    // goes along the path; answers in the last such cycle
+    Update   // writes the path
   } state_e;
 
   typedef struct packed {
@@ -63,7 +63,7 @@ package allocator_pkg;
   typedef struct packed {
     tag_t        tag;
     status_e     status;
-    logic [31:0] value;  // 0 behind an error
+    logic [31:0] value;  // 0 with an error
   } answer_t;
 
   typedef struct packed {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The way up a word of the tree, over UnrollLevels of its levels, from the piece that is taken or released: `take`, `release` and
-// `update_above` in crates/core/nic/src/buddy.rs. Combinational; made of what the way down has kept of the buddies, so that it does
-// not read the word.
+// The path up a word of the tree, over UnrollLevels of its levels, from the allocated or released piece: `take`, `release` and
+// `update_above` in crates/core/nic/src/buddy.rs. Combinational. Its inputs are the buddies kept on the path down, so it does not read
+// the word. allocator.sv checks the parameter.
 //
 // At each level, from the order of the piece upwards:
-// 1. If the node of the way and its buddy are both free, they become their parent: both are 0.
-// 2. Else the node gets its size, and the buddy is written if it is free, because a split has made it so.
+// 1. If the node of the path and its buddy are both free, they merge into their parent: both become 0.
+// 2. Else the node gets its size, and a free buddy, which a split has made, is written.
 // 3. The parent's size is the larger of the two.
 //
-// Whether the way's node is free is a chain of one bit a level. The sizes are maxima of buddies: those below a node that was
-// free on the way do no harm, because its own size is at least as large. So the maxima do not wait for the chain. They are taken of
-// masks, one bit for each size up to a node's, because the larger of two masks is their union.
+// Whether the path's node is free is a chain of one bit a level. The sizes are maxima of buddies. Buddies below a node that was free on
+// the path do no harm, because its own size is at least as large. So the maxima do not wait for the chain. Sizes are masks with one bit
+// for each size up to a node's, so the larger of two masks is their union.
 
 module allocator_update
   import allocator_pkg::*;
@@ -21,11 +21,11 @@ module allocator_update
     input logic [1:0] level_i,        // the lowest level of the group
     input logic [3:0] level_order_i,  // its order
     input logic       highest_i,      // the group has the level below the root
-    input logic [3:0] place_i,        // the way in this word
+    input logic [3:0] place_i,        // the path in this word
 
     input logic       release_i,  // else take
     input logic [3:0] order_i,    // of the piece
-    input logic [3:0] size_i,     // of the way's node at the lowest level, if it is above the piece and not free
+    input logic [3:0] size_i,     // size of the path's node at the lowest level, if it is above the piece and not free
     input logic       free_i,     // that node is free
     input logic [UnrollLevels-1:0][3:0] buddy_i,
 
@@ -35,7 +35,7 @@ module allocator_update
     output node_t [Lanes-1:0] word_o
 );
 
-  // What is written at each level of the group.
+  // The writes at each level of the group.
   logic  [UnrollLevels-1:0] own_write, buddy_write;
   node_t [UnrollLevels-1:0] own, buddy;
 
@@ -63,7 +63,7 @@ module allocator_update
   logic [UnrollLevels-1:0][3:0] order;
   logic [UnrollLevels-1:0] is_piece, merge;
   logic [UnrollLevels:0] free;
-  mask_t [UnrollLevels:0] mask;  // of the way's node, unless it is free
+  mask_t [UnrollLevels:0] mask;  // of the path's node, unless it is free
   always_comb begin
     free = '0;
     mask = '0;
@@ -108,7 +108,7 @@ module allocator_update
   logic [4:1] place_wide;
   assign place_wide = {1'b0, place_i[3:1]};
 
-  // The lanes of the word: each level's data go to all of its nodes, its write bits to the pair on the way.
+  // The lanes of the word: each level's data go to all of its nodes, its write bits to the pair on the path.
   for (genvar level = 0; level < int'(Levels); level++) begin : gen_level
     localparam int unsigned Step = level % UnrollLevels;
     localparam int unsigned First = first_lane(level);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The way down a word of the tree, over UnrollLevels of its levels: the loop of `lowest_free` in crates/core/nic/src/buddy.rs, and of
-// `allocated_order`. Combinational.
+// The path down a word of the tree, over UnrollLevels of its levels: the loop of `lowest_free` in crates/core/nic/src/buddy.rs, and of
+// `allocated_order`. Combinational. allocator.sv checks the parameter.
 //
-// At each level the way goes to one of two buddies. Alloc takes the left one, unless only the right one has a piece that is
-// large enough. Free knows the way. If neither buddy has such a piece, then a node above them is free: both are covered by it,
-// and their nodes are 0. Alloc splits that node, so the buddy of the way becomes free.
+// At each level the path goes to one of two buddies. Alloc takes the left one, unless only the right one has a large enough piece. Free
+// knows the path. If neither buddy has such a piece, a node above them is free and covers both, so their nodes are 0. Alloc splits that
+// node, so the buddy of the path becomes free.
 //
-// With one level the comparison stands behind the choice of the pair. With more, all nodes are compared at once, so that a level
-// costs a multiplexer of one bit.
+// With one level, the comparison follows the selection of the pair. With more, all nodes are compared at once, so a level costs a 1-bit
+// multiplexer.
 
 module allocator_walk
   import allocator_pkg::*;
@@ -18,14 +18,14 @@ module allocator_walk
     input node_t [Lanes-1:0] word_i,
     input logic [1:0] level_i,        // the lowest level of the group
     input logic [3:0] level_order_i,  // its order
-    input logic [3:0] place_i,        // the way in this word as far as it is known, the highest level first
+    input logic [3:0] place_i,        // the known part of the path in this word, the highest level first
 
     input logic       alloc_i,
-    input logic [3:0] order_i,  // that alloc asks for
+    input logic [3:0] order_i,  // requested by alloc
 
     output logic [3:0] place_o,
-    output logic [UnrollLevels-1:0][3:0] buddy_o,     // sizes of the buddies of the way, as they are behind a split
-    output logic [UnrollLevels-1:0]      allocated_o  // nodes of the way
+    output logic [UnrollLevels-1:0][3:0] buddy_o,     // sizes of the path's buddies after a split
+    output logic [UnrollLevels-1:0]      allocated_o  // nodes of the path
 );
 
   typedef node_t [1:0] pair_t;
@@ -34,7 +34,7 @@ module allocator_walk
     return !node.allocated && node.size[3:0] > order;
   endfunction
 
-  // The pair of buddies that the way meets at a level.
+  // The pair of buddies on the path at each level.
   pair_t [7:0] pairs_0;
   pair_t [3:0] pairs_1;
   pair_t [1:0] pairs_2;
@@ -48,7 +48,7 @@ module allocator_walk
   logic unused_all;
   assign unused_all = ^unused;
 
-  // Which nodes have a piece that is large enough, in the same order.
+  // The nodes with a large enough piece, in the same order.
   logic [7:0][1:0] has_0;
   logic [3:0][1:0] has_1;
   logic [1:0][1:0] has_2;
@@ -92,7 +92,7 @@ module allocator_walk
       right = alloc_i ? fits == 2'b10 : place[level];
       place[level] = right;
       allocated_o[step] = right ? pair[1].allocated : pair[0].allocated;
-      // The size of a node that is allocated is 0 in the bank.
+      // The bank holds size 0 for an allocated node.
 `ifdef MUTANT_18
       if (right ? pair[0].allocated : pair[1].allocated) buddy_o[step] = level_order_i + 4'(step + 1);
       else

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The arithmetic of an aggregation node (seed 001, section III.F): children send vectors, word by word; they are reduced in the order
-// of the children, whatever the order in which they come. crates/core/nic/src/arithmetic (`apply`, `apply_located`), in the order of
-// crates/core/nic/src/aggregation/operations.rs.
+// The arithmetic of an aggregation node (seed 001, section III.F): children send vectors, word by word, and the unit reduces them in the
+// order of the children, whatever the order of arrival. crates/core/nic/src/arithmetic (`apply`, `apply_located`), in the order of
+// crates/core/nic/src/aggregation/operations.rs. Parameters out of range stop elaboration.
 //
 // sum, min, max, minloc, maxloc, band, bor, bxor, land, lor, lxor; integers of 8 to 64 bits, half, bfloat16, float, double.
 //
@@ -12,15 +12,15 @@
 //                                                        └────────────────────────────┘
 //
 // 1. A word of a result depends on the operands and on the children's order, never on the order or the time of arrival.
-// 2. Each command is answered once, two cycles behind its acceptance, in order. A command waits for the clearing of the banks after
-//    reset; a Result waits a cycle at most, so that the two words of a pair of 16 bytes stay together.
+// 2. Each command is answered once, in order, two cycles after its acceptance. After reset a command waits for the clearing of the banks;
+//    a Result waits a cycle at most, so that the two words of a pair of 16 bytes stay together.
 // 3. A word may be accepted in every cycle, and an operand's words are reduced at one a cycle at the same time, in integers and in
 //    floating point alike.
 //
-// Cycles of an operand whose last word is accepted in cycle 0, if nothing is before it: its first word is issued in cycle 5, and
-// written in 9 (integers, minima, maxima, pairs, the first operand) or in 13 (floating-point sums); the others follow, a word a cycle. A
-// Result that is accepted a cycle behind the last write has it. A pass of a record starts 5 (9) cycles behind the last one at the
-// earliest, one of another record without a gap, but 4 cycles from a long pass to a short one.
+// Cycles of an operand whose last word is accepted in cycle 0, if nothing is before it: its first word is issued in cycle 5, and written
+// in 9 (integers, minima, maxima, pairs, the first operand) or in 13 (floating-point sums); the others follow, a word a cycle. A Result
+// that is accepted a cycle after the last write has it. A pass of a record starts at the earliest 5 (9) cycles after its last one; a pass
+// of another record without a gap, but a short pass 4 cycles after a long one.
 //
 // Banks: operands, Records x Children x words; results, Records x words. Each needs a port to read and one to write.
 
@@ -28,15 +28,15 @@ module aggregate
   import arithmetic_pkg::*;
   import pac_pkg::*;
 #(
-    // Operations under way: 2 to 16.
+    // Concurrent operations: 2 to 16.
     parameter int unsigned Records  = 4,
-    // Children of an operation, at most: a power of two, 2 to 64. Open answers NoRoom for more.
+    // Maximum children of an operation: a power of two, 2 to 64. Open answers NoRoom for more.
     parameter int unsigned Children = 8,
-    // Bytes of an operand, at most: a power of two, two words to 256 bytes. A longer operand fails with TooLong.
+    // Maximum bytes of an operand: a power of two, two words to 256 bytes. A longer operand fails with TooLong.
     parameter int unsigned MaxBytes = 256,
     // Bits of a word: 64 or 128.
     parameter int unsigned DataW    = 64,
-    // 1: `trace_o` shows what is written.
+    // 1: `trace_o` shows writes.
     parameter bit          Trace    = 1
 ) (
     input logic clk_i,

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Minimum and maximum of the elements of a lane: which bytes the operand takes (crates/core/nic/src/arithmetic: `lesser` and `greater` of
-// real.rs, half.rs and integer.rs; `beats` of located.rs). Combinational.
+// Minimum and maximum of the elements of a lane: selects the bytes of the operand (crates/core/nic/src/arithmetic: `lesser` and `greater`
+// of real.rs, half.rs and integer.rs; `beats` of located.rs). Combinational.
 //
-// 1. Values compare as C's fmin and fmax do: a number goes before a NaN, of two NaNs the target stays, -0 is less than +0.
-// 2. Pairs compare as MPI's MINLOC and MAXLOC do: -0 equals +0, of equal values the lower index goes before, of two NaNs the target
-//    stays whatever its index.
+// 1. Values compare like C's fmin and fmax: a number precedes a NaN, of two NaNs the target stays, -0 is less than +0.
+// 2. Pairs compare like MPI's MINLOC and MAXLOC: -0 equals +0, of equal values the lower index wins, of two NaNs the target stays
+//    whatever its index.
 //
-// The bits compare as unsigned integers, first the bytes, which are then joined to elements of 2, 4 and 8 bytes. Signs turn the order
-// at the end: the negative one of two numbers is less, and of two negative floating-point numbers the greater bits.
+// The bits compare as unsigned integers, first the bytes, which are then joined to elements of 2, 4 and 8 bytes. Signs turn the order at
+// the end: the negative one of two numbers is less; of two negative floating-point numbers, the one with the greater bits.
 
 module aggregate_compare
   import arithmetic_pkg::*;
 (
     input element_t low_i,   // the type of the elements in the lane's low half
-    input element_t high_i,  // in its high half; of 8 bytes: as low_i
+    input element_t high_i,  // type of the elements in the high half; of 8 bytes: as low_i
     input logic     is_maximum_i,
 
     input logic [63:0] target_i,
     input logic [63:0] operand_i,
 
-    output logic [7:0] takes_o,      // of elements: the bytes that are the operand's
-    output logic       is_better_o,  // of pairs: the lowest element, the value, decides for the operand
+    output logic [7:0] takes_o,      // of elements: the bytes to take from the operand
+    output logic       is_better_o,  // of pairs: the lowest element, the value, selects the operand
     output logic       is_equal_o,   // of pairs: the values are equal, so the indices decide
     output logic       is_before_o,  // the lowest element of the operand is less
     output logic       high_is_before_o  // the high half, as one element, of the operand is less
 );
 
-  // For each byte, the type of its element.
   element_t [7:0] own;
   assign own = {{4{high_i}}, {4{low_i}}};
 
@@ -99,7 +98,7 @@ module aggregate_compare
     return is_float && target_sign ? !less_bits && !equal_bits : less_bits;
   endfunction
 
-  // For each byte, of its element. The sign is in the element's highest byte.
+  // For each byte, the result of its element. The sign is in the element's highest byte.
   logic [7:0] less, equal;
   always_comb begin
     for (int place = 0; place < 8; place++) begin

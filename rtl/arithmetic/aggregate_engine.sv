@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Reduces operands into results: `Node::reduce_in_order` of crates/core/nic/src/aggregation/operations.rs.
+// Reduces operands into results: `Node::reduce_in_order` of crates/core/nic/src/aggregation/operations.rs. aggregate.sv checks the
+// parameters.
 //
-// A pass is the words of one operand: each is read with the result so far, goes through the lanes, and is written to the result. The
-// first child's pass copies.
+// A pass is the words of one operand: each is read with the result so far, passes the lanes, and is written to the result. The first pass
+// copies.
 //
-// 1. Passes of a record are in the order of its children. A word is not issued while the same word of the last pass is on its way. The
-//    next pass is chosen when the first word is nearly written, so that it keeps no other record from its turn.
-// 2. A pass issues a word a cycle. It waits a cycle for a result that is read at its port. The two words of a pair never part: a
-//    result is not read between them, and the second one is written directly behind the first.
-// 3. Short and long pipelines share the port that writes: a short pass waits until no long word would come out beside it.
+// 1. Passes of a record are in the order of its children. A word is not issued while the same word of the last pass is in the pipeline.
+//    The next pass is selected shortly before the first word is written, so that it delays no other record.
+// 2. A pass issues a word a cycle. It waits a cycle for a result that is read at its port. The two words of a pair never part: a result
+//    is not read between them, and the second one is written directly after the first.
+// 3. Short and long pipelines share the write port: a short pass waits until no long word would come out in the same cycle.
 //
 // Cycles of a word issued in c: read in c, at the lanes in c + 2, written in c + ShortDepth or c + LongDepth.
 
@@ -40,7 +41,7 @@ module aggregate_engine
     input  logic can_read_i,       // 0: a result is read in this cycle, so no word is issued
     output logic between_pairs_o,  // a result may be read in this cycle
 
-    // Both banks are read.
+    // Reads of both banks.
     output logic               read_o,
     output logic [RecordW-1:0] read_record_o,
     output logic [ ChildW-1:0] read_child_o,
@@ -52,7 +53,7 @@ module aggregate_engine
     output logic  is_odd_o,
     output logic  float_o,
 
-    // A word comes from the lanes, and is written.
+    // A word from the lanes, to be written.
     output logic               write_o,
     output logic               write_long_o,  // from the long pipeline
     output logic [RecordW-1:0] write_record_o,
@@ -70,7 +71,6 @@ module aggregate_engine
     reduction_t         reduction;
   } pass_t;
 
-  // A word on its way.
   typedef struct packed {
     logic               valid;
     logic               is_long;
@@ -80,7 +80,7 @@ module aggregate_engine
     logic               is_last;
   } word_t;
 
-  // Choice of the next pass: the records take turns.
+  // Selection of the next pass, round robin over the records.
 
   logic next_valid_q, next_valid_d;
   pass_t next_q, next_d;
@@ -156,7 +156,7 @@ module aggregate_engine
   assign read_child_o = child_q;
   assign read_word_o = word_q;
 
-  // Words on their way. `word_at_q[n]`: issued n cycles ago. A short word leaves at ShortDepth.
+  // Words in the pipeline. `word_at_q[n]`: issued n cycles ago. A short word leaves at ShortDepth.
 
   word_t word_at_q[1:LongDepth];
   plan_t plan1_q;
@@ -206,11 +206,11 @@ module aggregate_engine
   assign write_child_o  = written.child;
   assign write_word_o   = written.word;
 
-  // A choice made a cycle before the first word's write reads it behind the write: the pass is issued two cycles later.
+  // A selection in the cycle before the first word's write is safe: the pass is issued two cycles later, so it reads after the write.
   always_comb begin
     wait_d = wait_q;
     for (int stage = 1; stage <= int'(LongDepth); stage++) begin
-      // Which pipeline is two stages from its write here. Up to there, a long word's stages hold short ones, too.
+      // The pipeline that is two stages from its write here. Earlier stages of a long word hold short ones, too.
       logic is_due;
       is_due = stage == int'(ShortDepth) - 2 ? !word_at_q[stage].is_long : stage == int'(LongDepth) - 2;
       if (word_at_q[stage].valid && is_due && word_at_q[stage].word == 0) wait_d[word_at_q[stage].record] = 1'b0;

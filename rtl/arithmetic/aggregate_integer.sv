@@ -2,8 +2,8 @@
 //
 // Sums, bitwise and logical operations on the integers of a lane: crates/core/nic/src/arithmetic/integer.rs. Combinational.
 //
-// 1. Sums wrap. One adder serves all sizes: the highest bit of each element is left out of it, so that no carry leaves an element,
-//    and is added by exclusive or.
+// 1. Sums wrap. One adder serves all sizes: it leaves out the highest bit of each element, so that no carry leaves an element; exclusive
+//    or adds that bit.
 // 2. Logical operations give 0 or 1.
 
 module aggregate_integer
@@ -13,10 +13,9 @@ module aggregate_integer
     input  logic [ 1:0] size_i,       // log2 of an element's bytes
     input  logic [63:0] target_i,
     input  logic [63:0] operand_i,
-    output logic [63:0] result_o      // of no meaning for a minimum or maximum
+    output logic [63:0] result_o      // meaningless for a minimum or maximum
 );
 
-  // The highest bits of the elements, and the lowest ones.
   logic [63:0] top, low;
   always_comb begin
     unique case (size_i)

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A lane of the arithmetic: 64 bits of a word, in which whole elements lie side by side.
+// A lane of the arithmetic: 64 bits of a word, which hold whole elements.
 //
-// The operands are there in cycle t, the plan in t - 1. A short result is at the output in t + 2, a floating-point sum in t + 6.
+// The operands arrive in cycle t, the plan in t - 1. A short result is at the output in t + 2, a floating-point sum in t + 6.
 //
 //   E0 types | E1 integers; comparisons | E2 decision of pairs | E3 choice     all but floating-point sums
 //   F0 ... F7                                                                  floating-point sums: `float_add`
 //
-// The first adder has 64 bits, the second 32, two have 16. So a double, two floats or four numbers of 16 bits have their adders, and
-// each adder serves all formats that fit it. It has the number that begins at bit 0, 32, 16 or 48, so no number is moved.
+// The first adder has 64 bits, the second 32, two have 16. So a double, two floats or four numbers of 16 bits have their adders, and each
+// adder serves all formats that fit it. Each takes the number that begins at bit 0, 32, 16 or 48, so no number is moved.
 //
-// A pair of 16 bytes lies in two lanes, or in two words of this one. The half that decides comes from the partner: the index's
-// comparison for the value, and the decision for the index.
+// A pair of 16 bytes lies in two lanes, or in two words of this one. Each half needs the other's decision: the value the comparison of
+// the indices, the index the decision of the values.
 
 module aggregate_lane
   import arithmetic_pkg::*;
 (
     input logic clk_i,
-    input logic clk_float_i,  // runs while a floating-point sum is under way
+    input logic clk_float_i,  // runs during a floating-point sum
 
     input plan_t       plan_i,      // E0
-    input logic        is_copy_i,   // E0; the first operand: the result is the operand
-    input logic        is_index_i,  // E0; of a pair of 16 bytes: here is the index
+    input logic        is_copy_i,   // E0; first operand: the result is the operand
+    input logic        is_index_i,  // E0; of a pair of 16 bytes: this lane has the index
     input logic [63:0] target_i,    // E1
     input logic [63:0] operand_i,
 
     output logic is_before_o,       // E1: this index of the operand is less
     output logic is_before_q_o,     // E2: the same, a cycle later
-    output logic beats_o,           // E2: this value's pair is the operand's
+    output logic beats_o,           // E2: this value selects the operand's pair
     input  logic partner_before_i,  // E2
     input  logic partner_beats_i,   // E2
 
@@ -74,7 +74,7 @@ module aggregate_lane
       .high_is_before_o(high_is_before)
   );
 
-  // The bytes of the lowest element. Padding of a pair stays as the first operand has it.
+  // The bytes of the lowest element. The padding of a pair is that of the first operand.
   function automatic logic [7:0] bytes_of(logic [1:0] size);
     return 8'hff >> (4'd8 - (4'd1 << size));
   endfunction
@@ -82,7 +82,7 @@ module aggregate_lane
   logic compares;
   assign compares = plan_q.operation == Min || plan_q.operation == Max;
 
-  // The operand is chosen in all bytes (a copy), in those of `takes_q` (values), or in those of `mask_q` if its pair wins.
+  // Bytes taken from the operand: all (a copy), those of `takes_q` (values), or those of `mask_q` if its pair wins.
   logic [63:0] keep_q, take_q;
   logic [7:0] takes_q, mask_d, mask_q;
   logic is_better_q, is_equal_q, high_is_before_q, is_all_q, is_values_q, is_in_q, is_index2_q;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// All lanes of a word, and what passes between the halves of a pair of 16 bytes.
+// All lanes of a word, and the signals between the halves of a pair of 16 bytes. aggregate.sv checks the parameter.
 //
-// The plan in cycle t - 1, operands in t, `short_o` in t + 2, `long_o` in t + 6. With one lane, a pair's value and index come in two cycles that follow
-// on each other; with two, they come in one.
+// The plan arrives in cycle t - 1, operands in t, `short_o` in t + 2, `long_o` in t + 6. With one lane, a pair's value and index come in
+// two consecutive cycles; with two, in one.
 
 module aggregate_lanes
   import arithmetic_pkg::*;
@@ -35,7 +35,7 @@ module aggregate_lanes
   logic [Lanes-1:0] is_before, is_before_q, beats, partner_before, partner_beats, is_index;
 
   if (Lanes == 1) begin : gen_words
-    // The value is in E2 while the index is in E1, and its decision waits a cycle for the index.
+    // The value is in E2 while the index is in E1, so its decision waits a cycle for the index.
     logic beats_q;
     always_ff @(posedge clk_i) beats_q <= beats[0];
     assign partner_before = is_before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Shows the layouts of arithmetic_pkg to the test that compares them with those of crates/tools/rtl/src/arithmetic.rs: a word in which
-// exactly one field of a struct is all ones. It has the ports of a unit, so the same shim drives it.
+// Shows the layouts of arithmetic_pkg to the test that compares them with crates/tools/rtl/src/arithmetic.rs: a word in which exactly one
+// field of a struct is all ones. It has the ports of a unit, so the same shim drives it.
 
 module aggregate_layout
   import arithmetic_pkg::*;

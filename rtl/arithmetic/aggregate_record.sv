@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// An operation under way at an aggregation node: what it is, which operands are there, how far it is reduced. Each record compares the
-// command with itself, whether it is the command's or not, so that nothing waits for the choice of a record.
+// An operation in progress at an aggregation node: its reduction, the operands that have arrived, and its progress. Each record compares
+// each command with itself, also commands of other records, so that nothing waits for the selection of a record. aggregate.sv checks the
+// parameters.
 //
-// 1. The first operand says what the reduction is. One that disagrees makes the operation fail, and so does one that cannot be
-//    reduced. The first failure stays; the operands of a failed operation are counted and dropped.
+// 1. The first operand defines the reduction. An operand that disagrees makes the operation fail, and so does one that cannot be reduced.
+//    The first failure stays; the operands of a failed operation are counted and dropped.
 // 2. A child sends once.
-// 3. Operands are started in the order of the children: `started_q` is the next one, whatever has arrived behind it.
+// 3. Operands are started in the order of the children: `started_q` is the next one, even if later ones have arrived.
 // 4. `done_q <= started_q <= children_q`. The record is not opened again while the first two differ.
-// 5. `eligible_q` is a cycle behind. It is 0 in the cycle behind Open; one cycle of it behind a failure does no harm.
+// 5. `eligible_q` lags a cycle. It is 0 in the cycle after Open; a stale cycle after a failure does no harm.
 //
 // Registers: 38 bits of operation, Children bits of arrivals, four counts of children, 2 flags.
 
@@ -25,11 +26,10 @@ module aggregate_record
     input logic clk_i,
     input logic rst_ni,
 
-    // A command of this record.
     input logic              open_i,
     input logic [ChildW:0]   children_i,
     input logic              header_i,
-    input logic              is_child_i,   // some record could have such a child
+    input logic              is_child_i,   // some record could have this child
     input logic [ChildW-1:0] child_i,
     input reduction_t        reduction_i,
     input status_e           refusal_i,    // of the first operand
@@ -38,12 +38,11 @@ module aggregate_record
     input logic [ByteW-1:0]  last_byte_i,
     input logic [7:0]        word_i,
 
-    // What the commands would be answered.
+    // The answers that the commands would get.
     output status_e open_status_o,
     output status_e header_status_o,
     output status_e result_status_o,
 
-    // The last word of a message.
     input logic              arrives_i,
     input logic [ChildW-1:0] arrives_child_i,
 
@@ -68,7 +67,7 @@ module aggregate_record
   assign reduction_o = reduction_q;
   assign child_o = started_q[ChildW-1:0];
 
-  // Whether a header is of a child that has not sent, and why the operation fails with it.
+  // Whether a header is of a child that has not sent, and the failure that it causes.
   logic is_child, is_same, is_new;
   status_e failure;
   assign is_child = open_q && is_child_i && {1'b0, child_i} < children_q;
@@ -92,7 +91,7 @@ module aggregate_record
     else result_status_o = word_i > 8'(last_word_o) ? TooLong : Ok;
   end
 
-  // An operand that has no words, or whose words are dropped, has arrived with its header.
+  // An operand without words, or with dropped words, has arrived with its header.
   logic arrives_at_once, opens;
   assign arrives_at_once = header_i && is_new && (failure != Ok || is_empty_i);
   assign opens = open_i && open_status_o == Ok;

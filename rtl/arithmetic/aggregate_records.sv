@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The operations under way at an aggregation node, and the message that is coming in: `Node::request` of
-// crates/core/nic/src/aggregation/operations.rs, from the operand's header to the reduction's order.
+// The operations in progress at an aggregation node, and the incoming message: `Node::request` of
+// crates/core/nic/src/aggregation/operations.rs, from the operand's header to the reduction's order. aggregate.sv checks the parameters.
 //
-// 1. What an operation is, and in which order its operands are reduced, says aggregate_record.sv.
-// 2. An operand counts when its last word is there: a message that another header cuts off was never sent.
-// 3. A command that is refused changes nothing, but that a header ends the message before it and says what its words are answered.
+// 1. aggregate_record.sv holds each operation and the order of its operands.
+// 2. An operand counts when its last word has arrived: a message that another header cuts off has no effect.
+// 3. A refused command changes nothing, except that a header ends the message before it and sets the status of its own words.
 //
-// A command is decoded in its cycle 0, and has its effects and its status in cycle 1.
+// A command is decoded in its cycle 0, and takes effect and gets its status in cycle 1.
 
 module aggregate_records
   import arithmetic_pkg::*;
   import pac_pkg::*;
 #(
-    parameter int unsigned Records  = 4,    // operations under way: 2 to 16
+    parameter int unsigned Records  = 4,    // operations in progress: 2 to 16
     parameter int unsigned Children = 8,    // of an operation: a power of two, 2 to 64
     parameter int unsigned MaxBytes = 256,  // of an operand: a power of two, 2 words to 256 bytes
     parameter int unsigned DataW    = 64,   // bits of a word
@@ -26,15 +26,15 @@ module aggregate_records
 
     input  logic     command_valid_i,
     input  command_t command_i,
-    output status_e  status_o,         // in the cycle behind the command's
+    output status_e  status_o,         // in the cycle after the command's
 
-    output logic               write_o,         // in the same cycle: the command's word goes into the bank of operands
+    output logic               write_o,         // in the same cycle: the command's word is written into the bank of operands
     output logic [RecordW-1:0] write_record_o,
     output logic [ ChildW-1:0] write_child_o,
     output logic [  WordW-1:0] write_word_o,
     output logic               arrives_o,       // and is its operand's last
 
-    output logic       [Records-1:0]             eligible_o,   // the next operand in order is there
+    output logic       [Records-1:0]             eligible_o,   // the next operand in order has arrived
     output logic       [Records-1:0][ChildW-1:0] child_o,      // its child
     output reduction_t [Records-1:0]             reduction_o,
     output logic       [Records-1:0][ WordW-1:0] last_word_o,
@@ -50,16 +50,15 @@ module aggregate_records
 
   typedef logic [ChildW:0] count_t;
 
-  // A command, decoded.
   typedef struct packed {
-    logic [Records-1:0] at;           // which record's it is; none: there is no such record
+    logic [Records-1:0] at;           // the record of the command; 0: no such record
     logic               is_open;
     logic               is_header;
     logic               is_word;
     logic [RecordW-1:0] record;
-    logic               is_child;     // some record could have such a child
+    logic               is_child;     // some record could have this child
     logic [ChildW-1:0]  child;
-    logic               is_children;  // a record can have so many children
+    logic               is_children;  // a record can have this number of children
     count_t             children;
     reduction_t         reduction;
     status_e            refusal;      // of the first operand
@@ -75,14 +74,13 @@ module aggregate_records
     Dropping
   } receiving_e;
 
-  // The message that is coming in.
   typedef struct packed {
     receiving_e         state;
     logic [RecordW-1:0] record;
     logic [ChildW-1:0]  child;
     logic [WordW-1:0]   word;
     logic [WordW-1:0]   last_word;
-    status_e            status;     // Dropping: what its words are answered
+    status_e            status;     // Dropping: the status of its words
   } message_t;
 
   request_t request_q, request_d;

@@ -13,15 +13,15 @@ package arithmetic_pkg;
   parameter int unsigned MaxDataW = 128;
   typedef logic [MaxDataW-1:0] data_t;
 
-  // The depth of the pipelines: cycles from the issue of a word to the cycle in which its result is written.
+  // Depths of the pipelines: cycles from the issue of a word to the write of its result.
   parameter int unsigned ShortDepth = 4;  // integers, minimum, maximum, pairs
   parameter int unsigned LongDepth = 8;   // floating-point sums
 
   typedef enum logic [1:0] {
-    Open   = 2'd0,  // a record is made ready for an operation of so many children
-    Header = 2'd1,  // a child's message begins: its reduction and its bytes
+    Open   = 2'd0,  // prepares a record for an operation with this number of children
+    Header = 2'd1,  // starts a child's message: its reduction and its bytes
     Word   = 2'd2,  // the next word of the message
-    Result = 2'd3   // a word of the result is read
+    Result = 2'd3   // reads a word of the result
   } kind_e;
 
   typedef struct packed {
@@ -40,21 +40,21 @@ package arithmetic_pkg;
 
   typedef enum logic [4:0] {
     Ok                = 5'd0,
-    NoRoom            = 5'd4,   // the unit has no such record, or not so many children
+    NoRoom            = 5'd4,   // no such record, or too many children for it
     OperationMismatch = 5'd6,
     NoSuchOperation   = 5'd7,
-    TooLong           = 5'd8,   // more bytes than a record holds; a word behind the result's last
-    Credit            = 5'd9,   // the child has sent its operand
+    TooLong           = 5'd8,   // more bytes than a record holds; a word after the result's last
+    Credit            = 5'd9,   // the child has already sent its operand
     NoGroup           = 5'd13,  // the record is not open, or has no such child
-    NotHere           = 5'd16,  // a reduction that nic has and this unit has not: products, complex numbers, long doubles
-    Busy              = 5'd17,  // a reduction is under way (Open), or has not ended (Result)
+    NotHere           = 5'd16,  // a reduction of nic that this unit lacks: products, complex numbers, long doubles
+    Busy              = 5'd17,  // a reduction is in progress (Open, Result)
     NoMessage         = 5'd18   // a word that no message announced
   } status_e;
 
   typedef struct packed {
     tag_t    tag;
     status_e status;
-    data_t   data;    // of a Result that is Ok; else of no meaning
+    data_t   data;    // of a Result that is Ok; else meaningless
   } answer_t;
 
   typedef struct packed {
@@ -73,7 +73,7 @@ package arithmetic_pkg;
     write_t [1:0] write;
   } trace_t;
 
-  // What is to be reduced, as the header says.
+  // The reduction, as in the header.
   typedef struct packed {
     logic [7:0] operation;
     logic [7:0] datatype;
@@ -83,7 +83,6 @@ package arithmetic_pkg;
   parameter logic [3:0] Min = 4'd0, Max = 4'd1, Sum = 4'd2, Prod = 4'd3, Lor = 4'd4, Land = 4'd5, Bor = 4'd6, Band = 4'd7,
                         Lxor = 4'd8, Bxor = 4'd9;
 
-  // A type of elements.
   typedef struct packed {
     logic [1:0] size;       // log2 of its bytes
     logic       is_signed;
@@ -97,7 +96,7 @@ package arithmetic_pkg;
     PairOver = 2'd2   // a pair of 16 bytes: value in one lane (or word), index in the next
   } layout_e;
 
-  // What the lanes do with a word.
+  // The lanes' plan for a word.
   typedef struct packed {
     logic       is_long;    // a floating-point sum
     logic [3:0] operation;
@@ -112,7 +111,7 @@ package arithmetic_pkg;
     plan_t      plan;
   } decoded_t;
 
-  // The datatypes that reduce here: integers, half, bfloat16, float, double.
+  // The supported datatypes: integers, half, bfloat16, float, double.
   function automatic logic is_known(logic [7:0] datatype);
     return datatype < 8'd10 || datatype == 8'd14 || datatype == 8'd15;
   endfunction

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The sum of two floating-point numbers, rounded to nearest, ties to even: `Real::sum` of crates/core/nic/src/arithmetic.
+// The sum of two floating-point numbers, rounded to nearest, ties to even: `Real::sum` of crates/core/nic/src/arithmetic. Another value
+// of Bits stops elaboration with a message.
 //
 // 1. Subnormal numbers, infinities and signed zeros are those of IEEE 754. x - x is +0.
-// 2. Each NaN that leaves is the quiet NaN with a clear sign and no payload.
-// 3. A number of a narrower format has its exponent unchanged and its fraction at the upper end of the datapath; it is rounded at its
-//    own last place. So all formats share the datapath, and none is rounded twice: a sum of 16 bits that nic computes in binary32 is
-//    the correctly rounded one, too (crates/core/nic/src/arithmetic/half.rs).
+// 2. Each NaN result is the quiet NaN with a clear sign and no payload.
+// 3. A number of a narrower format keeps its exponent, with its fraction at the upper end of the datapath; it is rounded at its own last
+//    place. So all formats share the datapath, and none is rounded twice: a sum of 16 bits that nic computes in binary32 is also the
+//    correctly rounded one (crates/core/nic/src/arithmetic/half.rs).
 //
-// Six stages of registers; a sum a cycle. The format is taken in cycle t - 1, the numbers in t, and `sum_o` is there in t + 6:
+// Six stages of registers; a sum a cycle. The format arrives in cycle t - 1, the numbers in t, `sum_o` in t + 6:
 //
 //   F0 format | F1 unpack, compare, exponents' difference | F2 align | F3 add | F4 leading zeros | F5 normalise, decide rounding | F6 round |
 //   F7 pack, in the reader's cycle
 //
-// A subnormal sum is exact, so normalising stops at the least exponent and nothing is rounded there.
+// A subnormal sum is exact, so normalising stops at the smallest exponent and nothing is rounded there.
 
 module float_add
   import arithmetic_pkg::*;
@@ -27,7 +28,7 @@ module float_add
     input logic [Bits-1:0] a_i,
     input logic [Bits-1:0] b_i,
 
-    output logic [Bits-1:0] sum_o  // the low bits, if the format is narrower; what is above them has no meaning
+    output logic [Bits-1:0] sum_o  // the low bits, if the format is narrower; the bits above are meaningless
 );
 
   if (Bits != 64 && Bits != 32 && Bits != 16) $error("float_add: Bits is %0d, and may be 16, 32 or 64", Bits);
@@ -59,7 +60,7 @@ module float_add
     logic      is_special;  // the exponent is that of infinities and NaNs
   } number_t;
 
-  // What accompanies a sum.
+  // Attributes of a sum in the pipeline.
   typedef struct packed {
     format_t format;
     logic    sign;
@@ -80,7 +81,6 @@ module float_add
   logic unused;
   assign unused = ^{element_i, packed_wide};
 
-  // The number in the datapath.
   function automatic number_t unpack(format_t format, logic [Bits-1:0] bits);
     number_t result;
     logic [63:0] wide;
@@ -97,7 +97,7 @@ module float_add
     return result;
   endfunction
 
-  // F1: which number is the greater, and how far the lesser moves.
+  // F1: compares the numbers, and computes the shift of the smaller one.
 
   number_t a, b;
   exponent_t a_exponent, b_exponent;
@@ -111,7 +111,7 @@ module float_add
   assign b_exponent = b.exponent | exponent_t'(b.exponent == 0);
   assign a_digits = {a.exponent != 0, a.fraction};
   assign b_digits = {b.exponent != 0, b.fraction};
-  // The order of magnitudes is that of the bits below the sign, in every format.
+  // In every format, magnitudes have the order of the bits below the sign.
   logic [Bits-1:0] magnitude_mask;
   assign magnitude_mask = Bits'({{32{format_q.is_double}} & 32'h7fff_ffff, format_q.is_double,
                                  {15{format_q.is_double || format_q.is_single}}, format_q.is_double || format_q.is_single,
@@ -148,11 +148,11 @@ module float_add
     subtract1_q <= is_subtraction;
     greater1_q  <= a_is_less ? b_digits : a_digits;
     lesser1_q   <= a_is_less ? a_digits : b_digits;
-    // From AlignedW on, only the sticky bit is left; all ones is as far.
+    // From AlignedW on, only the sticky bit is left, so all ones is equivalent.
     move1_q     <= difference[ExponentW-1:ShiftW] != 0 ? '1 : difference[ShiftW-1:0];
   end
 
-  // F2: the lesser number is aligned. What falls off its end is in the sticky bit.
+  // F2: aligns the smaller number. The sticky bit collects the bits that fall off.
 
   logic [AlignedW-1:0] aligned_d, aligned2_q;
 
@@ -191,7 +191,7 @@ module float_add
     sum3_q      <= {1'b0, greater2_q, 3'b0} + ({SumW{subtract2_q}} ^ {1'b0, aligned2_q}) + SumW'(subtract2_q);
   end
 
-  // F4: leading zeros. A mark stands where the exponent allows no more of them: it counts as a one.
+  // F4: leading zeros. A mark, which counts as a one, limits them by the exponent.
 
   localparam int unsigned Leaves = 1 << ShiftW;
 
@@ -205,7 +205,7 @@ module float_add
       any[place]   = digits[Leaves-1-place] || exponent3_q == exponent_t'(place);
       zeros[place] = '0;
     end
-    // A tree, in place: node `place` of a level has the leaves from place << level on, the first ones before the others.
+    // A tree, in place: node `place` of a level has the leaves from place << level on; the first ones have priority.
     for (int unsigned level = 0; level < ShiftW; level++) begin
       for (int unsigned place = 0; place < Leaves >> (level + 1); place++) begin
         zeros[place] = any[2*place] ? zeros[2*place] : zeros[2*place+1] | shift_t'(1 << level);
@@ -222,7 +222,7 @@ module float_add
     shift4_q    <= shift_d;
   end
 
-  // F5: the sum is normalised, and whether it is rounded up is decided at the last place of its format.
+  // F5: normalises the sum, and decides rounding at the last place of its format.
 
   logic [SumW-1:0] normal;
   exponent_t exponent5_d, exponent5_q;
@@ -286,7 +286,7 @@ module float_add
     sign = context6_q.sign && !context6_q.is_nan;
     exponent = is_number ? 11'(exponent6_q) : '1;
     narrow = is_number ? fraction6_q : {context6_q.is_nan, (FractionW - 1)'(0)};
-    // What a narrower format has no place for is cut off.
+    // Cuts off bits that a narrower format has no place for.
     fraction = 52'(narrow) << (52 - FractionW);
     packed_wide = {sign, exponent, fraction} & {64{format.is_double}};
     packed_wide[31:0] |= {sign, exponent[7:0], fraction[51-:23]} & {32{format.is_single}};

@@ -2,15 +2,16 @@
 //
 // The address translation unit (seed 002, section 5.4, figure 5-12): `Pipeline` of crates/core/nic/src/atu/pipeline.rs, block by block.
 //
-// 1. Responses leave in the order of their requests, behind one port with the flush requests. So a unit that is asked to forget a page has got
-//    every translation that was made before.
-// 2. The TLB is filled in the order of requests. An entry that a flush removes, or that was read before the flush, is not put into it.
-// 3. Nothing waits for a unit's answer in front of a response. Flushes and fences complete in the order of their acceptance.
-// 4. Words of memory and answers of units are taken at once. One that nothing waits for changes nothing and is reported.
-// 5. A request is accepted if the FIFO has room and, of a flush or fence, the list of pending ones. A word without a meaning is accepted and dropped.
+// 1. Responses leave in the order of their requests, through one port with the flush requests. So a unit that is asked to forget a page
+//    has received every earlier translation.
+// 2. The TLB is filled in the order of requests. It does not get an entry that a flush removes, or that was read before the flush.
+// 3. No response waits for a unit's answer. Flushes and fences complete in the order of their acceptance.
+// 4. Words of memory and answers of units are accepted at once. One that nothing waits for changes nothing and is reported.
+// 5. A request is accepted if the FIFO has room and, for a flush or fence, the list of pending ones. A malformed word is accepted and
+//    dropped.
 //
-// Blocks change their state in the cycle that the trace shows; in one cycle in the order: submit, word read, answer to a flush, requester, responder,
-// completion. Cycles: docs/design/rtl.md, "Address translation".
+// Blocks change their state in the cycle that the trace shows; within a cycle in the order: submit, word read, answer to a flush,
+// requester, responder, completion. Cycles: docs/design/rtl.md, "Address translation". Parameters out of range stop elaboration.
 
 module atu
   import atu_pkg::*;
@@ -18,10 +19,10 @@ module atu
 #(
     parameter int unsigned TlbEntries = 1024,  // words of the TLB: a power of two, 2 to 65,536
     parameter int unsigned Reorder    = 32,    // requests in progress: 2 to 4,096
-    parameter int unsigned Requests   = 64,    // requests that wait: 2 to 4,096
-    parameter int unsigned Pending    = 16,    // flushes and fences that are not complete: 2 to 64
+    parameter int unsigned Requests   = 64,    // waiting requests: 2 to 4,096
+    parameter int unsigned Pending    = 16,    // incomplete flushes and fences: 2 to 64
     parameter int unsigned Ports      = 1,     // of the TLB: 1 (one port for both), 2 (a read and a write a cycle)
-    parameter bit          Trace      = 1      // 1: `trace_o` shows what the blocks do
+    parameter bit          Trace      = 1      // 1: `trace_o` shows the steps of the blocks
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -46,7 +47,7 @@ module atu
   if (Pending < 2 || Pending > 64) $error("atu: Pending is %0d, and may be 2 to 64", Pending);
   if (Ports != 1 && Ports != 2) $error("atu: Ports is %0d, and may be 1 or 2", Ports);
 
-  // What is too small is refused above, and elaboration must come so far: names of no bits end it without a word.
+  // Clamp: zero-width types abort elaboration before `$error` prints.
   localparam int unsigned Slots = Reorder < 2 ? 2 : Reorder;
   localparam int unsigned Waiting = Requests < 2 ? 2 : Requests;
   localparam int unsigned Incomplete = Pending < 2 ? 2 : Pending;

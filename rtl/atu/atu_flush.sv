@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A flush of the TLB: `tlb::remove`, `tlb::remove_vpid`, and `Pipeline::keep_out_of_tlb` for the table reads in flight.
+// A flush of the TLB: `tlb::remove`, `tlb::remove_vpid`, and `Pipeline::keep_out_of_tlb` for the table reads in flight. atu.sv checks the
+// parameters.
 //
 // 1. It begins when requester and responder are empty. From then on until the flush has its slot, nothing fills the TLB.
-// 2. Words of the TLB: one every second cycle, read in its cycle 0, compared in 2, cleared in 3. A few pages: their words, as many as
-//    there are pages. Many pages, and a VPID: all.
-// 3. Slots: one a cycle, if a read in flight may fill the TLB; read in its cycle 0, compared in 2, marked in 3. Until they are done (`stop_o`), the responder takes nothing, because both
-//    read the same bank.
+// 2. Words of the TLB: one every second cycle, read in its cycle 0, compared in 2, cleared in 3. A flush of a few pages visits one word a
+//    page; a flush of many pages, or of a VPID, visits all.
+// 3. Slots: one a cycle, if a read in flight may fill the TLB; read in its cycle 0, compared in 2, marked in 3. Until they are done
+//    (`stop_o`), the responder takes nothing, because both read the same bank.
 
 module atu_flush
   import atu_pkg::*;
@@ -36,7 +37,7 @@ module atu_flush
     output logic              slot_read_o,
     output logic [PlaceW-1:0] slot_address_o,
     input  slot_t             slot_i,
-    output logic              keep_out_o,     // the read of this slot is not to fill it
+    output logic              keep_out_o,     // the read of this slot must not fill the TLB
     output logic [PlaceW-1:0] kept_out_o,
     output logic              keep_all_out_o
 );
@@ -52,10 +53,10 @@ module atu_flush
   } state_e;
   state_e state_q;
 
-  // `wanted_q` is a cycle behind, and so is not in the way from the request FIFO to the responder. What the responder takes in the first cycle
-  // makes it not quiet in the next.
+  // `wanted_q` lags a cycle, and so is off the path from the request FIFO to the responder. A slot that the responder takes in the first
+  // cycle clears its quiet signal in the next.
   logic is_vpid, begins, all_read, all_walked, wanted_q, begun_q;
-  body_t flush_q;  // the flush that goes on
+  body_t flush_q;  // the current flush
   assign is_vpid = flush_q.code[0];
   assign begins  = state_q == Idle && wanted_q && quiet_i;
   assign done_o  = state_q == Over;
@@ -85,7 +86,7 @@ module atu_flush
   localparam int unsigned LeftW = AddressW + 1;
   logic [LeftW-1:0] left_q, words;
   address_t next_q, read_q, compared_q;
-  logic second_q;               // the cycle behind a read
+  logic second_q;               // the cycle after a read
   logic reading_q, there_q, clear_q;
   logic [9:0] more;
   assign more  = high_of(flush_i);

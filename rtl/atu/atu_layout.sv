@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Shows the layouts of atu_pkg to the test that compares them with those of crates/tools/rtl/src/atu: a word in which exactly one field of a
+// Shows the layouts of atu_pkg to the test that compares them with crates/tools/rtl/src/atu: a word in which exactly one field of a
 // struct is all ones. It has the ports of a unit, so the same shim drives it.
 
 module atu_layout

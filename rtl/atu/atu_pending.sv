@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Flushes and fences that are not complete: `Pipeline::pending`, `flush_answered` and `step_completion`.
+// Incomplete flushes and fences: `Pipeline::pending`, `flush_answered` and `step_completion`. atu.sv checks the parameter.
 //
-// 1. They are here from their acceptance, in that order, and complete in it.
-// 2. A unit's answer goes to the oldest flush of its tag for which it was asked and has not answered. Without one it changes nothing.
-// 3. The first is complete when the responder has passed it and nobody who was asked has still to answer.
+// 1. They are listed and complete in the order of acceptance.
+// 2. A unit's answer goes to the oldest flush with its tag that waits for this unit. Without one it changes nothing.
+// 3. The first is complete when the responder has passed it and all asked units have answered.
 
 module atu_pending
   import atu_pkg::*;
@@ -28,7 +28,7 @@ module atu_pending
     input  logic answer_valid_i,
     input  ats_t answer_i,
     output logic refused_o,
-    output logic units_flushed_o,  // it was a flush's last answer
+    output logic units_flushed_o,  // this was a flush's last answer
 
     output logic  done_o,
     output name_t done_tag_o

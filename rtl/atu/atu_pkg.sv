@@ -10,15 +10,15 @@ package atu_pkg;
   parameter int unsigned PageW = 27;   // of a network logical address: 9 bits of the table, 18 of the entry in it
   parameter int unsigned EntryW = 18;
   typedef logic [PageW-1:0] page_t;
-  typedef logic [15:0] name_t;         // by which a unit, the driver or the ATU knows a transaction
+  typedef logic [15:0] name_t;         // identifies a transaction for a unit, the driver and the ATU
 
-  // What is asked for, beside its word.
+  // The operation of a request, beside its word.
   typedef enum logic [2:0] {
     Translate  = 3'd0,  // by a unit
-    FlushTlb   = 3'd1,  // by the driver, as all that follow
+    FlushTlb   = 3'd1,  // by the driver, as all below
     FlushUnits = 3'd2,
     FlushBoth  = 3'd3,
-    Fence      = 3'd4   // its word has the tag alone
+    Fence      = 3'd4   // its word has only the tag
   } operation_e;
 
   // ---- Transactions ----
@@ -30,7 +30,7 @@ package atu_pkg;
 
   parameter int unsigned Units = 3;  // requester, responder, completer of the RMA unit
 
-  // A transaction's word without its kind. `low` is a page (0-26) and above it a VPID, or pages less one; of a response the target's page.
+  // A transaction's word without its kind. `low` is a page (0-26) below a VPID, or pages less one; of a response the target's page.
   typedef struct packed {
     name_t       tag;
     logic [1:0]  peer;  // the unit
@@ -62,7 +62,7 @@ package atu_pkg;
     ats_t       word;
   } command_t;
 
-  // Whether `Transaction::decode` takes the word, and it is one of this operation.
+  // Whether `Transaction::decode` accepts the word, and it is one of this operation.
   function automatic logic well_formed(command_t command);
     body_t body;
     logic [PageW:0] last;
@@ -98,9 +98,9 @@ package atu_pkg;
 
   typedef enum logic [1:0] {
     Answered = 2'd0,  // the body is the response
-    Reading  = 2'd1,  // the body is the request; its entry is in E, when it was read
-    Asks     = 2'd2,  // a flush that units are to be asked for
-    Passes   = 2'd3   // a flush of the TLB alone, or a fence
+    Reading  = 2'd1,  // the body is the request; its entry, once read, is in E
+    Asks     = 2'd2,  // a flush that units must answer
+    Passes   = 2'd3   // a flush of only the TLB, or a fence
   } kind_e;
 
   typedef struct packed {
@@ -110,7 +110,7 @@ package atu_pkg;
 
   // ---- Entries ----
 
-  // An entry without its reserved bits. All 0: it translates for nobody.
+  // An entry without its reserved bits. All 0: it translates for no VPID.
   typedef struct packed {
     logic [1:0]  size;    // 4 KiB, 64 KiB, 2 MiB, 1 GiB
     logic [39:0] target;
@@ -118,7 +118,6 @@ package atu_pkg;
     logic [1:0]  rights;  // bit 0: to read; bit 1: to write
   } entry_t;
 
-  // The entry of a word of a table.
   function automatic entry_t entry_of(logic [63:0] word);
     entry_t entry;
     logic   known;
@@ -160,7 +159,7 @@ package atu_pkg;
     entry_t entry;
   } tlb_t;
 
-  // Whether a flush may take the entry of this page (`FlushTarget::may_include`). A flush's last page exists, so no difference wraps into it.
+  // Whether a flush may take the entry of this page (`FlushTarget::may_include`). A flush's last page exists, so no difference wraps.
   function automatic logic may_include(body_t flush, page_t page);
     page_t behind;
     behind = page - page_of(flush);
@@ -169,38 +168,38 @@ package atu_pkg;
 
   // ---- Ports ----
 
-  // What the register block is told in a cycle: bits are events.
+  // Outputs to the register block in a cycle; bits are events.
   typedef struct packed {
     logic  done;             // the flush or fence `done_tag` is complete
     name_t done_tag;
-    logic  malformed;        // a request's word has no meaning, and was dropped
-    logic  read_refused;     // a word that no slot waits for
-    logic  answer_refused;   // a unit's answer that no flush waits for, or that is none
+    logic  malformed;        // a malformed request, which was dropped
+    logic  read_refused;     // a word read that no slot waits for
+    logic  answer_refused;   // an answer that no flush waits for, or a malformed one
     logic  hit;
     logic  miss;
     logic  fault;            // a translation was refused
-    logic  flushed;          // an entry has left the TLB by a flush
+    logic  flushed;          // a flush has removed an entry of the TLB
     logic  units_flushed;    // the last unit has answered a flush
   } answer_t;
 
   typedef struct packed {
-    logic [9:0]  tables;       // how many there are, 0 to 512; changes only while nothing is under way
-    logic        units_ready;  // what is at the port leaves
+    logic [9:0]  tables;       // number of tables, 0 to 512; changes only while the unit is idle
+    logic        units_ready;  // the port accepts its word
     logic        memory_ready;
-    logic        read_valid;   // a word was read for the slot `read_tag`; taken at once
+    logic        read_valid;   // a word was read for the slot `read_tag`; accepted at once
     name_t       read_tag;
     logic [63:0] read_word;
-    logic        answer_valid; // a unit's answer to a flush; taken at once
+    logic        answer_valid; // a unit's answer to a flush; accepted at once
     ats_t        answer;
   } outside_in_t;
 
   typedef struct packed {
     logic       units_valid;
     logic [1:0] units_peer;   // for which unit
-    ats_t       units;        // a response or a flush request
+    ats_t       units;        // the receiving unit
     logic       memory_valid;
     name_t      memory_tag;   // the slot
-    page_t      memory_page;  // whose entry is to be read
+    page_t      memory_page;  // page of the entry to read
   } outside_out_t;
 
   // ---- Trace ----
@@ -209,13 +208,13 @@ package atu_pkg;
     logic       valid;
     logic [3:0] bank;
     index_t     address;
-    tag_t       tag;        // the slot of a fill; of a flush: all ones
+    tag_t       tag;        // slot of a fill; of a flush: all ones
     logic       old_known;
     tlb_t       old_word;
     tlb_t       new_word;
   } write_t;
 
-  // What the blocks did in a cycle, and before it how many requests, slots, flushes and fences were there. A slot retires when the responder
+  // Steps of the blocks in a cycle, and the numbers of requests, slots, flushes and fences before it. A slot retires when the responder
   // has passed it.
   typedef struct packed {
     logic         submitted;

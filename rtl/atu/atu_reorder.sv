@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The reorder buffer: `Pipeline::reorder` and `table_read_done`. Requests have slots in their order; words that were read come in any.
+// The reorder buffer: `Pipeline::reorder` and `table_read_done`. Requests get slots in order; words that were read come in any order.
+// atu.sv checks the parameter.
 //
 // 1. R has a slot's kind and transaction, E the entry that was read for it. The responder and atu_flush.sv share the port of R.
-// 2. Registers say of each slot whether it may leave, awaits a word, may fill the TLB, asks units, is of a table read. A slot that has left, or was never used,
-//    awaits nothing.
+// 2. Registers hold for each slot whether it may leave, awaits a word, may fill the TLB, asks units, or is of a table read. A slot that
+//    has left, or was never used, awaits nothing.
 // 3. A word that no slot awaits changes nothing (`refused_o`).
 
 module atu_reorder
@@ -45,8 +46,8 @@ module atu_reorder
     input  logic [PlaceW-1:0] kept_out_i,
     input  logic              keep_all_out_i,
 
-    output slot_t  slot_o,   // two cycles behind take_i or walk_i
-    output entry_t entry_o   // two cycles behind take_i
+    output slot_t  slot_o,   // two cycles after take_i or walk_i
+    output entry_t entry_o   // two cycles after take_i
 );
 
   localparam logic [PlaceW-1:0] Last = PlaceW'(Reorder - 1);

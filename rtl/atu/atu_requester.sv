@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The requester: `Pipeline::step_requester`. It takes requests in order, looks pages up, and gives each request its slot.
+// The requester: `Pipeline::step_requester`. It takes requests in order, looks pages up, and gives each request its slot. atu.sv checks
+// the parameters.
 //
 // Cycles of a request: 0 taken, TLB R. 1. 2 the TLB's word; the slot is written; a table read enters its queue. One request each cycle.
 //
-// 1. A request is taken only if it has its slot and a place in the queue of table reads. So it never waits in between, and what the
-//    TLB's word says is right in the cycle in which the slot is written.
+// 1. A request is taken only if it has its slot and a place in the queue of table reads. So it never waits in between, and the TLB's word
+//    is still valid in the cycle in which the slot is written.
 // 2. A flush of the TLB is taken when atu_flush.sv is done with it. Nothing is looked up meanwhile.
 
 module atu_requester
@@ -29,12 +30,12 @@ module atu_requester
     output logic  tlb_read_o,
     output page_t tlb_page_o,
     input  tlb_t  tlb_word_i,
-    input  logic  tlb_busy_i,  // another uses the port
+    input  logic  tlb_busy_i,  // the port is in use
 
     output logic flush_o,       // the next request flushes the TLB
     input  logic flush_done_i,
-    output logic flushing_o,    // a flush of the TLB is on its way to its slot
-    output logic quiet_o,       // no request is on its way to its slot
+    output logic flushing_o,    // a flush of the TLB is moving to its slot
+    output logic quiet_o,       // no request is moving to its slot
 
     input  logic [CountW-1:0] slots_i,  // in use
     input  logic [PlaceW-1:0] tag_i,    // of the next slot
@@ -62,7 +63,7 @@ module atu_requester
   assign read_room = reads_room > 3'(under_way);
   assign look_up   = request_i.operation == Translate;
 
-  // A flush begins only when there is a slot for it: nothing that fills the TLB would leave meanwhile.
+  // A flush begins only with a free slot, because slots that fill the TLB do not leave during a flush.
 `ifdef MUTANT_42
   assign flush_o    = valid_i && flushes_tlb(request_i);
 `else

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The request FIFO: `Pipeline::submit`.
+// The request FIFO: `Pipeline::submit`. atu.sv checks the parameter.
 //
-// 1. Requests leave in the order in which they came. One may come and one leave in each cycle.
-// 2. The first four are in registers: what comes to an empty FIFO is at the output in the next cycle. Others go through the bank.
+// 1. Requests leave in the order of arrival. One may enter and one leave in each cycle.
+// 2. The first four are in registers: a request that enters an empty FIFO is at the output in the next cycle. Others go through the bank.
 // 3. A request counts until the requester is done with it (`done_i`), so that the FIFO is full when that of `nic` is.
 
 module atu_requests
@@ -35,8 +35,8 @@ module atu_requests
 
   logic ready, direct, write, read, arrives;
   logic [CountW-1:0] count_q;
-  logic [CountW-1:0] kept_q;    // in the bank, or on their way out of it
-  logic [CountW-1:0] unread_q;  // of these, not yet on their way
+  logic [CountW-1:0] kept_q;    // in the bank, or leaving it
+  logic [CountW-1:0] unread_q;  // of these, not yet leaving
   logic [PlaceW-1:0] write_place_q, read_place_q;
   logic [1:0] reading_q;
   logic [FrontW-1:0] front_room;

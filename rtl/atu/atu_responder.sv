@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The responder: `Pipeline::step_responder`. It takes slots in order, sends responses, asks units to flush, and fills the TLB.
+// The responder: `Pipeline::step_responder`. It takes slots in order, sends responses, asks units to flush, and fills the TLB. atu.sv
+// checks the parameter.
 //
-// Cycles of a slot: 0 taken, R and E R. 1. 2 the words; what it sends enters the queue of the units' port; the TLB W; the slot leaves. One slot
-// each cycle. A flush that asks units stays for one cycle a unit, and more while the port stops; nothing is taken behind it before it leaves.
+// Cycles of a slot: 0 taken, R and E R. 1. 2 the words; its output enters the queue of the units' port; the TLB W; the slot leaves. One
+// slot each cycle. A flush that asks units stays for one cycle a unit, and more while the port stops; later slots wait.
 //
-// 1. A slot is taken only if there is a place for what it sends. So a fill is made in the cycle in which its response is sent.
-// 2. While the TLB is being flushed (`hold_i`), a slot of a table read is not taken, also if the flush keeps its entry out: until the flush has
-//    its slot, it would have filled the TLB. With `stop_i` none is taken.
+// 1. A slot is taken only if there is room for its output. So a fill is made in the cycle in which its response is sent.
+// 2. During a flush of the TLB (`hold_i`), a slot of a table read is not taken, even if the flush keeps its entry out: until the flush
+//    has its slot, it would have filled the TLB. With `stop_i` none is taken.
 
 module atu_responder
   import atu_pkg::*;
@@ -21,7 +22,7 @@ module atu_responder
 
     input logic hold_i,
     input logic stop_i,
-    output logic quiet_o,  // no slot is on its way
+    output logic quiet_o,  // no slot is in progress
 
     input  logic              next_ready_i,
     input  logic              next_fills_i,
@@ -38,7 +39,7 @@ module atu_responder
     output logic              passes_o,  // it is a flush or a fence
     output logic              fault_o,
 
-    output logic              may_fill_o,    // the TLB's port may be needed in this cycle
+    output logic              may_fill_o,    // this cycle may need the TLB's port
     output logic              fill_o,
     output page_t             fill_page_o,
     output entry_t            fill_entry_o,
@@ -52,14 +53,13 @@ module atu_responder
     input  logic       units_ready_i
 );
 
-  // A slot on its way.
   typedef struct packed {
     logic              fills;
     logic              asks;
     logic [PlaceW-1:0] place;
   } held_t;
 
-  // What waits for the port: a flush's word says nothing of its unit, that of a response does.
+  // The waiting words for the port: a flush's word does not name its unit, a response's does.
   typedef struct packed {
     logic        is_flush;
     logic [1:0]  peer;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The TLB, direct mapped: `tlb.rs` with one way. The low bits of a page are its address.
+// The TLB, direct mapped: `tlb.rs` with one way. The low bits of a page are its address. atu.sv checks the parameters.
 //
-// 1. A read has its word at the output in the second cycle behind its own, with all writes of cycles before that one.
+// 1. A read has its word at the output two cycles later, with all writes of earlier cycles than its own.
 // 2. A word is all 0, or the valid entry of a page.
 // 3. With one port a cycle takes a read or a write.
 
@@ -23,7 +23,7 @@ module atu_tlb
 
     input logic   write_i,
     input page_t  write_page_i,
-    input entry_t write_entry_i,  // 0 to clear the word
+    input entry_t write_entry_i,  // 0 clears the word
 
     output tlb_t old_o,
     output tlb_t new_o

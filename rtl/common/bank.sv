@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A bank of which a cycle takes one read and one write. With one port it takes one of the two (common/ram.sv).
+// A bank with one read and one write a cycle; with one port, one of the two. common/ram.sv checks the parameters.
 
 module bank #(
     parameter int unsigned Words = 512,  // 2 to 65,536
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
-    parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
-    parameter int unsigned Ports = 2,    // 2: two read and two write ports, of which one each is used; 1: one port for both
+    parameter int unsigned LaneW = 16,   // bits for each bit of a write mask
+    parameter int unsigned Ports = 2,    // 2: two read and two write ports, one of each in use; 1: one port for both
     parameter bit          Trace = 0,    // 1: `old_o` and `new_o` show the word before and after the write of a cycle
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words),
-    parameter logic [Lanes-1:0] Bypass = '0  // lanes of which a read includes the writes of its cycle and of the next
+    parameter logic [Lanes-1:0] Bypass = '0  // lanes in which a read includes the writes of its cycle and of the next
 ) (
     input  logic clk_i,
     input  logic rst_ni,

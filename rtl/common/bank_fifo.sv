@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A queue in a bank of SRAM: first in, first out, for wide words.
+// A queue in a bank of SRAM: first in, first out, for wide words. Parameters out of range stop elaboration.
 //
-// 1. A word is written by lanes, in one cycle or several; it is in the queue with the write that has `last_i`.
-// 2. The first word stands at the bank's output, which is the only register that holds it. It is there three cycles behind its last
-//    write, or behind the `pop_i` of the word before, whichever is later.
-// 3. `room_o` is what is free at the beginning of the cycle. After reset the bank clears itself: until then there is no room.
+// 1. A word is written by lanes, in one cycle or several; the write with `last_i` puts it into the queue.
+// 2. The first word is at the bank's output, the only register that holds it. It arrives three cycles after its last write, or after the
+//    `pop_i` of the word before, whichever is later.
+// 3. `room_o` is the room at the beginning of the cycle. After reset the bank clears itself; until then there is no room.
 
 module bank_fifo #(
     parameter int unsigned Width = 1024,  // bits of a word, a multiple of LaneW
-    parameter int unsigned LaneW = 16,    // bits that a bit of a write mask stands for; at most 64 lanes
+    parameter int unsigned LaneW = 16,    // bits for each bit of a write mask; at most 64 lanes
     parameter int unsigned Depth = 4,     // words, a power of two, 2 to 4,096
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned CountW = $clog2(Depth) + 1
@@ -34,7 +34,7 @@ module bank_fifo #(
   localparam int unsigned PlaceW = $clog2(Depth);
 
   logic ready, read, push;
-  logic [CountW-1:0] count_q;  // whole words in the bank, with the one at the output
+  logic [CountW-1:0] count_q;  // whole words in the bank, including the one at the output
   logic [PlaceW-1:0] write_place_q, read_place_q;
   logic reading_q, valid_q;
   logic [Width-1:0] unused_old, unused_new;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Stops a clock while nothing needs it. Synthesis replaces it by the library's cell. The enable is taken while the clock is low,
-// so the output has whole pulses only.
+// Stops a clock while nothing needs it. Synthesis replaces it by the library's cell. It samples the enable while the clock is low, so
+// pulses are whole.
 
 module clock_gate (
     input  logic clk_i,

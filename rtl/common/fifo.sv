@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A queue in registers: first in, first out.
+// A queue in registers: first in, first out. A Depth out of range stops elaboration.
 //
-// 1. What enters in cycle t is at the output from cycle t + 1 on, if nothing is before it.
-// 2. `room_o` is what is free at the beginning of the cycle.
+// 1. A word that enters in cycle t is at the output from cycle t + 1 on, if nothing is before it.
+// 2. `room_o` is the room at the beginning of the cycle.
 //
 // Registers: Depth words and three counts.
 

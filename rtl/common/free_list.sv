@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The free records of a table, last in, first out: `free_entry` and its like in crates/core/nic/src/portals.
+// The free records of a table, last in, first out: `free_entry` and similar fields in crates/core/nic/src/portals. Records out of range
+// stops elaboration.
 //
-// The list lies in the records themselves: each holds a relative link to the next (pac_pkg::free_link). The four indices at its
-// top are here, so that taking one and giving one back take a cycle, in the same cycle too. Who gives a record back writes its
-// link, which is at `link_o` in that cycle.
+// The list lies in the records themselves: each holds a relative link to the next (pac_pkg::free_link). The four indices at its top are
+// here, so that taking one and giving one back take a cycle, even the same one. The unit that gives a record back writes its link, which
+// is at `link_o` in that cycle.
 //
-// 1. `next_q[0]` is the top; `next_q[i + 1]` is what the record `next_q[i]` links to, for i + 1 < count_q. Others are None.
+// 1. `next_q[0]` is the top; `next_q[i + 1]` is the link of record `next_q[i]`, for i + 1 < count_q. Others are None.
 // 2. The deepest index here is not handed out before its record's link has been read, unless it ends the list.
 // 3. After reset all records are free, in order of their index.
 //
@@ -21,18 +22,18 @@ module free_list
     input logic rst_ni,
 
     output logic   valid_o,  // `index_o` may be taken
-    output logic   full_o,   // no record is free, and none will be before one is given back
+    output logic   full_o,   // no record is free, and none will be until one is given back
     output index_t index_o,
     input  logic   take_i,   // only with valid_o
 
     input  logic   give_i,
     input  index_t give_index_i,
-    output index_t link_o,        // the link to write into the record that is given back
+    output index_t link_o,        // the link to write into the returned record
 
     output logic   refill_o,          // asks for a read of the record's link
     output index_t refill_address_o,
     input  logic   refill_grant_i,
-    input  logic   refill_valid_i,    // two cycles behind the grant
+    input  logic   refill_valid_i,    // two cycles after the grant
     input  index_t refill_link_i
 );
 
@@ -44,19 +45,19 @@ module free_list
   logic [2:0] count_q, count_d;
   logic end_q, end_d;  // the deepest index here ends the list
   logic reading_q, reading_d;
-  logic lost_q, lost_d;  // the record that is being read is no longer the deepest here
+  logic lost_q, lost_d;  // the record being read is no longer the deepest here
 
   assign full_o  = count_q == 0 && end_q;
   assign valid_o = count_q > 1 || (count_q == 1 && end_q);
   assign index_o = next_q[0];
 
-  // The top that remains below a record given back in this cycle.
+  // The top that remains below a record returned in this cycle.
   index_t below;
   assign below  = take_i ? next_q[1] : next_q[0];
   assign link_o = free_link(give_index_i, below);
 
-  // The deepest index here, whose record links to the rest of the list. `read_q` is the index whose link is read: the deepest, unless
-  // it is lost. `base_q` is one more, when the link comes.
+  // The deepest index here, whose record links to the rest of the list. `read_q` is the index whose link is read: the deepest, unless it
+  // is lost. `base_q` is one more, when the link arrives.
   index_t read_q, base_q;
   assign refill_address_o = next_q[2'(count_q-3'd1)];
   assign refill_o = !reading_q && !end_q && count_q != 0 && count_q < 3'(Depth) && !give_i && !take_i;
@@ -75,7 +76,7 @@ module free_list
     if (refill_valid_i) begin
       reading_d = 1'b0;
       lost_d    = 1'b0;
-      // What was read of a record that is no longer here, or with no room for it, is read again when it is needed.
+      // A link of a record that is no longer here, or for which there is no room, is read again when needed.
       if (linked_is_end && !lost_q) begin
         end_d = 1'b1;
       end else if (count_q < 3'(Depth) && !lost_q) begin

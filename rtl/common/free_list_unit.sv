@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A free list and a bank of links as a unit by itself, for its tests and proofs.
-//
-// Commands: take a record, give one back. A command waits until the list can answer.
+// A free list and a bank of links as a unit, for tests and proofs. Commands take a record or give one back. A command waits until the
+// list can answer. free_list.sv checks Records.
 
 module free_list_unit
   import free_list_unit_pkg::*;
   import pac_pkg::*;
 #(
     parameter int unsigned Records = 16,  // 2 to 32,768
-    parameter bit          Trace   = 1    // 1: `trace_o` shows what is written
+    parameter bit          Trace   = 1    // 1: `trace_o` shows writes
 ) (
     input logic clk_i,
     input logic rst_ni,

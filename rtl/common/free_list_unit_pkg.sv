@@ -8,7 +8,7 @@ package free_list_unit_pkg;
   typedef struct packed {
     tag_t   tag;
     logic   give;   // else take
-    index_t index;  // of the record that is given back
+    index_t index;  // of the returned record
   } command_t;
 
   typedef struct packed {

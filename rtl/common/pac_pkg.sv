@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What all units share: links of records, the status of a record, the word that a write shows.
+// Definitions that all units share: links of records, the status of a record, the word of a write in the trace.
 //
 // A record's slot is its generation (24 bits) above its status (8 bits), as in crates/core/nic/src/tables.rs.
 
@@ -22,12 +22,12 @@ package pac_pkg;
   typedef logic [ReferenceW-1:0] reference_t;
   parameter reference_t NoReference = '1;
 
-  // Bits of the index in references to a table with so many records.
+  // Bits of the index in references to a table with this number of records.
   function automatic int unsigned index_bits(int unsigned records);
     return records <= 1 ? 1 : unsigned'($clog2(records));
   endfunction
 
-  // A generation as references hold it: what is above the index, of which slots keep 24 bits.
+  // The generation in a reference: the bits above the index, of which slots keep 24.
   function automatic generation_t generation_of(reference_t reference, int unsigned records);
     return 24'(reference >> index_bits(records));
   endfunction
@@ -40,7 +40,7 @@ package pac_pkg;
     return (27'(generation) << index_bits(records)) | 27'(index);
   endfunction
 
-  // The generation that follows: the one of all ones is left out, so that no reference reads as NoReference.
+  // The next generation: all ones is skipped, so that no reference equals NoReference.
   function automatic generation_t next_generation(generation_t generation, int unsigned records);
     int unsigned bits;
     generation_t last;
@@ -53,7 +53,7 @@ package pac_pkg;
 `endif
   endfunction
 
-  // The link of a free record is relative, so that cleared records are a free list, each linked to the one behind it.
+  // The link of a free record is relative, so that cleared records form a free list, each linked to the next.
   function automatic index_t free_link(index_t index, index_t next);
     return next - index - 1'b1;
   endfunction

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A bank of SRAM: a memory, the register directly behind it, a bypass beside the register.
+// A bank of SRAM: a memory, a register after it, a bypass beside the register. Parameters out of range stop elaboration.
 //
-// 1. A read in cycle t has its word at the output from cycle t + 2 on, until the port's next read. No logic lies between the
-//    memory and its register.
-// 2. The word includes all writes of cycles before t. Lanes of `Bypass` include those of t and t + 1, too: a multiplexer behind
-//    the register takes them from a register of the port.
+// 1. A read in cycle t has its word at the output from cycle t + 2 on, until the port's next read. No logic lies between the memory and
+//    its register.
+// 2. The word includes all writes of cycles before t. Lanes of `Bypass` include those of t and t + 1, too: a multiplexer after the
+//    register takes them from a register of the port.
 // 3. After reset the bank writes zero to all of its words, which takes `Words` cycles; `ready_o` is 0 meanwhile.
 // 4. Two writes of one cycle never meet in a lane of a word. With one port there is one access a cycle.
 //
-// No comparison of addresses lies behind a port: the bypass compares registers, and a read's with the writes of the cycle behind it.
+// No comparison of addresses follows a port directly: the bypass compares registers, and a read's with the writes of the next cycle.
 // Registers: Width bits for each read port; for each lane of the bypass, LaneW + 1 bits a read port and, with two ports, a write port.
 
 module ram #(
     parameter int unsigned Words = 512,  // 2 to 65,536
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
-    parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
+    parameter int unsigned LaneW = 16,   // bits for each bit of a write mask
     parameter int unsigned Ports = 2,    // 2: two read and two write ports; 1: one port for both
     parameter bit          Trace = 0,    // 1: `old_data_o` and `new_data_o` show whole words before and after the writes of a cycle
     localparam int unsigned Lanes = Width / LaneW,
@@ -82,7 +82,6 @@ module ram #(
   end
 `endif
 
-  // The memory.
   logic [Ports-1:0][Width-1:0] memory_data;
   if (Ports == 2) begin : gen_two
     ram_2r2w #(
@@ -131,7 +130,7 @@ module ram #(
     end
   end
 
-  // The register behind the memory.
+  // The register after the memory.
   logic [Ports-1:0]            reading_q;
   logic [Ports-1:0][Width-1:0] data_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -144,12 +143,11 @@ module ram #(
     end
   end
 
-  // The bypass: of the writes of cycles t and t + 1, for a read in t. Both are chosen in t + 1. With one port no write is in t.
+  // The bypass: of the writes of cycles t and t + 1, for a read in t. Both are selected in t + 1. With one port no write is in t.
   if (Bypass == '0) begin : gen_no_bypass
     assign read_data_o = data_q;
   end else begin : gen_bypass
     logic [Ports-1:0][AddressW-1:0] read_address_q;
-    // The writes of the cycle before.
     logic [Ports-1:0] wrote_q;
     logic [Ports-1:0][AddressW-1:0] write_address_q;
     logic [Ports-1:0][Lanes-1:0] write_lanes_q;

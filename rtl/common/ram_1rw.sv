@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A memory with one port for a read or a write. Synthesis replaces it by macros or block memory of the target.
-//
-// A read shows its word in the next cycle.
+// A memory with one port for a read or a write. A read shows its word in the next cycle. Synthesis replaces it by macros or block memory
+// of the target. common/ram.sv checks the parameters.
 
 module ram_1rw #(
     parameter int unsigned Words = 512,  // at least 2
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
-    parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
+    parameter int unsigned LaneW = 16,   // bits for each bit of a write mask
     parameter bit          Trace = 0,    // 1: `old_data_o` shows the word before a write; for simulation only
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A memory with two read and two write ports (seed 000, section 4.3.2). Synthesis replaces it by memory of the target.
+// A memory with two read and two write ports (seed 000, section 4.3.2). Synthesis replaces it by memory of the target. common/ram.sv
+// checks the parameters.
 //
-// A read shows its word in the next cycle: the word before the writes of its own cycle. Two writes of one cycle never meet in
-// a lane of a word.
+// A read shows its word in the next cycle: the word before the writes of its own cycle. Two writes of a cycle never meet in a lane.
 
 module ram_2r2w #(
     parameter int unsigned Words = 512,  // at least 2
     parameter int unsigned Width = 256,  // bits of a word, a multiple of LaneW
-    parameter int unsigned LaneW = 16,   // bits that a bit of a write mask stands for
+    parameter int unsigned LaneW = 16,   // bits for each bit of a write mask
     parameter bit          Trace = 0,    // 1: `old_data_o` shows the words before the writes; for simulation only
     localparam int unsigned Lanes = Width / LaneW,
     localparam int unsigned AddressW = $clog2(Words)

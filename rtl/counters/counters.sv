@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Counters, and with triggered.sv the triggered operations that wait for them: `increment`, `set`, `alloc` and
-// `free` of `Counters` in crates/core/nic/src/portals (seed 000, sections 2.5 and 3.3.1). This is the top of the unit.
+// Counters, and with triggered.sv the triggered operations that wait for them: `increment`, `set`, `alloc` and `free` of `Counters` in
+// crates/core/nic/src/portals (seed 000, sections 2.5 and 3.3.1). This is the top of the unit. Parameters out of range stop elaboration.
 //
-// 1. An update takes 2 cycles, one is accepted each cycle: the bypass of C0 covers two writes. With one port, two are accepted in
+// 1. An update takes 2 cycles, and one is accepted each cycle: the bypass of C0 covers two writes. With one port, two are accepted in
 //    four cycles.
 // 2. Set, Increment and Get follow each other in the pipeline. Any other command has it alone.
-// 3. An update that is due holds those behind it until its operations have fired (triggered.sv). Their words are read again then.
+// 3. An update with due operations holds the commands after it until they have fired (triggered.sv). Their words are then read again.
 // 4. A counter is allocated in 1 cycle by free list, in n + 2 by scan, where n is its index.
 //
 // Cycles: 0 C0, C1 R. 1 words into the registers of the banks. 2 (F0) sum, C0 W, answer; comparison, T R.
@@ -18,9 +18,9 @@ module counters
 #(
     parameter int unsigned Counters  = 512,  // 2 to 4,096
     parameter int unsigned Triggered = 128,  // 2 to 4,096
-    parameter bit          Scan      = 1'b0,    // 1: a free counter is found by a scan
+    parameter bit          Scan      = 1'b0,    // 1: a scan finds free counters
     parameter int unsigned Ports     = 2,    // of the banks: 2 (two read and two write ports), 1 (one port for both)
-    parameter bit          Trace     = 1     // 1: `trace_o` shows what is written
+    parameter bit          Trace     = 1     // 1: `trace_o` shows writes
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -44,7 +44,6 @@ module counters
   localparam int unsigned AddressW = $clog2(Counters);
   typedef logic [AddressW-1:0] address_t;
 
-  // A command in the pipeline.
   typedef struct packed {
     tag_t        tag;
     operation_e  operation;
@@ -64,7 +63,6 @@ module counters
   assign first_plain  = first_valid_q && is_plain(first_q.operation);
   assign second_plain = second_valid_q && is_plain(second_q.operation);
 
-  // Acceptance.
   logic c0_ready, c1_ready, t_ready, ready;
   logic run, drain, room, plain, accept;
   logic slot_valid, slot_full, second_writes;
@@ -84,7 +82,7 @@ module counters
   end
   assign accept = command_valid_i && command_ready_o;
 
-  // The words that stand at the outputs, and what changes them: the second command, or an operation that fires.
+  // The words at the outputs, and the source of a change: the second command, or an operation that fires.
   request_t request;
   stage_t stage;
   c0_t c0, c0_new;
@@ -120,7 +118,7 @@ module counters
       due: change && c1.head != None && c0_new.success + c0_new.failure >= c1.threshold_next
   };
 
-  // An allocation, in the cycle behind its acceptance; a scan holds it there.
+  // An allocation, in the cycle after its acceptance; a scan holds it there.
   logic allocating, allocated, taken;
   index_t slot_index, slot_link;
   generation_t slot_generation;
@@ -128,11 +126,11 @@ module counters
   assign allocated  = allocating && (slot_valid || slot_full);
   assign taken      = allocating && slot_valid;
 
-  // A counter that is freed: the second command's.
+  // Frees the counter of the second command.
   generation_t freed_generation;
   assign freed_generation = next_generation(c1.generation, Counters);
 
-  // The pipeline moves, or keeps what is in it.
+  // The pipeline moves, or keeps its contents.
   always_comb begin
     first_valid_d  = first_valid_q;
     second_valid_d = second_valid_q && !request.leave;
@@ -164,7 +162,7 @@ module counters
     if (run && first_valid_q && !allocating) second_q <= first_q;
   end
 
-  // Reads of C0 and C1: of a state of triggered.sv, of a command, of the free list or the scan.
+  // Reads of C0 and C1, by a state of triggered.sv, a command, the free list or the scan.
   logic read, c1_read, slot_read, slot_grant, quiet;
   address_t read_address, c1_read_address;
   index_t slot_address;
@@ -199,7 +197,6 @@ module counters
       .link_i           (c1.head)
   );
 
-  // Writes.
   logic c0_write, c1_write;
   address_t c0_address, c1_address;
   logic [7:0] c1_lanes;
@@ -226,7 +223,6 @@ module counters
     end
   end
 
-  // Answers.
   always_comb begin
     answer_valid_o = (stage.valid && second_plain) || allocated || request.answer;
     answer_o = '{
@@ -347,7 +343,7 @@ module counters
                              tag: taken ? first_q.tag : firing_tag, old_known: 1'b1,
                              old_word: 256'(c1_old), new_word: 256'(c1_whole)};
       end
-      // Nothing is shown at a port where nothing leaves.
+      // A port without output shows 0.
       outside_o = outside;
       if (!outside.get_valid) outside_o.get = '0;
       if (!outside.put_valid) outside_o.put = '0;

@@ -8,16 +8,16 @@ package counters_pkg;
 
   typedef enum logic [2:0] {
     Alloc     = 3'd0,  // a counter, at zero
-    Release   = 3'd1,  // frees a counter, and cancels what waits for it
+    Release   = 3'd1,  // frees a counter, and cancels its waiting operations
     Set       = 3'd2,
     Increment = 3'd3,
     Get       = 3'd4,
     Arm       = 3'd5,
     Cancel    = 3'd6,  // all operations that wait for a counter
-    CancelOne = 3'd7   // the operation that `armed` names, if it waits
+    CancelOne = 3'd7   // the operation `armed`, if it waits
   } operation_e;
 
-  // Kinds of triggered operations, of `kind` in crates/core/nic/src/tables.rs. All others leave at the third port as they are.
+  // Kinds of triggered operations, of `kind` in crates/core/nic/src/tables.rs. All others leave at the third port unchanged.
   parameter logic [7:0] KindPut = 8'd1;
   parameter logic [7:0] KindGet = 8'd2;
   parameter logic [7:0] KindCounterSet = 8'd16;
@@ -29,10 +29,10 @@ package counters_pkg;
   // Status of a counter, and of a triggered operation.
   parameter logic [7:0] Live = 8'd1;
   parameter logic [7:0] Armed = 8'd1;
-  // Due, and its port is not ready: it waits in the port's list.
+  // Due, but its port is not ready: it waits in the port's list.
   parameter logic [7:0] Firing = 8'd3;
 
-  // What an operation that moves data carries: request and one side (source of a put, sink of a get).
+  // Contents of an operation that moves data: request and one side (source of a put, sink of a get).
   typedef struct packed {
     logic [7:0]  spare;
     logic [31:0] target;
@@ -106,7 +106,7 @@ package counters_pkg;
     reference_t  object;             // Arm: the counter or the entry that the operation changes
     index_t      armed;              // CancelOne
     generation_t armed_generation;   // CancelOne
-    body_t       body;               // Arm; Set and Increment: successes and failures, as of an operation on a counter
+    body_t       body;               // Arm; Set and Increment: successes and failures, as in an operation on a counter
   } command_t;
 
   typedef struct packed {
@@ -119,7 +119,6 @@ package counters_pkg;
     logic [63:0]         failure;           // Get
   } answer_t;
 
-  // An operation that leaves at the third port.
   typedef struct packed {
     logic [7:0] kind;
     logic [1:0] variant;
@@ -127,7 +126,7 @@ package counters_pkg;
     body_t      body;
   } other_t;
 
-  // The ports at which fired operations leave. Each has valid and ready of its own.
+  // The ports at which fired operations leave. Each has its own valid and ready.
   typedef struct packed {
     logic get_ready;
     logic put_ready;
@@ -159,7 +158,7 @@ package counters_pkg;
     write_t [4:0] write;
   } trace_t;
 
-  // How the pipeline of counters looks to triggered.sv in the cycle in which a command's C0 and C1 stand at their outputs.
+  // The view of the counters' pipeline for triggered.sv, in the cycle in which a command's C0 and C1 are at their outputs.
   typedef struct packed {
     logic        valid;      // a command is here, and nothing holds it
     logic        update;     // it changes an amount
@@ -167,12 +166,12 @@ package counters_pkg;
     reference_t  counter;
     logic [63:0] threshold;  // Arm. CancelOne: generation and index of the operation
     logic [63:0] action;     // Arm: kind, variant, object
-    logic        live;       // its counter lives
+    logic        live;       // its counter is live
     logic        due;        // its new count reaches the lowest threshold
-    logic [63:0] reached;    // successes and failures together, with the update
+    logic [63:0] reached;    // successes plus failures, after the update
   } stage_t;
 
-  // What triggered.sv asks of the counters' banks and answers.
+  // Requests of triggered.sv to the counters' banks and answers.
   typedef struct packed {
     logic        read;       // of C0 and C1
     reference_t  counter;
@@ -186,7 +185,7 @@ package counters_pkg;
     index_t      armed;
     generation_t armed_generation;
     logic        leave;      // the command leaves the pipeline
-    logic        retire;     // all of its writes are made
+    logic        retire;     // all of its writes are done
   } request_t;
 endpackage
 /* verilator lint_on UNUSEDPARAM */

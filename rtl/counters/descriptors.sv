@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Memory descriptors: `bind` and `release` of crates/core/nic/src/portals/descriptors.rs (seed 000, sections 4.3.1 and 5.4.1).
+// Memory descriptors: `bind` and `release` of crates/core/nic/src/portals/descriptors.rs (seed 000, sections 4.3.1 and 5.4.1). Parameters
+// out of range stop elaboration.
 //
-// 1. Bind takes 1 cycle by free list, n + 2 by scan, where n is the index. Release and Get take 2. One Get is accepted each cycle;
-//    the other commands have the pipeline alone.
-// 2. A bind whose values have no room in the words, or that names an I/O vector, is refused with TooWide, before anything else.
+// 1. Bind takes 1 cycle by free list, n + 2 by scan, where n is the index. Release and Get take 2. One Get is accepted each cycle; the
+//    other commands have the pipeline alone.
+// 2. A bind whose values do not fit into the words, or that names an I/O vector, is refused with TooWide, before any other check.
 //
-// Cycles of Release and Get: 0 M0, M1 R. 1 words into the registers of the banks. 2 generation; M0, M1 W; answer.
-// Bind by free list: 0 M0, M1 W. 1 answer. By scan: M0, M1 W with the answer; only then what is bound needs registers.
+// Cycles of Release and Get: 0 M0, M1 R. 1 words into the registers of the banks. 2 generation; M0, M1 W; answer. Bind by free list: 0
+// M0, M1 W. 1 answer. By scan: M0, M1 W with the answer; only then a bind needs registers.
 
 module descriptors
   import pac_pkg::*;
@@ -15,9 +16,9 @@ module descriptors
   import descriptors_pkg::*;
 #(
     parameter int unsigned Descriptors = 256,   // 2 to 4,096
-    parameter bit          Scan        = 1'b0,  // 1: a free descriptor is found by a scan
+    parameter bit          Scan        = 1'b0,  // 1: a scan finds free descriptors
     parameter int unsigned Ports       = 2,     // of the banks: 2 (two read and two write ports), 1 (one port for both)
-    parameter bit          Trace       = 1      // 1: `trace_o` shows what is written
+    parameter bit          Trace       = 1      // 1: `trace_o` shows writes
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -38,7 +39,7 @@ module descriptors
   localparam int unsigned AddressW = $clog2(Descriptors);
   typedef logic [AddressW-1:0] address_t;
 
-  // A command in the pipeline, and of a bind its answer as far as it is known.
+  // A command in the pipeline, and for a bind the known part of its answer.
   typedef struct packed {
     tag_t       tag;
     operation_e operation;
@@ -68,7 +69,6 @@ module descriptors
     end
   end
 
-  // What a bind writes, and what it answers.
   m0_t bind0, command0;
   m1_t bind1, command1;
   held_t answer_first;
@@ -121,7 +121,6 @@ module descriptors
     if (first_valid_q && !binding) second_q <= first_q;
   end
 
-  // The record that stands at the outputs.
   m0_t m0;
   m1_t m1;
   logic live, release_it;
@@ -133,7 +132,7 @@ module descriptors
 
   logic slot_read, slot_grant, read, m_read;
   address_t read_address;
-  // A refill must not disturb the words of a command; it is not granted beside one.
+  // A refill must not disturb the words of a command, so it is not granted beside one.
   assign read         = accept && command_i.operation != Bind;
   assign slot_grant   = ready && !read && (!first_valid_q || binding) && (Ports == 2 || !release_it);
   assign m_read       = read || (slot_read && slot_grant);

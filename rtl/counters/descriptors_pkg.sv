@@ -9,11 +9,11 @@ package descriptors_pkg;
   typedef enum logic [1:0] {
     Bind    = 2'd0,
     Release = 2'd1,
-    Get     = 2'd2   // reads the descriptor that a reference names
+    Get     = 2'd2   // reads a descriptor by its reference
   } operation_e;
 
   parameter logic [7:0] Live = 8'd1;        // status
-  parameter logic [16:0] IoVector = 17'd1;  // option: the memory is a list of pieces, which the words here cannot hold
+  parameter logic [16:0] IoVector = 17'd1;  // option: the memory is a list of pieces, which does not fit into the words here
 
   typedef struct packed {
     logic [7:0]  status;
@@ -36,7 +36,7 @@ package descriptors_pkg;
     tag_t        tag;
     operation_e  operation;
     reference_t  descriptor;  // Release, Get
-    logic [63:0] start;       // Bind, as all that follow
+    logic [63:0] start;       // Bind, as all below
     logic [63:0] length;
     logic [31:0] options;
     reference_t  events;
@@ -47,7 +47,7 @@ package descriptors_pkg;
     tag_t                 tag;
     records_pkg::status_e status;
     reference_t           descriptor;  // Bind
-    logic [63:0]          start;       // Get, as all that follow
+    logic [63:0]          start;       // Get, as all below
     logic [31:0]          length;
     logic [16:0]          options;
     reference_t           events;

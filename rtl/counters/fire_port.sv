@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A port at which fired operations leave, and the list of those that wait for it (seed 000, section 3.2: three DMA queues, so that
-// none blocks another).
+// A port at which fired operations leave, and the list of those that wait for it (seed 000, section 3.2: three DMA queues, so that none
+// blocks another). Its parameters follow from those of counters.sv.
 //
-// 1. An operation loads the port's register only if `free_o`: the register is empty, and nothing waits. Otherwise it keeps its
-//    record of T, and is appended to the list, which lies in the records' links.
+// 1. An operation loads the port's register only if `free_o`: the register is empty, and nothing waits. Otherwise it keeps its record of
+//    T, and is appended to the list, which lies in the records' links.
 // 2. `refill_o`: the register is empty and an operation waits, so that the head of the list is next.
 //
 // Registers: an operation, two indices.
@@ -31,7 +31,7 @@ module fire_port #(
     input  logic              append_i,
     input  logic [AddressW-1:0] index_i,
     input  logic              advance_i,  // the head of the list leaves
-    input  logic [AddressW-1:0] next_i      // what it links to
+    input  logic [AddressW-1:0] next_i      // the link of the head
 );
 
   logic valid_q, waiting_q;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The three ports at which fired operations leave: gets, puts, and all that this unit makes nothing of (fire_port.sv).
+// The three ports at which fired operations leave: gets, puts, and all kinds that this unit does not execute (fire_port.sv).
 //
-// The operation in the registers behind T0, T1 and T2 is what loads a port, is appended to its list, or leaves it.
+// The operation in the registers after T0, T1 and T2 loads a port, is appended to its list, or leaves it.
 
 module fire_ports
   import counters_pkg::*;
@@ -17,14 +17,14 @@ module fire_ports
     input t2_t               t2_i,
     input logic [AddressW-1:0] index_i,  // its record
 
-    output logic              free_o,     // its port takes it at once
-    output logic              waiting_o,  // its port's list has operations
-    output logic [AddressW-1:0] tail_o,     // the last of them
+    output logic              free_o,     // its port accepts it at once
+    output logic              waiting_o,  // its port's list is not empty
+    output logic [AddressW-1:0] tail_o,     // the last operation of the list
     input  logic              load_i,
     input  logic              append_i,
     input  logic              advance_i,  // it is the head of the list, and leaves it
 
-    output logic              refill_o,  // a port is empty while an operation waits for it
+    output logic              refill_o,  // it is the head of the list, and leaves it
     output logic [AddressW-1:0] refill_index_o,
 
     input  outside_in_t  outside_i,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Which record of a table comes next, with its generation: `counters.rs` and its like in crates/core/nic/src/portals, or the seed's scan (seed 000,
-// sections 4.3.1 and 5.4.1).
+// Selects the next free record of a table, with its generation: `counters.rs` and similar files in crates/core/nic/src/portals, or the
+// seed's scan (seed 000, sections 4.3.1 and 5.4.1). Records out of range stops elaboration.
 //
-// 1. Scan = 0: the record is the top of the free list. Its generation is read as soon as it is the top, or is known from the
-//    command that freed it. So a command that wants a record has it in the cycle of its acceptance.
-// 2. Scan = 1: the records are read in order from the cycle of `request_i` on, one a cycle, until a free one is found. Index n is
-//    found n + 2 cycles later. `full_o` comes in cycle Records + 2.
-// 3. Reads take cycles of the bank in which nothing else reads: `read_grant_i`. A scan needs all of them.
+// 1. Scan = 0: the record is the top of the free list. Its generation is read as soon as it is the top, or is known from the command that
+//    freed it. So a command has its record in the cycle of its acceptance.
+// 2. Scan = 1: the records are read in order from the cycle of `request_i` on, one a cycle, until a free one is found. Index n is found n
+//    + 2 cycles later. `full_o` comes in cycle Records + 2.
+// 3. Reads take cycles of the bank without other reads: `read_grant_i`. A scan needs all of them.
 //
 // Registers: free list (4 indices), a generation of 24 bits; or an index (scan).
 
@@ -16,12 +16,12 @@ module slots
   import records_pkg::Free;
 #(
     parameter int unsigned Records = 256,  // 2 to 4,096
-    parameter bit          Scan    = 0     // 1: no free list, but a scan of the records
+    parameter bit          Scan    = 0     // 1: a scan of the records instead of a free list
 ) (
     input logic clk_i,
     input logic rst_ni,
 
-    input  logic        request_i,  // a command that wants a record is accepted
+    input  logic        request_i,  // a command that needs a record is accepted
     output logic        valid_o,    // the record below is free
     output logic        full_o,     // no record is free
     output index_t      index_o,
@@ -31,12 +31,12 @@ module slots
     input  logic        give_i,
     input  index_t      give_index_i,
     input  generation_t give_generation_i,
-    output index_t      link_o,             // the link to write into the record that is given back
+    output index_t      link_o,             // the link to write into the returned record
 
     output logic        read_o,
     output index_t      read_address_o,
     input  logic        read_grant_i,
-    // The record that was read, two cycles behind the grant.
+    // The record that was read, two cycles after the grant.
     input  logic  [7:0] status_i,
     input  generation_t generation_i,
     input  index_t      link_i
@@ -45,7 +45,7 @@ module slots
   if (Records < 2 || Records > 4096) $error("slots: Records is %0d, and may be 2 to 4,096", Records);
 
   if (Scan) begin : gen_scan
-    // One bit more than an index has: `Records` is behind the last.
+    // One bit more than an index has: `Records` is one beyond the last.
     localparam int unsigned CountW = $clog2(Records + 1);
     logic scanning_q;
     logic [CountW-1:0] next_q;
@@ -88,7 +88,7 @@ module slots
     generation_t generation_q;
     logic refill;
     index_t refill_address;
-    // What is being read: nothing, a link, or the generation of the top.
+    // The current read: nothing, a link, or the generation of the top.
     logic [1:0] link_q, top_q;
     logic fetch;
 
@@ -128,7 +128,7 @@ module slots
         else if (take_i) known_q <= 1'b0;
         else if (top_q[1]) known_q <= 1'b1;
         link_q <= {link_q[0], refill && !fetch && read_grant_i};
-        // A record given back is the top with a known generation: what is read of the old top is dropped.
+        // A returned record is the top with a known generation: a read of the old top is dropped.
         top_q <= give_i ? 2'b00 : {top_q[0], fetch && read_grant_i};
       end
     end

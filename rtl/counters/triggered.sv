@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Triggered operations: armed in order of their thresholds, fired, cancelled (`triggered.rs` in crates/core/nic/src/portals; seed 000,
-// sections 2.5 and 3.3.1).
+// sections 2.5 and 3.3.1). Triggered out of range stops elaboration; counters.sv checks the others.
 //
-// 1. A counter's list is sorted by threshold; equal thresholds keep the order in which they were armed.
-// 2. A count that reaches the lowest threshold moves all operations that are due to the fire queue, in the order of the list. The
-//    fire queue is a list in T0, first in, first out. While it is empty, an operation that moves data skips it and leaves at once.
-// 3. Operations on counters run in the order of the fire queue. Those that become due by them go behind it.
-// 4. While operations fire, no command moves: `run_o` is 0. So a command has the effects that it has alone.
+// 1. A counter's list is sorted by threshold; equal thresholds keep the order of arming.
+// 2. A count that reaches the lowest threshold moves all due operations to the fire queue, in the order of the list. The fire queue is a
+//    list in T0, first in, first out. While it is empty, an operation that moves data skips it and leaves at once.
+// 3. Operations on counters run in the order of the fire queue. Operations that they make due go behind it.
+// 4. While operations fire, no command moves: `run_o` is 0. So a command has the same effects as alone.
 // 5. An operation whose port is not ready waits in the port's list and stops nothing else (fire_port.sv).
-// 6. In state Run, with nothing in the pipeline, each record of T is free, in one counter's list, or in one port's list.
+// 6. In state Run, with an empty pipeline, each record of T is free, in one counter's list, or in one port's list.
 // 7. A state uses each bank of T once, so that banks with one port do as well.
 //
 // Cycles from the cycle 2 of an update that is due (F0): F0 T0, T1, T2 R at the head; F1 words into the registers of the banks; F2 into
-// the port's register, T0 W free; F3 it stands at the port; T0, T1, T2 R at the next; F5 as F2. So one leaves every 3 cycles.
-// Arm: 4, and 2 more for each operation passed but the head. Cancel: 2 if nothing waits, else 4, and 3 more for each behind the first.
+// the port's register, T0 W free; F3 it is at the port; T0, T1, T2 R at the next; F5 as F2. So one leaves every 3 cycles. Arm: 4, and 2
+// more for each operation passed but the head. Cancel: 2 if nothing waits, else 4, and 3 more for each after the first.
 
 module triggered
   import pac_pkg::*;
@@ -24,26 +24,26 @@ module triggered
     parameter int unsigned Counters  = 512,  // 2 to 4,096
     parameter int unsigned Triggered = 128,  // 2 to 4,096
     parameter int unsigned Ports     = 2,    // of the banks: 2 (two read and two write ports), 1 (one port for both)
-    parameter bit          Trace     = 1     // 1: writes are shown
+    parameter bit          Trace     = 1     // 1: the trace shows writes
 ) (
     input  logic clk_i,
     input  logic rst_ni,
     output logic ready_o,  // the banks are cleared
 
     // The pipeline of counters.
-    input  logic     accept_i,   // takes the command
+    input  logic     accept_i,   // accepts the command
     input  command_t command_i,
-    output logic     room_o,     // an arm may be accepted: the free list has its next record, or has none
-    input  logic     quiet_i,    // nothing in the pipeline needs the registers behind T
+    output logic     room_o,     // an arm may be accepted: the free list has its next record, or is empty
+    input  logic     quiet_i,    // nothing in the pipeline needs the registers after T
     input  logic     empty_i,    // nothing is in the pipeline, and nothing is accepted
-    input  logic     behind_i,   // commands stand behind one whose operations fire
+    input  logic     behind_i,   // commands wait behind one whose operations fire
     input  reference_t behind_counter_i,  // the counter of the later one
     output logic     run_o,      // the pipeline moves
     output logic     drain_o,    // no command may be accepted: an operation waits to leave
     input  stage_t   stage_i,
     input  c1_t      c1_i,       // the word of C1 beside it
     output request_t request_o,
-    output logic     local_o,    // C0 and C1 of an operation's counter stand at their outputs: change it as it says
+    output logic     local_o,    // C0 and C1 of an operation's counter are at their outputs: apply the operation
     output t0_t      t0_o,       // the operation
     output t1_t      t1_o,
 
@@ -64,7 +64,7 @@ module triggered
     MoveWait, Move, MoveDefer, MoveNext,  // due operations of a counter: fired, or appended to the fire queue
     Pop, PopWait, Fire, FireDefer,        // the head of the fire queue
     LocalWait, Local,                     // an operation on a counter
-    ResumeFirst, ResumeSecond,            // the words of commands that stood behind are read again
+    ResumeFirst, ResumeSecond,            // the words of commands that waited are read again
     ArmWait, ArmWalk, ArmBefore, ArmBehind, ArmFire,
     DropWait, Drop, DropNext,             // all operations of a counter are cancelled
     OneWait, One, OneRead, OneReadWait, OneHead, OneBefore, OneBehind,
@@ -72,15 +72,14 @@ module triggered
   } state_e;
 
   state_e state_q, state_d;
-  address_t cur_q, cur_d;          // the record whose words are in the registers behind the banks
-  address_t new_q;                 // the record that an arm takes
+  address_t cur_q, cur_d;          // the record whose words are in the registers after the banks
+  address_t new_q;                 // the record for an arm
   generation_t new_generation_q;
   index_t counter_q, counter_d;    // the counter whose operations fire
   logic [63:0] reached_q;          // its count when it reached the threshold
   logic queued_q, queued_d;        // the fire queue has operations
   address_t first_q, first_d, last_q, last_d;  // its ends
 
-  // Banks.
   logic read, read_body, write;
   address_t read_address, write_address;
   logic [15:0] write_lanes;
@@ -94,13 +93,11 @@ module triggered
   assign run_o   = state_q == Run;
   assign local_o = state_q == Local;
 
-  // Free records.
   logic list_valid, list_full, take, give;
   index_t list_index, list_link;
   assign room_o       = list_valid || list_full;
   assign free_address = address_t'(list_index);
 
-  // Ports.
   logic is_local, can_load, port_waits, port_load, port_append, port_advance;
   address_t port_tail, port_refill;
   assign is_local = t0.kind == KindCounterSet || t0.kind == KindCounterIncrement;
@@ -126,7 +123,7 @@ module triggered
       .outside_o
   );
 
-  // What an arm compares, in each state from ArmWalk on: the registers behind T0 and C1 keep their words meanwhile.
+  // The comparisons of an arm, from ArmWalk on: the registers after T0 and C1 keep their words meanwhile.
   logic list_empty, goes_behind, at_front;
   assign list_empty = c1_i.head == None;
 `ifdef MUTANT_16
@@ -136,7 +133,6 @@ module triggered
 `endif
   assign at_front = list_empty || (!goes_behind && index_t'(cur_q) == c1_i.head);
 
-  // An operation in the registers is due.
   logic is_due;
 `ifdef MUTANT_17
   logic second_q;
@@ -146,17 +142,17 @@ module triggered
   assign is_due = t0.threshold <= reached_q;
 `endif
 
-  // The operation of CancelOne: its words are in the registers behind T0.
+  // The operation of CancelOne: its words are in the registers after T0.
   index_t one;
   logic   one_waits;
   assign one       = stage_i.threshold[15:0];
   assign one_waits = one < index_t'(Triggered) && t0.status == Armed && t0.generation == stage_i.threshold[39:16];
 
-  // A read of T is asked for by a command's acceptance, by a count that may be due, or by a state.
+  // A read of T, for a command's acceptance, for a count that may be due, or by a state.
   logic accept_reads;
   assign accept_reads = accept_i && (command_i.operation == Arm || command_i.operation == CancelOne);
 
-  // What ends a walk, a fire queue, a command.
+  // The ends of a walk, of the fire queue, of a command.
   logic moved, popped, finished;
 
   always_comb begin
@@ -276,7 +272,6 @@ module triggered
         end
       end
 
-      // The due operations of a counter.
       MoveWait: state_d = Move;
       Move: begin
         if (!is_due) begin
@@ -320,7 +315,6 @@ module triggered
         end
       end
 
-      // The fire queue.
       Pop: begin
         read         = 1'b1;
         read_body    = 1'b1;
@@ -381,7 +375,6 @@ module triggered
         state_d           = Run;
       end
 
-      // An arm.
       ArmWait: state_d = ArmWalk;
       ArmWalk: begin
         write_address            = new_q;
@@ -433,7 +426,6 @@ module triggered
         state_d   = MoveWait;
       end
 
-      // Cancels.
       DropWait: state_d = Drop;
       Drop: begin
         give    = 1'b1;
@@ -514,7 +506,6 @@ module triggered
       default: state_d = Run;
     endcase
 
-    // A record that is given back.
     if (give) begin
       write           = 1'b1;
       write_lanes     = LanesSlot | LanesNext;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The records of triggered operations: the banks T0, T1 and T2, the list of free records, and what the trace shows of writes.
+// The records of triggered operations: the banks T0, T1 and T2, the list of free records, and the writes in the trace. triggered.sv and
+// counters.sv check the parameters.
 //
-// 1. T0 is read alone, by walks; or with T1 and T2 at the same address, by what fires. T1 and T2 are written by an arm, whole.
-// 2. The free list reads a link in a cycle in which nothing else reads. Whoever gives a record back writes `link_o` into it.
+// 1. Walks read T0 alone; firing reads it with T1 and T2 at the same address. An arm writes T1 and T2, whole.
+// 2. The free list reads a link in a cycle without other reads. The unit that gives a record back writes `link_o` into it.
 
 module triggered_records
   import pac_pkg::*;
@@ -11,7 +12,7 @@ module triggered_records
 #(
     parameter int unsigned Triggered = 128,  // 2 to 4,096
     parameter int unsigned Ports     = 2,    // 2 (two read and two write ports), 1 (one port for both)
-    parameter bit          Trace     = 1,    // 1: writes are shown
+    parameter bit          Trace     = 1,    // 1: the trace shows writes
     localparam int unsigned AddressW = $clog2(Triggered)
 ) (
     input  logic clk_i,
@@ -21,7 +22,7 @@ module triggered_records
     input  logic                read_i,
     input  logic                read_body_i,     // T1 and T2 at the same address
     input  logic [AddressW-1:0] read_address_i,
-    input  logic                idle_i,          // nothing needs the registers behind T
+    input  logic                idle_i,          // nothing needs the registers after T
     output t0_t                 t0_o,
     output t1_t                 t1_o,
     output t2_t                 t2_o,
@@ -35,7 +36,6 @@ module triggered_records
     input logic [AddressW-1:0] write_body_address_i,
     input body_t               write_body_data_i,
 
-    // Free records.
     output logic   valid_o,
     output logic   full_o,
     output index_t index_o,

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""How much of the RTL the tests of the lockstep run: statements and toggles, by module.
+"""Coverage of the RTL by the tests of the lockstep: statements and toggles, by module.
 
     rtl/flow/tools.sh --needs verilator -- python rtl/flow/coverage.py [FOLDER...]   without: the units of all folders of rtl/
 
-Builds the units with Verilator's counts in a target folder of its own, runs the tests of crates/tools/rtl, and adds up what their units
-have counted. What a module has in one unit or another (each has its own parameters) counts once.
+Builds the units with Verilator's counts in its own target folder, runs the tests of crates/tools/rtl, and adds up the counts of the
+units. A point of a module that several units have (each with its own parameters) counts once.
 
 * A statement is a block that runs or does not: a branch of `if` and `case`, an `always` block. Functions of packages are listed by
   their package.
 * A toggle is a bit of a signal that has changed. Verilator leaves out signals of more than 256 bits. Spare bits, and those of
   addresses that no test reaches, never change.
 
-PROPTEST_CASES (50) bounds the random histories of each test, because units that count are slow: the C++ compiler builds them without
-optimisation, else it takes an hour.
+PROPTEST_CASES (50) bounds the random histories of each test, because units with counts are slow: the C++ compiler builds them without
+optimisation, which would take an hour.
 
 The table is by module; `coverage.txt` in $RTL_OUT names each statement that never ran. The JSON goes to $RTL_OUT/coverage.json.
 """
@@ -30,12 +30,12 @@ import designs
 from synthesize import OUT
 
 KINDS = {"v_line": "statements", "v_branch": "statements", "v_toggle": "toggles"}
-# Modules that are there for tests: layouts and the tops of units.
+# Modules that exist only for tests: layouts and the tops of units.
 TESTS_ONLY = re.compile(r"(_layout|_unit|_unit_pkg)$")
 
 
 def points(paths):
-    """The counts of all files: (kind, file, line, column, what) to the sum."""
+    """Sums the counts of all files by (kind, file, line, column, what)."""
     counts = defaultdict(int)
     for path in paths:
         for line in path.read_text(errors="replace").splitlines():
@@ -51,7 +51,7 @@ def points(paths):
 
 
 def run(folders):
-    """Runs the tests with counts. Returns the files that they leave."""
+    """Runs the tests with counts. Returns the files of counts."""
     folder = OUT / "coverage"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the flow measures: the units of rtl/units.toml, and the processors that their area is compared with."""
+"""The designs of the flow: the units of rtl/units.toml, and the processors that their area is compared with."""
 
 import sys
 import tomllib
@@ -35,7 +35,7 @@ class Design:
 
 
 def units(trace=0, all_of_them=False):
-    """The units that are synthesised. `trace`: with the ports of the lockstep. `all_of_them`: also those that are for tests only."""
+    """The units to synthesise. `trace`: with the ports of the lockstep. `all_of_them`: also those only for tests."""
     found = []
     for unit in tomllib.loads((RTL / "units.toml").read_text())["unit"]:
         if not (unit.get("flow", True) or all_of_them) or unit["top"].endswith("_layout"):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What cells and SRAM macros take by their Liberty file: energy of each transition of a pin, capacitances, leakage.
+"""Energy of cells and SRAM macros from their Liberty file: of each transition of a pin, capacitances, leakage.
 
-A group of `internal_power` holds while its `when` is true; a group without `when` holds where none of the others of its pin is true.
+A group of `internal_power` holds while its `when` is true; a group without `when` holds while no other group of its pin does.
 Tables are linear between their points, and constant beyond them. Energies are in pJ, powers in nW, times in ns, capacitances in pF.
 
 `function` and `when` are compiled to functions of whole waves: integers that have a bit for each cycle (waves.py).
@@ -51,7 +51,7 @@ class Table:
 
 
 def place(points, value):
-    """The point before a value, and how far it is to the next, from 0 to 1."""
+    """The point before a value, and the fraction of the way to the next, from 0 to 1."""
     at = min(max(bisect_right(points, value) - 1, 0), len(points) - 2)
     return at, min(max((value - points[at]) / (points[at + 1] - points[at]), 0.0), 1.0)
 
@@ -61,7 +61,7 @@ def mix(first, second, share):
 
 
 def python_of(text):
-    """A Liberty function as an expression of Python, in which M is all ones."""
+    """A Liberty function as a Python expression, in which M is all ones."""
     tokens = re.findall(r"[A-Za-z_]\w*|[01]|[!'^*&+|()]", text)
     at = 0
 
@@ -111,7 +111,7 @@ def python_of(text):
 
 @lru_cache(maxsize=None)
 def function(text):
-    """Of waves by pin, and of all ones: the wave of a Liberty function."""
+    """Compiles a Liberty function: takes waves by pin and all ones, returns the wave."""
     names = sorted(set(re.findall(r"[A-Za-z_]\w*", text)))
     arguments = ", ".join(f"p[{name!r}]" for name in names)
     inner = f"(lambda {', '.join(names)}: {python_of(text)})({arguments})" if names else python_of(text)
@@ -176,7 +176,7 @@ def cells(path):
     farad = float(scale) * {"pf": 1.0, "ff": 1e-3}[unit.lower()]
     if farad != 1.0:
         raise ValueError(f"{path}: capacitances are not in pF")
-    # Energy is in units of capacitance and voltage squared; leakage has a unit of its own.
+    # Energy is in units of capacitance and voltage squared; leakage has its own unit.
     number, prefix = re.fullmatch(r"([\d.]+)\s*([a-z]?)W", group.attributes.get("leakage_power_unit", "1nW")).groups()
     types = {kind.arguments[0]: kind for kind in group.of("type")}
     power = float(number) * PREFIX[prefix] / 1e-9

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""RTL and netlist are the same machine: a combinational proof over all registers and memories.
+"""Proves RTL and netlist equal: a combinational proof over all registers and memories.
 
 Both sides are flattened and written as JSON. Here every register bit becomes a free input (its value) and an output (its next
-value), memories and clock gates likewise. So two circuits without state are left, which abc's `cec` proves equal for all values.
-Why that suffices: both start in the same state after reset (reset values and reset signals are compared, too), and equal states with
-equal inputs have equal outputs and equal next states.
+value), memories and clock gates likewise. This leaves two circuits without state, which abc's `cec` proves equal for all values.
+That suffices: both start in the same state after reset (reset values and reset signals are compared, too), and equal states with
+equal inputs give equal outputs and equal next states.
 
 1. Registers are paired by the names of their nets, which synthesis keeps. The netlist may hold a bit inverted (the library has no
-   cell for its reset value), hold two equal registers once, or have a constant in its place: each is a claim that the proof
-   includes, since the next values and reset values must agree.
+   cell for its reset value), hold two equal registers once, or replace one by a constant: the proof covers each case,
+   since the next values and reset values must agree.
 2. A register of the RTL that the netlist lacks is a free value. The proof fails if an output depends on it.
-3. Undefined values of the RTL are 0, on both sides the same choice as in simulation by synthesis' semantics.
+3. Undefined values of the RTL are 0 on both sides, as in simulation by synthesis' semantics.
 """
 
 import json
@@ -72,7 +72,7 @@ class Side:
             self.registers[q] = (pins["D"][place], reset)
 
     def set_or_clear(self, cell, place):
-        """The reset of a register with set and clear, of which one is never active."""
+        """The reset of a register with set and clear, one of which is never active."""
         live = []
         for pin, value in (("SET", "1"), ("CLR", "0")):
             signal, high = cell["connections"][pin][place], int(cell["parameters"][f"{pin}_POLARITY"], 2)
@@ -83,7 +83,7 @@ class Side:
         return live[0] if live else None
 
     def write(self, path, inputs, outputs):
-        """The combinational module: what drives `inputs` is cut; `outputs` are (name, bit)."""
+        """The combinational module: drivers of `inputs` are cut; `outputs` are (name, bit)."""
         ports = {n: p for n, p in self.module["ports"].items() if p["direction"] == "input"}
         for name, bits in inputs:
             ports[f"in:{name}"] = {"direction": "input", "bits": bits}
@@ -191,7 +191,7 @@ def inverter(kind, a, y):
 
 
 def prove(folder, gold_json, gate_json, top, boxes, run, seconds):
-    """Proves it. Returns a dictionary of figures; raises Different with the first output that differs. `run` runs Yosys."""
+    """Runs the proof. Returns a dictionary of figures; raises Different with the first output that differs. `run` runs Yosys."""
     gold, gate = Side(gold_json, top, boxes), Side(gate_json, top, boxes)
     inputs, outputs, result = cut(gold, gate)
     for side, name, i, o in ((gold, "gold", inputs[0], outputs[0]), (gate, "gate", inputs[1], outputs[1])):
@@ -209,7 +209,7 @@ def prove(folder, gold_json, gate_json, top, boxes, run, seconds):
         differ = re.findall(r"po(\d+)", next((line for line in said.splitlines() if line.startswith("Verification failed")), ""))
         raise Different(f"{', '.join(names.get(int(one), one) for one in differ)} differ ({folder}/cec.log)")
     if "UNDECIDED" not in said.upper():
-        raise Different(f"abc has said neither yes nor no ({folder}/cec.log)")
+        raise Different(f"abc has not decided ({folder}/cec.log)")
     return {"proved": False, **result}
 
 

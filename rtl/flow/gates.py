@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The mapped netlist in place of the RTL: for the lockstep, and proved equivalent.
 
-    rtl/flow/tools.sh python rtl/flow/gates.py [NAME...]             without names: the units that are synthesised
+    rtl/flow/tools.sh python rtl/flow/gates.py [NAME...]             without names: the units to synthesise
     SELVEDGE_RTL_NETLISTS=$PWD/target/rtl-flow/gates cargo test --profile checked -p selvedge-rtl
 
 In $RTL_OUT/gates (target/rtl-flow/gates) each unit gets NAME.v, a netlist with the trace port; cells.v has the cells by their
 functions in the Liberty file; memories are those of the RTL. The build script of crates/tools/rtl takes a unit from there instead of its
-sources, so the tests of the lockstep, their histories and seeds are the same ones.
+sources, so the lockstep runs the same tests, histories and seeds.
 
 Then both are proved equal (equivalence.py). EQUIVALENCE_SECONDS (300) ends an attempt.
 """
@@ -39,7 +39,7 @@ def cells(library):
 
 
 def memory_module(m):
-    """The module of a memory or a clock gate in the netlist, with the RTL's in it."""
+    """The module of a memory or a clock gate in the netlist, around the RTL's."""
     ports = ", ".join(f"{way} [{bits - 1}:0] {name}" if bits > 1 else f"{way} {name}" for name, way, bits in m["ports"])
     names = {k: v for k, v in m["parameters"].items() if k in ("Words", "Width", "LaneW", "Trace")}
     parameters = ", ".join(f".{name}({value})" for name, value in names.items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Reads Liberty files: cells with area, what they are, their pins. Also finds the library of a run.
+"""Reads Liberty files: cells with area, kind and pins. Also finds the library of a run.
 
 `LIBERTY` is a file or a folder of files. Files of standard cells are corners of one library; files of SRAM macros belong to the
 corner of the same voltage and temperature. Without `LIBERTY` it is osu018 of Debian's package qflow-tech-osu018.
@@ -134,7 +134,7 @@ class Liberty:
         return self.smallest(("!(0*1)", "(0*1)'", "!0+!1")).area
 
     def buffers(self):
-        """Buffers by area. Cells for delay are left out: those that drive no more than a smaller one."""
+        """Buffers by area, without delay cells, which drive no more than a smaller buffer."""
         cells = (c for c in self.cells.values() if len(c.inputs) == 1 and [bare(f, c) for f in c.functions.values()] == ["0"])
         found = []
         for cell in sorted(cells, key=lambda cell: cell.area):
@@ -151,7 +151,7 @@ class Liberty:
         return None
 
     def clock_gate(self):
-        """The smallest cell that gates a clock and has no pin for tests, or None."""
+        """The smallest clock gate without test pins, or None."""
         gates = [cell for cell in self.cells.values() if cell.clock_gate and len(cell.inputs) == 2]
         return min(gates, key=lambda cell: cell.area, default=None)
 
@@ -168,7 +168,7 @@ def bare(function, cell):
 
 
 def closes(text):
-    """Where the parenthesis closes that opens at 0."""
+    """Index of the parenthesis that closes the one at 0."""
     depth = 0
     for at, letter in enumerate(text):
         depth += {"(": 1, ")": -1}.get(letter, 0)

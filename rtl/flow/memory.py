@@ -4,10 +4,10 @@
 A memory is a black box of Yosys. `shapes` gives each shape a module, `ram_1rw_512x256_16` for 512 words of 256 bits with a write
 mask of 16 bits a lane. Then it becomes, by shape,
 
-1. macros side by side, where `ram_1rw` has room in one of the library's macros (ports of IHP's: RM_IHPSG13_1P_*), or
-2. a cell without area, setup and delay, so that paths to and from it are those of the logic alone.
+1. macros side by side, if a `ram_1rw` fits one of the library's macros (ports of IHP's: RM_IHPSG13_1P_*), or
+2. a cell without area, setup and delay, so that paths to and from it have only the delay of the logic.
 
-The IHP macro has a write mask of a bit, and reads or writes in a cycle. One inverter makes its read enable.
+The IHP macro has a write mask with a bit for each data bit, and reads or writes in a cycle. One inverter makes its read enable.
 """
 
 import math
@@ -16,7 +16,7 @@ IHP_UNUSED = ("A_BIST_CLK", "A_BIST_EN", "A_BIST_MEN", "A_BIST_WEN", "A_BIST_REN
 
 
 class Shape:
-    """Memories of one shape: name, kind, parameters, ports as (name, direction, bits), how many."""
+    """Memories of one shape: name, kind, parameters, ports as (name, direction, bits), count."""
 
     def __init__(self, kind, parameters, ports):
         self.kind, self.parameters, self.ports, self.count = kind, parameters, ports, 0
@@ -63,7 +63,7 @@ class Shape:
         return "\n".join(lines + ["}", "}", ""])
 
     def macro(self, macros):
-        """(cell, how many side by side) of least area, or None."""
+        """(cell, number side by side) of least area, or None."""
         if self.kind != "ram_1rw":
             return None
         fit = []
@@ -75,10 +75,10 @@ class Shape:
         return min(fit, key=lambda one: one[:2])[2:] if fit else None
 
     def of_macros(self, cell, count, buffer):
-        """The module, with macros in it.
+        """The module, made of macros.
 
-        abc does not see how many pins a port of this module has behind it (a lane of the write mask: 16 pins and more), so each macro
-        has buffers of its own before its mask and its address, as a layout would put there.
+        abc does not see the number of pins behind a port of this module (a lane of the write mask: 16 pins and more), so each macro
+        has its own buffers before its mask and its address, as in a layout.
         """
         lane, width = self.parameters["LaneW"], self.parameters["Width"]
         bits, address = cell.buses["A_DIN"], cell.buses["A_ADDR"]
@@ -114,7 +114,7 @@ def macro_black_box(cell):
 
 
 def shapes(design, kinds):
-    """Gives each memory of Yosys' `design` its shape's module as type. Returns the shapes."""
+    """Sets the type of each memory of Yosys' `design` to its shape's module. Returns the shapes."""
     from pyosys import libyosys as ys
 
     found = {}

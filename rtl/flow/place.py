@@ -3,8 +3,8 @@
 
     rtl/flow/tools.sh python rtl/flow/place.py [NAME...]
 
-A unit has more ports than the FPGA has pins. So it stands between registers: a shift register before its inputs, a tree of
-registered exclusive ors behind its outputs. Paths from and to the unit's ports are in the frequency; the tree has four inputs a
+A unit has more ports than the FPGA has pins. So it sits between registers: a shift register before its inputs, a tree of
+registered exclusive ors after its outputs. Paths from and to the unit's ports are in the frequency; the tree has four inputs a
 level, and is never the longest path.
 
 1. Memories are block memory, which has at most two ports. A design with memories of two read and two write ports is left out.
@@ -60,7 +60,7 @@ def harness(design, ports):
 
 
 def plain(name):
-    """A name of the RTL, without what Yosys puts behind it."""
+    """A name of the RTL, without Yosys' suffix."""
     return re.sub(r"_(LUT4|TRELLIS_FF|PFUMX|L6MUX21|CCU2C|DP16KD).*", "", re.sub(r"^u_unit\.", "", name))
 
 

@@ -3,19 +3,19 @@
 
     rtl/flow/tools.sh --needs verilator -- python rtl/flow/power.py [NAME...]
 
-synthesize.py has made the netlists; without names: those of all units that have recorded traffic. TRAFFIC (target/rtl-flow/traffic) holds
-what entered the units while a program ran, as UNIT.ports; traffic.sh records it. Each netlist runs the same commands one behind the
-other, as fast as it takes them (waves.py), and must give the same answers. Of a window of WINDOW cycles are counted the toggles of each
-net, and the accesses of each memory.
+Uses the netlists of synthesize.py; without names: those of all units with recorded traffic. TRAFFIC (target/rtl-flow/traffic) holds
+the inputs of the units while a program ran, as UNIT.ports; traffic.sh records it. Each netlist runs the same commands back to back, as
+fast as it accepts them (waves.py), and must give the same answers. In a window of WINDOW cycles, the toggles of each net and the
+accesses of each memory are counted.
 
 1. Energy of a cell is by the transitions of its pins and the conditions in its Liberty file, each evaluated in its own cycle
    (energy.py); of a net, half of its capacitance times the voltage's square for each toggle.
-2. `clock` is what clock pins take, with their capacitance; `registers` what else flip-flops take, with the nets that they drive; `gates`
-   all other cells with their nets. Leakage is apart, by the state of the inputs.
-3. SRAM macros are apart: the energy of each read, write and toggle of a pin in the macro's Liberty file. A memory without a macro has
-   counted accesses, and no energy.
-4. Left out: wires, the tree of the clock, glitches (gates have no delay), what drives the inputs.
-5. OpenSTA 2.0 does not compute this: docs/design/rtl-flow.md says what was measured.
+2. `clock` is the energy of clock pins, with their capacitance; `registers` the other energy of flip-flops, with the nets that they drive;
+   `gates` that of all other cells with their nets. Leakage is separate, by the state of the inputs.
+3. SRAM macros are separate: the energy of each read, write and toggle of a pin from the macro's Liberty file. Of a memory without a macro
+   only accesses are counted.
+4. Left out: wires, the tree of the clock, glitches (gates have no delay), the drivers of the inputs.
+5. OpenSTA 2.0 does not compute this; docs/design/rtl-flow.md has the measurements.
 """
 
 import os
@@ -33,11 +33,11 @@ TRAFFIC = Path(os.environ.get("TRAFFIC") or OUT / "traffic").resolve()
 # Cycles of the window; commands before it.
 WINDOW = int(os.environ.get("WINDOW") or 8192)
 SKIP = int(os.environ.get("SKIP") or 256)
-# The frequency that powers are given for. Energy of a cycle does not depend on it.
+# The frequency of the given powers. Energy of a cycle does not depend on it.
 POWER_MHZ = 100
-# Pins of memories that have no macro, as memory.py's model of their timing.
+# Capacitance of pins of memories without a macro, as in memory.py's model of their timing.
 BOX_PIN_PF = 0.003
-# The recording that a unit runs, where it is not called as the unit.
+# Recordings of units that run another unit's recording.
 RECORDED = {"allocator_unroll_1": "allocator", "allocator_unroll_2": "allocator"}
 
 
@@ -77,14 +77,14 @@ class Loads:
         return self.slews.get(bit, 0.0)
 
     def through(self, pin, pins, bit):
-        """The slew behind an output: the largest over its inputs, of rise and fall the middle."""
+        """The slew at an output: the largest over its inputs, averaged over rise and fall."""
         slews = [sum(table.at(self.slew(pins[name][0]) if pins.get(name) else 0.0, self.load(bit)) for table in tables.values()) / 2
                  for names, tables in pin.arcs for name in names]  # fmt: skip
         return max(slews, default=0.0)
 
 
 def conditions(powers, values, ones):
-    """Each group with the wave in which it holds."""
+    """Each group with the wave of the cycles in which it holds."""
     known = {}
     rest = ones
     for power in powers:
@@ -105,7 +105,7 @@ def of_edges(powers, values, ones, rises, falls, slew):
 
 
 def of_output(pin, pins, values, toggled, ones, edges, loads, bit):
-    """The energy within a cell when an output changes: of the inputs that have changed in the same cycle, the middle."""
+    """The energy within a cell when an output changes: the mean over the inputs that have changed in the same cycle."""
     total = 0.0
     for which, cycles in zip(("rise", "fall"), edges):
         count = cycles.bit_count()
@@ -129,7 +129,7 @@ def of_output(pin, pins, values, toggled, ones, edges, loads, bit):
 
 
 def conditions_by_related(powers, values, ones):
-    """As `conditions`, where the groups of each input are groups of their own."""
+    """As `conditions`, with separate groups for each input."""
     by_related = {}
     for power in powers:
         by_related.setdefault(tuple(power.related), []).append(power)
@@ -137,7 +137,7 @@ def conditions_by_related(powers, values, ones):
 
 
 def leakage(cell, values, waves, clocks):
-    """In nW, by the state of the pins."""
+    """Leakage in nW, by the state of the pins."""
     if not cell.leakages:
         return cell.leakage
     total, cycles = 0.0, waves.cycles
@@ -181,7 +181,7 @@ def count(netlist, waves, loads):
         return of_edges(cell.pins[name].powers, values, ones, rises, falls, loads.slew(bits[0]))
 
     def clocked(cell, name, pins, values):
-        """A clock pin: pulses begin behind a cycle, and end within the next."""
+        """A clock pin: pulses begin after a cycle, and end within the next."""
         pulse = waves.pulses[pins[name][0]] & (ones >> 1)
         parts["clock_internal"] += of_edges(cell.pins[name].powers, values, ones, pulse, (pulse << 1) & ones, 0.0)
         parts["clock_nets"] += 2 * pulse.bit_count() * half * cell.pins[name].capacitance
@@ -230,7 +230,7 @@ def count(netlist, waves, loads):
 
 
 def energy_of_state(cell, pin, pins, waves):
-    """The wave of a flip-flop's output, also where it is not connected."""
+    """The wave of a flip-flop's output, even if it is not connected."""
     name = next(name for name in cell.pins if cell.pins[name] is pin)
     if pins.get(name) and pins[name][0] in waves.of:
         return waves.of[pins[name][0]]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Keeps the figures of the flow, and writes them as tables.
+"""Stores the figures of the flow, and writes them as tables.
 
     rtl/flow/tools.sh python rtl/flow/report.py keep     copies $RTL_OUT/*.json to docs/results/rtl/
     rtl/flow/tools.sh python rtl/flow/report.py          writes docs/results/rtl/figures.md from docs/results/rtl/*.json
 
-The tables come from the kept files alone, so they can be made anew without any tool.
+The tables come only from the stored files, so they can be regenerated without any tool.
 """
 
 import json
@@ -100,7 +100,7 @@ def powers(all_of_them, library):
 
 
 def grouped(memories):
-    """Memories by their name in the RTL, whose macros side by side have the same accesses: macro, how many, reads, writes."""
+    """Memories by their name in the RTL; macros side by side have the same accesses: macro, count, reads, writes."""
     found = {}
     for one in memories:
         name = re.sub(r"(\.gen_(one|two))?\.u_memory(\.u_\d+)?$", "", one["memory"])
@@ -109,7 +109,7 @@ def grouped(memories):
 
 
 def tripled(all_of_them, library):
-    """A unit that must run at a third of what `fast` reaches, and at all of it: `small` is enough for the first where it reaches that."""
+    """A unit at a third of the frequency of `fast`, and at all of it: `small` serves the third if it reaches that."""
     rows = []
     for one in all_of_them:
         power, area = one.get("power", {}).get(library, {}), one.get("area", {}).get(library)
@@ -208,7 +208,7 @@ def main(words):
         for path in sorted(OUT.glob("*.json")):
             shutil.copy(path, KEPT / path.name)
     elif words:
-        sys.exit(f"rtl: unknown {' '.join(words)}; the first lines of {Path(__file__).name} say what there is")
+        sys.exit(f"rtl: unknown arguments {' '.join(words)}; see the first lines of {Path(__file__).name}")
     write()
 
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# All figures of the RTL, kept in docs/results/rtl (make rtl-report): area and frequency of units and processors, the FPGA, netlists and
-# their equivalence, power, coverage, tables and plots. Each design's JSON is made anew; a step that fails ends it. Power needs recorded traffic
-# (traffic.sh: make build and make rtl), plots the program of make rtl; what is missing is named and left out.
+# All figures of the RTL, stored in docs/results/rtl (make rtl-report): area and frequency of units and processors, the FPGA, netlists and their
+# equivalence, power, coverage, tables and plots. Each design's JSON is written anew; a failed step ends the script. Power needs recorded
+# traffic (traffic.sh: make build and make rtl), plots the program of make rtl; a missing input is reported and left out.
 #
 #   rtl/flow/report.sh [NAME...]   without names: all units and processors
 #

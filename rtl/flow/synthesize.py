@@ -3,14 +3,14 @@
 
     rtl/flow/tools.sh python rtl/flow/synthesize.py [NAME...]
 
-Yosys reads with slang. Memories are outside (memory.py); clock gates become the library's cell where it has one. There are two
-netlists of each design, because abc trades one for the other, and each has its own area and frequency:
+Yosys reads with slang. Memories are outside (memory.py); clock gates become the library's cell if it has one. Each design has two
+netlists, because abc trades area for frequency:
 
 * `small`: area before all, carry chains by Brent-Kung, which abc's optimisation for area makes shorter and slower;
 * `fast`: carry chains by Kogge-Stone, sums of products balanced for delay, then area recovered where TARGET_NS allows it. The
-  frequency may be above or below that target. TARGET_NS=0.001 shows what the script can do at most.
+  frequency may be above or below that target. TARGET_NS=0.001 shows the script's limit.
 
-Both end with buffers for fan-out and the choice of sizes, against a driving cell and a load. `small` is made once more with its
+Both end with buffers for fan-out and sizing, against a driving cell and a load. `small` is made once more with its
 modules kept, for the table of areas by module.
 
 The JSON goes to $RTL_OUT (target/rtl-flow)/NAME.json, the netlists beside it.
@@ -35,13 +35,13 @@ ABC = {
     "small": "strash; &get -n; &fraig -x; &put; scorr; dc2; strash; &get -n; &dch -f; &nf; &put; topo; buffer -N 24; upsize {D}; dnsize {D}; stime -p",
     "fast": "strash; if -g -K 6 -C 16; strash; if -g -K 6; strash; dch -f; map -B 0.9 {D}; topo; buffer -c -G {G}; upsize {D}; dnsize {D}; stime -p",
 }
-# What a buffer of `fast` may drive, in percent of its own input. abc gives up where too many buffers are needed; then the next is taken.
+# Drive limit of a buffer of `fast`, in percent of its own input. If too many buffers are needed, abc gives up; then the next is tried.
 GAINS = (300, 1000, 3000)
 GAVE_UP = "Buffering could not be completed"
 # Loads of a net above which `fast` gives it a tree of buffers before abc, and loads of each buffer of the tree.
 FANOUT_MOST, FANOUT_OF_BUFFER = 600, 24
 TARGET_SMALL_NS = 1000
-# Makes values that the RTL leaves undefined 0, so that RTL and netlist can be compared: constants, and elements beyond a vector's end.
+# Sets values that the RTL leaves undefined to 0, so that RTL and netlist can be compared: constants, and elements beyond a vector's end.
 DEFINED = "proc; setundef -undriven -zero; setundef -zero; chtype -set $shift t:$shiftx"
 
 
@@ -87,7 +87,7 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
         run(f"hierarchy -check -top {design.top}")
         if boxes:
             run(DEFINED)
-        # A state machine keeps its encoding where the netlist is compared with the RTL register by register.
+        # A state machine keeps its encoding if the netlist is compared with the RTL register by register.
         run(f"synth {'-flatten ' if flatten else ''}{'-nofsm ' if boxes else ''}-top {design.top} -run coarse:fine")
         run("opt -fast -full; memory_map; opt -full")
         run(f"techmap -map +/techmap.v{' -map +/choices/kogge-stone.v' if kind == 'fast' else ''}")
@@ -103,7 +103,7 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
         if all(ties):
             run(f"hilomap -singleton -hicell {ties[0][0]} {ties[0][1]} -locell {ties[1][0]} {ties[1][1]}")
         run("delete t:$scopeinfo; clean")
-        # Yosys knows the directions of the cells' pins only now, so that registers can be named after what they drive.
+        # Yosys knows the directions of the cells' pins only now, so registers can be named after their outputs.
         run(f"read_liberty -lib -overwrite -ignore_miss_func {corner.path}")
         run("rename -wire")
         run("check -mapped -assert")
@@ -123,7 +123,7 @@ def synthesize(design, library, kind, flatten, folder, boxes=False):
 
 
 def tree_buffer(corner):
-    """The buffer of trees: of middle size."""
+    """The buffer for trees, of medium size."""
     buffers = corner.buffers()
     return buffers[len(buffers) // 2]
 
@@ -161,9 +161,9 @@ def name_inverted(yosys_design, corner):
 
 
 def split_fanout(yosys_design, corner):
-    """Puts trees of buffers behind nets that drive more than FANOUT_MOST gates, such as the select of a message of 1,024 bits.
+    """Puts trees of buffers after nets that drive more than FANOUT_MOST gates, such as the select of a message of 1,024 bits.
 
-    abc makes a chain of them, 45 buffers long in the engine. It sees the buffers here as other cells, whose outputs come at 0.
+    abc would make a chain of them, 45 buffers long in the engine. It sees the buffers here as other cells, with outputs at time 0.
     """
     from pyosys import libyosys as ys
 
@@ -223,7 +223,7 @@ class Count:
 
 
 def counts(path, top, library):
-    """The whole netlist, and each module by its name in the source with all its instances, without what lies in it."""
+    """The whole netlist, and each module by its name in the source with all its instances, without its submodules."""
     cells = library.slow.cells
     modules = json.loads(Path(path).read_text())["modules"]
     total, by_module, unknown = Count(), {}, Counter()

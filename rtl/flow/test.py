@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tests of the flow itself: the Liberty reader, memories, the proof of equivalence and that it finds a wrong gate, power
+"""Tests of the flow itself: the Liberty reader, memories, the proof of equivalence and its detection of a wrong gate, power
 (test_power.py).
 
     rtl/flow/tools.sh --needs osu018 sta verilator -- python rtl/flow/test.py
@@ -27,7 +27,7 @@ import timing  # noqa: E402
 import yosys  # noqa: E402
 from test_power import Counter, Energies  # noqa: E402, F401
 
-# Registers of both reset values, one without reset, two that are equal, one that is constant, one that nothing reads; a memory.
+# Registers of both reset values, one without reset, two equal ones, a constant one, an unread one; a memory.
 SOURCE = """
 module sample(input logic clk_i, rst_ni, input logic [7:0] a_i, b_i, output logic [7:0] sum_o, output logic [15:0] word_o);
   logic [7:0] a_q, again_q, ones_q, free_q, never_q;
@@ -43,7 +43,7 @@ endmodule
 """
 
 
-# What Yosys recodes, or decides as it likes: a state machine, an element beyond a vector's end.
+# Constructs that Yosys recodes, or decides freely: a state machine, an element beyond a vector's end.
 MACHINE = """
 module machine(input logic clk_i, rst_ni, input logic [2:0] a_i, output logic [2:0] state_o, output logic bit_o);
   logic [2:0] state_q, at_q;

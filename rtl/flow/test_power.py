@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tests of the power: energies of a small library by hand, a counter's toggles, what a macro takes. test.py runs them."""
+"""Tests of the power: energies of a small library by hand, a counter's toggles, a macro's energy. test.py runs them."""
 
 import json
 import struct
@@ -134,7 +134,7 @@ class Energies(unittest.TestCase):
         # D: 0 1 1 0 0; Q follows: 0 0 1 1 0.
         found, wave = self.counted({"f": cell("FLOP", CK=1, D=2, Q=3)}, {2: "01100", 3: "00110"}, 5)
         self.assertEqual(wave.check(), 1)
-        # Rising edges behind cycles 0 to 3: D and Q are 1 behind cycle 2 only. Falling edges in cycles 1 to 4: in cycle 2 only.
+        # Rising edges after cycles 0 to 3: D and Q are 1 only after cycle 2. Falling edges in cycles 1 to 4: only in cycle 2.
         self.assertAlmostEqual(found["energy_pj"]["clock_internal"], (4 + 3 * 100 + 5) / 4)
         self.assertAlmostEqual(found["energy_pj"]["clock_nets"], 2 * 2 * 0.125)
         self.assertAlmostEqual(found["energy_pj"]["registers_internal"], (7 + 8 + 20 + 30) / 4)
@@ -147,7 +147,7 @@ class Energies(unittest.TestCase):
     def test_a_macro(self):
         macro = cell("SRAM", A_CLK=1, A_MEN=2, A_WEN=3, A_REN=4, A_DIN=[5, "0"], A_DOUT=[6, 7])
         found, _ = self.counted({"m": macro}, {2: "11010", 3: "10000", 4: "01111", 5: "01110", 6: "00000", 7: "00000"}, 5)
-        # Behind cycle 0 a write, behind 1 and 3 reads. Its data rises while it is enabled, and falls while it is not: nothing.
+        # After cycle 0 a write, after 1 and 3 reads. Its data rises while it is enabled, and falls while it is not: nothing.
         self.assertEqual([(m["reads"], m["writes"]) for m in found["memories"]], [(2, 1)])
         self.assertAlmostEqual(found["memories"][0]["energy_pj"], (80 + 2 * 60 + 2) / 4)
         self.assertEqual(found["leakage_nw"], {"logic": 0, "macros": 50})

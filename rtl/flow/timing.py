@@ -3,14 +3,14 @@
 
     rtl/flow/tools.sh --needs sta -- python rtl/flow/timing.py [NAME...]
 
-synthesize.py has made the netlists. The longest path of each class (register to register, memory to register, register to memory,
-from inputs, to outputs) is a period. Ports have no delay of their own. Memories are macros where the library has them (their
-clock to data and their setup count), else they have no delay.
+Uses the netlists of synthesize.py. The longest path of each class (register to register, memory to register, register to memory,
+from inputs, to outputs) is a period. Ports have no delay of their own. Memories are macros if the library has them (their
+clock-to-data delay and setup count); otherwise they have no delay.
 
 1. Wires have no resistance and no capacitance: there is no layout. Clocks have no skew.
 2. `frequency_mhz` is of paths between registers and memories; `with_ports_mhz` counts inputs and outputs, too; `cells_alone_mhz`
-   leaves out what a memory needs, and counts the logic before it.
-3. A path is named by the registers at its ends, which Yosys keeps as names of cells.
+   leaves out a memory's own times, and counts the logic before it.
+3. The registers at its ends name a path; Yosys keeps their names as names of cells.
 """
 
 import json
@@ -50,7 +50,7 @@ def memory_pins(folder, kind, design, memories, netlist):
 
 
 def register(name, cells):
-    """The RTL's name of a cell. Yosys has called it after its output, with its type behind."""
+    """The RTL's name of a cell. Yosys names a cell after its output, followed by its type."""
     name = name.replace("\\", "")
     return next((name[: -len(kind)] for kind in sorted(cells, key=len, reverse=True) if name.endswith(kind) and name != kind), name)
 

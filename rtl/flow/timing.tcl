@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# For OpenSTA 2.0: the longest path of each class of a netlist. timing.py writes the variables that it reads:
+# For OpenSTA 2.0: the longest path of each class of a netlist. timing.py writes these variables:
 #
 #   liberties, netlist, top, clock, resets   files, names
 #   memory_clocks, memory_inputs             pins of memories, as "instance/pin"
-#   driver, load_pf                          the cell before each input, the load behind each output
+#   driver, load_pf                          the cell before each input, the load after each output
 #
-# It prints, for each class, "class NAME PERIOD", and the path at that period. The period is found by steps, because paths to a
-# latch or a gated clock have half of it.
+# It prints, for each class, "class NAME PERIOD", and the path at that period. The period is found by steps, because paths to a latch or a
+# gated clock have half of it.
 
 proc longest {class from to} {
     global clock
@@ -58,7 +58,7 @@ set memory_q {}
 foreach pin $memory_clocks { lappend memory_q [get_pins $pin] }
 set memory_d {}
 foreach pin $memory_inputs { foreach one [get_pins $pin] { lappend memory_d $one } }
-# The instances of memories, as OpenSTA writes them, and the pins of registers that are none.
+# The instances of memories, as OpenSTA writes them, and the pins of registers outside memories.
 set memories {}
 foreach pin $memory_clocks { lappend memories [file dirname [string map {\\[ [ \\] ]} $pin]] }
 proc plain {pins} {

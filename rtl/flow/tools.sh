@@ -6,8 +6,8 @@
 #   rtl/flow/tools.sh COMMAND...            with PyPI's tools
 #   rtl/flow/tools.sh --needs TOOL... -- COMMAND...   and with TOOL of Debian: sta, verilator, osu018
 #
-# SELVEDGE_RTL_VENV names another environment; one that has no requirements.txt in it is taken as it is.
-# Exit status: that of the command; 77 where a tool cannot be had, with its package.
+# SELVEDGE_RTL_VENV names another environment; one without a requirements.txt is used as it is. Exit status: that of the command; 77 if a
+# tool is not available, with its package.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -36,7 +36,7 @@ make_environment() {
     cp "$requirements" "$environment/requirements.txt"
 }
 
-# The package of Debian that has the tool $1, if the tool is missing.
+# Prints the package of Debian for the tool $1, if the tool is missing.
 missing() {
     case $1 in
     sta) command -v sta >/dev/null || echo opensta ;;
@@ -59,7 +59,7 @@ if [ "${1-}" = --needs ]; then
     shift
 fi
 [ $# -gt 0 ] || {
-    say "a command is wanted; the first lines of this script say which"
+    say "no command given; see the first lines of this script"
     exit 1
 }
 make_environment

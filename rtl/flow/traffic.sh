@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Records what enters units while ranks exchange all to all, for power.py: UNIT.ports in $TRAFFIC (target/rtl-flow/traffic).
+# Records the inputs of units during an all-to-all exchange, for power.py: UNIT.ports in $TRAFFIC (target/rtl-flow/traffic).
 #
 #   rtl/flow/traffic.sh
 #
 # Rank 64 of 128 is recorded in the simulator, on machines/cluster.toml:
 #   lists, lists_one_port, allocator   NAS IS, class S, by MPI (its keys go by MPI_Alltoallv): MPI=build/mpi/debian, or another folder of programs
 #   counters   examples/shmem/alltoall.c, OpenSHMEM: every PE puts to every PE, by counting puts among others
-# The replay of crates/tools/rtl makes the units' commands of it, in lockstep with nic. SELVEDGE and REPLAY name programs that are built
-# already. It takes some minutes.
+# The replay of crates/tools/rtl turns it into the units' commands, in lockstep with nic. SELVEDGE and REPLAY name programs that are
+# already built. It takes some minutes.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -33,7 +33,7 @@ record() {
     "$selvedge" sim -n 128 --machine cluster --quiet --record "$folder" --record-rank 64 -- "$@"
 }
 
-# Keeps the largest recording of a unit that the traces of a folder give.
+# Keeps the largest recording of a unit from the traces of a folder.
 keep() {
     unit=$1
     folder=$2

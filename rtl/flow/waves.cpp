@@ -4,9 +4,9 @@
 //
 //   bench PORTS OUT CYCLES SKIP at-once|timed|idle
 //
-// at-once: each command is offered as soon as the last is accepted; timed: in the cycle in which it was recorded, as the other
-// ports are; idle: SKIP commands at once, then none. The window begins behind SKIP commands and ends after CYCLES or, but for idle,
-// with the last command. Each answer must be the one that was recorded. Prints what it did as JSON.
+// at-once: each command is offered as soon as the last is accepted; timed: in the cycle in which it was recorded, like the other
+// ports; idle: SKIP commands at once, then none. The window begins after SKIP commands and ends after CYCLES or, except for idle,
+// with the last command. Each answer must equal the recorded one. Prints a summary as JSON.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -38,7 +38,7 @@ static std::vector<uint32_t> read(const char *path) {
     return words;
 }
 
-// Cycles without a command that is accepted before the run is given up.
+// Cycles without an accepted command after which the run is given up.
 static constexpr uint64_t STUCK = 100'000;
 // Cycles after the last command before an idle window begins.
 static constexpr uint64_t SETTLE = 500;
@@ -51,7 +51,7 @@ int main(int count, char **words) {
     std::vector<Event> events[4];
     for (size_t at = 4; at + 2 <= file.size();) {
         const uint32_t kind = file[at];
-        if (kind < COMMAND || kind > OUTSIDE) fail("an event of no kind");
+        if (kind < COMMAND || kind > OUTSIDE) fail("an event of unknown kind");
         events[kind].push_back({file[at + 1], &file[at + 2]});
         at += 2 + file[kind];
     }

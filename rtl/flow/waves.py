@@ -4,10 +4,10 @@
 Verilator runs the netlist (its cells by the functions in their Liberty file, as Yosys reads them; SRAM macros and memories by their
 behaviour) and writes the waves of inputs, flip-flops and memories. The waves of all other nets follow from these by the cells'
 functions. A wave is an integer with a bit for each cycle, so a gate is a few operations on long integers, and toggles are a count
-of bits. `Netlist.check` holds both against each other: what is before a flip-flop in a cycle is what Verilator had in it in the next.
+of bits. `Netlist.check` compares both: a flip-flop's input in a cycle must be Verilator's state of it in the next.
 
 There is no delay: a net changes at most once a cycle, so glitches are not seen. The recorded commands are those that crates/tools/rtl wrote
-where SELVEDGE_RTL_PORTS was set: answers must be the same ones, in the same order.
+with SELVEDGE_RTL_PORTS set; the answers must be the same, in the same order.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ BENCH = designs.RTL / "flow/waves.cpp"
 
 
 class Ports:
-    """What entered and left a unit, as crates/tools/rtl has recorded it."""
+    """Inputs and outputs of a unit, as recorded by crates/tools/rtl."""
 
     def __init__(self, path):
         words = struct.unpack(f"<{path.stat().st_size // 4}I", path.read_bytes())
@@ -59,7 +59,7 @@ class Netlist:
             sys.exit(f"rtl: {design.name} has cells without energy: {', '.join(sorted(unknown))}")
         self.directions = {m["name"]: {name: way for name, way, _ in m["ports"]} for m in self.memories}
         self.clock = self.ports[design.clock][1][0]
-        # Instances: name, cell, pins. A box has the name of its module in place of a cell.
+        # Instances: name, cell, pins. A box has its module's name instead of a cell.
         self.gates, self.registers, self.macros, self.boxes, self.clock_gates = [], [], [], [], []
         for name, kind, pins in self.instances:
             cell = cells.get(kind)
@@ -70,7 +70,7 @@ class Netlist:
             where.append((name, cell or kind, pins))
 
     def source_nets(self):
-        """Nets whose waves are not those of a gate: inputs, outputs of flip-flops, of macros and of memories."""
+        """Nets whose waves do not come from a gate: inputs, outputs of flip-flops, macros and memories."""
         nets = [bit for name, (way, bits) in self.ports.items() if way == "input" and name != self.design.clock for bit in bits]
         for _, cell, pins in self.registers:
             nets += [pins[pin][0] for pin in cell.pins if cell.pins[pin].direction == "output" and pin in pins]
@@ -102,7 +102,7 @@ class Netlist:
         return "\n".join(text + ["endmodule", ""])
 
     def models(self):
-        """Macros by their behaviour, and memories by the RTL's."""
+        """Behavioural macros, and memories of the RTL."""
         text = "".join(gates.memory_module(m) for m in self.memories if not m["macro"])
         for kind in sorted({kind for _, kind, _ in self.instances if kind in self.kinds}):
             cell = self.kinds[kind]
@@ -122,7 +122,7 @@ class Netlist:
         return text
 
     def build(self, folder, cells_verilog):
-        """Builds the program that runs the netlist, if it is not there. Returns it, and the nets whose waves it writes."""
+        """Builds the program that runs the netlist, if it does not exist. Returns it, and the nets whose waves it writes."""
         (folder / "build").mkdir(parents=True, exist_ok=True)
         sources = self.source_nets()
         has = [name for name in ("outside_i", "outside_o") if name in self.ports]
@@ -132,8 +132,8 @@ class Netlist:
             "width.h": f"#define SOURCES {len(sources)}\n" + "".join(f"#define {name.upper()}\n" for name in has),
         }
         shim = BENCH.parents[2] / "crates/tools/rtl/shim"
-        # The run is short: compiling takes longer than what better code would save. Verilator 5.006 reads a tree of XNOR wrongly where it
-        # takes it as an operation on constant bits.
+        # The run is short: compiling takes longer than better code would save. Verilator 5.006 misreads a tree of XNOR if it treats it as
+        # an operation on constant bits.
         command = ["verilator", "--cc", "--exe", "--build", "-O3", "--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint", "-Wno-style",
                    "--top-module", "bench", "--prefix", "Vbench", "--Mdir", str(folder / "build"), "-fno-const-bit-op-tree", "-MAKEFLAGS", "OPT_FAST=-O0 OPT_SLOW=-O0",
                    "-CFLAGS", f"-std=c++20 -I{folder} -I{shim} -DVL_TIME_CONTEXT", "-y", str(designs.RTL / "common"), str(cells_verilog),
@@ -153,7 +153,7 @@ class Netlist:
         return program, sources
 
     def run(self, program, sources, ports_file, folder, cycles, skip, mode="at-once"):
-        """Waves of the sources in a window behind so many commands; what the program says of it."""
+        """Waves of the sources in a window after `skip` commands, and the program's summary."""
         out = folder / "sources.bin"
         said = subprocess.run([str(program), str(ports_file), str(out), str(cycles), str(skip), mode], capture_output=True, text=True)
         if said.returncode:
@@ -173,14 +173,14 @@ def clock_gate_pins(cell):
 
 
 class Waves:
-    """The waves of all nets over so many cycles."""
+    """The waves of all nets over a number of cycles."""
 
     def __init__(self, netlist, sources, cycles):
         self.netlist, self.cycles, self.ones = netlist, cycles, (1 << cycles) - 1
         self.of = {"0": 0, "1": self.ones, "x": 0, "z": 0, **sources}
         self.order = []
         self.follow()
-        # Clock nets: the cycles behind which they have a pulse.
+        # Clock nets: the cycles that a pulse follows.
         self.pulses = {netlist.clock: self.ones}
         for _, cell, pins in netlist.clock_gates:
             clock, enable, out = clock_gate_pins(cell)
@@ -214,7 +214,7 @@ class Waves:
                         stack.append((drivers[bits[0]], False))
 
     def check(self):
-        """What is before each flip-flop is what it holds a cycle later. Returns how many flip-flops were compared."""
+        """Checks that each flip-flop holds its input a cycle later. Returns the number of compared flip-flops."""
         last = self.ones >> 1
         for name, cell, pins in self.netlist.registers:
             values = self.values(cell, pins)
@@ -229,12 +229,12 @@ class Waves:
         return len(self.netlist.registers)
 
     def values(self, cell, pins):
-        """Waves by pin, of those with one bit. Pins that are not connected are 0."""
+        """Waves by pin, for pins with one bit. Unconnected pins are 0."""
         found = {name: 0 for name in cell.pins if "[" not in name}
         found |= {pin: self.of[bits[0]] for pin, bits in pins.items() if len(bits) == 1 and bits[0] in self.of}
         return found
 
     def edges(self, wave):
-        """The cycles in which a wave has risen, and fallen, against the cycle before."""
+        """The cycles in which a wave has risen, and fallen, since the previous cycle."""
         changed = (wave ^ (wave << 1)) & self.ones & ~1
         return changed & wave, changed & ~wave

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Yosys by pyosys, in a process of its own: its log goes to a file, it can be stopped, and its errors are shown once."""
+"""Yosys by pyosys, in its own process: its log goes to a file, it can be stopped, and its errors are shown once."""
 
 import ctypes
 import os
@@ -60,7 +60,7 @@ def in_child(log, work, seconds=None):
 
 
 def each(designs, measure):
-    """Measures all of these designs, also behind one that fails. Returns the exit status."""
+    """Measures all of these designs, even after one that fails. Returns the exit status."""
     status = 0
     for design in designs:
         try:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The lanes of aggregate_lanes.sv for the proof of the order: a function that shows in which order it was applied, with the same
-// cycles. An operand's bits are added by exclusive or to the rotated target, so a bit of the result says where it came from.
+// The lanes of aggregate_lanes.sv for the proof of the order: a function whose result shows the order of its operands, with the same
+// cycles. An operand's bits are added by exclusive or to the rotated target, so each bit of the result shows its origin.
 
 module aggregate_lanes
   import arithmetic_pkg::*;
@@ -27,7 +27,7 @@ module aggregate_lanes
   logic [7:0] result, early_q, short_q;
   assign result = operand_i[7:0] ^ (is_copy_q ? 8'd0 : {target_i[6:0], target_i[7]});
 
-  // Registers of the long pipeline move only while `float_i` is set, as their clock does.
+  // Registers of the long pipeline move only while `float_i` is set, like their clock.
   logic [7:0] long_q[Stages];
   always_ff @(posedge clk_i) begin
     is_copy_q <= is_copy_i;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of aggregate.sv, of one arbitrary record and one arbitrary word of its result: what holds of them holds of all. Commands
-// are arbitrary, but for the reductions: a sum of 64-bit integers (short), a sum of doubles (long), a minimum of pairs of 16 bytes, and
-// one that is refused; of 0, 8 or 16 bytes.
+// Properties of aggregate.sv, for one arbitrary record and one arbitrary word of its result, so for all. Commands are arbitrary, but with
+// these reductions: a sum of 64-bit integers (short), a sum of doubles (long), a minimum of pairs of 16 bytes, and one that is refused;
+// of 0, 8 or 16 bytes.
 //
-// 1. Every command is answered once, two cycles behind its acceptance, with its tag, and nothing else is.
+// 1. Every command is answered once, two cycles after its acceptance, with its tag; there are no other answers.
 // 2. Every operand's word is reduced once, in the order of the children, and not before its operand is complete.
 // 3. A result that is read as Ok is the fold of all operands in the order of the children. The lanes are aggregate_lanes_order.sv, whose
 //    function shows the order.
-// 4. An operation whose operands are all there ends: within EndMax cycles in which no result is read and no operand comes.
-// 5. The two pipelines never write in one cycle, and the words of a pair of 16 bytes are in the lanes one behind the other.
+// 4. An operation with all operands ends within EndMax cycles without reads of results and new operands.
+// 5. The two pipelines never write in one cycle, and the words of a pair of 16 bytes are in the lanes in consecutive cycles.
 //
-// What the operands are is taken from the commands and their answers, so a refusal is believed; the lockstep checks refusals.
+// The bench derives operands from commands and their answers, so it trusts refusals; the lockstep checks them.
 
 module aggregate_proof
   import arithmetic_pkg::*;
@@ -35,7 +35,7 @@ module aggregate_proof
   answer_t answer;
   trace_t trace;
   command_t command;
-  // The lanes look at 8 bits of data.
+  // The lanes use 8 bits of data.
   always_comb begin
     command = '0;
     command.tag      = tag_t'(command_i.tag[3:0]);
@@ -109,7 +109,7 @@ module aggregate_proof
     end
   end
 
-  // What the commands that were answered say of the record and the word.
+  // State of the record and the word, from the answered commands.
 
   typedef struct packed {
     logic       open;
@@ -117,8 +117,8 @@ module aggregate_proof
     logic       is_empty;
     logic       is_short;  // one word
     logic [7:0] children;
-    logic [7:0] count;     // operands that are complete
-    logic [7:0] reduced;   // words that were written into the result
+    logic [7:0] count;     // complete operands
+    logic [7:0] reduced;   // words written into the result
     logic [Children-1:0] arrived;
     logic [Children-1:0][7:0] operand;
   } model_t;
@@ -226,7 +226,7 @@ module aggregate_proof
           assert (answer.data == data_t'(fold));
         end
       end
-      // A failure is what a result says.
+      // The result reports a failure.
       if (answer_valid && command2_q.kind == Result && is_own && is_all && model_q.failed) begin
         assert (answer.status != Ok && answer.status != Busy);
       end
@@ -261,7 +261,7 @@ module aggregate_proof
     end
   end
 
-  // That these may happen at all: operands come in the wrong order, and the result is read.
+  // Reachability: operands arrive in the wrong order, and the result is read.
 
   logic wrong_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The bank of common/ram.sv for the proof of aggregate.sv, without the clearing: its words begin as anything. So the proof also says
-// that no word is read before it is written. Of a word it has the 8 bits that the lanes of the proof look at. One port of two is used;
-// no bypass, no trace.
+// The bank of common/ram.sv for the proof of aggregate.sv, without the clearing: its words start with any value. So the proof also shows
+// that no word is read before it is written. It keeps the 8 bits of a word that the lanes of the proof use. One port of two is used; no
+// bypass, no trace.
 
 module ram #(
     parameter int unsigned Words = 512,

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of the allocator (docs/design/rtl-lockstep.md, "Proofs"), of one arbitrary block: what holds of it holds of all.
-// The way of the block are the nodes that cover it, one of each order, and their buddies.
+// Properties of the allocator (docs/design/rtl-lockstep.md, "Proofs"), for one arbitrary block, so for all. The path (`way`) of the block
+// is the nodes that cover it, one of each order, and their buddies.
 //
-// 1. Partition: between commands exactly one node of the way is free or allocated, and all below it are 0. Two buddies are never
-//    both free. Each other node has the size of its larger child.
-// 2. The block is never given twice: between an allocation that has it and its free, no allocation has it. The way has an
+// 1. Partition: between commands exactly one node of the path is free or allocated, and all below it are 0. Two buddies are never both
+//    free. Each other node has the size of its larger child.
+// 2. The block is never given twice: between an allocation that has it and its free, no other allocation has it. The path has an
 //    allocated node exactly as long.
-// 3. Alloc is refused only if no free node of the way is large enough, and it takes no piece behind a free node of the way that
-//    is large enough.
-// 4. Every command is answered, once, within LatencyMax cycles, and nothing else is.
+// 3. Alloc is refused only if no free node of the path is large enough, and it takes no piece beyond a free node of the path that is
+//    large enough.
+// 4. Every command is answered, once, within LatencyMax cycles; there are no other answers.
 // 5. A write belongs to an alloc or a free that has been answered without an error.
 // 6. A node of order k has a size of at most k + 1, or it is allocated and its size is 0.
 //
-// The memory is that of ram_followed.sv: of the words it has only those on the way of the block; any other word is read as anything
-// that fulfils 6. That is sound, because 6 is proved of every write under the assumption that it holds of all earlier ones.
-// In the same way 1 is assumed of the way on which a command goes, as far as the command has read it: that is 1 of another block
-// before the command, and what is proved is 1 of any block behind the command.
+// The memory is ram_followed.sv: it keeps only the words on the path of the block; any other word is read as an arbitrary value that
+// satisfies 6. This is sound, because 6 is proved of every write under the assumption that it holds of all earlier ones. In the same way
+// 1 is assumed of the path of a command, as far as the command has read it: this is 1 of another block before the command; proved is 1 of
+// any block after the command.
 
 module allocator_proof
   import allocator_pkg::*;
@@ -30,7 +30,7 @@ module allocator_proof
     input logic        command_valid_i,
     input command_t    command_i,
     input logic [31:0] block_i,  // the block
-    input node_t [Lanes-1:0] elsewhere_i  // what a word that is not on its way holds
+    input node_t [Lanes-1:0] elsewhere_i  // contents of a word that is not on its path
 );
 
   localparam int unsigned Orders = $clog2(Blocks);
@@ -69,7 +69,7 @@ module allocator_proof
     if (!first_q) assume (block_i == block_q);
   end
 
-  // Where the words on the way are; the last one again where there are fewer than three.
+  // Addresses of the words on the path; the last one is repeated if there are fewer than three.
   logic [2:0][15:0] followed_address;
   always_comb begin
     followed_address[0] = 16'(block_i >> Levels);
@@ -85,7 +85,7 @@ module allocator_proof
     return node.allocated ? node.size == '0 : node.size <= size_t'(order + 1);
   endfunction
 
-  // The lanes that count are right for a row.
+  // Whether the lanes that count are valid for a row.
   function automatic logic word_ok(node_t [Lanes-1:0] word, logic [Lanes-1:0] lanes, int unsigned row);
     logic all;
     all = 1'b1;
@@ -133,7 +133,7 @@ module allocator_proof
       .sound_o     (sound)
   );
 
-  // The words that the command has read, of which the last one stands at the bank.
+  // The words that the command has read; the last one is at the bank's output.
   node_t [Rows-1:0][Lanes-1:0] read_q, read;
   logic walking;
   assign walking = u_allocator.state_q == Walk;
@@ -209,7 +209,7 @@ module allocator_proof
     if (!first_q) begin
       // 1.
       assert (!idle || &sound);
-      // The start: only the root is written. What else the registers must fulfil for the induction.
+      // The start writes only the root. Further conditions on registers for the induction.
       assert (3'(u_allocator.state_q) <= 3'(Update));
       assert (u_allocator.u_nodes.cleared_q <= 2'd2 && (starting || u_allocator.u_nodes.ready_o));
       assert (!starting || (u_allocator.u_nodes.followed_q[Rows-1:0] == '0 && int'(u_allocator.group_q) < Rows));
@@ -233,7 +233,7 @@ module allocator_proof
       for (int unsigned order = 0; order <= Orders; order++) begin
         // 3.
         if (is_alloc && block_i < first_block && size <= 32'(1 << order)) assert (!free[order]);
-        // What is freed is all of the allocation.
+        // The whole allocation is freed.
         if (!is_alloc && has_block) assert (allocated[order] == (size == 32'(1 << order)));
       end
     end
@@ -242,7 +242,7 @@ module allocator_proof
       for (int unsigned order = 0; order <= Orders; order++) begin
         // 3.
         if (is_alloc && in_range && size <= 32'(1 << order)) assert (!free[order]);
-        // Free is refused only where no allocation starts.
+        // Free is refused only if no allocation starts there.
         if (!is_alloc && command_q.operation != 2'd3 && block_i == command_q.argument &&
             (block_i & 32'((1 << order) - 1)) == '0) begin
           assert (!allocated[order]);
@@ -251,7 +251,7 @@ module allocator_proof
     end
   end
 
-  // That these may happen at all: the block is given, freed, and joined with all others.
+  // Reachability: the block is given, freed, and joined with all others.
   logic given_q, again_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

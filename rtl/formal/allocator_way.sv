@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The nodes that cover a block, one of each order, and their buddies; and whether they are what an allocator may have
-// (allocator_proof.sv, property 1).
+// The nodes that cover a block, one of each order, and their buddies; and whether they are valid (allocator_proof.sv, property 1).
 
 module allocator_way
   import allocator_pkg::*;
@@ -10,7 +9,7 @@ module allocator_way
 ) (
     input node_t [Orders/Levels-1:0][Lanes-1:0] words_i,  // a row's word each
     input logic  [Orders-1:0] block_i,
-    input logic  [1:0] rows_below_i,                      // so many of the lowest rows are not looked at
+    input logic  [1:0] rows_below_i,                      // number of the lowest rows to ignore
 
     output node_t [Orders:0]   own_o,
     output logic  [Orders:0]   free_o,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of counters (docs/design/rtl-lockstep.md, "Proofs"), of one arbitrary reference: what holds of it holds of all.
+// Properties of counters (docs/design/rtl-lockstep.md, "Proofs"), for one arbitrary reference, so for all.
 //
-// 1. Every command is answered once, in order, and nothing else is.
+// 1. Every command is answered once, in order; there are no other answers.
 // 2. A counter has the sum of its updates since it was allocated or set, by commands and by operations that fired.
-// 3. A counter that lives is not given again. A command on it is refused exactly if it does not live: a stale handle is.
-// 4. A refused command writes nothing that is read before it is written again, and neither takes nor gives a record.
+// 3. A live counter is not given again. A command is refused exactly if its counter is not live, as with a stale handle.
+// 4. A refused command writes nothing that is read before it is written again, and neither takes nor returns a record.
 //
 // Bounded: the environment is any history of commands and of ready ports.
 
@@ -22,7 +22,7 @@ module counters_proof
     input logic        command_valid_i,
     input command_t    command_i,
     input outside_in_t outside_i,
-    input reference_t  reference_i  // the reference that is followed
+    input reference_t  reference_i  // the followed reference
 );
 
   logic command_ready, answer_valid;
@@ -63,7 +63,7 @@ module counters_proof
     assume (command_i.object[26:4] == '0);
   end
 
-  // Commands that are not answered, the oldest in 0.
+  // Unanswered commands, the oldest in 0.
   typedef struct packed {
     operation_e  operation;
     reference_t  counter;
@@ -74,7 +74,7 @@ module counters_proof
   asked_t oldest;
   assign oldest = asked_q[0];
 
-  // What the counter has, if it lives.
+  // State of the counter, if it is live.
   logic live_q, live_d;
   logic [63:0] success_q, success_d, failure_q, failure_d;
 
@@ -104,7 +104,6 @@ module counters_proof
         end
       end
     end
-    // An operation that fired.
     if (u_counters.local_run && u_counters.t0.object == reference_i && live_q) begin
       if (u_counters.t0.kind == KindCounterSet) begin
         success_d = u_counters.t1.match_bits;
@@ -135,7 +134,7 @@ module counters_proof
     failure_q <= failure_d;
   end
 
-  // What the banks hold of the counter, and what stands at their outputs, so that each step needs the step before it only.
+  // Contents of the banks for the counter, and words at their outputs, so that each induction step needs only the step before.
   c0_t c0;
   c1_t c1;
   index_t index;

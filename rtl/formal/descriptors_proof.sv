@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of descriptors (docs/design/rtl-lockstep.md, "Proofs"), of one arbitrary reference: what holds of it holds of all.
+// Properties of descriptors (docs/design/rtl-lockstep.md, "Proofs"), for one arbitrary reference, so for all.
 //
-// 1. Every command is answered once, in order, and nothing else is.
-// 2. A descriptor that lives is not given again. Release and Get are refused exactly if it does not live: a stale handle is.
-// 3. A descriptor that lives has what it was bound to.
-// 4. A refused command writes nothing, and neither takes nor gives a record.
+// 1. Every command is answered once, in order; there are no other answers.
+// 2. A live descriptor is not given again. Release and Get are refused exactly if it is not live, as with a stale handle.
+// 3. A live descriptor has the values of its bind.
+// 4. A refused command writes nothing, and neither takes nor returns a record.
 //
 // Bounded: the environment is any history of commands.
 
@@ -22,7 +22,7 @@ module descriptors_proof
     input logic       rst_ni,
     input logic       command_valid_i,
     input command_t   command_i,
-    input reference_t reference_i  // the reference that is followed
+    input reference_t reference_i  // the followed reference
 );
 
   logic command_ready, answer_valid;
@@ -60,7 +60,7 @@ module descriptors_proof
     assume (command_i.operation == Bind || command_i.operation == Release || command_i.operation == Get);
   end
 
-  // Commands that are not answered, the oldest in 0.
+  // Unanswered commands, the oldest in 0.
   command_t [2:0] asked_q, asked_d;
   logic [1:0] count_q, count_d;
   command_t oldest, bound_q, bound_d;

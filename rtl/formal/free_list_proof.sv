@@ -2,20 +2,20 @@
 //
 // Properties of free_list.sv (docs/design/rtl-lockstep.md, "Proofs"), against a stack in the bench.
 //
-// 1. The list hands out the record that was given back last and not taken since: so a record is free or taken, never both, and none is
+// 1. The list hands out the record that was returned last and not taken since: so a record is free or taken, never both, and none is
 //    lost.
-// 2. It says that no record is free exactly if the stack is empty.
+// 2. It reports no free record exactly if the stack is empty.
 // 3. A link that it writes is the record below in the stack, so the list in memory is the stack.
 //
-// Induction. The environment takes if `valid_o` says so, gives back records that are taken, and grants reads as it likes. The memory
-// shows a word two cycles behind its read, as it was before the writes of the read's cycle: bank K of lists.sv.
+// Induction. The environment takes records if `valid_o` is set, returns taken records, and grants reads in any cycle. The memory shows a
+// word two cycles after its read, as it was before the writes of the read's cycle: bank K of lists.sv.
 //
 // Found: mutant 12.
 
 module free_list_proof
   import pac_pkg::*;
 #(
-    parameter int unsigned Records = 6  // more than the four that stand in registers
+    parameter int unsigned Records = 6  // more than the four in registers
 ) (
     input logic       clk_i,
     input logic       rst_ni,
@@ -46,12 +46,10 @@ module free_list_proof
       .refill_link_i   (refill_link)
   );
 
-  // Reset is in the first cycle.
   logic first_q = 1'b1;
   always_ff @(posedge clk_i) first_q <= 1'b0;
   always_comb assume (rst_ni == !first_q);
 
-  // The memory.
   index_t [Records-1:0] links_q;
   index_t [1:0] read_link_q;
   logic [1:0] reads_q;
@@ -115,8 +113,8 @@ module free_list_proof
         end
       end
 
-      // What the registers must fulfil for the induction: the stack holds each record once; the list's registers are its top; a read
-      // that is under way is of the deepest record there, unless it is lost.
+      // Conditions on registers for the induction: the stack holds each record once; the list's registers are its top; a current read is
+      // of the deepest record there, unless it is lost.
       assert (32'(height_q) <= Records);
       for (int unsigned place = 0; place < Records; place++) begin
         if (place < 32'(height_q)) begin
@@ -139,7 +137,7 @@ module free_list_proof
     end
   end
 
-  // That these may happen at all: the list is empty, then it has more than its registers, and reads them again.
+  // Reachability: the list becomes empty, then longer than its registers, and reads them again.
   logic empty_q, deep_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

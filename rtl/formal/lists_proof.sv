@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of the list manager (docs/design/rtl-lockstep.md, "Proofs"), against plain lists in the bench: entries in the order in which
-// they were linked, unexpected headers in the order in which they came. Each answer is compared with what the lists say, and changes
-// them.
+// Properties of the list manager (docs/design/rtl-lockstep.md, "Proofs"), against plain lists in the bench: entries in the order of
+// linking, unexpected headers in the order of arrival. Each answer is compared with the lists, and changes them.
 //
-// 1. No command is answered twice: answers come in the order of the commands, with their tags; the last one of each says so, and behind
-//    it comes no other. At most three commands wait. (That each is answered takes depths that these proofs do not reach.)
+// 1. No command is answered twice: answers are in the order of the commands, with their tags; the last one of each is marked, and no
+//    other follows it. At most three commands wait. (That each is answered takes depths that these proofs do not reach.)
 // 2. A message gets the oldest entry that accepts it, of the priority list before the overflow list; it gets none only if no live entry
 //    accepts it. So no live entry is lost.
-// 3. An entry is linked in a record that is free, and refused only if none is. A reference is given once. So no record is live twice, and
+// 3. An entry is linked in a free record, and refused only if there is none. A reference is given once. So no record is live twice, and
 //    none is lost.
-// 4. An append or a search gets the oldest unexpected header that it accepts, and none only if there is none; a header is kept in a record
-//    that is free, and refused only if none is.
-// 5. An unlink is done exactly if its reference is that of a live entry that no header holds.
+// 4. An append or a search gets the oldest unexpected header that it accepts, and none only if there is none; a header is kept in a free
+//    record, and refused only if there is none.
+// 5. An unlink succeeds exactly if its reference is that of a live entry that no header holds.
 //
-// Commands are made of a few free bits: one bit of match bits (bit 8) and one of the source, each of which an entry may ignore; options, and
-// lengths of two bits, where a task has them. They come when they like. All else of a command is constant, so most bits of the
-// banks are, too: lists_ram.sv leaves these out.
+// Commands have a few free bits: one bit of match bits (bit 8) and one of the source, each of which an entry may ignore; options, and
+// lengths of two bits, if a task has them. They come in any cycle. The rest of a command is constant, and so are most bits of the banks:
+// lists_ram.sv leaves these out.
 //
 // Bounded, to the depths of lists.sby. Mutants that the tasks find there: frame 1, 3, 4, 8, 10, 11; sources 7; overflow 5; local 14;
-// headers 6. Not looked for: 13, 15. Out of reach: 9, which takes five commands with a header that was kept.
+// headers 6. Not looked for: 13, 15. Out of reach: 9, which takes five commands with a kept header.
 
 module lists_proof
   import lists_pkg::*;
@@ -27,13 +26,13 @@ module lists_proof
 #(
     parameter int unsigned Entries   = 2,   // 2 to 4
     parameter int unsigned Ports     = 2,
-    parameter bit          Sources   = 1,   // sources that differ
-    parameter bit          Local     = 0,   // entries that are locally managed, and do not truncate
-    parameter bit          Overflows = 0,   // appends to the overflow list, so unexpected headers
+    parameter bit          Sources   = 1,   // 1: sources may differ
+    parameter bit          Local     = 0,   // 1: entries that are locally managed, and entries that do not truncate
+    parameter bit          Overflows = 0,   // 1: appends to the overflow list, so unexpected headers
     parameter bit          Unlinks   = 0,
     parameter bit          Searches  = 0,
-    parameter int unsigned Scripted  = 0,   // the first commands are those of `script`, so many of them
-    parameter int unsigned Reach     = 0    // 1 to 3: says that a state is not reached (below), and must fail
+    parameter int unsigned Scripted  = 0,   // number of first commands that come from `script`
+    parameter int unsigned Reach     = 0    // 1 to 3: asserts that a state is not reached (below), and must fail
 ) (
     input logic       clk_i,
     input logic       command_valid_i,
@@ -56,7 +55,6 @@ module lists_proof
   localparam int unsigned Headers = 2;
   localparam int unsigned IndexBits = $clog2(Entries);
 
-  // Reset is in the first cycle.
   logic first_q = 1'b1;
   logic rst_n;
   always_ff @(posedge clk_i) first_q <= 1'b0;
@@ -147,8 +145,8 @@ module lists_proof
       .outside_o      (plan)
   );
 
-  // The scripted commands: an overflow entry that takes all, a message, an append that the message's header may match; with Unlinks three
-  // entries of one chain.
+  // The scripted commands: an overflow entry that accepts all, a message, an append that the message's header may match; with Unlinks
+  // three entries of one chain.
   logic [1:0] scripted_q;
   always_comb begin
     if (!first_q && 32'(scripted_q) < Scripted) begin
@@ -189,13 +187,13 @@ module lists_proof
     logic [2:0] index;
   } header_t;
 
-  // Commands that are not answered, the oldest in 0; what is known of the oldest.
+  // Unanswered commands, the oldest in 0; known facts about the oldest.
   ask_t [3:0] asked_q, asked_d;
   logic [2:0] count_q, count_d;
   logic more_q, more_d;                // it was answered before
   logic drains_q, drains_d;            // its last header was the last of an entry that waits for it
   logic [1:0] owner_q, owner_d;
-  logic [1:0] position_q, position_d;  // a search that drops nothing goes on behind so many headers
+  logic [1:0] position_q, position_d;  // a search that drops nothing continues after this number of headers
   ask_t oldest;
   assign oldest = asked_q[0];
 
@@ -206,7 +204,6 @@ module lists_proof
   function automatic logic same(ask_t pattern, ask_t message);
     return (pattern.any_match || pattern.match == message.match) && (pattern.any_source || pattern.source == message.source);
   endfunction
-  // Does the message fit, behind the local offset?
   function automatic logic fits(ask_t pattern, logic [1:0] offset, ask_t message);
     return 4'(pattern.local_ ? offset : 2'd0) + 4'(message.length) <= 4'(pattern.length);
   endfunction
@@ -263,7 +260,6 @@ module lists_proof
   assign unlink_known = 32'(unlink_index) < Entries && unlink_entry.status != Free &&
       3'(oldest.reference >> IndexBits) == unlink_entry.generation;
 
-  // What the answer must be.
   answer_e expected;
   logic expected_last, names_entry, names_header;
   index_t expected_index;
@@ -303,7 +299,7 @@ module lists_proof
     endcase
   end
 
-  logic [1:0] given;  // the record of an answer that gives one, or shows one that is free
+  logic [1:0] given;  // the record that an answer gives or shows as free
   assign given = 2'(answer.index);
   always_comb begin
     asked_d    = asked_q;
@@ -349,7 +345,7 @@ module lists_proof
           entry_d[given] = '{status: oldest.overflow ? Overflow : Priority, by: oldest, offset: '0, headers: '0,
                              generation: entry_q[given].generation, birth: births_q};
         end
-        // The record was the append's for a while.
+        // The append had the record for a while.
         Spent: entry_d[given].generation = entry_q[given].generation + 1'b1;
         Unlinked: begin
           entry_d[unlink_index].status = Free;
@@ -368,7 +364,6 @@ module lists_proof
         position_d = '0;
       end
     end
-    // Where the last header is.
     for (int place = 0; place < int'(Headers); place++) begin
       if (plan.valid && plan.kept && header_q[place].valid && !header_q[place].placed) begin
         header_d[place].placed = 1'b1;
@@ -450,9 +445,9 @@ module lists_proof
     end
   end
 
-  // That these may happen at all: a proof that they do not must fail.
+  // Reachability: a proof that these states are not reached must fail.
   logic [4:0] used;
-  // The entry that is unlinked has one before it and one behind it in its chain.
+  // The unlinked entry has one before it and one after it in its chain.
   logic middle_q;
   logic [1:0] beside;
   always_comb begin

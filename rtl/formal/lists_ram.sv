@@ -3,8 +3,8 @@
 // The bank of common/ram.sv for the proof of the lists: its rules 1, 2 and 4 (proved by ram_proof.sv) in a form without a bypass, and
 // without the clearing: its words are 0 after reset, and it is ready a cycle later.
 //
-// Of a word it keeps the bits that differ in the proof: of indices and links four bits, which the lane's others repeat. Of the arrival
-// lists it keeps the first word. A write of anything else is caught by an assertion, so nothing is left out.
+// It keeps the bits of a word that vary in the proof: four bits of indices and links, which the lane's others repeat. Of the arrival
+// lists it keeps the first word. An assertion catches a write of any other value, so nothing is lost.
 
 module ram #(
     parameter int unsigned Words = 512,
@@ -35,7 +35,7 @@ module ram #(
 
   if (Trace || LaneW != 16 || (Width != 256 && Width != 32)) $error("lists_ram: it has the lists' words, without a trace");
 
-  // Bits of a lane that are kept, and whether the others repeat the fourth: lanes with indices and links.
+  // The kept bits of a lane, and whether the others repeat the fourth: lanes with indices and links.
   function automatic logic [15:0] kept_bits(int lane);
     if (Width == 32) return 16'h000f;
     unique case (lane)
@@ -114,7 +114,7 @@ module ram #(
     end
   end
 
-  // Bits that are not kept are read by nothing, so they are not there.
+  // Bits that are not kept are never read, so they do not exist.
   always_comb begin
     for (int port = 0; port < int'(Ports); port++) begin
       for (int lane = 0; lane < int'(Lanes); lane++) begin
@@ -125,7 +125,7 @@ module ram #(
   assign old_data_o  = '0;
   assign new_data_o  = '0;
 
-  // Rule 4 of ram.sv, and that what is kept is what is written.
+  // Rule 4 of ram.sv; and that the kept bits are the written ones.
   always_comb begin
     if (rst_ni && ready_q) begin
       if (Ports == 1) assert (!(read_i[0] && write_i[0]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The bank of common/ram.sv for the proof of the allocator: it holds only the words on the way of a block. A read of any other
-// word shows an input of the proof, which is free, so the proof covers all that such words may hold.
+// The bank of common/ram.sv for the proof of the allocator: it holds only the words on the path of a block. A read of any other word
+// shows a free input of the proof, so the proof covers all contents of such words.
 //
 // Clearing takes two cycles instead of one a word. One port, no bypass, no trace.
 

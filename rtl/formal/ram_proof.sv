@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of ram.sv (docs/design/rtl-lockstep.md, "Proofs"), of one arbitrary word and lane: what holds of them holds of all.
+// Properties of ram.sv (docs/design/rtl-lockstep.md, "Proofs"), for one arbitrary word and lane, so for all.
 //
-// 1. A read in cycle t shows from t + 2 on, until the port's next read, what the writes of all cycles before t have made of the word.
-//    In a lane with bypass it has the writes of t and t + 1, too.
+// 1. A read in cycle t shows from t + 2 on, until the port's next read, the word after the writes of all cycles before t. In a lane with
+//    bypass it has the writes of t and t + 1, too.
 // 2. When the bank is ready after reset, its words are 0.
 //
-// Induction. The environment reads and writes as it likes, but two writes of one cycle do not meet in a lane of a word, and with one port
-// a cycle has one access.
+// Induction. The environment reads and writes freely, but two writes of a cycle do not meet in a lane, and one port has one access a
+// cycle.
 //
 // Found: mutant 2, by both numbers of ports.
 
@@ -23,8 +23,8 @@ module ram_proof #(
     input logic [Ports-1:0][1:0] write_address_i,
     input logic [Ports-1:0][1:0] write_lanes_i,
     input logic [Ports-1:0][3:0] write_data_i,
-    input logic [1:0]           address_i,  // the word that is followed
-    input logic                 lane_i      // and its lane
+    input logic [1:0]           address_i,  // the followed word
+    input logic                 lane_i      // and lane
 );
 
   localparam int unsigned Words = 4;
@@ -54,7 +54,7 @@ module ram_proof #(
       .new_data_o(unused_new)
   );
 
-  // Reset is in the first cycle. What is followed stays the same.
+  // Reset is in the first cycle. The followed word and lane stay the same.
   logic first_q = 1'b1;
   logic [1:0] address_q;
   logic lane_q;
@@ -73,7 +73,7 @@ module ram_proof #(
     end
   end
 
-  // What is written into the lane: its value before the writes of this cycle, and of those of one and two cycles ago.
+  // The lane's value before the writes of this cycle, and before those of one and two cycles ago.
   logic [LaneW-1:0] value_q, value_d, value1_q, value2_q;
   always_comb begin
     value_d = value_q;
@@ -95,7 +95,7 @@ module ram_proof #(
     end
   end
 
-  // The port's last reads: of this word, one and two cycles ago; what it must show.
+  // The port's last reads: of this word, one and two cycles ago; the expected output.
   logic [Ports-1:0] reads1_q, reads2_q, own1_q, own2_q, shows_q, shows;
   logic [Ports-1:0][LaneW-1:0] shown_q, shown;
   always_comb begin
@@ -126,9 +126,9 @@ module ram_proof #(
     end
   end
 
-  // What the memory holds of the lane.
+  // The lane in the memory.
   logic [LaneW-1:0] held;
-  logic [Ports-1:0][LaneW-1:0] read_held;  // and what it has read, where it was read in the last cycle
+  logic [Ports-1:0][LaneW-1:0] read_held;  // and the word read in the previous cycle, if any
   if (Ports == 2) begin : gen_two
     assign held = u_ram.gen_two.u_memory.memory[address_i][lane_i*LaneW+:LaneW];
   end else begin : gen_one
@@ -143,7 +143,7 @@ module ram_proof #(
       for (int port = 0; port < int'(Ports); port++) begin
         // 1.
         if (shows[port]) assert (read_data[port][lane_i*LaneW+:LaneW] == shown[port]);
-        // What the registers must fulfil for the induction.
+        // Conditions on registers for the induction.
         assert (u_ram.reading_q[port] == reads1_q[port]);
         if (reads1_q[port] && own1_q[port]) assert (read_held[port] == value1_q);
       end

@@ -5,9 +5,10 @@
 #
 #   rtl/formal/run.sh [NAME...]   all files NAME.sby, or these; NAME:TASK is one task of a file
 #
-# PROOF_SECONDS (600) ends a proof. A proof that fails ends with the path of its trace, which waveform viewers read. Files stay in
-# target/rtl-formal. PROOF_DEFINES names macros of the source: lists.sby takes MUTANT_n, with which a proof must fail. Scripts say `read_slang --threads 1`: this Yosys is WebAssembly, which has no threads.
-# Exit status: 1 if a proof failed, or was ended by PROOF_SECONDS; 77 where the tools cannot be had.
+# PROOF_SECONDS (600) ends a proof. A failed proof prints the path of its trace, for waveform viewers. Files stay in target/rtl-formal.
+# PROOF_DEFINES names macros of the source: lists.sby takes MUTANT_n, with which a proof must fail. Scripts pass `read_slang --threads 1`,
+# because this Yosys is WebAssembly, which has no threads. Exit status: 1 if a proof failed, or was ended by PROOF_SECONDS; 77 if the
+# tools are not available.
 set -eu
 
 cd "$(dirname "$0")/../.."

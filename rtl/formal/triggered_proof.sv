@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Properties of triggered operations (docs/design/rtl-lockstep.md, "Proofs"), of two arbitrary operations: what holds of them holds of
-// all. An operation is known by its user pointer, which here is the number of its arm.
+// Properties of triggered operations (docs/design/rtl-lockstep.md, "Proofs"), for two arbitrary operations, so for all. The user pointer
+// identifies an operation: here it is the number of its arm.
 //
 // 1. An operation leaves at most once, not before it was armed, and only by the port of its kind.
-// 2. An operation that was cancelled does not leave.
-// 3. Of two operations of one counter that wait at the same time, the one with the lower threshold leaves first; of equal thresholds
-//    the one that was armed first. (Ports that are ready, operations that move data by one port: a port that is not ready delays
-//    what it has, not what was due before.)
+// 2. A cancelled operation does not leave.
+// 3. Of two operations of one counter that wait at the same time, the one with the lower threshold leaves first; of equal thresholds the
+//    one that was armed first. (With ready ports and operations that move data by one port: a port that is not ready delays its own
+//    operation, not earlier ones.)
 // 4. An operation leaves once its counter has reached its threshold, and not before (without a set, so that counts only grow).
 //
 // Bounded: the environment is any history of commands; for 3 and 4 without cancels, frees and sets.
@@ -24,7 +24,7 @@ module triggered_proof
     input logic        command_valid_i,
     input command_t    command_i,
     input outside_in_t outside_i,
-    input logic [1:0][2:0] number_i  // the operations that are followed
+    input logic [1:0][2:0] number_i  // the followed operations
 );
 
   logic command_ready, answer_valid;
@@ -50,13 +50,13 @@ module triggered_proof
 
   logic accept;
   logic [2:0] arms_q;  // arms so far
-  operation_e operation_q;  // of the last command: all but updates and reads are alone
+  operation_e operation_q;  // of the last command: all but updates and reads run alone
   logic [2:0] arm_q;  // its number, if it is an arm
   index_t one_q;
   generation_t one_generation_q;
   assign accept = command_valid_i && command_ready;
 
-  // Reset is in the first cycle. What is followed stays the same.
+  // Reset is in the first cycle. The followed operations stay the same.
   logic first_q = 1'b1;
   logic [1:0][2:0] number_q;
   always_ff @(posedge clk_i) begin
@@ -96,7 +96,7 @@ module triggered_proof
     end
   end
 
-  // An operation that is followed: what it is, and what has become of it.
+  // A followed operation: its arm, and its state.
   typedef struct packed {
     logic        asked, armed, cancelled, left;
     logic [7:0]  kind;
@@ -147,7 +147,7 @@ module triggered_proof
     else seen_q <= seen_d;
   end
 
-  // What the counter of the first operation has counted since it was given, which is before the arm that succeeds.
+  // Counts of the first operation's counter since it was allocated, which is before the arm that succeeds.
   logic [1:0][63:0] counted_q;  // of each of the two counters, in generation 0: nothing is freed in Ordered
   logic [63:0] counted;
   assign counted = counted_q[seen_q[0].counter[0]];
@@ -167,12 +167,12 @@ module triggered_proof
       assert (!(leaves[0] && (!one.armed || one.left || one.cancelled)));
       assert (!(leaves_elsewhere[0] && one.asked));
       if (Ordered) begin
-        // The other may not leave while the one waits that goes before it.
+        // The other operation may not leave while an earlier one waits.
         if (leaves[1] && one.armed && !one.left && one.counter == other.counter) begin
           assert (other.threshold < one.threshold || (other.threshold == one.threshold && number_i[1] < number_i[0]));
         end
         if (leaves[0]) assert (counted >= one.threshold);
-        // Nothing fires, nothing stands at the port: then nothing that is due waits.
+        // If nothing fires and no operation is at the port, no due operation waits.
         if (u_counters.run && one.armed && !one.left && !outside.get_valid) assert (counted < one.threshold);
       end
     end

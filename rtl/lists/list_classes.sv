@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The wildcard patterns that entries have, in registers: entries of a pattern share chains (`Class` of crates/core/nic/src/tables.rs, but
-// one set for all portal table entries). Entries with a further pattern have one chain a list, under ClassOther.
+// The wildcard patterns of entries, in registers: entries of a pattern share chains (`Class` of crates/core/nic/src/tables.rs, but one
+// set for all portal table entries). Entries with a further pattern have one chain a list, under ClassOther.
 //
-// A pattern is here as long as an entry has it, and a cycle longer. An entry counts from the cycle behind the start of its append on.
+// A pattern stays as long as an entry has it, and a cycle longer. An entry counts from the cycle after the start of its append on.
 
 module list_classes
   import lists_pkg::*;
@@ -12,7 +12,7 @@ module list_classes
     input logic clk_i,
     input logic rst_ni,
 
-    output logic     [Classes:0]   active_o,   // classes that entries have, ClassOther last
+    output logic     [Classes:0]   active_o,   // classes of entries, ClassOther last
     output logic     [Classes:0]   next_active_o,  // the same in the next cycle
     output pattern_t [Classes-1:0] pattern_o,
 
@@ -31,7 +31,7 @@ module list_classes
   assign pattern_o = pattern_q;
   assign active_o  = active_q;
 
-  // One bit a class: the class of the pattern; and what counts in and out.
+  // One bit a class: the class of the pattern; and the counts in and out.
   logic [Classes-1:0] same, unused_class;
   logic discount_q;
   class_t discount_class_q;
@@ -67,14 +67,14 @@ module list_classes
   always_ff @(posedge clk_i) discount_class_q <= discount_class_i;
 
   for (genvar number = 0; number <= int'(Classes); number++) begin : gen_class
-    // An entry that counts in is in the sum a cycle later.
+    // A counted-in entry is in the sum a cycle later.
     always_ff @(posedge clk_i or negedge rst_ni) begin
       if (!rst_ni) entries_q[number] <= '0;
       else if (in_q[number] && !out[number]) entries_q[number] <= entries_q[number] + 1'b1;
       else if (out[number] && !in_q[number]) entries_q[number] <= entries_q[number] - 1'b1;
     end
     if (number < int'(Classes)) begin : gen_pattern
-      // The pattern goes to the first class that is free, also if another has it: what a free class holds does not matter.
+      // The first free class takes the pattern, even if another class has it too: the contents of a free class do not matter.
       always_ff @(posedge clk_i) if (count_i && unused_first[number]) pattern_q[number] <= pattern_i;
     end
   end

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The entries that the sequencer compares with a message: the chain of each class, in one list after the other, and the best entry so far.
+// The sequencer's walk over entries for a message: the chain of each class, in one list after the other, and the best entry so far.
+// lists.sv checks the parameters.
 //
 //   Class > Head > Compare > Judge .. > Chosen
 //
-// The lowest sequence number decides. A record is compared in one cycle (Compare) and judged in the next.
+// The lowest sequence number wins. A record is compared in one cycle (Compare) and judged in the next.
 
 module list_entry_walk
   import lists_pkg::*;
   import pac_pkg::*;
 #(
-    parameter int unsigned Entries   = 256,  // of lists.sv, as all that follow
+    parameter int unsigned Entries   = 256,  // of lists.sv, as all below
     parameter int unsigned Buckets   = 512,
     parameter bit          KeySource = 0,
     parameter bit          HashCrc   = 0,
@@ -21,16 +22,16 @@ module list_entry_walk
     input sequencer_t hand_i,
     input command_t   message_i,
 
-    // Classes, and what the banks show.
+    // Classes, and the words at the banks' outputs.
     input logic     [Classes:0]   active_i,
     input pattern_t [Classes-1:0] pattern_i,
     input key_t                   key_i,
     input entry_a_t               a_i,
-    input logic                   accepts_i,  // the entry that they show accepts the message, but for list and portal table entry
+    input logic                   accepts_i,  // the shown entry accepts the message, apart from list and portal table entry
 
     output logic [BucketW-1:0] bucket_o,        // to be read
-    output logic               hit_o,           // the record that is shown matches
-    output logic               follows_o,       // another is behind the one that is judged
+    output logic               hit_o,           // the shown record matches
+    output logic               follows_o,       // the judged record has a successor
     output logic               none_left_o,     // no class of this list is left
     output logic               overflow_o,      // the list that is searched
     output logic               best_valid_o,
@@ -45,12 +46,11 @@ module list_entry_walk
   // Classes whose chains are not searched yet, the first of them, the list.
   logic [Classes:0] left_q, left_d, class_now_q;
   logic overflow_q, overflow_d;
-  // The best entry so far.
   logic best_valid_q, best_valid_d;
   logic [63:0] best_sequence_q, best_sequence_d;
   index_t best_index_q, best_index_d;
   logic [BucketW-1:0] best_bucket_q, best_bucket_d;
-  // The record that was compared in the cycle before: whether it is older than the best, and followed by another.
+  // Whether the record compared in the previous cycle is older than the best, and has a successor.
   logic older_q, follows_q, follows_d;
   index_t judged_q;
   logic [63:0] judged_sequence_q;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The common case, overlapped: messages whose entry is the head of its chain, and appends that find no unexpected header. All
-// else goes to the sequencer, which then has the banks for itself.
+// The common case, overlapped: messages whose entry is the head of its chain, and appends without a matching unexpected header. All other
+// commands go to the sequencer, which then has the banks alone. lists.sv checks the parameters.
 //
-// A command is accepted whenever the register for the next command is free, which a register says. It starts in the cycle of its
-// acceptance, or waits in that register; either way it is read there in the cycle behind its start.
+// A command is accepted whenever the register for the next command is free, as another register shows. It starts in the cycle of its
+// acceptance, or waits in that register; either way it is read there in the cycle after its start.
 //
 // Cycles of a message that starts in cycle 0, with c classes in use (D = c + 3, 4 with one class):
 //
@@ -13,18 +13,17 @@
 //   4 to D       compare; in D the answer, and the next message starts
 //   D + 1        writes: bucket, K, A
 //
-// Cycles of an append: 0 hash, read of the headers' bucket; 1 class, reads of the bucket and of the free record; 2 decision;
-// 3 writes and answer. It starts in cycle D - 2 of a message, or when none is under way, so that both decide in one cycle and write
-// in the next.
+// Cycles of an append: 0 hash, read of the headers' bucket; 1 class, reads of the bucket and of the free record; 2 decision; 3 writes and
+// answer. It starts in cycle D - 2 of a message, or when none is in progress, so that both decide in one cycle and write in the next.
 //
-// 1. A message decides before the append beside it. If it must go to the sequencer, the append starts again behind it.
+// 1. A message decides before the append beside it. If it must go to the sequencer, the append restarts after it.
 // 2. A message starts in an append's cycle 2 or later, so the bypass of the entry chains shows it the append's writes.
-// 3. An append beside a message that uses its entry up takes that entry's record, as it would behind it (the free list is a
-//    stack); the record's own writes are then the append's.
-// 4. With banks of one port no append is beside a message: it starts when the message writes, and its own writes take the cycles
-//    3 and 4; the next message starts in the latter. The first port's accesses of a cycle are then the only ones.
-// 5. Started is started: nothing is undone. The banks' outputs keep the records that were read until the writes are made. A read of a
-//    chain for a message that does not start does no harm; so what is known last, that the message before is done, chooses no read.
+// 3. An append beside a message that uses its entry up takes that entry's record, as it would after it (the free list is a stack); the
+//    record's own writes are then the append's.
+// 4. With banks of one port no append is beside a message: it starts when the message writes, and its own writes take the cycles 3 and 4;
+//    the next message starts in the latter. So only the first port has accesses in a cycle.
+// 5. Nothing is undone. The banks' outputs keep the records that were read until the writes are made. A read of a chain for a message
+//    that does not start does no harm; so the completion of the previous message, a late signal, selects no read.
 
 module list_frame
   import lists_pkg::*;
@@ -51,12 +50,11 @@ module list_frame
     output logic    retire_valid_o,
     output tag_t    retire_tag_o,
 
-    // Banks.
     output access_t  access_o,
     output read_t    append_chain_o,   // second read port of the entry chains
     output read_t    append_record_o,  // second read port of A
     input  key_t     key_i,
-    input  logic     accepts_i,  // the entry that K and A show accepts the message, but for list and portal table entry
+    input  logic     accepts_i,  // the entry in K and A accepts the message, apart from list and portal table entry
     input  entry_a_t a_i,
     input  entry_b_t b_i,
     input  chain_t   chain_i,
@@ -64,7 +62,6 @@ module list_frame
     input  chain_t   header_chain_i,
     input  entry_a_t append_record_i,
 
-    // Free entries.
     input  logic   free_valid_i,
     input  logic   free_full_i,
     input  index_t free_index_i,
@@ -75,7 +72,7 @@ module list_frame
     // Classes and headers.
     input  logic     [Classes:0]   next_active_i,
     input  pattern_t [Classes-1:0] pattern_i,
-    output pattern_t               append_pattern_o,  // of the append that has started in the cycle before
+    output pattern_t               append_pattern_o,  // of the append that started in the previous cycle
     input  class_t                 append_class_i,
     output logic                   count_o,
     output logic                   discount_o,
@@ -88,39 +85,39 @@ module list_frame
     input  logic [63:0] sequence_i,
     output logic        sequence_next_o,
 
-    // The sequencer.
     input  logic     sequencer_busy_i,
     output start_t   start_o,
-    output logic     commit_o,         // writes of the frame are made in this cycle
-    output selects_t selects_o,        // whose, by bank
-    output logic     idle_o,           // nothing is under way here
+    output logic     commit_o,         // the frame's writes are made in this cycle
+    output selects_t selects_o,        // the writer, by bank
+    output logic     idle_o,           // nothing is in progress here
     output command_t message_o,        // while the sequencer delivers it
-    output command_t other_o,          // while the sequencer carries it out
+    output command_t other_o,          // while the sequencer executes it
     output class_t   append_class_o,
-    input  logic     append_resume_i,  // the headers of the append in hand are searched: insert it
+    input  logic     append_resume_i,  // the headers of the current append are searched: insert it
     input  length_t  append_offset_i,  // with this local offset
     input  logic     append_reserved_i,        // in this record, which is off the free list
     input  index_t   append_reserved_index_i,
-    input  logic     append_over_i     // the append in hand is done
+    input  logic     append_over_i     // the current append is done
 );
 
   function automatic logic is_entry(index_t index);
     return index < index_t'(Entries);
   endfunction
 
-  // The next command, the message in hand, and the append or other command in hand.
+  // The next command, the current message, and the current append or other command.
   command_t next_q, message_q, other_q;
   assign message_o = message_q;
   assign other_o   = other_q;
 
-  // Waiting in `next_q`; or `next_q` is needed in this cycle, so none is accepted. A command that is offered may start.
+  // `next_valid_q`: a command waits in `next_q`. `next_full_q`: `next_q` is needed in this cycle, so no command is accepted. An offered
+  // command may start.
   logic next_valid_q, next_valid_d, next_full_q, next_full_d, offered;
   kind_e offered_kind;
   assign command_ready_o = !next_full_q;
   assign offered         = next_valid_q || (command_valid_i && !next_full_q);
   assign offered_kind    = next_full_q ? next_q.kind : command_i.kind;
 
-  // What has started in the cycle before.
+  // Commands that started in the previous cycle.
   logic started_message_q, started_append_q, started_other_q;
 
   // ---- Messages: stages 0 (bucket), 2 (record), 4 (compare).
@@ -139,8 +136,8 @@ module list_frame
   } record_stage_t;
 
   logic message_may_start, message_starts, message_valid_q;
-  // The classes from which a read takes its own, the first; those behind it. `continues_q`: they are what the message in hand still
-  // needs; else they are all that are in use.
+  // `classes_q`: the classes still to read; `class_q`: the first, which the current read takes. `continues_q`: they belong to the current
+  // message; otherwise they are all classes in use.
   logic [Classes:0] classes_q, class_q, classes_behind;
   logic issue, continues_q, continues_d, more;
   pattern_t issue_pattern;
@@ -148,7 +145,7 @@ module list_frame
   bucket_stage_t stage1_q, stage2_q;
   record_stage_t stage3_q, stage4_q;
 
-  // What is chosen depends on registers alone; whether the message starts is known late. Further classes are hashed from `next_q`.
+  // Registers alone select; whether the message starts is a late signal. Further classes are hashed from `next_q`.
   assign issue          = message_starts || continues_q;
   assign classes_behind = classes_q & ~class_q;
   assign more           = classes_behind != '0;
@@ -160,7 +157,7 @@ module list_frame
       class_q     <= '0;
       continues_q <= 1'b0;
     end else begin
-      // If the message does not start, because the one before goes to the sequencer, these are not used before they are right again.
+      // If the message does not start, because the previous one goes to the sequencer, these are right again before they are used.
       classes_q   <= (message_may_start || continues_q) && more ? classes_behind : next_active_i;
       class_q     <= (message_may_start || continues_q) && more ? lowest(classes_behind) : lowest(next_active_i);
       continues_q <= continues_d;
@@ -170,8 +167,8 @@ module list_frame
   index_t head;
   assign head = ~chain_i.head;
 
-  // The best candidate of the classes compared so far, and whether the banks still show it. Whether the last record is the better one is
-  // known late, so it is kept beside the best before it, and chosen in the next cycle.
+  // The best candidate of the classes so far, and whether the banks still show it. Whether the last record is better is a late signal, so
+  // the record is kept beside the previous best, and selected in the next cycle.
   logic best_valid_q, best_shown_q, walks_q, last_better_q;
   logic [63:0] best_sequence_q, last_sequence_q, best_sequence;
   index_t best_index_q, last_index_q, best_index, done_index;
@@ -179,7 +176,7 @@ module list_frame
   assign best_sequence = last_better_q ? last_sequence_q : best_sequence_q;
   assign best_index    = last_better_q ? last_index_q : best_index_q;
   assign best_bucket   = last_better_q ? last_bucket_q : best_bucket_q;
-  // Of a message that is done: by the record in hand, if there is one.
+  // Of a completed message: from the current record, if there is one.
   assign done_index  = stage4_q.present ? stage4_q.index : best_index;
   assign done_bucket = stage4_q.present ? stage4_q.bucket : best_bucket;
 
@@ -203,7 +200,8 @@ module list_frame
     admitted = admission(key_i, b_i.uid, message_q.uid, message_q.operation);
   end
 
-  // The message decides here, without the sequencer: with the head in hand, or with a former one that is still shown. `hit` comes last.
+  // The message completes here, without the sequencer: with the current head, or with an earlier one that is still shown. `hit` comes
+  // last.
   logic done_by_hit, done_before, message_done;
   assign done_by_hit  = decide && !walks_q && (!best_valid_q || older);
   assign done_before  = decide && !walks_q && best_valid_q && best_shown_q && !stage4_q.present;
@@ -242,7 +240,7 @@ module list_frame
       .append_header_o(header_bucket),
       .append_entry_o (entry_bucket)
   );
-  // An append that starts again keeps its buckets.
+  // A restarted append keeps its buckets.
   always_comb begin
     append_bucket        = started_append_q ? entry_bucket : append_bucket_q;
     append_header_bucket = header_bucket;
@@ -251,7 +249,6 @@ module list_frame
 
   always_comb begin
     append_decides = append_valid_q && append_cycle_q == 2'd2;
-    // No header can match.
     append_clear = other_q.overflow || searched_q || !has_headers_i ||
         (same_pattern_q && header_chain_i.head == '0);
 `ifdef MUTANT_10
@@ -265,17 +262,17 @@ module list_frame
 
   logic commit_message_q, commit_append_q, commit_behind_q, commit, only_class_q;
   logic flight;
-  // In the cycle of the writes: an entry is used up; one is linked, in the record of the entry that is used up.
+  // In the cycle of the writes: an entry is used up; an entry is linked, perhaps in the record of the used-up one.
   logic frees_q, frees_d, inserts_q, inserts_d, takes_over_q;
   assign commit_o = commit;
-  // A register or two for each, since many bits are chosen by them. With one port, whole words are written behind the others.
+  // A register or two for each, since they select many bits. With one port, whole words are written after the others.
   assign selects_o.first  = Ports == 2 ? commit_message_q || inserts_q : commit_message_q || commit_append_q || commit_behind_q;
   assign selects_o.second = Ports == 2 ? inserts_q : commit_behind_q;
   assign selects_o.chains = frees_q || inserts_q;
   assign idle_o   = !flight && !commit;
   assign commit = commit_message_q || commit_append_q || commit_behind_q;
-  // With one port, what a message reads in its first cycles must not meet the writes of the command before: those of a message fall
-  // behind the read for one class.
+  // With one port, a message's reads in its first cycles must not meet the writes of the previous command: a message's writes come after
+  // the read for one class.
   logic one_port_free;
   assign one_port_free = !append_valid_q && !commit_message_q && !commit_append_q &&
       (!message_valid_q || !more);
@@ -292,11 +289,11 @@ module list_frame
   assign next_valid_d = offered && !(message_starts || append_starts || other_starts);
   assign next_full_d  = !ready_i || next_valid_d || continues_d;
 
-  // `hit` comes last, so what follows from it and what follows without it are both worked out, and chosen.
+  // `hit` comes last, so both outcomes are computed, and one is selected.
   entry_point_e point_hit, point_miss;
   logic starts_other, starts_message;
   always_comb begin
-    starts_other   = started_other_q || (append_decides && !append_clear);  // if the message in hand, if any, is done
+    starts_other   = started_other_q || (append_decides && !append_clear);  // if the current message, if any, is done
     starts_message = started_other_q || decide || (append_decides && !append_clear && !message_valid_q);
     point_hit = walks_q ? FromStart : Known;
     point_miss = FromStart;
@@ -357,7 +354,7 @@ module list_frame
       if (decide || !stage4_q.valid) begin
         best_valid_q <= 1'b0;
         best_shown_q <= 1'b0;
-        // The sequencer decides where flow control is asked: what follows from it is too late here.
+        // With flow control the sequencer decides: the result would be too late here.
         walks_q      <= message_q.controlled;
       end else begin
         best_valid_q <= best_valid;
@@ -370,7 +367,7 @@ module list_frame
       else if (append_valid_q) append_cycle_q <= append_cycle_q + 1'b1;
       if (append_starts || replay) append_valid_q <= 1'b1;
       else if (append_decides) append_valid_q <= 1'b0;
-      // An append that could not decide starts again behind the sequencer, unless that ends it.
+      // An undecided append restarts after the sequencer, unless the sequencer ends it.
       if (append_decides && !append_done) replay_q <= 1'b1;
       else if (replay || append_over_i) replay_q <= 1'b0;
       if (append_starts) searched_q <= 1'b0;
@@ -398,7 +395,7 @@ module list_frame
     if (started_append_q) begin
       append_class_q  <= append_class_i;
       append_bucket_q <= append_bucket;
-      // The pattern of the headers' chains is that of the last append before there were headers.
+      // The headers' chains have the pattern of the last append before there were headers.
       same_pattern_q  <= header_pattern_set_o ||
           (header_pattern_i.ignore_bits == next_q.ignore_bits && header_pattern_i.source_ignore == next_q.source_ignore);
     end
@@ -441,7 +438,7 @@ module list_frame
     append_chain_o  = '{valid: append_second, address: index_t'(append_bucket)};
     append_record_o = '{valid: append_second, address: append_index};
 
-    // ---- Writes, in the cycle behind the decision.
+    // ---- Writes, in the cycle after the decision.
     new_index = takes_over_q ? commit_index_q : free_index_q;
     same_chain = frees_q && commit_bucket_q == append_bucket_q;
     tail = ~append_chain_i.tail;
@@ -488,7 +485,7 @@ module list_frame
       if (append_chain_o.valid) access_o.entry_chain = append_chain_o;
       if (append_record_o.valid) access_o.records = append_record_o;
       if (inserts_q) access_o.entry_chain_write[0] = access_o.entry_chain_write[1];
-      // The new record is written in the second cycle. What the first one used is still shown.
+      // The new record is written in the second cycle. The record of the first cycle is still shown.
       access_o.k[1].valid = commit_behind_q;
       access_o.a[1].valid = commit_behind_q;
       access_o.b[1].valid = commit_behind_q;
@@ -530,7 +527,7 @@ module list_frame
     end
   end
 
-  // A command retires in the cycle of its last write or behind it: a message in D + 1, the append beside it a cycle later.
+  // A command retires in the cycle of its last write or later: a message in D + 1, the append beside it a cycle later.
   logic retire_append_q, retire_refused_q;
   tag_t retire_append_tag_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin

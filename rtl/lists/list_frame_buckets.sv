@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The buckets that the frame reads for a command that starts (list_frame.sv). Combinational.
+// The buckets that the frame reads for a starting command (list_frame.sv). Combinational. lists.sv checks the parameters.
 //
-// A command starts as it is offered, or from the register in which it waits, which is known early. So both are hashed, and one is chosen. An
-// append's own bucket is hashed a cycle behind its start, when the command stands in that register and its class is known.
+// A command starts as it is offered, or from the register in which it waits, which is an early signal. So both are hashed, and one is
+// selected. An append's own bucket is hashed a cycle after its start, when the command is in that register and its class is known.
 
 module list_frame_buckets
   import lists_pkg::*;
 #(
-    parameter int unsigned Buckets   = 512,  // of lists.sv, as all that follow
+    parameter int unsigned Buckets   = 512,  // of lists.sv, as all below
     parameter bit          KeySource = 0,
     parameter bit          HashCrc   = 0,
     localparam int unsigned BucketW = $clog2(Buckets)
 ) (
-    input logic     waits_i,    // the command that starts is the one that waits
+    input logic     waits_i,    // the starting command is the waiting one
     input command_t waiting_i,
-    input command_t command_i,  // the one that is offered
+    input command_t command_i,  // the offered command
 
-    input  pattern_t           pattern_i,        // of the class in which a message is looked for
-    input  class_t             class_i,          // of the append that waits
-    output logic [BucketW-1:0] message_o,        // of a message that starts, under that pattern
-    output logic [BucketW-1:0] append_header_o,  // of the headers that an append that starts may take
-    output logic [BucketW-1:0] append_entry_o    // of the entry of the append that waits
+    input  pattern_t           pattern_i,        // of the class in which a message is searched
+    input  class_t             class_i,          // of the waiting append
+    output logic [BucketW-1:0] message_o,        // of a starting message, under that pattern
+    output logic [BucketW-1:0] append_header_o,  // of the headers that a starting append may take
+    output logic [BucketW-1:0] append_entry_o    // of the entry of the waiting append
 );
 
   logic [BucketW-1:0] waiting_bucket, offered_bucket, waiting_header_bucket, offered_header_bucket, own_bucket, other_bucket;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The bucket of a key: seed 000, section 3.2.4 (`bucket_index` of crates/core/nic/src/portals/matching.rs is another function of the
-// same fields; chains are derived state, so results do not depend on it). Combinational.
+// The bucket of a key: seed 000, section 3.2.4. (`bucket_index` of crates/core/nic/src/portals/matching.rs is another function of the
+// same fields; chains are derived state, so results do not depend on it.) Combinational. Buckets out of range stops elaboration.
 //
 // `match_bits` and `source` come with their ignored bits cleared.
 
@@ -43,7 +43,7 @@ module list_hash
       assign unused = ^crc[31:BucketW];
     end
   end else begin : gen_xor
-    // Sources and tags that both count from 0 must not cancel: the source is turned by half of the width.
+    // The source is rotated by half of the width, because sources and tags that both count from 0 must not cancel.
     localparam int unsigned BitPieces = (64 + BucketW - 1) / BucketW;
     localparam int unsigned SourcePieces = (SourceW + BucketW - 1) / BucketW;
     localparam int unsigned PlacePieces = (PortalW + 1 + BucketW - 1) / BucketW;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The unexpected headers that the sequencer compares with an append or a search: their bucket, the first, the next.
+// The sequencer's walk over unexpected headers for an append or a search: their bucket, the first, the next. lists.sv checks the
+// parameters.
 //
-// Headers are on the list of their portal table entry in order of arrival (K), and on the chain of their key under one pattern, that of the
-// last append before there were headers (B). A search by another pattern walks the arrival list. So the oldest that matches comes first.
+// Headers are on the list of their portal table entry in order of arrival (K), and on the chain of their key under one pattern, that of
+// the last append before there were headers (B). A search by another pattern walks the arrival list. So the oldest match comes first.
 
 module list_header_walk
   import lists_pkg::*;
   import pac_pkg::*;
 #(
-    parameter int unsigned Buckets   = 512,  // of lists.sv, as all that follow
+    parameter int unsigned Buckets   = 512,  // of lists.sv, as all below
     parameter bit          KeySource = 0,
     parameter bit          HashCrc   = 0,
     localparam int unsigned BucketW = $clog2(Buckets)
@@ -21,7 +22,7 @@ module list_header_walk
     input command_t   other_i,
     input pattern_t   pattern_i,  // of the headers' chains
 
-    // What the banks show.
+    // Words at the banks' outputs.
     input key_t      key_i,
     input header_a_t a_i,
     input header_b_t b_i,
@@ -30,8 +31,8 @@ module list_header_walk
 
     output portal_t            portal_o,
     output logic [BucketW-1:0] bucket_o,       // to be read
-    output logic [BucketW-1:0] kept_bucket_o,  // the last that was read
-    output logic               hit_o,          // the header that is shown matches
+    output logic [BucketW-1:0] kept_bucket_o,  // the last one read
+    output logic               hit_o,          // the shown header matches
     output index_t             first_o,
     output index_t             next_o
 );
@@ -63,7 +64,7 @@ module list_header_walk
     if (hand_i.now[Own] || hand_i.now[SearchHeaders] || hand_i.now[Drop]) header_bucket_q <= header_bucket;
   end
 
-  // Whether the headers' chains are those of the pattern that is searched. It is known in the second cycle of a command, and kept.
+  // Whether the headers' chains have the pattern of the search. It is known in the second cycle of a command, and kept.
   logic by_class_q;
   always_ff @(posedge clk_i) begin
     by_class_q <= other_i.ignore_bits == pattern_i.ignore_bits && other_i.source_ignore == pattern_i.source_ignore;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Everything but the common case (list_frame.sv), one command at a time, with the banks for itself: walks of chains, the overflow
-// list, unexpected headers, unlinks.
+// All but the common case (list_frame.sv), one command at a time, with the banks alone: walks of chains, the overflow list, unexpected
+// headers, unlinks. lists.sv checks the parameters.
 //
-//   list_sequencer_control   the state machine: what is next, answers
-//   list_entry_walk          entries that a message is compared with, the best so far
-//   list_header_walk         unexpected headers that an append or a search is compared with
+//   list_sequencer_control   the state machine: next state, answers
+//   list_entry_walk          entries to compare with a message, the best so far
+//   list_header_walk         unexpected headers to compare with an append or a search
 //   list_sequencer_access    reads and writes of each state
 //
-// What a command finds first decides: lowest sequence number among entries, oldest among headers.
+// A command takes the entry with the lowest sequence number, or the oldest header.
 
 module list_sequencer
   import lists_pkg::*;
@@ -26,12 +26,12 @@ module list_sequencer
     input logic rst_ni,
 
     input  start_t   start_i,
-    input  logic     frame_commit_i,  // a command that is older makes its writes
+    input  logic     frame_commit_i,  // an older command makes its writes
     input  command_t message_i,
     input  command_t other_i,
     input  class_t   append_class_i,
     output logic     busy_o,
-    output logic     waits_o,  // for a free record; no record is shown that is needed
+    output logic     waits_o,  // for a free record; no needed record is shown
 
     output logic    answer_valid_o,
     output answer_t answer_o,
@@ -41,7 +41,7 @@ module list_sequencer
 
     output access_t  access_o,
     input  key_t     key_i,
-    input  logic     accepts_i,  // the entry that K and A show accepts the message, but for list and portal table entry
+    input  logic     accepts_i,  // the entry in K and A accepts the message, apart from list and portal table entry
     input  logic [255:0] a_i,
     input  logic [255:0] b_i,
     input  chain_t   chain_i,

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The sequencer's accesses: reads and writes of banks, records taken and given back, by its state (list_sequencer.sv). Combinational,
-// but for the start of a header's payload.
+// The sequencer's accesses by its state (list_sequencer.sv): reads and writes of banks, records taken and returned. Combinational, except
+// the start of a header's payload. lists.sv checks the parameters.
 //
-// 1. Reads and writes are chosen by one register a state (`now`), and by little more: a read that is not needed is made where it does
-//    no harm.
-// 2. lists.sv writes the link of a record that is given back, in the first write to K of that cycle.
-// 3. With banks of one port, a state that makes two writes to a bank, or reads behind a write, takes two cycles: the first port's writes,
+// 1. One register a state (`now`), and little more, selects reads and writes: an unneeded read is made where it does no harm.
+// 2. lists.sv writes the link of a returned record, in the first write to K of that cycle.
+// 3. With banks of one port, a state that makes two writes to a bank, or reads after a write, takes two cycles: the first port's writes,
 //    then (`second`) the second's and the reads.
 
 module list_sequencer_access
   import lists_pkg::*;
   import pac_pkg::*;
 #(
-    parameter int unsigned Entries = 256,  // of lists.sv, as all that follow
+    parameter int unsigned Entries = 256,  // of lists.sv, as all below
     parameter int unsigned Headers = 256,
     parameter int unsigned Buckets = 512,
     parameter int unsigned Ports   = 2,
@@ -26,7 +25,7 @@ module list_sequencer_access
     input command_t   other_i,
     input class_t     append_class_i,
 
-    // What the banks show.
+    // Words at the banks' outputs.
     input key_t         key_i,
     input logic [255:0] a_i,
     input logic [255:0] b_i,
@@ -34,7 +33,6 @@ module list_sequencer_access
     input chain_t       header_chain_i,
     input chain_t       arrival_i,
 
-    // Records and buckets.
     input logic [BucketW-1:0] entry_bucket_i,        // to be read
     input logic               best_valid_i,
     input index_t             best_index_i,
@@ -43,8 +41,8 @@ module list_sequencer_access
     input index_t             next_header_i,
     input portal_t            header_portal_i,
     input logic [BucketW-1:0] header_bucket_i,       // to be read
-    input logic [BucketW-1:0] kept_header_bucket_i,  // of the header in hand
-    input logic               freed_i,               // the entry in hand is given back
+    input logic [BucketW-1:0] kept_header_bucket_i,  // of the current header
+    input logic               freed_i,               // the current entry is returned
     input index_t             free_index_i,
     input logic [63:0]        sequence_i,
 
@@ -83,7 +81,7 @@ module list_sequencer_access
   assign once     = other_i.options[UseOnce];
   assign delivers = hand_i.point != Other;
 
-  // ---- Words: of the entry in hand, and of the header that a message leaves.
+  // ---- Words: of the current entry, and of the header that a message leaves.
 
   key_t new_key;
   header_a_t new_a;
@@ -146,7 +144,7 @@ module list_sequencer_access
                               address: index_t'(header_bucket_i)};
     access_o.arrival      = '{valid: access_o.header_chain.valid, address: index_t'(header_portal_i)};
 
-    // ---- Links of other records, and what changes of the record in hand; then what has a word of its own.
+    // ---- Links of other records, and changes of the current record; then new words.
     access_o.gives = hand_i.now[Own] || hand_i.now[DropOwn] || hand_i.now[DropOwner] || hand_i.now[Spend];
     access_o.k[0].valid = (hand_i.now[Unchain] && first && !head_of_chain) ||
         (hand_i.now[Own] && first && (!delivers || hand_i.effect.unlinks)) ||

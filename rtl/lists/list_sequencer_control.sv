@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The sequencer's state machine (list_sequencer.sv): one command at a time.
+// The sequencer's state machine (list_sequencer.sv): one command at a time. lists.sv checks the parameters.
 //
 // A state issues reads and names the state that uses them, two cycles later. The records' banks show the record `index_q`.
 //
@@ -9,13 +9,13 @@
 //   Search    SearchHeaders > HeaderHead > HeaderCompare > HeaderJudge .. > Drop ..
 //   Unlink    Unlinking > Unchain > Own > Finish
 //
-// With banks of one port, states that make two writes to a bank, or read behind a write, take two cycles (`twice`).
+// With banks of one port, states that make two writes to a bank, or read after a write, take two cycles (`twice`).
 
 module list_sequencer_control
   import lists_pkg::*;
   import pac_pkg::*;
 #(
-    parameter int unsigned Entries = 256,  // of lists.sv, as all that follow
+    parameter int unsigned Entries = 256,  // of lists.sv, as all below
     parameter int unsigned Headers = 256,
     parameter int unsigned Buckets = 512,
     parameter int unsigned Ports   = 2,
@@ -25,11 +25,11 @@ module list_sequencer_control
     input logic rst_ni,
 
     input  start_t   start_i,
-    input  logic     frame_commit_i,  // a command that is older makes its writes
+    input  logic     frame_commit_i,  // an older command makes its writes
     input  command_t message_i,
     input  command_t other_i,
     output logic     busy_o,
-    output logic     waits_o,  // for a free record; no record is shown that is needed
+    output logic     waits_o,  // for a free record; no needed record is shown
 
     output logic    answer_valid_o,
     output answer_t answer_o,
@@ -37,13 +37,12 @@ module list_sequencer_control
     output logic    retire_valid_o,
     output tag_t    retire_tag_o,
 
-    // What the banks show.
+    // Words at the banks' outputs.
     input key_t         key_i,
     input logic [255:0] a_i,
     input logic [255:0] b_i,
     input chain_t       chain_i,
 
-    // Free records.
     input  logic   free_valid_i,
     input  logic   free_full_i,
     input  index_t free_index_i,
@@ -52,23 +51,22 @@ module list_sequencer_control
     input  logic   header_full_i,
     input  index_t header_index_i,  // of the table of headers
 
-    // What is compared.
-    input logic               hit_i,           // the entry that is shown matches
-    input logic               follows_i,       // another is behind the one that is judged
-    input logic               none_left_i,     // no class of this list is left
-    input logic               overflow_i,      // the list that is searched
+    input logic               hit_i,           // the shown entry matches
+    input logic               follows_i,       // the judged record has a successor
+    input logic               none_left_i,     // this list has no class left
+    input logic               overflow_i,      // the list is the overflow list
     input logic               best_valid_i,
     input index_t             best_index_i,
     input logic [BucketW-1:0] best_bucket_i,
     input logic [BucketW-1:0] entry_bucket_i,
     input logic               has_headers_i,
-    input logic               header_hit_i,    // the header that is shown matches
+    input logic               header_hit_i,    // the shown header matches
     input index_t             first_header_i,
     input index_t             next_header_i,
 
     output sequencer_t hand_o,
-    output logic       freed_o,  // the entry in hand is given back
-    input  read_t      read_i,   // the record that is read in this cycle
+    output logic       freed_o,  // the current entry is returned
+    input  read_t      read_i,   // the read of a record in this cycle
 
     output logic    append_resume_o,
     output length_t append_offset_o,
@@ -86,8 +84,8 @@ module list_sequencer_control
   endfunction
 
   sequencer_e state_q, state_d;
-  logic wait_q, reads;  // a read is under way; its data are there in the next cycle
-  // A bit a state: it is this state's turn, and no read is under way.
+  logic wait_q, reads;  // a read is in progress; its data arrive in the next cycle
+  // A bit a state: the state's turn, with no read in progress.
   logic [SequencerStates-1:0] now_q;
   logic busy_q;  // state_q is not Idle
   logic reserves_q;
@@ -104,7 +102,7 @@ module list_sequencer_control
   index_t reserved_index_q, reserved_index_d;
   length_t offset_q, offset_d;
   logic found_q, found_d;
-  logic hit_q;  // the record that was compared in the cycle before is a match
+  logic hit_q;  // the record compared in the previous cycle matches
   index_t owner_q, owner_d;
   logic no_payload_q;
   logic spends_q;  // the headers that an append has taken use its entry up
@@ -131,10 +129,10 @@ module list_sequencer_control
   assign once = other_i.options[UseOnce];
   assign local_by_rlength = other_i.options[ManageLocal] && other_i.options[LocalIncByRlength];
 
-  logic drained;  // the header in hand was the last of an entry that waits for it
+  logic drained;  // the current header was the last of an entry that waits for it
   logic [LengthW:0] offset_after;
 
-  // With one port a free record's link cannot be read later on, so a command that may need a record waits for it at its start.
+  // With one port a free record's link cannot be read later, so a command that may need a record waits for it at its start.
   logic waits;
   assign waits = Ports == 1 &&
       (delivers ? !header_valid_i && !header_full_i : other_i.kind == Append && !free_valid_i && !free_full_i);
@@ -144,7 +142,7 @@ module list_sequencer_control
   assign twice = Ports == 1 &&
       (now_q[Unchain] || now_q[Own] || now_q[Keep] || now_q[DropLinks] || now_q[DropOwn]);
 
-  // It is known late that there is something to do.
+  // Whether a command starts is a late signal.
   logic starts, start_acts;
   assign starts = start_i.valid && !busy_q;
 `ifdef MUTANT_9
@@ -180,7 +178,7 @@ module list_sequencer_control
     effect_d = now_q[Weigh] ? effect(key_i, entry_a.local_offset, entry_b.min_free, message_i.length,
                                           message_i.remote_offset, no_payload_q) : effect_q;
 
-    // The entry behind a message or an unlink.
+    // The entry after a message or an unlink.
     freed_d = now_q[Own] ? !delivers || (effect_q.unlinks && (!overflow_i || (!keeps_q && entry_b.headers == '0)))
                              : freed_q;
     offset_after = {1'b0, offset_q} + {1'b0, key_i.length};
@@ -254,7 +252,7 @@ module list_sequencer_control
           end
         end
 
-        // The record behind is read before it is known whether this one is the match, which shortens the path.
+        // The next record is read before this one is known not to match, which shortens the path.
         Compare: state_d = Judge;
 
         Judge: state_d = !hit_q && follows_i ? Compare : none_left_i ? Chosen : Class;
@@ -278,7 +276,7 @@ module list_sequencer_control
           keeps_d = overflow_i && !key_i.options[UnexpectedHeaderDisable];
           kept_d  = header_index_i + HeaderBase;
           owner_d = index_q;
-          // What keeps the message from its entry, in the order of `nic`.
+          // Reasons for refusal, in the order of `nic`.
           if (admitted != Matched) answer_o.status = admitted;
           else if (keeps_d && header_full_i) answer_o.status = HeadersFull;
           else if (message_i.controlled && message_i.room < events) answer_o.status = EventsFull;
@@ -414,7 +412,7 @@ module list_sequencer_control
           if (other_i.kind == Search) begin
             state_d = once ? NotFound : SearchHeaders;
           end else if (once) begin
-            // The record at the top of the free list was the append's, for this one message.
+            // A use-once append takes the record at the top of the free list only for this message.
             if (free_valid_i) begin
               reads   = 1'b1;
               state_d = Spend;
@@ -450,14 +448,13 @@ module list_sequencer_control
       endcase
     end
 
-    // With one port: the first cycle, then the second.
     if (twice && !second_q) begin
       state_d = state_q;
       reads   = 1'b0;
     end
   end
 
-  // ---- What the other parts see.
+  // ---- Outputs to the other parts.
 
   assign drained = entry_b.headers == index_t'(1) && key_i.status == Draining;
   assign hand_o = '{
@@ -483,10 +480,10 @@ module list_sequencer_control
   };
   assign freed_o = freed_d;
 
-  // The record that the banks show is the last that was read.
+  // The banks show the record that was read last.
   assign index_d = read_i.valid ? read_i.address : index_q;
 
-  // The record that is reserved is taken a cycle later; nobody else takes one meanwhile.
+  // The reserved record is taken a cycle later; no other record is taken meanwhile.
   assign free_take_o = reserves_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The list manager: seed 000, section 3.2.4 (PRQ, UMQ and OFQ in one pool); `crates/core/nic/src/portals/matching.rs`, `lists.rs` and the
-// list half of `deliver.rs`. docs/design/rtl.md has words, classes and cycles.
+// list half of `deliver.rs`. docs/design/rtl.md has words, classes and cycles. Parameters out of range stop elaboration.
 //
-// Commands: Deliver (a message looks for its entry), Append, Unlink, Search. They take effect as if each ran alone, in the order
-// in which they are accepted.
+// Commands: Deliver (a message looks for its entry), Append, Unlink, Search. They take effect as if each ran alone, in the order of
+// acceptance.
 //
 //   Deliver   4 cycles to the answer at the head of its chain, with one class of patterns in use; c + 3 with c
 //   Append    3 cycles, if no unexpected header can match
 //   both      a message every 4 cycles, with an append beside each; with banks of one port a message every 4, a message and an append
 //             every 9
 //
-// Cycles count from the start of a command: that of its acceptance, if nothing is under way. `command_ready_o` is a register: one
+// Cycles count from the start of a command: the cycle of its acceptance, if nothing is in progress. `command_ready_o` is a register: one
 // command is accepted before it can start.
 //
-// Here are the banks, the free lists and the class table; list_frame.sv and list_sequencer.sv use them in turn.
+// This file has the banks, the free lists and the class table; list_frame.sv and list_sequencer.sv use them in turn.
 
 module lists
   import lists_pkg::*;
@@ -26,7 +26,7 @@ module lists
     parameter bit          KeySource = 0,    // 1: the seed's hash key, the source alone
     parameter bit          HashCrc   = 0,    // 1: hash by CRC-32C instead of exclusive or
     parameter int unsigned Ports     = 2,    // of the banks: 2 to read and 2 to write, or 1 for both
-    parameter bit          Trace     = 1     // 1: `trace_o` shows what is written; for simulation only
+    parameter bit          Trace     = 1     // 1: `trace_o` shows writes; for simulation only
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -38,7 +38,7 @@ module lists
     output logic    answer_valid_o,
     output answer_t answer_o,
     output trace_t  trace_o,
-    output plan_t   outside_o  // what a message does to its entry, behind its answer
+    output plan_t   outside_o  // effect of a message on its entry, after its answer
 );
 
   localparam int unsigned Pool = Entries + Headers;
@@ -66,7 +66,7 @@ module lists
 
   key_t key;
   logic [255:0] a, b;
-  // With one port, the one is both.
+  // With one port, it serves both.
   logic [Ports-1:0][255:0] a_data;
   chain_t [Ports-1:0] entry_chains;
   chain_t header_chain, arrival;
@@ -107,11 +107,11 @@ module lists
       headers_q        <= '0;
       header_pattern_q <= '0;
     end else begin
-      // Operations are two cycles apart at least, so the carry into the upper half is known before.
+      // Operations are at least two cycles apart, so the carry into the upper half is ready in time.
       low_full_q <= sequence_q[31:0] == '1;
       if (frame_sequence_next || sequencer_sequence_next)
         sequence_q <= {sequence_q[63:32] + 32'(low_full_q), sequence_q[31:0] + 1'b1};
-      // A cycle late; nothing asks so soon.
+      // A cycle late, which is early enough.
       header_taken_q <= header_take;
       header_given_q <= header_give;
       if (header_taken_q) headers_q <= headers_q + 1'b1;
@@ -120,7 +120,7 @@ module lists
     end
   end
 
-  // The one comparison of an entry with the message in hand.
+  // The one comparison of an entry with the current message.
   view_t view;
   message_t message_key;
   logic entry_accepts;
@@ -265,7 +265,7 @@ module lists
       .discount_class_i(frame_discount ? frame_discount_class : sequencer_discount_class)
   );
 
-  // ---- Reads of the part whose turn it is.
+  // ---- Reads of the active part.
 
   read_t records, entry_chain_read, header_chain_read, arrival_read;
   always_comb begin
@@ -275,15 +275,15 @@ module lists
     arrival_read      = sequencer_access.arrival;
   end
 
-  // ---- Free records. Their links are read by the second read port of K, one at a time.
+  // ---- Free records. The second read port of K reads their links, one at a time.
 
   logic entry_refill, header_refill, refill_wanted_q, wanted_header_q, refill_header_q;
   logic [1:0] refill_q;  // a read of the last cycle, and of the one before
   index_t entry_refill_address, header_refill_address;
   logic refill_read, refill_entry, refill_header;
   key_t [Ports-1:0] k_data;
-  // A register says that a read is wanted. If it is no longer, which is known late, the read is made, and not used.
-  // With one port the read must not replace a record that is shown and needed.
+  // A register requests a read. If it is no longer needed, a late signal, the read is made and not used. With one port the read must not
+  // replace a record that is shown and needed.
   assign refill_read = refill_wanted_q && refill_q == '0 &&
       (Ports == 2 || (frame_idle && (!sequencer_busy || sequencer_waits)));
   assign refill_entry  = refill_read && !wanted_header_q;
@@ -353,12 +353,11 @@ module lists
     b_write[0]  = Ports == 1 && selects.second ? frame_access.b[0] : sequencer_access.b[0];
     b_write[1]  = selects.second ? frame_access.b[1] : sequencer_access.b[1];
     entry_write = selects.chains ? frame_access.entry_chain_write : sequencer_access.entry_chain_write;
-    // Whole words are the second port's, or, with one port, are written alone.
+    // The second port writes whole words; with one port, they are written alone.
     if (Ports == 1) begin
       k_write[0].data = merged(selects.second ? frame_access.k[0].data : sequencer_access.k[0].data, k_write[0].data, LanesChangedK);
       a_write[0].data = merged(selects.second ? frame_access.a[0].data : sequencer_access.a[0].data, a_write[0].data, LanesChangedA);
     end
-    // A record that is given back gets its link.
     given = k_write[0].data;
     if (selects.first ? frame_access.gives : sequencer_access.gives) given.next = header_give ? header_link : entry_link;
     k_write[0].data = given;
@@ -506,7 +505,7 @@ module lists
       .new_data_o     (arrival_new)
   );
 
-  // ---- What leaves.
+  // ---- Outputs.
 
   assign answer_valid_o = frame_answer_valid || sequencer_answer_valid;
   assign answer_o       = frame_answer_valid ? frame_answer : sequencer_answer;

@@ -2,11 +2,11 @@
 //
 // The list manager's words of SRAM, commands and answers (docs/design/rtl.md, "Words").
 //
-// Entries and unexpected headers lie in one pool: an entry at its index, a header behind all entries. Each record has a word in
-// three banks: K has what a search compares but the ignore bits; A and B have the rest.
+// Entries and unexpected headers share a pool: an entry at its index, a header after all entries. Each record has a word in three banks:
+// K has all fields that a search compares, except the ignore bits; A and B have the rest.
 //
-// PAC_SOURCE_W: bits of a source, 32 (a rank) or 64 (node and process). PAC_LENGTH_W: bits of lengths and offsets, 32 to 64. Words
-// grow with them: 16 bits of a lane must divide what K, A and B then have.
+// PAC_SOURCE_W: bits of a source, 32 (a rank) or 64 (node and process). PAC_LENGTH_W: bits of lengths and offsets, 32 to 64. Words grow
+// with them: the widths of K, A and B must stay multiples of 16 bits, a lane.
 
 `ifndef PAC_SOURCE_W
 `define PAC_SOURCE_W 32
@@ -50,7 +50,7 @@ package lists_pkg;
     Draining = 3'd4
   } status_e;
 
-  // Wildcard patterns with chains of their own, and the one chain of all others.
+  // Wildcard patterns with their own chains, and the one chain of all others.
   parameter int unsigned Classes = 4;
   typedef logic [2:0] class_t;
   parameter class_t ClassOther = 3'd4;
@@ -62,7 +62,7 @@ package lists_pkg;
 
   typedef struct packed {
     logic [63:0] sequence_number;
-    length_t     length;  // of a header: the length that was requested
+    length_t     length;  // of a header: the requested length
     index_t      prev;    // not read in the head of a chain
     index_t      next;    // of a free record: its relative link
     options_t    options;
@@ -88,7 +88,7 @@ package lists_pkg;
     generation_t  generation;
     logic [6:0]   reserved;
     logic [3:0]   operation;  // `kind` of crates/core/nic/src/tables.rs
-    index_t       entry;      // whose memory has the payload
+    index_t       entry;      // the entry whose memory has the payload
     logic [63:0]  start;
     length_t      mlength;
     length_t      remote_offset;
@@ -97,7 +97,7 @@ package lists_pkg;
 
   typedef struct packed {
     logic [111:0] spare;
-    index_t       headers;  // unexpected headers whose payload is in this entry's memory
+    index_t       headers;  // number of unexpected headers whose payload is in this entry's memory
     length_t      min_free;
     logic [31:0]  uid;
     logic [63:0]  user_ptr;
@@ -111,8 +111,7 @@ package lists_pkg;
     logic [31:0]  uid;
   } header_b_t;
 
-  // First and last record of a chain, as complements of their indices, so that cleared chains are empty. Without a head there is
-  // no tail.
+  // First and last record of a chain, as complements of their indices, so that cleared chains are empty. Without a head there is no tail.
   typedef struct packed {
     index_t tail;
     index_t head;
@@ -121,8 +120,8 @@ package lists_pkg;
   typedef enum logic [3:0] {
     Matched       = 4'd0,   // Deliver: the entry. Append, Search: a header; further answers follow
     NoMatch       = 4'd1,
-    Permission    = 4'd2,   // the entry that matches is not for this user
-    Operation     = 4'd3,   // the entry that matches is not for this operation
+    Permission    = 4'd2,   // the matching entry is for another user
+    Operation     = 4'd3,   // the matching entry is for another operation
     HeadersFull   = 4'd4,   // the overflow entry matches, but no header is free
     Linked        = 4'd5,   // Append
     Spent         = 4'd6,   // Append: headers used the entry up
@@ -131,8 +130,8 @@ package lists_pkg;
     InUse         = 4'd9,
     Invalid       = 4'd10,
     Drained       = 4'd11,  // Append, Search: an overflow entry that had waited for its last header is free
-    Complete      = 4'd12,  // Search: that was all
-    EventsFull    = 4'd13   // the entry matches, but its event queue has no room for what the message would write
+    Complete      = 4'd12,  // Search: no more headers
+    EventsFull    = 4'd13   // the entry matches, but its event queue has no room for the message's events
   } answer_e;
 
   // Accesses to banks, before they are cut to a bank's size.
@@ -163,7 +162,7 @@ package lists_pkg;
   // All accesses of one part of the list manager.
   typedef struct packed {
     read_t               records;        // K, A and B at one address
-    logic                gives;          // the record of k[0] is given back: its link is that of the free list
+    logic                gives;          // the record of k[0] is returned: its link is that of the free list
     bank_write_t [1:0]   k;
     bank_write_t [1:0]   a;
     bank_write_t [1:0]   b;
@@ -175,14 +174,14 @@ package lists_pkg;
     chain_write_t        arrival_write;
   } access_t;
 
-  // Whether writes are those of the frame, or of the sequencer. They are never both.
+  // Whether writes are the frame's or the sequencer's. They are never both.
   typedef struct packed {
     logic first;   // of the first port of K and A
     logic second;  // of B, and of the second ports
     logic chains;
   } selects_t;
 
-  // What the message in hand would do to an entry, before the last choice.
+  // The effect of the current message on an entry, before the final selection.
   typedef struct packed {
     length_t offset;
     length_t taken;   // the message's payload
@@ -217,8 +216,8 @@ package lists_pkg;
     return !total[LengthW+2];
   endfunction
 
-  // `Plan` of crates/core/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when
-  // offset + length + min_free exceeds its length, also where the message is cut.
+  // `Plan` of crates/core/nic/src/portals/deliver.rs. An entry is used up when less than `min_free` is left of it, that is when offset +
+  // length + min_free exceeds its length, even if the message is truncated.
   function automatic effect_t effect(key_t entry, length_t local_offset, length_t min_free, length_t length,
                                      length_t remote_offset, logic no_payload);
     effect_t result;
@@ -244,42 +243,42 @@ package lists_pkg;
     return effect_.fits ? effect_.taken : effect_.room ? effect_.rest : '0;
   endfunction
 
-  // The local offset behind the message. One that is cut ends where the entry does.
+  // The local offset after the message. A truncated message ends at the end of the entry.
   function automatic length_t moved_offset(effect_t effect_, length_t local_offset, length_t length);
     return effect_.fits ? local_offset + effect_.taken : effect_.room ? length : local_offset;
   endfunction
 
-  // Whether the entry that matches lets the message in: its user, then its operation (the values of `kind` in
-  // crates/core/nic/src/tables.rs: 1 a put, 2 a get).
+  // Whether the matching entry admits the message: its user, then its operation (the values of `kind` in crates/core/nic/src/tables.rs: 1
+  // a put, 2 a get).
   function automatic answer_e admission(key_t entry, logic [31:0] entry_uid, logic [31:0] uid, logic [3:0] operation);
     if (entry_uid != '1 && entry_uid != uid) return Permission;
     if (operation == 4'd2 ? !entry.options[OpGet] : !entry.options[OpPut]) return Operation;
     return Matched;
   endfunction
 
-  // The most events that a message writes (`Plan` of crates/core/nic/src/portals/deliver.rs): its own, AUTO_UNLINK, AUTO_FREE.
+  // Maximum events that a message writes (`Plan` of crates/core/nic/src/portals/deliver.rs): its own, AUTO_UNLINK, AUTO_FREE.
   function automatic logic [1:0] events_of(options_t options, logic unlinks, logic frees);
     logic unlink_event;
     unlink_event = unlinks && !options[EventUnlinkDisable];
     return 2'(!options[EventCommDisable]) + 2'(unlink_event) + 2'(unlink_event && frees);
   endfunction
 
-  // How the sequencer takes a command on.
+  // The sequencer's entry point for a command.
   typedef enum logic [2:0] {
     FromStart  = 3'd0,  // Deliver, from the first class
-    Walk       = 3'd1,  // Deliver, behind the record that the banks show
-    Known      = 3'd2,  // Deliver, to an entry that is known
+    Walk       = 3'd1,  // Deliver, after the record that the banks show
+    Known      = 3'd2,  // Deliver, to a known entry
     InOverflow = 3'd3,  // Deliver, from the overflow list on
     Other      = 3'd4   // Append (its search of the headers), Unlink, Search
   } entry_point_e;
 
-  // States of the sequencer (list_sequencer.sv), and how many bits the set of them has.
+  // States of the sequencer (list_sequencer.sv), and the width of a one-hot set of them.
   typedef enum logic [4:0] {
     Idle,
     Start,
     Class, Head, Compare, Judge, Chosen, Weigh, Decide,  // Deliver
     Unlinking,                                           // Unlink
-    Unchain, Own, Keep, Finish,                          // of both
+    Unchain, Own, Keep, Finish,                          // both
     SearchHeaders, HeaderHead, HeaderCompare, HeaderJudge, HeaderFound,  // Append, Search
     Drop, DropLinks, DropOwn, DropOwner, Dropped,        // of a header that was found
     NotFound,
@@ -287,25 +286,25 @@ package lists_pkg;
   } sequencer_e;
   parameter int unsigned SequencerStates = 32;
 
-  // The sequencer's state and what it has in hand, for the parts that compare, read and write by it.
+  // The sequencer's state and current records, for the parts that compare, read and write by it.
   typedef struct packed {
-    logic [SequencerStates-1:0] now;  // a bit a state: it is this state's turn, and no read is under way
+    logic [SequencerStates-1:0] now;  // a bit a state: the state's turn, with no read in progress
     sequencer_e   state;
-    logic         reading;   // a read is under way: nothing moves
+    logic         reading;   // a read is in progress: nothing moves
     logic         starts;    // in Start: the command begins
     logic         second;    // the second cycle of a state, with one port
-    entry_point_e point;     // Other: `other` is in hand, else `message`
+    entry_point_e point;     // Other: `other` is current, else `message`
     tag_t         tag;
     index_t       start_index;
     index_t       index;     // of the record that the banks show
-    logic         hit;       // the record that was compared in the cycle before matches
-    index_t       bucket;    // of the chain that is walked, or of the entry in hand
-    effect_t      effect;    // of the message on its entry
+    logic         hit;       // the record compared in the previous cycle matches
+    index_t       bucket;    // of the current chain, or of the current entry
+    effect_t      effect;    // effect of the message on its entry
     logic         keeps;     // a header is kept,
     index_t       kept;      // in this record,
-    index_t       owner;     // whose payload is in this entry's memory; or the entry of a header that is dropped
-    logic         drained;   // the header in hand was the last of an entry that waits for it
-    length_t      offset;    // local offset of the append in hand
+    index_t       owner;     // whose payload is in this entry's memory; or the entry of a dropped header
+    logic         drained;   // the current header was the last of an entry that waits for it
+    length_t      offset;    // local offset of the current append
     logic         reserved;  // it has a record off the free list,
     index_t       reserved_index;
   } sequencer_t;
@@ -328,7 +327,7 @@ package lists_pkg;
     tag_t        tag;
     kind_e       kind;
     logic        overflow;       // Append: to the overflow list
-    logic        delete_found;   // Search: headers that are found are dropped
+    logic        delete_found;   // Search: found headers are dropped
     portal_t     portal;
     options_t    options;
     logic [63:0] match_bits;
@@ -346,7 +345,7 @@ package lists_pkg;
     logic [31:0] token;
     logic [3:0]  operation;
     logic        controlled;  // Deliver: with flow control, so it needs room for its events
-    logic [1:0]  room;        // for so many there is some; 3 stands for more, too
+    logic [1:0]  room;        // room for this number of events; 3: three or more
     reference_t  entry_reference;  // Unlink
   } command_t;
 
@@ -357,12 +356,12 @@ package lists_pkg;
     logic       overflow;      // the entry is of the overflow list
     index_t     index;         // of the record in the pool
     reference_t entry_reference;
-    key_t       key;           // the record's words, as they were found
+    key_t       key;           // the record's words, as found
     logic [255:0] a;
     logic [255:0] b;
   } answer_t;
 
-  // What a message does to the entry that it matched, a cycle or more behind the answer.
+  // The effect of a message on its matching entry, a cycle or more after the answer.
   typedef struct packed {
     logic    valid;
     tag_t    tag;
@@ -386,7 +385,7 @@ package lists_pkg;
     return pattern;
   endfunction
 
-  // Words of which some lanes count: those that change in a record that is there. The first port writes nothing else.
+  // Lanes that change in an existing record. The first port writes no others.
   parameter logic [15:0] LanesChangedK = 16'h01c0;
   parameter logic [15:0] LanesChangedA = 16'he0c0;
   parameter logic [15:0] LanesChangedB = 16'h0110;
@@ -415,7 +414,7 @@ package lists_pkg;
     return word;
   endfunction
 
-  // With one port: the first port's write, or the second's. Where the first writes nothing, the data are the second's.
+  // With one port: the first port's write, or the second's. If the first writes nothing, the data are the second's.
   function automatic bank_write_t either(bank_write_t first, bank_write_t second, logic use_second, logic [15:0] lanes);
     bank_write_t result;
     result = use_second ? second : first;
@@ -455,7 +454,7 @@ package lists_pkg;
     length_t     local_offset;
   } view_t;
 
-  // Whether an entry or a search accepts a message: bits, source, and length where it may not be cut (`accepts` of
+  // Whether an entry or a search accepts a message: bits, source, and length if it may not be truncated (`accepts` of
   // crates/core/nic/src/portals/search.rs).
   function automatic logic accepts(view_t view, message_t message);
     logic same, fits;
@@ -474,7 +473,7 @@ package lists_pkg;
     fits_local  = message.length <= view.length;
     fits_remote = message.length <= view.length;
 `else
-    // Two sums, of which the option chooses one: so it does not lie before a carry.
+    // Two sums, of which the option selects one, so that it does not lie before a carry.
     fits_local  = !exceeds_two(view.local_offset, message.length, view.length);
     fits_remote = !exceeds_two(message.remote_offset, message.length, view.length);
 `endif
@@ -482,7 +481,6 @@ package lists_pkg;
     return same && (fits || !view.no_truncate);
   endfunction
 
-  // Lanes of the words that single fields have.
   parameter logic [15:0] LanesAll = '1;
   parameter logic [15:0] LaneNext = 16'h0100;
   parameter logic [15:0] LanePrev = 16'h0200;

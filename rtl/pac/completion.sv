@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The back of the message processor (seed 000, section 3.2.3): takes commands in the order of their tags, as soon as their units have
-// answered, and gives out what they lead to: transfers, events, counts, answers to the host.
+// answered, and sends their effects: transfers, events, counts, answers to the host.
 //
-// 1. Effects have the order of tags, at each port and at each record. So a count is what it would be if commands ran alone.
-// 2. In the cycle behind its answer a command's transfers enter their queues, where dispatch.sv has kept room. Its first event, its
-//    count and its answer leave in that cycle, too; a further event takes a cycle more. Then the command retires.
+// 1. Effects are in the order of tags, at each port and at each record. So a count is the same as if commands ran alone.
+// 2. In the cycle after its answer a command's transfers enter their queues, where dispatch.sv has reserved room. Its first event, its
+//    count and its answer leave in that cycle, too; each further event takes a cycle more. Then the command retires.
 // 3. A command's word of P is read in the cycle in which the command before it is done, so a command takes at least 2 cycles of this
-//    unit. A response's record of X may be taken by the command before it: it is read when its turn comes, and takes 3 cycles.
-// 4. Commands of counters run here, so that they have their place among counts.
+//    unit. The command before may take a response's record of X, so that record is read at its turn, which takes 3 cycles.
+// 4. Commands of counters run here, to keep their place among counts.
 
 module completion
   import pac_pkg::*;
@@ -38,7 +38,7 @@ module completion
     input  logic                   counter_answer_valid_i,
     input  counters_pkg::answer_t  counter_answer_i,
 
-    // The portal table entries of commands that are not read yet: of the command whose turn it is, or of that behind it.
+    // The portal table entries of commands that are not read yet: of the current command, or of the next.
     input  logic  next_read_valid_i,
     input  read_t next_read_i,
     output logic  next_read_pop_o,
@@ -63,7 +63,7 @@ module completion
     output logic queue_set_o,
     input  logic queue_idle_i,
 
-    // Flow control: of the portal table entry of the command whose turn it is, and of the queue of which events are taken.
+    // Flow control: of the current command's portal table entry, and of the queue whose events the program has taken.
     output logic       exhaust_o,
     output logic [5:0] exhaust_portal_o,
     output logic       exhaust_quiet_o,
@@ -72,12 +72,12 @@ module completion
     input  logic       head_valid_i,
     input  logic       control_busy_i,
 
-    output host_t host_o,  // the command of the host, for tables
+    output host_t host_o,  // the host's command, for tables
 
     output logic     event_valid_o,
     input  logic     event_room_i,
     output posted_t  event_o,
-    output effects_t effects_o,  // transfers, of the cycle of `transfers_o`
+    output effects_t effects_o,  // the transfers, in the cycle of `transfers_o`
     output logic     transfers_o,
     output logic     answer_valid_o,
     output answer_t  answer_o,
@@ -86,9 +86,9 @@ module completion
     output tag_t retire_tag_o
 );
 
-  // ---- What the tables say of the command whose turn it is, known two cycles after it is read.
+  // ---- Tables' words for the current command, two cycles after it is read.
 
-  logic [1:0] age_q;  // cycles since the read; 0: it is not read
+  logic [1:0] age_q;  // cycles since the read; 0: not read
   logic known, pop, read_ahead;
   header_t header;
   host_t host;
@@ -119,7 +119,7 @@ module completion
   assign pending_token_o = header.token;
   assign work_pop_o      = pop;
 
-  // ---- Who this NIC is.
+  // ---- The identity of this NIC.
 
   logic [31:0] initiator_q, uid_q;
   logic [63:0] origin_q;
@@ -205,7 +205,7 @@ module completion
   assign pending_get_o  = launch_get;
   assign pending_body_o = launched;
 
-  // ---- Effects, and when they are given out.
+  // ---- Effects, and the cycles in which they are sent.
 
   effects_t effects_q, effects_d;
   logic busy_q, fresh_q, load, done;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The front of the message processor (seed 000, section 3.2.3): chooses the next command, decodes it, gives it its tag, and starts
-// the unit that it needs first. completion.sv takes the commands in the order of their tags.
+// The front of the message processor (seed 000, section 3.2.3): selects the next command, decodes it, gives it its tag, and starts the
+// unit that it needs first. completion.sv takes the commands in the order of their tags. Parameters out of range stop elaboration.
 //
-// 1. Seven sources take turns: the host's command buffer, three message buffers, the three ports at which triggered operations leave.
-//    A source whose command may need a place that is not there is passed over: a queue of the DMA, or a record of those that wait for
-//    a response. So a port that does not move stops only what needs it. A response needs nothing.
-// 2. One command starts a cycle, as soon as its unit takes it. The status of all portal table entries is in registers, so a message
-//    is refused or given to the list manager at once.
-// 3. A command that changes the tables of the processor itself (PathTable) starts when no other is under way, and nothing starts
-//    beside it. So does a message to a portal table entry with flow control: `nic` refuses it before anything changes, so the room for
-//    its events must be known, and what it finds decides about the message behind it.
-// 4. A packet that is none, and a value that the words of the units have no room for, are found here.
+// 1. Seven sources take turns: the host's command buffer, three message buffers, the three ports at which triggered operations leave. A
+//    source is skipped if its command may need a place that is not free: in a queue of the DMA, or among the records that wait for a
+//    response. So a stalled port stops only commands that need it. A response needs no place.
+// 2. One command starts a cycle, as soon as its unit accepts it. The status of all portal table entries is in registers, so a message is
+//    refused or given to the list manager at once.
+// 3. A command that changes the tables of the processor itself (PathTable) starts when no other is in progress, and nothing starts beside
+//    it. So does a message to a portal table entry with flow control: `nic` refuses it before anything changes, so the room for its
+//    events must be known first, and its result decides about the next message.
+// 4. Invalid packets, and values that do not fit into the units' words, are found here.
 
 module dispatch
   import pac_pkg::*;
@@ -25,7 +25,7 @@ module dispatch
     input logic rst_ni,
     input logic ready_i,  // all banks are cleared
 
-    input  logic                [Sources-1:0] valid_i,  // as source_e numbers them
+    input  logic                [Sources-1:0] valid_i,  // numbered by source_e
     input  message_t            host_i,
     input  header_t             put_i,
     input  header_t             get_i,
@@ -37,7 +37,7 @@ module dispatch
     output logic                [Sources-1:0] pop_o,
     output logic                discarded_o,
 
-    // Free places in the queues of the DMA; commands under way may still take them.
+    // Free places in the queues of the DMA; commands in progress may still take them.
     input logic [RoomW-1:0] reply_room_i,
     input logic [RoomW-1:0] put_room_i,
     input logic [RoomW-1:0] get_room_i,
@@ -73,7 +73,7 @@ module dispatch
   if (Portals < 2 || Portals > 64) $error("dispatch: Portals is %0d, and may be 2 to 64", Portals);
   if (InFlight < 2 || InFlight > 16) $error("dispatch: InFlight is %0d, and may be 2 to 16", InFlight);
 
-  // ---- What is under way: of each source, and in all.
+  // ---- Commands in progress: of each source, and in all.
 
   localparam int unsigned CountW = $clog2(InFlight + 2);
   typedef logic [CountW-1:0] count_t;
@@ -102,7 +102,7 @@ module dispatch
     end
   end
 
-  // ---- The choice, made a cycle before: only a source whose command finds its places.
+  // ---- The selection, made a cycle before: only a source whose command finds its places.
 
   function automatic logic fits_in(logic [RoomW-1:0] room, count_t under_way);
 `ifdef MUTANT_29
@@ -119,7 +119,7 @@ module dispatch
   assign host_puts = host.opcode == Put;
   assign messages  = count_q[FromPut] + count_q[FromGet];
   always_comb begin
-    // Of the commands that may take a record of those that wait, one is under way at a time.
+    // Only one command that may take a pending record is in progress at a time.
     starts = pending_room_i && count_q[FromHost] == '0 && count_q[FromFiredPut] == '0 && count_q[FromFiredGet] == '0;
     reply_fits = fits_in(reply_room_i, messages);
     eligible = valid_i;
@@ -138,7 +138,7 @@ module dispatch
   always_comb begin
     next_source = source_q;
     any = 1'b0;
-    // The one behind the last that was chosen comes first.
+    // The source after the last selected one has priority.
     for (int step = int'(Sources); step >= 1; step--) begin
       int unsigned number;
       number = (int'(source_q) + step) % int'(Sources);
@@ -154,7 +154,7 @@ module dispatch
       chosen_q <= 1'b0;
       source_q <= FromHost;
     end else if (start) begin
-      // The source that starts has its next command later.
+      // The starting source has its next command later.
       chosen_q <= 1'b0;
     end else if (!chosen_q) begin
       chosen_q <= any;
@@ -187,7 +187,7 @@ module dispatch
   assign controlled  = 64'(controlled_i);
   assign host_exists = exists[host.portal];
 
-  // Whether a packet is one, of the kind of its buffer, and its values have room.
+  // Whether a packet is valid, of the kind of its buffer, and its values fit.
   logic is_packet, is_known, is_enabled, is_controlled;
   logic [5:0] portal;
   assign portal = header.portal[5:0];
@@ -206,7 +206,7 @@ module dispatch
     is_controlled = is_enabled && controlled[portal];
   end
 
-  // Whether a command of the host has room in the words, and is carried out.
+  // Whether a command of the host fits into the words, and is supported.
   logic fits;
   always_comb begin
     fits = 1'b1;
@@ -224,7 +224,7 @@ module dispatch
     endcase
   end
 
-  // A triggered unlink goes the way of one of the host.
+  // A triggered unlink is handled like one of the host.
   host_t unlink;
   always_comb begin
     unlink = '0;
@@ -264,7 +264,7 @@ module dispatch
       FromPut, FromGet: begin
         if (is_packet) work_o.path = is_controlled ? PathControlled : is_enabled ? PathDeliver : PathRefuse;
         if (is_known && !is_enabled) work_o.fail = FailPortalDisabled;
-        // A put of another epoch than the entry's: it was disabled since.
+        // A put with another epoch than the entry's: the entry was disabled since.
         if (work_o.path == PathControlled && other_epoch) begin
           work_o.path = PathRefuse;
           work_o.fail = FailPortalDisabled;

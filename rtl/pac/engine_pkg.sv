@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// What goes in and out of the engine: packets, commands of the host, answers, transfers, events (docs/design/rtl.md, "The engine").
+// Inputs and outputs of the engine: packets, commands of the host, answers, transfers, events (docs/design/rtl.md, "The engine").
 //
 // A packet's header is that of crates/core/nic/src/packet.rs, byte 0 in bits 7:0. A command of the host has the same size.
 
@@ -47,7 +47,7 @@ package engine_pkg;
     logic [63:0] header_data;
     logic [63:0] remote_offset;
     logic [63:0] match_bits;
-    logic [63:0] token;  // not 0: an answer is wanted, and carries it
+    logic [63:0] token;  // nonzero: an answer is requested, and carries it
     logic [63:0] origin;
     logic [63:0] initiator;
     logic [31:0] uid;
@@ -64,8 +64,8 @@ package engine_pkg;
   // ---- Commands of the host.
 
   typedef enum logic [7:0] {
-    Configure = 8'd0,  // who this NIC is: source, uid, start (its address in packets)
-    QueueSet  = 8'd1,  // an event queue: object, start (block of its ring), length (events); of length 0: none
+    Configure = 8'd0,  // the identity of this NIC: source, uid, start (its address in packets)
+    QueueSet  = 8'd1,  // an event queue: object, start (block of its ring), length (events); length 0: none
     PortalSet = 8'd2,  // a portal table entry: portal, options (its options, and its status above them), events, header_data (epoch)
     Append    = 8'd3,
     Unlink    = 8'd4,
@@ -77,12 +77,12 @@ package engine_pkg;
     CounterSet       = 8'd10,
     CounterIncrement = 8'd11,
     CounterGet       = 8'd12,
-    Arm              = 8'd13,  // a triggered operation: `kind` says which
+    Arm              = 8'd13,  // a triggered operation of this `kind`
     Cancel           = 8'd14,
     CancelOne        = 8'd15,
     Put              = 8'd16,
     Get              = 8'd17,
-    QueueHead        = 8'd18  // object, header_data: so many events of the queue the program has taken, of all
+    QueueHead        = 8'd18  // object, header_data: total number of events that the program has taken from the queue
   } opcode_e;
 
   typedef struct packed {
@@ -110,7 +110,7 @@ package engine_pkg;
     logic [3:0]   reserved;
     logic [5:0]   portal;
     logic [1:0]   variant;  // Arm, as in counters_pkg
-    logic [7:0]   kind;     // Arm: what it does, as in counters_pkg
+    logic [7:0]   kind;     // Arm: the action, as in counters_pkg
     logic [1:0]   ack;
     logic         delete_found;
     logic         overflow;
@@ -128,26 +128,26 @@ package engine_pkg;
 
   typedef enum logic [2:0] {
     Done    = 3'd0,
-    Invalid = 3'd1,  // a stale reference, a range outside its descriptor, an acknowledgement without a place
+    Invalid = 3'd1,  // a stale reference, a range outside its descriptor, an acknowledgement without a target
     Full    = 3'd2,
     InUse   = 3'd3,
-    TooWide = 3'd4,  // a value that the words here have no room for, or a command that is not carried out
+    TooWide = 3'd4,  // a value that does not fit into the words here, or an unsupported command
     Taken   = 3'd5   // Append: an unexpected message used the entry up
   } status_e;
 
   typedef struct packed {
     tag_t        tag;
     status_e     status;
-    reference_t  reference_to_it;  // what was made: entry, descriptor, counter
+    reference_t  reference_to_it;  // the new record: entry, descriptor, counter
     index_t      armed;
     generation_t armed_generation;
     logic [63:0] success;
     logic [63:0] failure;
   } answer_t;
 
-  // ---- What the engine is asked to do.
+  // ---- The engine's commands.
 
-  // Where a command comes from: the high bits of its tag.
+  // Source of a command: the high bits of its tag.
   typedef enum logic [2:0] {
     FromHost     = 3'd0,
     FromPut      = 3'd1,
@@ -160,9 +160,9 @@ package engine_pkg;
   parameter int unsigned Sources = 7;
   parameter int unsigned RunningW = TagW - 3;
 
-  // Which way through the engine it takes.
+  // Path of a command through the engine.
   typedef enum logic [3:0] {
-    PathDiscard    = 4'd0,  // a packet that is none: counted, and that is all
+    PathDiscard    = 4'd0,  // an invalid packet: only counted
     PathRefuse     = 4'd1,  // a message whose portal table entry is not enabled
     PathDeliver    = 4'd2,
     PathResponse   = 4'd3,
@@ -173,7 +173,7 @@ package engine_pkg;
     PathArm        = 4'd8,  // with a descriptor
     PathCounter    = 4'd9,
     PathTable      = 4'd10,
-    PathTooWide    = 4'd11, // a command that is not carried out
+    PathTooWide    = 4'd11, // an unsupported command
     PathControlled = 4'd12  // as PathDeliver, but the portal table entry has flow control: alone
   } path_e;
 
@@ -185,7 +185,7 @@ package engine_pkg;
     message_t    message;
   } work_t;
 
-  // What completion.sv reads of the tables for a command.
+  // Table words that completion.sv reads for a command.
   typedef struct packed {
     logic       is_response;
     logic [5:0] portal;
@@ -195,9 +195,9 @@ package engine_pkg;
     return source_e'(tag[TagW-1:RunningW]);
   endfunction
 
-  // ---- What leaves the engine.
+  // ---- Outputs of the engine.
 
-  // A packet to send, with the payload's place in host memory.
+  // A packet to send, with the payload's address in host memory.
   typedef struct packed {
     logic [31:0] length;
     logic [63:0] start;
@@ -211,7 +211,7 @@ package engine_pkg;
     logic [31:0] number;
   } receive_t;
 
-  // A line of 64 bytes of an event queue's ring: two lines are a block, blocks count from the begin of the NIC's memory.
+  // A line of 64 bytes of an event queue's ring: two lines are a block, blocks count from the start of the NIC's memory.
   typedef struct packed {
     logic [32:0]  line;
     logic [511:0] data;
@@ -226,7 +226,7 @@ package engine_pkg;
     logic event_ready;
   } outside_in_t;
 
-  // What a message counts in the registers of the Portals unit (registers/portals.rdl), by their names.
+  // Counts of a message in the registers of the Portals unit (registers/portals.rdl), by their names.
   typedef struct packed {
     logic requests;
     logic matched_priority;
@@ -249,7 +249,7 @@ package engine_pkg;
 
   typedef struct packed {
     counts_t     counts;     // of this cycle
-    logic        discarded;  // a packet that is none
+    logic        discarded;  // an invalid packet
     logic [3:0]  full_irq;   // of the buffers: response, get header, put, command
     logic        send_put_valid;
     send_t       send_put;
@@ -336,7 +336,7 @@ package engine_pkg;
   parameter int unsigned DescriptorUnreliable = 8;
   parameter int unsigned DescriptorFailuresUncounted = 15;
 
-  // ---- What is kept of the lists' answers (lists_pkg.sv) until their command's turn.
+  // ---- Parts of the lists' answers (lists_pkg.sv) that are kept until their command's turn.
 
   typedef struct packed {
     lists_pkg::answer_e  status;
@@ -361,7 +361,7 @@ package engine_pkg;
     logic        kept;
   } plan_t;
 
-  // ---- Everything that completes a command, beyond its answer.
+  // ---- The effects that complete a command, beyond its answer.
 
   typedef struct packed {
     logic        event_valid;
@@ -386,7 +386,7 @@ package engine_pkg;
     answer_t     answer;
     message_counts_t counts;
     logic        exhausts;  // nothing takes the message, and its portal table entry has flow control
-    logic        quiet;     // of that there is no event
+    logic        quiet;     // without an event for that
     logic        last;  // the command is complete with it
     tag_t        tag;
   } effects_t;
@@ -397,11 +397,11 @@ package engine_pkg;
   parameter int unsigned CounterWrites = 5;
   parameter logic [3:0] CounterBanks = 4'd8;  // number of the first bank of counters
 
-  // A command may retire before the counters have made its count, and fired what the count makes due.
+  // A command may retire before the counters have made its count and fired the operations that the count makes due.
   typedef struct packed {
-    logic asked_valid;    // the counters take a command
+    logic asked_valid;    // the counters accept a command
     tag_t asked_tag;
-    logic counted_valid;  // they have carried it out
+    logic counted_valid;  // they have executed it
     tag_t counted_tag;
     logic retire_valid;
     tag_t retire_tag;

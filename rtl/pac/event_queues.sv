@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Event queues: `post` of crates/core/nic/src/portals/event_queue.rs. An event becomes one line of 64 bytes in host memory, or two.
+// Event queues: `post` of crates/core/nic/src/portals/event_queue.rs. An event becomes one or two lines of 64 bytes in host memory.
+// Queues out of range stops elaboration.
 //
-// 1. Events are written in the order in which they come. The line whose first word is the event's number comes last, so a reader
-//    that sees the number sees the event.
-// 2. A full queue overwrites its oldest events; their reader finds the loss by the number. With a reference to no live queue there
-//    is no event. The host says how many events the program has taken; only flow control asks for it.
+// 1. Events are written in the order of arrival. The line whose first word is the event's number comes last, so a reader that sees the
+//    number sees the event.
+// 2. A full queue overwrites its oldest events; their reader detects the loss by the number. A reference to no live queue gives no event.
+//    The host reports the number of events that the program has taken; only flow control needs it.
 // 3. The forms of events are those of crates/core/nic/src/portals/event.rs: ordinary, nothing requested, long.
+// 4. After an event of the same queue its words are known: the second and all further take 2 cycles, the first 3; a long one 1 more.
 //
-// 4. Behind an event of the same queue its words are known: the second and all further take 2 cycles, the first 3; a long one 1 more.
-//
-// Q, two words of 128 bits: what the host sets, and what an event changes. Registers: the words of the last event's queue.
+// Q, two words of 128 bits: the host's settings, and the part that events change. Registers: the words of the last event's queue.
 
 module event_queues
   import pac_pkg::*;
   import engine_pkg::*;
 #(
     parameter int unsigned Queues = 32,  // 2 to 256
-    parameter int unsigned Depth  = 4    // events that wait, 2 to 64
+    parameter int unsigned Depth  = 4    // waiting events, 2 to 64
 ) (
     input  logic clk_i,
     input  logic rst_ni,
     output logic ready_o,
 
-    // A queue is made, or with a length of 0 freed. Only while `idle_o`.
+    // A queue is made, or freed by a length of 0. Only while `idle_o`.
     input  logic        set_i,
     input  reference_t  set_events_i,
-    input  logic [31:0] set_ring_i,    // block at which it begins
+    input  logic [31:0] set_ring_i,    // first block
     input  logic [31:0] set_length_i,  // blocks
 
     input  logic    post_i,
     input  posted_t posted_i,
     output logic    room_o,
-    output logic    idle_o,  // no event is under way
+    output logic    idle_o,  // no event is in progress
 
-    // A look at a queue, while `idle_o`. It shows two cycles later, with `look_events_i` as it was.
+    // Reads a queue's state, while `idle_o`. It is valid two cycles later, with `look_events_i` unchanged.
     input  logic        look_i,
     input  reference_t  look_events_i,
     output logic        live_o,
-    output logic [1:0]  free_o,         // room for so many events; 3: three or more, or there is no such queue
-    input  logic [63:0] taken_i,        // of all its events the program has taken so many
-    output logic        taken_valid_o,  // no fewer than before, no more than there were
+    output logic [1:0]  free_o,         // room for this number of events; 3: three or more, or there is no such queue
+    input  logic [63:0] taken_i,        // number of its events that the program has taken
+    output logic        taken_valid_o,  // it neither shrinks nor exceeds the number of posted events
     input  logic        take_i,
 
     output logic        line_valid_o,
@@ -64,7 +64,7 @@ module event_queues
     logic [31:0] ring;
   } q0_t;
   typedef struct packed {
-    logic [31:0] used;   // events that the program has not taken, and that are not overwritten
+    logic [31:0] used;   // events that are neither taken nor overwritten
     logic [31:0] place;
     logic [63:0] tail;
   } q1_t;
@@ -108,7 +108,7 @@ module event_queues
   assign look_address = address_t'(index_of(look_events_i, Queues));
   assign ready_o = q0_ready && q1_ready;
   assign idle_o  = !posted_valid && state_q == Idle;
-  // The queue of the last event: its first word is at the bank's output still.
+  // The queue of the last event: its first word is still at the bank's output.
   logic held_q, same_queue;
   reference_t held_events_q;
   q1_t held_word_q, word1;
@@ -135,7 +135,7 @@ module event_queues
   endfunction
   assign live = is_live(q0, posted.events);
 
-  // What a look shows, and what the queue is when events are taken.
+  // The result of a look, and the queue after events are taken.
   logic [31:0] room_left;
   logic [63:0] not_taken;
   q1_t taken1;

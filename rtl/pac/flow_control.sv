@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Flow control of portal table entries: `disable_portal` and `post_waiting_disabled` of crates/core/nic/src/portals/event_queue.rs (Portals 4.3,
-// section 2.5). One task at a time, while no other command is under way:
+// Flow control of portal table entries: `disable_portal` and `post_waiting_disabled` of crates/core/nic/src/portals/event_queue.rs
+// (Portals 4.3, section 2.5). One task at a time, while no other command is in progress. Portals out of range stops elaboration.
 //
-//   Ask      a message waits to start: how much room its entry's event queue has for events
-//   Exhaust  the message found no entry, no header or no room: its entry is disabled, and PT_DISABLED is due
-//   Head     the program has taken events from a queue: events that are due are posted, as far as there is room
+//   Ask      a message waits to start: reads the room in its entry's event queue
+//   Exhaust  the message found no entry, no header or no room: disables its entry, and PT_DISABLED becomes due
+//   Head     the program has taken events from a queue: posts due events, as far as there is room
 //
-// 1. An event that is due waits until its queue has room. It never overwrites another one.
+// 1. A due event waits until its queue has room. It never overwrites another one.
 // 2. Events of several entries that wait for one queue are posted in the order of the entries.
-// 3. An entry that is freed takes its event with it.
+// 3. Freeing an entry drops its due event.
 //
 // Cycles: Ask 5, Exhaust 3 and 7 for the event, Head 3 and 7 for each event. Registers: a bit an entry, and the task.
 
@@ -31,29 +31,27 @@ module flow_control
     // Exhaust, in one cycle.
     input logic       exhaust_i,
     input logic [5:0] exhaust_portal_i,
-    input logic       quiet_i,  // there is no event
+    input logic       quiet_i,  // without an event
 
     // Head, while it is 1, to the cycle of `head_done_o`.
     input  logic        head_i,
     input  reference_t  head_events_i,
     output logic        head_done_o,
-    output logic        head_valid_o,  // the queue is there, and has had so many events
+    output logic        head_valid_o,  // the queue exists, and has had this number of events
     output logic        busy_o,
 
-    // The portal table.
     input  logic       set_i,  // the host sets an entry
     input  logic [5:0] set_portal_i,
-    input  logic       set_keeps_i,  // one that is there, and stays
+    input  logic       set_keeps_i,  // an existing entry that stays
     output logic       portal_read_o,
     output logic [5:0] portal_o,
     input  reference_t portal_events_i,
-    output logic       disable_o,  // of the entry that is shown
+    output logic       disable_o,  // of the shown entry
 
-    // Event queues.
     output logic        look_o,
     output reference_t  events_o,
     input  logic        queue_idle_i,
-    input  logic        live_i,      // two cycles behind the look
+    input  logic        live_i,      // two cycles after the look
     input  logic [1:0]  room_i,
     input  logic        taken_valid_i,
     output logic        take_o,
@@ -74,7 +72,6 @@ module flow_control
   reference_t events_q, events_d;
   logic [Portals-1:0] due_q, due_d;
 
-  // The first entry from `portal_q` on whose event is due.
   logic any;
   logic [5:0] next;
   always_comb begin
@@ -140,7 +137,7 @@ module flow_control
             state_d  = Scan;
           end
         end else if (task_q == Ask) begin
-          // Events of the commands before may be on their way.
+          // Events of earlier commands may still be in progress.
           if (queue_idle_i) begin
             events_d = portal_events_i;
             look_o   = 1'b1;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The initiator's side of an operation, as logic without state: the packet of a put or a get with what its start reports (SEND), and
-// what its response reports (ACK, REPLY): crates/core/nic/src/portals/respond.rs.
+// The initiator's side of an operation, combinational: the packet of a put or a get with the event of its start (SEND), and the events of
+// its response (ACK, REPLY): crates/core/nic/src/portals/respond.rs.
 
 module initiator
   import pac_pkg::*;
   import engine_pkg::*;
 (
-    // The start.
     input  counters_pkg::body_t body_i,
     input  logic                is_get_i,
-    input  logic [63:0]         token_i,   // of the record that waits for the response
+    input  logic [63:0]         token_i,   // of the pending record
     input  logic [63:0]         origin_i,
-    output logic                waits_o,   // a response is wanted
+    output logic                waits_o,   // a response is requested
     output effects_t            start_o,
 
-    // The response to what waits.
+    // The response to a pending command.
     input  counters_pkg::body_t asked_i,
     input  logic                asked_get_i,
     input  header_t             response_i,
@@ -102,7 +101,7 @@ module initiator
     end_o.receive = '{length: mlength, start: asked1.start, number: number_i};
   end
 
-  // The fields that the events of an operation share.
+  // The common fields of an operation's events.
   function automatic event_t about(counters_pkg::t2_t rest, counters_pkg::t1_t first, logic [3:0] kind);
     event_t event_;
     event_ = '0;

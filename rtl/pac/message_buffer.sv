@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A command or message buffer (seed 000, section 3.2.2): frames come in, whole messages go out, in order.
+// A command or message buffer (seed 000, section 3.2.2): frames go in, whole messages come out, in order. bank_fifo.sv checks the
+// parameter.
 //
-// 1. A message has four frames, the lowest bits first. Its frames are taken one a cycle while there is room.
-// 2. `full_irq_o` is the interrupt of a full buffer: it is up while a frame waits for room.
-// 3. The message at the output stays until `pop_i`; the next is there three cycles later at the earliest.
-// 4. `number_o` counts messages: it says which payload belongs to the header.
+// 1. A message has four frames, the lowest bits first. Frames are accepted one a cycle while there is room.
+// 2. `full_irq_o` is the interrupt of a full buffer: it is set while a frame waits for room.
+// 3. The message at the output stays until `pop_i`; the next arrives at least three cycles later.
+// 4. `number_o` counts messages: it identifies the payload of a header.
 
 module message_buffer
   import engine_pkg::*;

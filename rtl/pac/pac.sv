@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The Portals engine (PAC, seed 000, figure 6): buffers, message processor, list manager, tables, counters with triggered operations,
-// event queues, and the queues of three DMA ports. docs/design/rtl.md, "The engine".
+// event queues, and the queues of three DMA ports. docs/design/rtl.md, "The engine". The units check the parameters.
 //
 //   buffers > dispatch > lists, descriptors > completion > counters, events, transfers
 //
-// 1. Commands have the effects that crates/core/nic gives them when they run alone, in the order of their tags.
-// 2. Payload does not pass through the engine: a port's DMA moves it, as the transfers say. It writes the bytes of a message before
-//    the event lines that come behind its transfer.
-// 3. Three ports (put, get header, get payload), each with queues of its own: one that does not move holds up no command that does not
-//    need it. Acknowledgements leave at the port of get payloads, since a receiver always takes both.
-// 4. The list manager's clock stands still while its answers have no room (pac_lists.sv).
+// 1. Commands have the same effects as in crates/core/nic when they run alone, in the order of their tags.
+// 2. Payload does not pass through the engine: a port's DMA moves it, by the transfers. It writes the bytes of a message before the event
+//    lines that follow its transfer.
+// 3. Three ports (put, get header, get payload), each with its own queues: a stalled one delays no command that does not need it.
+//    Acknowledgements leave at the port of get payloads, since a receiver always takes both.
+// 4. The list manager's clock stops while its answers have no room (pac_lists.sv).
 //
 // Registers beside the units': InFlight commands, Answers answers of lists, and the packet at the head of each queue and buffer.
 
@@ -18,7 +18,7 @@ module pac
   import pac_pkg::*;
   import engine_pkg::*;
 #(
-    parameter int unsigned Entries     = 256,  // of lists.sv, as all that follow
+    parameter int unsigned Entries     = 256,  // of lists.sv, as all below
     parameter int unsigned Headers     = 256,
     parameter int unsigned Buckets     = 512,
     parameter bit          KeySource   = 0,
@@ -27,14 +27,14 @@ module pac
     parameter int unsigned Descriptors = 256,
     parameter int unsigned Counters    = 512,
     parameter int unsigned Triggered   = 128,
-    parameter bit          Scan        = 1'b0, // 1: descriptors and counters are found by a scan
+    parameter bit          Scan        = 1'b0, // 1: a scan finds descriptors and counters
     parameter int unsigned Portals     = 64,   // 2 to 64
     parameter int unsigned Queues      = 32,   // 2 to 256
     parameter int unsigned Pending     = 64,   // commands that wait for a response, 2 to 4,096
     parameter int unsigned Messages    = 4,    // in each buffer, a power of two, 2 to 4,096
-    parameter int unsigned InFlight    = 4,    // commands that wait for their turn, 2 to 16
+    parameter int unsigned InFlight    = 4,    // commands in progress, 2 to 16
     parameter int unsigned Transfers   = 4,    // in each queue of the DMA, a power of two, 2 to 64
-    parameter bit          Trace       = 1     // 1: `trace_o` shows what is written; for simulation only
+    parameter bit          Trace       = 1     // 1: `trace_o` shows writes; for simulation only
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -177,7 +177,7 @@ module pac
       .pop_i  (work_pop)
   );
 
-  // The reads of the tables for them go ahead by one.
+  // The reads of the tables for them are one ahead.
   read_t read_in, next_read;
   host_t host_in;
   header_t header_in;
@@ -508,7 +508,7 @@ module pac
       .receive_reply_o      (outside.receive_reply)
   );
 
-  // Nothing is shown at a port where nothing leaves.
+  // A port without output shows 0.
   always_comb begin
     outside_o = outside;
     if (Trace) begin
@@ -521,7 +521,7 @@ module pac
     end
   end
 
-  // ---- Trace: writes of the lists and of the counters, and which command retires.
+  // ---- Trace: writes of the lists and of the counters, and the retiring command.
 
   always_comb begin
     trace_o.asked_valid   = 1'b0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The list manager in the engine, with queues for its answers and plans. While answers wait for their turn and have no more room, its
-// clock stands still.
+// The list manager in the engine, with queues for its answers and plans. Its clock stops while waiting answers fill their queue. lists.sv
+// and fifo.sv check the parameters.
 //
 // Registers beside the list manager's: `Answers` answers and as many plans.
 
@@ -9,14 +9,14 @@ module pac_lists
   import pac_pkg::*;
   import engine_pkg::*;
 #(
-    parameter int unsigned Entries   = 256,  // of lists.sv, as all that follow
+    parameter int unsigned Entries   = 256,  // of lists.sv, as all below
     parameter int unsigned Headers   = 256,
     parameter int unsigned Buckets   = 512,
     parameter bit          KeySource = 0,
     parameter bit          HashCrc   = 0,
     parameter int unsigned Ports     = 2,
     parameter bit          Trace     = 1,
-    parameter int unsigned Answers   = 4     // that wait for their turn, 2 to 64
+    parameter int unsigned Answers   = 4     // waiting answers, 2 to 64
 ) (
     input logic clk_i,
     input logic rst_ni,
@@ -32,8 +32,8 @@ module pac_lists
     output plan_t        plan_o,
     input  logic         plan_pop_i,
 
-    output logic              run_o,   // the clock does not stand still
-    output lists_pkg::trace_t trace_o  // right while it does not
+    output logic              run_o,   // the clock runs
+    output lists_pkg::trace_t trace_o  // valid while it does
 );
 
   localparam int unsigned CountW = $clog2(Answers + 1);

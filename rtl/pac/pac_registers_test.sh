@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Lints and simulates the engine's register block. Exit status: 1 if a register is wrong, or for a finding in pac_registers.sv (the
-# generated block has findings of its own); 77 where Verilator is missing.
+# generated block has findings of its own); 77 if Verilator is missing.
 set -eu
 
 cd "$(dirname "$0")/.."

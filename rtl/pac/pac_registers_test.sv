@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine's registers as software reads them (pac_registers_test.sh runs this). Prints "passed", or what is wrong.
+// The engine's registers as software reads them (pac_registers_test.sh runs this). Prints "passed", or the fault.
 
 module pac_registers_test;
   logic clk = 0, rst_n = 0;
@@ -45,7 +45,7 @@ module pac_registers_test;
   initial begin
     repeat (4) @(negedge clk);
     rst_n = 1;
-    // Each one so often as its place in the structure says, bytes 100 and 7 a message.
+    // Each count as often as its place in the structure, bytes 100 and 7 a message.
     for (int round = 1; round <= 12; round++) begin
       @(negedge clk);
       counts.events                        = round <= 1;
@@ -83,7 +83,7 @@ module pac_registers_test;
     access('h78, 0, 11);
     access('h80, 0, 12);
     access('h88, 0, 0);
-    // Tables of units that are not there.
+    // Tables of units that do not exist.
     access('h200000, 0, 0);
     access('h600000, 0, 0);
     access('h400000, 1, 0);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine behind the ports that all units have: a command is a message and the buffer into which it goes. Answers, trace and
-// transfers are the engine's.
+// The engine behind the ports that all units have: a command is a message and its buffer. Answers, trace and transfers are the engine's.
+// The units check the parameters.
 //
-// A register before each buffer takes the message and gives the buffer its four frames, the first in the cycle behind. So four
-// buffers fill side by side, and a full buffer holds up only the commands for it and those behind them.
+// A register before each buffer takes the message and gives the buffer its four frames, the first in the next cycle. So four buffers fill
+// side by side, and a full buffer delays only its own commands and those after them.
 
 module pac_unit
 #(
-    parameter int unsigned Entries     = 256,  // of pac.sv, as all that follow
+    parameter int unsigned Entries     = 256,  // of pac.sv, as all below
     parameter int unsigned Headers     = 256,
     parameter int unsigned Buckets     = 512,
     parameter bit          KeySource   = 0,
@@ -21,7 +21,7 @@ module pac_unit
     parameter int unsigned Pending     = 64,
     parameter int unsigned Messages    = 4,
     parameter int unsigned Transfers   = 4,
-    parameter bit          Trace       = 1     // 1: `trace_o` shows what is written
+    parameter bit          Trace       = 1     // 1: `trace_o` shows writes
 ) (
     input logic clk_i,
     input logic rst_ni,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The engine as a unit for tests: one port for what goes into its four buffers.
+// The engine as a unit for tests: one input port for its four buffers.
 
 package pac_unit_pkg;
   typedef struct packed {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Commands that wait for a response: `add` and `take` of crates/core/nic/src/pending.rs.
+// Commands that wait for a response: `add` and `take` of crates/core/nic/src/pending.rs. Pending out of range stops elaboration.
 //
 // 1. `add_i` takes the record of `token_o`, only with `valid_o`. A packet carries the token; it is never 0.
-// 2. `read_i` asks for the record of a token. It stands at the output two cycles later, until the next `read_i`. `found_o` says
-//    whether it waits; `take_i` then frees it.
-// 3. A record that is freed has another generation, so an answer that comes twice finds nothing.
+// 2. `read_i` reads the record of a token. It is at the output two cycles later, until the next `read_i`. `found_o` shows whether it
+//    waits; `take_i` then frees it.
+// 3. A freed record gets another generation, so a duplicate answer finds nothing.
 //
 // X: Pending words of 576 bits: state, and the command as the body of a triggered operation.
 

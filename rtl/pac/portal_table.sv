@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The portal table: the status of each entry in registers, the rest in a bank (P).
+// The portal table: the status of each entry in registers, the rest in a bank (P). Portals out of range stops elaboration.
 //
 // 1. The host allocates, enables and disables entries (PortalSet); flow control disables them (flow_control.sv). Never both at once.
 // 2. A read in cycle t has its word at the output from cycle t + 2 on, until the next read.
@@ -24,7 +24,7 @@ module portal_table
     input reference_t     set_events_i,
     input logic [31:0]    set_epoch_i,
 
-    // Of the entry that is shown, `portal_i`: it ends its epoch.
+    // Ends the epoch of the shown entry, `portal_i`.
     input logic disable_i,
 
     output logic [Portals-1:0] exists_o,

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The target's side, as logic without state: what a message does beyond the lists, and what the answers of the lists to an append, a
-// search and an unlink mean for the host: crates/core/nic/src/portals/deliver.rs (`commit`, `report`) and lists.rs.
+// The target's side, combinational: effects of a message beyond the lists, and the host's results of an append, a search and an unlink
+// from the answers of the lists: crates/core/nic/src/portals/deliver.rs (`commit`, `report`) and lists.rs.
 
 module target
   import pac_pkg::*;
   import engine_pkg::*;
 (
-    // A message.
     input  work_t        work_i,
     input  list_answer_t answer_i,
     input  plan_t        plan_i,
-    input  reference_t   events_i,  // the portal table entry's queue
+    input  reference_t   events_i,  // the queue of the portal table entry
     input  logic [31:0]  epoch_i,
     output effects_t     message_o,
-    // A command of the host for the lists.
     output effects_t     command_o
 );
 
@@ -47,7 +45,7 @@ module target
     if (!delivers) fail = work_i.fail;
     mlength = matched ? plan_i.mlength : '0;
     offset  = matched ? plan_i.offset : '0;
-    // The epoch behind its end: a message that disables the entry is the first of the next.
+    // The epoch after its end: a message that disables the entry is the first of the next.
 `ifdef MUTANT_36
     if (fail == FailPortalDisabled && !is_get && header.epoch != '0) offset = epoch_i;
 `else
@@ -141,7 +139,7 @@ module target
     command_o.event_ = about_entry(host.portal, host.start, host.user_ptr, EventLink, host.overflow);
     unique case (answer_i.status)
       lists_pkg::Matched: begin
-        // A header that the entry, or the search, found.
+        // The header that the entry, or the search, found.
         command_o.event_valid = !host.options[EventSuccessDisable] &&
             !host.options[search && !host.delete_found ? EventCommDisable : EventOverDisable];
         command_o.event_ = about_entry(answer_i.portal, kept.start, host.user_ptr,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The queues of the three DMA ports: packets of puts, get headers, and replies with acknowledgements; payloads of puts and of replies that
-// go to host memory. Each port takes its own, so one that does not move holds up no other.
+// The queues of the three DMA ports: packets of puts, get headers, and replies with acknowledgements; payloads of puts and of replies to
+// host memory. Each port has its own queues, so a stalled port delays no other. bank_fifo.sv and fifo.sv check the parameter.
 //
-// Packets lie in banks of SRAM, payloads' places in registers. Each queue has one word at its head in a register.
+// Packets lie in banks of SRAM, addresses of payloads in registers. Each queue has the word at its head in a register.
 
 module transfer_queues
   import engine_pkg::*;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Builds the units of `rtl/units.toml` with Verilator, and the shim that drives them.
 //!
-//! Each unit is put into a harness that registers its inputs. Else Verilator would evaluate all logic behind them with each half of
-//! the clock; so it evaluates it once a cycle. Verilator writes a C++ class for each unit into Cargo's output folder; the C++
-//! compiler builds them with the shim. Where Verilator is missing, the crate builds without the units, and its tests say which
-//! package they need.
+//! Each unit sits in a harness that registers its inputs, so that Verilator evaluates the logic behind them once a
+//! cycle instead of twice. Verilator writes a C++ class for each unit into Cargo's output folder; the C++ compiler
+//! builds them with the shim. Without Verilator, the crate has no units, and its tests name the package.
 //!
-//! `SELVEDGE_RTL_NETLISTS` names a folder of gate netlists (rtl/flow/gates.py): a unit that has one there is built from it, with the
-//! cells of `cells.v` and the memories of the RTL. `SELVEDGE_RTL_DEFINES` names macros that Verilator defines in the sources
-//! (`MUTANT_12`), separated by spaces. `SELVEDGE_RTL_FOLDERS` names the folders of `rtl/` whose units are built; without it, all
-//! are. `SELVEDGE_RTL_LARGE` builds also the units that tests do not need (`large` in units.toml). `SELVEDGE_RTL_COVERAGE` builds
-//! them with counts of statements and toggles (rtl/flow/coverage.py).
+//! | variable | effect |
+//! |---|---|
+//! | `SELVEDGE_RTL_NETLISTS` | folder of gate netlists (rtl/flow/gates.py): a unit with a netlist is built from it, with the cells of `cells.v` and the memories of the RTL |
+//! | `SELVEDGE_RTL_DEFINES` | macros for the sources (`MUTANT_12`), separated by spaces |
+//! | `SELVEDGE_RTL_FOLDERS` | folders of `rtl/` whose units are built; default: all |
+//! | `SELVEDGE_RTL_LARGE` | also builds units that tests do not need (`large` in units.toml) |
+//! | `SELVEDGE_RTL_COVERAGE` | counts statements and toggles (rtl/flow/coverage.py) |
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,7 @@ struct Units {
     unit: Vec<Unit>,
 }
 
-/// A unit of `rtl/units.toml`, without what only the flow reads.
+/// A unit of `rtl/units.toml`, without the keys that only the flow reads.
 #[derive(serde::Deserialize)]
 struct Unit {
     name: String,
@@ -55,7 +56,7 @@ fn main() {
     println!("cargo:rustc-check-cfg=cfg(verilated)");
 
     let text = fs::read_to_string(rtl.join("units.toml")).expect("rtl/units.toml is readable");
-    let mut units: Units = toml::from_str(&text).expect("rtl/units.toml is right");
+    let mut units: Units = toml::from_str(&text).expect("rtl/units.toml is valid");
     if let Ok(folders) = env::var("SELVEDGE_RTL_FOLDERS") {
         units.unit.retain(|unit| folders.split_whitespace().any(|folder| folder == unit.folder));
     }
@@ -68,7 +69,7 @@ fn main() {
     fs::write(out.join("units.rs"), format!("&[{names}]")).expect("the output folder is writable");
 
     let Some(root) = verilator_root() else {
-        // Looks again at each build: it may be installed meanwhile.
+        // Runs this script at each build, because Verilator may be installed later.
         println!("cargo:rerun-if-changed={}", out.join("missing").display());
         println!("cargo:warning=Verilator is not installed (Debian's package verilator): the RTL is left out");
         return;
@@ -81,7 +82,7 @@ fn main() {
         compile.file(root.join("include").join(source));
     }
     if coverage() {
-        // The counts make so much code that the C++ compiler takes ten times as long with optimisation.
+        // The counters make so much code that the C++ compiler takes ten times as long with optimisation.
         compile.opt_level(0);
         compile.file(root.join("include/verilated_cov.cpp")).define("VM_COVERAGE", "1");
     }
@@ -96,19 +97,17 @@ fn main() {
     compile.file(table).compile("selvedge_rtl_units");
 }
 
-/// Verilator's folder, which has the headers that its output includes.
+/// Verilator's folder, with the headers that its output includes.
 fn verilator_root() -> Option<PathBuf> {
     let said = Command::new("verilator").args(["--getenv", "VERILATOR_ROOT"]).output().ok()?;
     let root = String::from_utf8(said.stdout).ok()?;
     said.status.success().then(|| PathBuf::from(root.trim()))
 }
 
-/// The folder of gate netlists, if one is wanted.
 fn netlists() -> Option<PathBuf> {
     env::var_os("SELVEDGE_RTL_NETLISTS").filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
-/// Whether statements and toggles are counted.
 fn coverage() -> bool {
     env::var_os("SELVEDGE_RTL_COVERAGE").is_some_and(|folder| !folder.is_empty())
 }
@@ -132,9 +131,9 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     let text = fs::read_to_string(&top).expect("the unit's top is readable");
     let parameters =
         match netlists().map(|netlists| (netlists.join(format!("{}.v", unit.name)), netlists.join("cells.v"))) {
-            // A netlist is made for its parameters.
+            // A netlist has fixed parameters.
             Some((netlist, cells)) if netlist.exists() => {
-                // Verilator 5.006 reads a tree of XNOR cells wrongly where it takes it as an operation on constant bits.
+                // Verilator 5.006 misreads a tree of XNOR cells if it treats it as an operation on constant bits.
                 command.arg("-fno-const-bit-op-tree").arg(cells).arg(netlist);
                 BTreeMap::new()
             }
@@ -150,7 +149,7 @@ fn verilate(rtl: &Path, folder: &Path, unit: &Unit) {
     assert!(said.status.success(), "Verilator on {}:\n{}", unit.name, String::from_utf8_lossy(&said.stderr));
 }
 
-/// A module with the unit's ports, whose inputs are those of the cycle that the next rising edge begins.
+/// A module with the unit's ports, which registers the inputs.
 fn harness_of(unit: &Unit, parameters: &BTreeMap<String, toml::Value>, top: &str) -> String {
     // The type of a port, if the unit has it.
     let port = |direction: &str, name: &str| {
@@ -196,7 +195,7 @@ fn stem(path: &str) -> &str {
     Path::new(path).file_stem().and_then(|stem| stem.to_str()).expect("a path of UTF-8")
 }
 
-/// A C++ file that includes all of a unit's. Verilator writes many small ones, and each would read the same headers again.
+/// A C++ file that includes all files of a unit. Verilator writes many small ones with the same headers.
 fn all_of(folder: &Path) -> PathBuf {
     let paths = fs::read_dir(folder).expect("Verilator made it").map(|entry| entry.expect("readable").path());
     let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "cpp"));
@@ -207,7 +206,6 @@ fn all_of(folder: &Path) -> PathBuf {
     all
 }
 
-/// The C++ file that names all units.
 fn table_of(units: &[Unit]) -> String {
     let mut text = String::from("#include \"unit.hpp\"\n");
     for unit in units {

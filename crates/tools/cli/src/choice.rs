@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options whose values are names of a list, for types that know nothing of command lines.
+//! Options with a fixed list of names, for types that know nothing of command lines.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use selvedge_launcher::mpirun::Family;
 
-/// A name on the command line, the value that it stands for, and its line in the help.
+/// A name on the command line, its value, and its line in the help.
 pub struct Choice<T: 'static> {
     pub name: &'static str,
     pub value: T,
@@ -18,7 +18,7 @@ pub fn one_of<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> impl Type
     PossibleValuesParser::new(values).try_map(move |name| chosen(name).ok_or("no such name"))
 }
 
-/// The MPIs that a job may belong to.
+/// The MPIs that a job may use.
 pub const FAMILIES: &[Choice<Family>] = &[
     Choice { name: "openmpi", value: Family::Openmpi, help: "Open MPI" },
     Choice { name: "mpich", value: Family::Mpich, help: "MPICH" },

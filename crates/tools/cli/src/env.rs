@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge env`: prints the environment that makes an installed MPI, or any program on libfabric, use our provider
-//! ([`selvedge_launcher::environment`]).
-//!
-//! It builds and starts nothing: its output is for `eval "$(selvedge env openmpi)"`.
+//! `selvedge env`: prints the environment in which an installed MPI, or any program on libfabric, uses our provider
+//! ([`selvedge_launcher::environment`]). It builds and starts nothing; use it as `eval "$(selvedge env openmpi)"`.
 //!
 //! Invariant: only lines for the shell go to standard output.
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge mpirun`: starts an MPI's own launcher, with the environment that makes its MPI use our provider
-//! ([`selvedge_launcher::mpirun`]).
+//! `selvedge mpirun`: starts an MPI's launcher so that its MPI uses our provider ([`selvedge_launcher::mpirun`]).
 //!
 //! Exit code: the launcher's; 128 + the signal's number if a signal ended it; 126 and 127 for a launcher that cannot be
-//! started or found; 1 when the MPI cannot be determined, or the provider is missing.
+//! started or found; 1 if the MPI is unknown or the provider is missing.
 //!
 //! Invariant: only `--dry-run` writes to standard output.
 
@@ -21,7 +20,7 @@ use crate::choice::{FAMILIES, one_of};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = "selvedge mpirun [OPTIONS] [LAUNCHER'S OPTIONS] PROGRAM [ARGS]...")]
 pub struct Args {
-    /// Which MPI the program belongs to [default: the one it is linked to, else the first mpirun in PATH]
+    /// MPI of the program [default: the one it is linked to, else the first mpirun in PATH]
     #[arg(long, value_parser = one_of(FAMILIES))]
     mpi: Option<Family>,
 
@@ -29,16 +28,16 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     launcher: Option<PathBuf>,
 
-    /// Print the variables and the command line, and start nothing
+    /// Print the variables and the command line without starting anything
     #[arg(long)]
     dry_run: bool,
 
-    /// Report the MPI and launcher that were chosen, and the variables that are set
+    /// Report the chosen MPI and launcher, and the variables that are set
     #[arg(long)]
     verbose: bool,
 
     /// The launcher's own options, the program and its arguments
-    // One list: options that clap does not know here belong to the launcher.
+    // One list, because options unknown to clap belong to the launcher.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true,
           allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -103,7 +102,7 @@ fn family_named(name: &OsStr) -> Result<Family, MpirunError> {
 
 fn describe(plan: &LaunchPlan) {
     if plan.allows_root {
-        say("Open MPI refuses to run as root unless two variables allow it: they are set");
+        say("Open MPI refuses to run as root unless two variables allow it; both are set");
     }
     say(&format!("{}, by {}", plan.family.name(), plan.launcher.display()));
     for Variable { name, value } in &plan.variables {

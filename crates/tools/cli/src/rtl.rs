@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge rtl`: hands its arguments to `selvedge-rtl`, which has the units of the RTL. It is a program of its own, because it is
-//! built where Verilator is, by `make rtl`.
+//! `selvedge rtl`: passes its arguments to `selvedge-rtl`, which contains the units of the RTL. That is a separate
+//! program, because `make rtl` builds it only where Verilator is installed.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -23,14 +23,13 @@ const USAGE: &str = "\
 selvedge rtl replay [--unit UNIT] [--gap CYCLES] [--json] TRACE...
        selvedge rtl report [--folder FOLDER] [--json] [--svg DIR]";
 
-/// The program, in libexec/selvedge of the tree.
 const PROGRAM: &str = "selvedge-rtl";
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let path = Tree::find()?.prefix().join("libexec/selvedge").join(PROGRAM);
     if !path.is_file() {
         bail!(
-            "{} is not there: build it with make rtl, which needs Verilator, or set SELVEDGE_PREFIX to the tree that has it",
+            "{}: no such file; run make rtl, which needs Verilator, or set SELVEDGE_PREFIX to the tree that has it",
             path.display()
         );
     }

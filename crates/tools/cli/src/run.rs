@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run`: starts a job of N processes and supervises it to its end; and the agents that it starts on hosts. The work is that
-//! of [`selvedge_launcher::hosts`].
+//! `selvedge run`: starts and supervises a job of N processes; and the agents that it starts on hosts
+//! ([`selvedge_launcher::hosts`]).
 //!
-//! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if
-//! a signal killed it); the code given to an abort; 124 after the time limit; 126 and 127 for a program that cannot be
+//! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a
+//! signal killed it); the code given to an abort; 124 after the time limit; 126 and 127 for a program that cannot be
 //! started or found; 2 for an invalid command line; 1 when the job could not be set up.
 
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "HOSTS")]
     hosts: Option<String>,
 
-    /// A file with a host on each line: `name`, `name:2` or `name slots=2`
+    /// A file with one host a line: `name`, `name:2` or `name slots=2`
     #[arg(long, value_name = "FILE", conflicts_with = "hosts")]
     hostfile: Option<PathBuf>,
 
@@ -45,11 +45,11 @@ pub struct Args {
     #[arg(long, value_parser = one_of(BINDINGS))]
     bind: Option<Binding>,
 
-    /// Who runs a NIC: the sender of a message, or only the process that owns the NIC
+    /// The process that runs a NIC: the sender of a message, or only the NIC's owner
     #[arg(long, value_parser = one_of(MODES))]
     mode: Option<NicMode>,
 
-    /// How the memory of another process is accessed
+    /// Path to another process's memory
     #[arg(long, value_parser = one_of(PATHS))]
     path: Option<MemoryPath>,
 
@@ -70,12 +70,11 @@ pub struct Args {
     keep_going: bool,
 
     /// The program and its arguments
-    // One list, so that everything after the program's name belongs to the program, even what looks like one of our options.
+    // One list, so that all words after the program's name belong to the program, even our options.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 
-/// The exit code for an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
 const AFTER_HELP: &str = "\
@@ -110,10 +109,10 @@ const PATHS: &[Choice<MemoryPath>] = &[
     Choice { name: "bounce", value: MemoryPath::Bounce, help: "Through slots in shared memory" },
 ];
 
-/// Serves a launcher (started by `selvedge run --hosts`).
+/// Serve a launcher (started by `selvedge run --hosts`).
 #[derive(clap::Args)]
 pub struct AgentArgs {
-    /// End what an agent that was lost has left of this job
+    /// Kill the processes of this job that a lost agent left behind
     #[arg(long, value_name = "JOB")]
     end: Option<String>,
 

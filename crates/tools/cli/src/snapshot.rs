@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A snapshot of all jobs of this user below one parent directory.
 //!
-//! Invariants: 1. only directories and files that only this user can access are read. No directory is locked,
-//! so a snapshot never keeps a job from being swept. 2. A file that vanishes between being listed and being read is ignored.
+//! Invariants: 1. only directories and files that only this user can access are read. No directory is locked, so a
+//! snapshot never keeps a job from being swept. 2. A file that vanishes between listing and reading is ignored.
 //! 3. A malformed segment is reported, and the others are still shown.
 //!
 //! Cost: a directory listing for each job; an inspection (`selvedge_host::inspect`) and a `/proc` file for each NIC.
@@ -29,10 +29,10 @@ pub struct Snapshot {
 
 pub struct JobSnapshot {
     pub name: String,
-    /// The launcher's record; None without a launcher of ours.
+    /// The launcher's record; `None` without a launcher of ours.
     pub record: Option<JobRecord>,
     pub launcher_alive: bool,
-    /// By file: Portals process id, interface.
+    /// Ordered by Portals process id and interface.
     pub nics: Vec<NicSnapshot>,
     /// Files that could not be read, and the reasons.
     pub refused: Vec<Refused>,
@@ -74,7 +74,7 @@ impl NicSnapshot {
     }
 }
 
-/// Text that another process has written, without control characters.
+/// Text from another process, without control characters.
 pub fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
@@ -123,7 +123,7 @@ impl JobSnapshot {
                     let why = format!("its header names NIC {} of process {}", seen.ni, seen.pid);
                     job.refused.push(Refused { file, why });
                 }
-                Err(SegmentError::Map(MapError::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {}
+                Err(SegmentError::Map(MapError::Io { error, .. })) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => job.refused.push(Refused { why: without_path(&error.to_string(), &path), file }),
             }
         }
@@ -151,21 +151,21 @@ fn is_private(path: &Path) -> bool {
     })
 }
 
-/// Identifies a NIC of one process, to compare it in two snapshots.
+/// Identifies a NIC of one process across two snapshots.
 type Key<'a> = (&'a str, u32, u32, u32, u64);
 
 fn key<'a>(job: &'a JobSnapshot, nic: &NicSnapshot) -> Key<'a> {
     (&job.name, nic.seen.pid, nic.seen.ni, nic.seen.owner.pid, nic.seen.owner.start)
 }
 
-/// The rates at which registers grew between two snapshots.
+/// Growth rates of registers between two snapshots.
 pub struct Rates<'a> {
     earlier: BTreeMap<Key<'a>, &'a Inspection>,
     seconds: f64,
 }
 
 impl<'a> Rates<'a> {
-    /// Rates between two snapshots; without an earlier one no rate is known.
+    /// Rates between two snapshots; unknown without an earlier one.
     pub fn between(earlier: Option<&'a Snapshot>, later: &Snapshot) -> Rates<'a> {
         let Some(earlier) = earlier else { return Rates { earlier: BTreeMap::new(), seconds: 1.0 } };
         let seconds = later.when.saturating_duration_since(earlier.when).as_secs_f64().max(1e-3);
@@ -173,7 +173,7 @@ impl<'a> Rates<'a> {
         Rates { earlier: nics.collect(), seconds }
     }
 
-    /// The growth of a register in a second; None if the NIC was not in the earlier snapshot, or if a process reset the register.
+    /// Growth of a register per second; `None` if the NIC is new or the register was reset.
     pub fn per_second(&self, job: &JobSnapshot, nic: &NicSnapshot, register: Register) -> Option<f64> {
         let before = self.earlier.get(&key(job, nic))?.register(register);
         let grown = nic.seen.register(register).wrapping_sub(before);

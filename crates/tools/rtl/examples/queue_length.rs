@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cost of a match behind a queue of receives (seed 000, figures 11 and 12): cycles of the list manager with our hash key and with
-//! the seed's, and nanoseconds of `nic` on this machine's core.
+//! The cost of a match at the end of a queue of receives (seed 000, figures 11 and 12): cycles of the list manager with
+//! our hash key and with the seed's, and nanoseconds of `nic` on this machine's core.
 //!
 //! `SELVEDGE_RTL_LARGE=1 cargo run --release -p selvedge-rtl --example queue_length`
 //!
-//! All receives are from one source, each with a tag of its own; the message matches the one that was posted last. Prints a table in
-//! Markdown; with `json` the cycles alone, as docs/results/rtl/queue_length.json has them for the plot of `selvedge rtl report`.
+//! All receives are from one source, each with its own tag; the message matches the last one posted. Prints a Markdown
+//! table; with `json` only the cycles, as docs/results/rtl/queue_length.json has them for the plot of `selvedge rtl report`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -23,7 +23,6 @@ fn put(match_bits: u64) -> Request {
     Request { kind: kind::PUT, portal: 0, match_bits, initiator: 1, length: 8, ..Request::default() }
 }
 
-/// Cycles from the acceptance of the message to its answer.
 fn cycles(unit: &str, queue: u64) -> u32 {
     let mut both = ListsLockstep::new(unit, SIZE, 1).unwrap_or_else(|missing| panic!("{missing}"));
     both.compare_all = false;
@@ -35,7 +34,7 @@ fn cycles(unit: &str, queue: u64) -> u32 {
     timing.answered - timing.accepted
 }
 
-/// Nanoseconds of a match and the append that replaces it: the median of 101 runs of many.
+/// Nanoseconds of a match and the append that replaces it: the median of 101 long runs.
 fn software_ns(queue: u64) -> f64 {
     let limits =
         Limits { entries: SIZE.0 + 1, headers: SIZE.1, portals: 1, list: SIZE.0 + 1, short_list: 8, ..Limits::NONE };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Units that count statements and toggles (rtl/flow/coverage.py). One that is dropped is the next of its kind, so that its counts go on
-// and there are few; when the program ends, each writes them to a file of its own in the folder that SELVEDGE_RTL_COVERAGE names.
+// Units that count statements and toggles (rtl/flow/coverage.py). A dropped unit is reused for the next of its kind, so its counts
+// accumulate. At exit each unit writes a file into the folder SELVEDGE_RTL_COVERAGE.
 #pragma once
 #include <map>
 #include <mutex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The C functions that src/unit.rs calls. They hand out pointers into the unit, which stay until its next run.
+// The C functions that src/unit.rs calls. They return pointers into the unit, valid until its next run.
 #pragma once
 #include "unit.hpp"
 
@@ -13,7 +13,7 @@ inline void drop_unit(Unit *unit) { delete unit; }
 
 double sc_time_stamp() { return 0; }
 
-// What left the unit in the last run: words of 32 bits, records of `record` words each (the cycle first).
+// Outputs of the last run: `count` 32-bit words, in records of `record` words (the cycle first).
 struct Kept {
     const uint32_t *words;
     size_t count, record;

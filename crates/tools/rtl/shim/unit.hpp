@@ -3,8 +3,8 @@
 // A unit of the RTL behind one interface, whatever the widths of its ports.
 //
 // Every unit top has the ports clk_i, rst_ni, command_valid_i, command_ready_o, command_i, answer_valid_o, answer_o, trace_o;
-// and, where it has other ports, outside_i, which keeps its value during a run, and outside_o. What leaves the unit is kept
-// with its cycle, in words of 32 bits, until the next run: answers when they are valid, trace_o and outside_o when they are not 0.
+// a unit with other ports also has outside_i, constant during a run, and outside_o. The outputs of a run are kept
+// with their cycles, in 32-bit words, until the next run: answers when valid, trace_o and outside_o when not 0.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "verilated.h"
 
-// The words of a port, the lowest bits first.
+// Words of a port, the lowest bits first.
 template <class Port> constexpr size_t words_of = (sizeof(Port) + 3) / 4;
 
 template <class Port> void set_port(Port &port, const uint32_t *from) {
@@ -53,11 +53,11 @@ struct Unit {
     std::vector<uint32_t> accepted, answers, traces, outsides;
 
     virtual ~Unit() = default;
-    // Offers the commands in order, each as soon as the last is accepted, and runs so many cycles. Returns how many were accepted.
+    // Offers the commands in order, each as soon as the last is accepted, and runs `cycles` cycles. Returns the number of accepted commands.
     virtual size_t run(const uint32_t *commands, size_t count, uint64_t cycles) = 0;
     virtual void set_outside(const uint32_t *words) = 0;
     virtual void reset() = 0;
-    // Where Verilator keeps what it counts.
+    // The coverage counts of Verilator.
     virtual VerilatedContext &counts() = 0;
 };
 
@@ -66,7 +66,7 @@ template <class Top> struct Of final : Unit {
     std::unique_ptr<Top> top;
 
     Of() {
-        // Registers without a reset: at random; 0 where ports are recorded (src/ports.rs), as in a netlist that runs the same commands.
+        // Registers without a reset start at random; at 0 if ports are recorded (src/ports.rs), as in a netlist that runs the same commands.
         context.randReset(std::getenv("SELVEDGE_RTL_PORTS") ? 0 : 2);
         context.randSeed(1);
         top = std::make_unique<Top>(&context);
@@ -102,7 +102,7 @@ template <class Top> struct Of final : Unit {
         cycle = 0;
     }
 
-    // The harness registers the inputs: those that are set before a rising edge are the unit's behind it.
+    // The harness registers the inputs: those set before a rising edge reach the unit after it.
     size_t run(const uint32_t *commands, size_t count, uint64_t cycles) override {
         accepted.clear();
         answers.clear();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `rtl/allocator/` in lockstep with [`selvedge_nic::buddy::Buddy`]: the same commands on both sides, the same answers, the same
-//! node at each place of the tree.
+//! `rtl/allocator/` in lockstep with [`selvedge_nic::buddy::Buddy`]: the same commands on both sides give the same
+//! answers and the same nodes in the tree.
 //!
 //! A node of order `k` and number `i` covers the blocks from `i << k` on. In the bank it is in a word of row `k / 4`
-//! (`place_of`); in `Buddy` it is a byte. The bank has rows of four orders, so its tree may be higher than that of `Buddy`: the
-//! nodes above have the size of their left child.
+//! (`place_of`); in `Buddy` it is a byte. The bank has rows of four orders, so its tree may be higher than that of
+//! `Buddy`: the nodes above have the size of their left child.
 //!
-//! 1. After each command, the nodes that either side wrote are the same. After [`AllocatorLockstep::check_all`], all are, and the words
-//!    that no node is in are 0.
+//! 1. After each command, the nodes that either side wrote are equal. After [`AllocatorLockstep::check_all`], all are,
+//!    and words without nodes are 0.
 //! 2. A refused command writes nothing.
 //! 3. A command retires once, not before its answer and its last write.
 
@@ -35,18 +35,17 @@ crate::layout! {
 
 /// Bits of a word of the bank.
 pub const WORD_BITS: usize = 32 * node::BITS;
-/// The trace port's layout.
+/// Layout of the trace port.
 pub const TRACE: WriteLayout = WriteLayout::new(WORD_BITS);
 
-/// Orders of nodes in a word.
 const LEVELS: u32 = 4;
 const ROOT_LANE: usize = 30;
 /// The byte of `Buddy` for an allocated node.
 const ALLOCATED: u8 = 0x80;
 
-/// The most cycles from a command's acceptance to the next one's, for any parameters.
+/// Maximum cycles from a command's acceptance to the next one's, for any parameters.
 const CYCLES_MAX: u64 = 40;
-/// How many of the last commands a difference shows.
+/// Number of recent commands in the report of a difference.
 const SHOWN: usize = 64;
 
 /// A command of the allocator.
@@ -55,7 +54,7 @@ pub enum AllocatorCommand {
     Alloc(u32),
     Free(u32),
     SizeOf(u32),
-    /// The operation that has no meaning.
+    /// An undefined operation.
     Bad(u32),
 }
 
@@ -93,13 +92,13 @@ pub struct Completion {
     pub answer: Answer,
     /// Cycles from the command's acceptance to its answer.
     pub latency: u32,
-    /// Cycles from its acceptance to the one in which it retires.
+    /// Cycles from its acceptance to its retirement.
     pub retired: u32,
-    /// Cycles in which it wrote.
+    /// Number of cycles in which it wrote.
     pub writes: u32,
 }
 
-/// Parameters of a unit: how many blocks, how many rows of words.
+/// Parameters of a unit: number of blocks, number of rows of words.
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     blocks: u32,
@@ -118,7 +117,6 @@ impl Tree {
         Tree { blocks, rows }
     }
 
-    /// The order of the root.
     fn height(self) -> u32 {
         LEVELS * self.rows
     }
@@ -127,13 +125,13 @@ impl Tree {
         2 << (LEVELS * (self.rows - 1))
     }
 
-    /// The first word of a row, and how many it has.
+    /// The first word of a row, and the number of its words.
     fn row(self, row: u32) -> (u32, u32) {
         let count = |row: u32| 1 << (LEVELS * (self.rows - 1 - row));
         ((0..row).map(count).sum(), count(row))
     }
 
-    /// The word of the bank where a node is, and its lane in it.
+    /// The word of the bank that holds a node, and the node's lane in it.
     fn place_of(self, order: u32, number: u32) -> (usize, usize) {
         let (base, _) = self.row((order / LEVELS).min(self.rows - 1));
         if order == self.height() {
@@ -143,7 +141,6 @@ impl Tree {
         ((base + number / nodes) as usize, (32 - 2 * nodes + number % nodes) as usize)
     }
 
-    /// The nodes of a word: order and number.
     fn nodes_of(self, address: usize) -> Vec<(u32, u32)> {
         let mut nodes = Vec::new();
         for row in 0..self.rows {
@@ -160,7 +157,7 @@ impl Tree {
         nodes
     }
 
-    /// A node as `Buddy` has it in its words, in the bits of the bank.
+    /// Converts a node of `Buddy` to the bits of the bank.
     fn node_of_nic(self, words: &[u64], order: u32, number: u32) -> u32 {
         let leaf_base = self.blocks.next_power_of_two();
         let height = leaf_base.trailing_zeros();
@@ -175,7 +172,7 @@ impl Tree {
         if byte & ALLOCATED != 0 { 1 << 5 | u32::from(byte & !ALLOCATED) } else { byte.into() }
     }
 
-    /// The word and lane in which the byte of a node of `Buddy` is.
+    /// The word and lane of a node's byte in `Buddy`.
     fn place_of_nic(self, node: u32) -> Option<(u32, u32)> {
         let height = self.blocks.next_power_of_two().trailing_zeros();
         let order = height.checked_sub(node.checked_ilog2()?)?;
@@ -183,7 +180,7 @@ impl Tree {
     }
 }
 
-/// `Buddy` has this number of words before its bytes.
+/// Number of words before the bytes of `Buddy`.
 fn nic_header() -> usize {
     Buddy::words_needed(0) - 1
 }
@@ -193,7 +190,7 @@ fn nic_byte(words: &[u64], node: u32) -> u8 {
     (word >> (8 * (node % 8))) as u8
 }
 
-/// The allocator of the RTL and that of `nic`.
+/// The allocators of the RTL and of `nic`.
 pub struct AllocatorLockstep {
     unit: Unit,
     tree: Tree,
@@ -205,10 +202,7 @@ pub struct AllocatorLockstep {
 }
 
 impl AllocatorLockstep {
-    /// The unit of this name, which has so many blocks, after its reset.
-    ///
-    /// # Errors
-    /// There is no such unit.
+    /// Creates a lockstep with a unit of this name and number of blocks, after reset. Fails if there is no such unit.
     pub fn new(name: &str, blocks: u32) -> Result<AllocatorLockstep, Missing> {
         let unit = Unit::new(name)?;
         let nic = vec![0; Buddy::words_needed(blocks)];
@@ -235,10 +229,8 @@ impl AllocatorLockstep {
         }
     }
 
-    /// Runs the commands on both sides, one behind the other, then so many cycles without a command.
-    ///
-    /// # Errors
-    /// The first difference, with the command, both sides' nodes and the last commands.
+    /// Runs the commands back to back on both sides, then `idle` cycles without a command. Fails with the first
+    /// difference, with the command, both sides' nodes and the last commands.
     pub fn run(&mut self, commands: &[AllocatorCommand], idle: u64) -> Result<Vec<Completion>, LockstepError> {
         let first_tag = self.next_tag;
         let tagged = commands.iter().zip(first_tag..);
@@ -275,10 +267,7 @@ impl AllocatorLockstep {
         Ok(ran)
     }
 
-    /// Compares all nodes.
-    ///
-    /// # Errors
-    /// Some differ.
+    /// Compares all nodes. Fails if some differ.
     pub fn check_all(&self) -> Result<(), LockstepError> {
         self.check(0..self.tree.words())
     }
@@ -298,7 +287,7 @@ impl AllocatorLockstep {
         }
     }
 
-    /// Applies what the trace shows of a command, and compares the words that either side wrote.
+    /// Applies the trace of a command, and compares the words that either side wrote.
     fn follow(
         &mut self,
         tag: u32,
@@ -311,7 +300,7 @@ impl AllocatorLockstep {
         for (cycle, trace) in traces {
             for write in &trace.writes {
                 if refused || write.tag != tag || retired.is_some() {
-                    return Err(self.report(&format!("a write that the command does not have: {write:x?}")).into());
+                    return Err(self.report(&format!("an unexpected write: {write:x?}")).into());
                 }
                 touched.push(write.address);
                 self.shadow.apply(write).map_err(|error| error.with_report(|text| self.report(text)))?;
@@ -340,7 +329,6 @@ impl AllocatorLockstep {
         Ok((retired, writes))
     }
 
-    /// Compares the nodes of these words.
     fn check(&self, addresses: impl Iterator<Item = usize>) -> Result<(), LockstepError> {
         let mut text = String::new();
         for address in addresses {
@@ -388,7 +376,6 @@ fn answer_of(words: &[u32]) -> Answer {
 mod tests {
     use super::*;
 
-    /// Every node has a place of its own, and is found there again.
     #[test]
     fn places_are_one_to_one() {
         for blocks in [1, 7, 16, 100, 256, 1000, 4096] {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The arithmetic of an aggregation node, `rtl/arithmetic/aggregate.sv`, in lockstep with that of [`selvedge_nic`].
 //!
-//! The model (`model.rs`) runs each command when its answer is seen: it takes operands as `Node::request` does, and reduces them in the
-//! order of the children. The unit does so later, while other commands run. So the words that it writes into results are compared when
-//! the trace shows them, operand by operand in the order of the children, each with the word that the model has after that operand.
+//! The model (`model.rs`) runs each command when its answer is seen: it accepts operands as `Node::request` does, and
+//! reduces them in the order of the children. The unit reduces later, while other commands run. So its writes into
+//! results are compared when the trace shows them, one operand after the other in the order of the children, each with
+//! the model's word after that operand.
 //!
-//! One thing the model takes from the unit: whether a reduction has ended yet. `Busy` is right as long as a word that is due is
-//! not written, or was written just now; and then the command has no effect on either side.
+//! The model takes one fact from the unit: whether a reduction has ended. `Busy` is right while a word is due, or was
+//! written just now; the command then has no effect on either side.
 //!
 //! | bank | word | compared with |
 //! |---|---|---|
@@ -30,10 +31,10 @@ pub use words::{Answer, ArithmeticCommand, Shape, Status, WORD_BITS, answer, com
 pub const WRITES: usize = 2;
 /// Cycles from the acceptance of a command to its answer.
 pub const LATENCY: u32 = 2;
-/// Tags that a difference shows.
+/// Number of recent tags in the report of a difference.
 const HISTORY: usize = 64;
 
-/// A word of a result that the unit has written, rightly.
+/// A correct word of a result that the unit has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReducedWord {
     pub cycle: u32,
@@ -49,7 +50,6 @@ pub struct ArithmeticLockstep {
     model: Model,
     shadow: Shadow,
     next_tag: u32,
-    /// Commands that are not answered, in order.
     waiting: VecDeque<(u32, ArithmeticCommand)>,
     accepted: VecDeque<u32>,
     /// Writes into the bank of operands whose command is not answered.
@@ -60,7 +60,7 @@ pub struct ArithmeticLockstep {
 }
 
 impl ArithmeticLockstep {
-    /// A unit of this shape after reset, and a model of it.
+    /// Creates a lockstep with a unit of this shape, after reset.
     pub fn new(unit: Unit, shape: Shape) -> ArithmeticLockstep {
         let results = shape.records * shape.words();
         let operands = results * shape.children;
@@ -83,10 +83,7 @@ impl ArithmeticLockstep {
         self.unit.cycle()
     }
 
-    /// Runs the commands back to back, then so many idle cycles. Returns the answers that came, in order.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs the commands back to back, then `idle` cycles. Returns the answers. Fails with the first difference.
     pub fn run(&mut self, commands: &[ArithmeticCommand], idle: u64) -> Result<Vec<Answer>, LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for command in commands {
@@ -104,7 +101,7 @@ impl ArithmeticLockstep {
             stalled = if taken == 0 { stalled + 1 } else { 0 };
             let cleared = self.shape.records * self.shape.words() * self.shape.children;
             if stalled > cleared + 16 {
-                return Err(self.stall("a command waits for ever".into()));
+                return Err(self.stall("a command is never accepted".into()));
             }
             self.see(&mut answers)?;
         }
@@ -113,10 +110,7 @@ impl ArithmeticLockstep {
         Ok(answers)
     }
 
-    /// Runs until every operand that can be reduced is.
-    ///
-    /// # Errors
-    /// The first difference; also an operand that is never reduced.
+    /// Runs until all complete operands are reduced. Fails with the first difference, or if an operand never is.
     pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.run(&[], 2 * u64::from(LATENCY))?;
         let due = |record: &Record| record.due.len() * (self.shape.words() + PASS_CYCLES);
@@ -152,7 +146,7 @@ impl ArithmeticLockstep {
         LockstepError::Stall(self.report(self.unit.cycle() as u32, &text))
     }
 
-    /// A difference, behind the last commands that were answered, the newest last.
+    /// A difference, after the last answered commands, the newest last.
     fn report(&self, cycle: u32, text: &str) -> String {
         let mut report = String::new();
         for (tag, command, status) in &self.history {
@@ -161,7 +155,7 @@ impl ArithmeticLockstep {
         report + &format!("cycle {cycle}: {text}")
     }
 
-    /// Compares what the last run of the unit has shown, in the order of cycles.
+    /// Compares the trace and the answers of the last run, in the order of cycles.
     fn see(&mut self, answers: &mut Vec<Answer>) -> Result<(), LockstepError> {
         self.accepted.extend(self.unit.accepted());
         let layout = WriteLayout::new(WORD_BITS);
@@ -206,11 +200,11 @@ impl ArithmeticLockstep {
         }
     }
 
-    /// The unit has written a word of a result.
+    /// Handles a write of the unit into a result.
     fn written(&mut self, cycle: u32, write: &Write) -> Result<(), LockstepError> {
         let (number, word) = (write.address / self.shape.words(), write.address % self.shape.words());
         let Some(due) = self.model.records.get(number).and_then(|record| record.due.front()) else {
-            return Err(self.difference(cycle, format!("{write:x?}: nothing of record {number} is to be reduced")));
+            return Err(self.difference(cycle, format!("{write:x?}: record {number} has no operand to reduce")));
         };
         let at = due.word * self.shape.word_bytes;
         let expected = &due.result[at..due.result.len().min(at + self.shape.word_bytes)];
@@ -236,10 +230,9 @@ impl ArithmeticLockstep {
         Ok(())
     }
 
-    /// The unit has answered a command.
     fn answered(&mut self, answer: &Answer) -> Result<(), LockstepError> {
         let Some((tag, command)) = self.waiting.pop_front().filter(|(tag, _)| *tag == answer.tag) else {
-            return Err(self.difference(answer.cycle, format!("{answer:x?} is not that of the oldest command")));
+            return Err(self.difference(answer.cycle, format!("{answer:x?} does not answer the oldest command")));
         };
         let accepted = self.accepted.pop_front();
         if accepted != Some(answer.cycle - LATENCY) {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The address translation unit (`rtl/atu/atu.sv`) in lockstep with [`Pipeline`] of `nic`, cycle by cycle.
 //!
-//! The RTL's blocks move at once. Its trace shows which of them have moved in a cycle; then the same blocks of the pipeline are called, in the
-//! order that the RTL keeps within a cycle: submit, word read, answer to a flush, requester, responder, completion.
+//! The RTL's blocks move concurrently. Its trace shows the blocks that moved in a cycle; the lockstep then calls the
+//! same blocks of the pipeline, in the RTL's order within a cycle: submit, word read, answer to a flush, requester,
+//! responder, completion.
 //!
-//! 1. A request is accepted exactly if the pipeline has room for it, or its word has no meaning. Words that were read and answers of units are refused exactly
-//!    when the pipeline refuses them.
-//! 2. Before each cycle, both sides have as many requests, slots and pending flushes. What stands at a port of the RTL is what the pipeline has
-//!    sent there first and has not left. A flush or fence is reported in the cycle behind the one that completes it.
-//! 3. A word of the TLB is the same when its fill, or the flush that cleared it, is done. At the end all are, and so are the registers.
+//! 1. A request is accepted exactly if the pipeline has room for it, or its word is malformed. Words read and answers
+//!    of units are refused exactly when the pipeline refuses them.
+//! 2. Before each cycle, both sides have equal numbers of requests, slots and pending flushes. The word at a port of
+//!    the RTL is the oldest that the pipeline has sent there and that has not left. A flush or fence is reported in the
+//!    cycle after the one that completes it.
+//! 3. A word of the TLB is equal on both sides when its fill, or the flush that cleared it, is done. At the end all
+//!    words and the registers are.
 
 pub mod words;
 
@@ -28,28 +31,28 @@ use crate::shadow::{Shadow, Trace};
 use crate::unit::{Missing, Unit};
 use words::{AtuCommand, Inputs, TRACE, TRACE_BITS, answer, flush_response, outside_out, tlb, trace, word_of};
 
-/// How many of the last cycles a difference shows.
+/// Number of recent cycles in the report of a difference.
 const SHOWN: usize = 64;
 
 /// The outputs of the RTL in a cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outputs {
-    /// The cycle, from the reset on.
+    /// Cycles since the reset.
     pub cycle: u32,
     pub accepted: bool,
-    /// For this unit: a response or a flush request.
+    /// A response or a flush request, with its unit.
     pub units: Option<(u8, u64)>,
-    /// The slot and page of a table read.
+    /// Slot and page of a table read.
     pub memory: Option<(u16, u32)>,
-    /// The tag of a flush or fence that is complete.
+    /// Tag of a completed flush or fence.
     pub done: Option<u16>,
-    /// The refusals: a request without a meaning, a word read, an answer of a unit.
+    /// Refusals: a malformed request, a word read, an answer of a unit.
     pub refused: [bool; 3],
     pub hit: bool,
     pub miss: bool,
 }
 
-/// The registers that the events of the RTL stand for.
+/// The registers that the RTL's events count.
 const COUNTED: [(Field, Register); 5] = [
     (answer::HIT, Register::TlbHits),
     (answer::MISS, Register::TlbMisses),
@@ -65,20 +68,17 @@ pub struct AtuLockstep<const FIFO: usize, const REORDER: usize, const PENDING: u
     pipeline: Pipeline<FIFO, REORDER, PENDING>,
     shadow: Shadow,
     tables: u32,
-    /// Words that the pipeline has sent, and the RTL not yet: to units, to memory.
+    /// Words that the pipeline has sent and the RTL has not: to units, to memory.
     to_units: VecDeque<(u8, u64)>,
     to_memory: VecDeque<(u16, u32)>,
-    /// Words of the TLB that the flush under way has cleared.
+    /// Words of the TLB that the current flush has cleared.
     cleared: Vec<usize>,
     events: [u64; COUNTED.len()],
     recent: VecDeque<String>,
 }
 
 impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<FIFO, REORDER, PENDING> {
-    /// The unit of this name, whose TLB has so many words, with so many tables.
-    ///
-    /// # Errors
-    /// There is no such unit.
+    /// Creates a lockstep with a unit of this name, TLB words and tables. Fails if there is no such unit.
     pub fn new(name: &str, tlb_entries: u32, tables: u32) -> Result<Self, Missing> {
         let mut unit = Unit::new(name)?;
         let limits = Limits { tlb_entries, tlb_ways: 1, address_tables: tables, ..Limits::NONE };
@@ -103,10 +103,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         self.pipeline.is_empty() && self.to_units.is_empty() && self.to_memory.is_empty()
     }
 
-    /// A cycle on both sides.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs a cycle on both sides. Fails with the first difference.
     pub fn cycle(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         self.unit.set_outside(&inputs.pack(self.tables));
         let offered: Vec<u32> = inputs.command.iter().flat_map(|command| command.pack()).collect();
@@ -144,13 +141,10 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         })
     }
 
-    /// Compares all words of the TLB and the registers. Both sides must be idle.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Compares all words of the TLB and the registers. Both sides must be idle. Fails with the first difference.
     pub fn check_idle(&self) -> Result<(), LockstepError> {
         let compare = || {
-            same("whether it is idle", self.is_idle(), true)?;
+            same("idle", self.is_idle(), true)?;
             (0..self.home.tlb.len()).try_for_each(|at| self.compare_word(at))?;
             let registers = self.home.registers();
             COUNTED
@@ -161,7 +155,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         compare().map_err(|error: LockstepError| error.with_report(|text| self.report(text)))
     }
 
-    /// Does on the pipeline what the RTL has done, and compares.
+    /// Repeats the RTL's steps on the pipeline, and compares.
     fn follow(
         &mut self,
         inputs: &Inputs,
@@ -171,8 +165,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         writes: &Trace,
     ) -> Result<(), LockstepError> {
         same("requests, slots, pending flushes", occupied, self.pipeline.occupancy())?;
-        same("what stands at the port of units", left.units, self.to_units.front().copied())?;
-        same("what stands at the port of memory", left.memory, self.to_memory.front().copied())?;
+        same("word at the port of units", left.units, self.to_units.front().copied())?;
+        same("word at the port of memory", left.memory, self.to_memory.front().copied())?;
         let complete = match self.pipeline.clone().step_completion() {
             Progress::Sent(Output::Done { tag }) => Some(tag),
             _ => None,
@@ -217,7 +211,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
 
     fn submit(&mut self, command: Option<AtuCommand>, left: &Outputs, submitted: bool) -> Result<(), LockstepError> {
         let request = command.and_then(AtuCommand::request);
-        same("a request has no meaning", left.refused[0], left.accepted && request.is_none())?;
+        same("a request is malformed", left.refused[0], left.accepted && request.is_none())?;
         same("a request enters", submitted, left.accepted && request.is_some())?;
         let Some(request) = request else { return Ok(()) };
         let room = if left.accepted {
@@ -232,13 +226,13 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> AtuLockstep<
         let before = self.home.registers().get(Register::TlbFlushes);
         let sent = self.pipeline.step_requester(&mut self.home.nic().atu(), &mut NoMemory);
         self.take(sent, "requester")?;
-        // A flush of the TLB has removed as many entries as the RTL has cleared before.
+        // A flush of the TLB removes as many entries as the RTL has cleared before.
         let removed = self.home.registers().get(Register::TlbFlushes) - before;
         same("entries that leave the TLB", self.cleared.len() as u64, removed)?;
         std::mem::take(&mut self.cleared).into_iter().try_for_each(|address| self.compare_word(address))
     }
 
-    /// Keeps what a block of the pipeline has sent until the RTL sends it.
+    /// Keeps the output of a pipeline block until the RTL sends it.
     fn take(&mut self, progress: Progress, block: &str) -> Result<(), LockstepError> {
         match progress {
             Progress::Idle => return Err(format!("the {block} moves in the RTL, and is idle in nic").into()),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packed structs of SystemVerilog as words of 32 bits.
 //!
-//! The first field of a packed struct has its highest bits. [`layout!`](crate::layout) declares a struct as SystemVerilog does and numbers its
-//! bits from the lowest.
+//! The first field of a packed struct has its highest bits. [`layout!`](crate::layout) declares a struct in
+//! SystemVerilog's order and numbers its bits from the lowest.
 
-/// A field of a packed struct: its lowest bit, and how many bits it has (1 to 64; wider ones are taken in parts).
+/// A field of a packed struct: its lowest bit and its width (1 to 64 bits; wider ones are read in parts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     pub at: usize,
@@ -12,10 +12,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field in these words.
-    ///
-    /// # Panics
-    /// If the words end before the field, or it has more than 64 bits.
+    /// Reads the field from these words. Panics if the words end before the field, or it has more than 64 bits.
     pub fn get(self, words: &[u32]) -> u64 {
         assert!(self.width <= 64, "{self:?} has more than 64 bits");
         let bit = |at: usize| u64::from(words[at / 32] >> (at % 32) & 1);
@@ -37,10 +34,7 @@ impl Field {
         value
     }
 
-    /// Writes the field into these words.
-    ///
-    /// # Panics
-    /// If the words end before the field, or the value has more bits than it.
+    /// Writes the field into these words. Panics if the words end before the field, or the value does not fit.
     pub fn set(self, words: &mut [u32], value: u64) {
         assert!(self.width >= 64 || value >> self.width == 0, "{value:#x} has more bits than {self:?}");
         let mut taken = 0;
@@ -54,14 +48,14 @@ impl Field {
         }
     }
 
-    /// The same field of the struct that begins at this bit.
+    /// The same field in a struct that begins at this bit.
     pub const fn within(self, at: usize) -> Field {
         Field { at: self.at + at, width: self.width }
     }
 }
 
-/// Declares a module with a [`Field`] for each field of a packed struct, in the order of SystemVerilog (the highest bits first),
-/// its `BITS`, `WORDS` of 32 bits, and the fields with their names as `FIELDS`.
+/// Declares a module with a [`Field`] for each field of a packed struct, in the order of SystemVerilog (the highest
+/// bits first), its `BITS`, `WORDS` of 32 bits, and the fields with their names as `FIELDS`.
 ///
 /// ```
 /// selvedge_rtl::layout! {
@@ -103,7 +97,7 @@ macro_rules! layout {
     };
 }
 
-/// Whether two names are the same.
+/// Whether two names are equal.
 #[doc(hidden)]
 pub const fn same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());

@@ -3,14 +3,17 @@
 //!
 //! Words: C0 and C1 of index i are `CounterBook` i, T0 to T2 of index i are `Triggered` i.
 //!
-//! 1. Commands have their effects in the order of their tags. A command's operations have fired when it retires: so `nic` runs the
-//!    command, and then [`TriggeredOperations::next_fired`](selvedge_nic::portals::triggered::TriggeredOperations::next_fired) until nothing is due.
-//! 2. An operation that moves data gives its record back when it enters its port's register. If the port is not ready, that is later:
-//!    the trace says when, and `nic` finishes the operation then.
-//! 3. Compared: status and values of answers; slot, amounts, lowest threshold, head and tail of counters; slot, counter, threshold,
-//!    what it does, and place in its list of armed operations; links of free records; what leaves at each port, in order.
-//! 4. Not compared: lanes (always 0), `executor`, `sequence` (order in the list says it), `prev` of the head of a list, links of
-//!    operations that wait for a port (each port has its list here, `nic` has none).
+//! 1. Commands take effect in the order of their tags. When a command retires, its operations have fired. So `nic` runs
+//!    the command, and then
+//!    [`TriggeredOperations::next_fired`](selvedge_nic::portals::triggered::TriggeredOperations::next_fired) until
+//!    nothing is due.
+//! 2. An operation that moves data frees its record when it enters its port's register. If the port is not ready, that
+//!    is later: the trace shows the cycle, and `nic` finishes the operation then.
+//! 3. Compared: status and values of answers; slot, amounts, lowest threshold, head and tail of counters; slot,
+//!    counter, threshold, action and place in its list of armed operations; links of free records; outputs of each
+//!    port, in order.
+//! 4. Not compared: lanes (always 0), `executor`, `sequence` (equal to the order in the list), `prev` of the head of a
+//!    list, links of operations that wait for a port (each port has its list here, `nic` has none).
 
 mod records;
 pub mod words;
@@ -29,12 +32,12 @@ use selvedge_nic::tables::{kind, slot};
 use selvedge_nic::{Limits, NoMemory};
 use words::{Body, CounterCommand, answer, body_of, command, outside_in, outside_out};
 
-/// How the trace shows writes, and how many write ports it has.
+/// Layout of writes in the trace, and the number of write ports.
 pub const TRACE: (WriteLayout, usize) = (WriteLayout::new(256), 5);
-/// Cycles that a unit needs behind its last command to hand over all that can leave: a refill of each port for each operation.
+/// Cycles after the last command until all outputs have left: a refill of each port for each operation.
 const IDLE: u64 = 64;
 
-/// An answer, with the cycles from the command's acceptance to it.
+/// An answer, with its latency in cycles from the command's acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
@@ -66,7 +69,7 @@ impl Port {
     }
 }
 
-/// Which ports are ready.
+/// The ports that are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready(pub [bool; 3]);
 
@@ -74,7 +77,7 @@ impl Ready {
     pub const ALL: Ready = Ready([true; 3]);
 }
 
-/// An operation that left: the first cycle in which it stood at its port, and its kind, object and body.
+/// An operation that left: the first cycle in which it was at its port, and its kind, object and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     pub cycle: u32,
@@ -92,14 +95,14 @@ pub struct CountersLockstep {
     handles: Vec<((u32, u32), Armed)>,
     /// Operations that `nic` has fired and that have not left the RTL: port, kind, body.
     due: [VecDeque<(u8, Body)>; 3],
-    /// Since when something stands at each port.
+    /// First cycle of the operation at each port.
     standing: [Option<u32>; 3],
     /// Operations that left in the last run.
     pub departures: Vec<Departure>,
 }
 
 impl CountersLockstep {
-    /// For a unit with so many counters and triggered operations.
+    /// Creates a lockstep with a unit with this number of counters and triggered operations.
     pub fn new(mut unit: Unit, counters: usize, triggered: usize) -> CountersLockstep {
         unit.reset();
         let banks = [(counters, 128), (counters, 128), (triggered, 256), (triggered, 256), (triggered, 256)];
@@ -115,10 +118,7 @@ impl CountersLockstep {
         }
     }
 
-    /// Runs commands one behind the other on both sides, while these ports are ready.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs commands back to back on both sides, while these ports are ready. Fails with the first difference.
     pub fn run(&mut self, commands: &[CounterCommand], ready: Ready) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;
@@ -169,7 +169,6 @@ impl CountersLockstep {
         Records { shadow: &self.shadow, home: &self.home, first_bank: 0 }
     }
 
-    /// Runs the command on `nic`, and compares what both answer.
     fn answer(&mut self, command: &CounterCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut new = (0, (0, 0));
@@ -222,7 +221,7 @@ impl CountersLockstep {
             }
             CounterCommand::Cancel(counter) => of(self.home.nic().triggered().cancel_all(counter).is_some()),
             CounterCommand::CancelOne { index, generation } => {
-                // `nic` hands out handles only by arming, so a handle that was never armed is no operation of its.
+                // `nic` hands out handles only by arming, so an unknown handle is not one of its operations.
                 let handle = self.handles.iter().find(|(handle, _)| *handle == (index, generation));
                 of(handle.is_some_and(|&(_, armed)| self.home.nic().triggered().cancel(armed)))
             }
@@ -231,7 +230,7 @@ impl CountersLockstep {
         Ok(Answer { status, accepted: 0, latency: 0, counter: new.0, armed: new.1 })
     }
 
-    /// Runs on `nic` what the command has made due, and compares with what the RTL's writes say.
+    /// Runs the due operations on `nic`, and compares them with the RTL's writes.
     fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, 0));
         while let Some(fired) = self.home.nic().triggered().next_fired(&mut NoMemory, 1).map_err(|_| "grants")? {
@@ -243,7 +242,7 @@ impl CountersLockstep {
             }
         }
         match rtl.next() {
-            // A cancelled operation gives its record back, too.
+            // A cancelled operation frees its record, too.
             Some((index, _)) if slot::status(self.home.triggered[index as usize].slot) != slot::FREE => {
                 Err(format!("the RTL fires operation {index}, nic nothing").into())
             }
@@ -251,7 +250,6 @@ impl CountersLockstep {
         }
     }
 
-    /// Keeps what left at the ports.
     fn take_ports(&mut self, output: &Output, ready: Ready, start: u32) {
         self.departures.clear();
         let mut last = start.wrapping_sub(1);
@@ -278,7 +276,7 @@ impl CountersLockstep {
         }
     }
 
-    /// Compares what left at the ports with what `nic` has fired.
+    /// Compares the outputs of the ports with the operations that `nic` has fired.
     fn compare_ports(&mut self, ready: Ready) -> Result<(), LockstepError> {
         for left in &self.departures {
             let due = self.due[left.port as usize].pop_front();

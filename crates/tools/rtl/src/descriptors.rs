@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Descriptors (`rtl/counters/descriptors.sv`) in lockstep with `bind` and `release` of `nic`.
 //!
-//! Words: M0 and M1 of index i are the descriptor in slot i. Compared: slot, start, length, options, queue, counter, and the links of
-//! free records by the index that they lead to. Not compared: `iov`, which the RTL refuses.
+//! Words: M0 and M1 of index i are the descriptor in slot i. Compared: slot, start, length, options, queue, counter,
+//! and the indices in links of free records. Not compared: `iov`, which the RTL refuses.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,13 +37,13 @@ crate::layout! {
     }
 }
 
-/// How the trace shows writes, and how many write ports it has.
+/// Layout of writes in the trace, and the number of write ports.
 pub const TRACE: (WriteLayout, usize) = (WriteLayout::new(128), 2);
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorCommand {
-    /// `iov` is not carried: an option says that there is one.
+    /// `iov` is not carried; an option marks it.
     Bind(DescriptorView),
     Release(u32),
     Get(u32),
@@ -75,19 +75,18 @@ impl DescriptorCommand {
         words
     }
 
-    /// Whether the RTL has no room for it.
     fn is_too_wide(&self) -> bool {
         matches!(self, DescriptorCommand::Bind(view) if view.length >> 32 != 0 || view.options >> 17 != 0 || view.options & 1 != 0)
     }
 }
 
-/// An answer, with the cycles from the command's acceptance to it.
+/// An answer, with its latency in cycles from the command's acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
     pub accepted: u32,
     pub latency: u32,
-    /// Of a bind that succeeded.
+    /// The reference of a successful bind.
     pub descriptor: u32,
 }
 
@@ -101,17 +100,14 @@ pub struct DescriptorsLockstep {
 }
 
 impl DescriptorsLockstep {
-    /// For a unit with so many descriptors.
+    /// Creates a lockstep with a unit with this number of descriptors.
     pub fn new(mut unit: Unit, records: usize) -> DescriptorsLockstep {
         unit.reset();
         let home = Home::new(&Limits { descriptors: records as u32, ..Limits::NONE });
         DescriptorsLockstep { unit, home, shadow: Shadow::new(&[(records, 128), (records, 128)]), records, tag: 0 }
     }
 
-    /// Runs commands one behind the other on both sides.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs commands back to back on both sides. Fails with the first difference.
     pub fn run(&mut self, commands: &[DescriptorCommand]) -> Result<Vec<Answer>, LockstepError> {
         let first = self.tag;
         self.tag += commands.len() as u32;
@@ -143,7 +139,6 @@ impl DescriptorsLockstep {
         Ok(answers)
     }
 
-    /// Runs the command on `nic`, and compares what both answer.
     fn answer(&mut self, command: &DescriptorCommand, words: &[u32]) -> Result<Answer, LockstepError> {
         let status = Status::of(answer::STATUS.get(words));
         let mut descriptor = 0;
@@ -177,7 +172,6 @@ impl DescriptorsLockstep {
         Ok(Answer { status, accepted: 0, latency: 0, descriptor })
     }
 
-    /// Compares a record.
     fn compare(&mut self, index: usize) -> Result<(), LockstepError> {
         let (low, high) = (self.shadow.word(0, index), self.shadow.word(1, index));
         let record = &self.home.descriptors[index];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a lockstep: the two sides differ, the RTL stands still, or a trace says something else than both.
+//! The end of a lockstep: the two sides differ, the RTL stalls, or a trace differs from both.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ pub enum LockstepError {
     /// The RTL and `nic` differ.
     #[error("{0}")]
     Mismatch(String),
-    /// The RTL does not accept a command, or does not end one.
+    /// The RTL does not accept a command, or does not complete one.
     #[error("{0}")]
     Stall(String),
-    /// The RTL and `nic` agree, and the recorded NIC had another result.
+    /// The RTL and `nic` agree, but the recorded NIC had another result.
     #[error("record {record}, {command}: {here} here, {trace} in the trace")]
     NotAsRecorded { record: u64, command: String, here: String, trace: String },
 }
@@ -27,7 +27,7 @@ impl LockstepError {
         }
     }
 
-    /// The same error, behind the place where it was found: `at: text`.
+    /// The same error, prefixed with its location: `at: text`.
     pub fn at(self, at: impl fmt::Display) -> LockstepError {
         self.with_report(|text| format!("{at}: {text}"))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC of `nic` for the lockstep: one vector for each table that the RTL has. The other tables are empty.
+//! A NIC of `nic` for the lockstep: one vector for each table of the RTL. The other tables are empty.
 
 use std::sync::atomic::AtomicU64;
 
@@ -43,7 +43,7 @@ fn some<T: Default>(count: u32) -> Vec<T> {
 }
 
 impl Home {
-    /// A new NIC. Tables that the RTL has not must have no records in these limits.
+    /// Creates a NIC. In these limits, tables that the RTL lacks must have no records.
     pub fn new(limits: &Limits) -> Home {
         let layout = Layout::new(limits, 0);
         let mut home = Home {
@@ -73,7 +73,7 @@ impl Home {
         home
     }
 
-    /// The record of the queue that a reference names.
+    /// Index of the queue with this reference.
     pub fn queue_index(&mut self, reference: u32) -> usize {
         let (index, _) = self.nic().signals.encodings.queues.decode(reference);
         index as usize

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine in SystemVerilog (`rtl/`), run by Verilator in one process with [`selvedge_nic`], which it is held against.
+//! The engine in SystemVerilog (`rtl/`), run by Verilator in one process with its model [`selvedge_nic`].
 //!
-//! A [`Unit`] is one unit of the RTL: commands go in, answers and the writes to its banks come out, with their cycles. A unit's
-//! module packs its commands, maps its words of SRAM to records of `nic`, and runs both sides in lockstep
-//! (docs/design/rtl-lockstep.md).
+//! A [`Unit`] is one unit of the RTL: it takes commands, and returns answers and the writes to its banks, with their
+//! cycles. A unit's module packs its commands, maps its words of SRAM to records of `nic`, and runs both sides in
+//! lockstep (docs/design/rtl-lockstep.md).
 
 pub mod allocator;
 pub mod arithmetic;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The list manager (`rtl/lists`) in lockstep with the lists of `nic`.
 //!
-//! Each command goes to the RTL at once; when it retires there, the same transition of `nic` runs. Then are compared
+//! A command goes to the RTL at once; when it retires, the same transition of `nic` runs. Compared are
 //!
-//! 1. what the RTL answered: status, entry, header, offset and length, as the events and the result that `nic` gives;
+//! 1. the RTL's answer: status, entry, header, offset and length, as the events and the result of `nic`;
 //! 2. the records, field by field: those that the RTL wrote, or all;
-//! 3. when nothing is under way ([`Records::check_idle`]): free lists in their order, and that each record is on one chain, in
+//! 3. when the unit is idle ([`Records::check_idle`]): free lists in order, and that each record is on one chain, in
 //!    order.
 //!
-//! Not compared: links and buckets, which are derived and of another hash. A record that a younger command has already written (an
-//! append that takes over the record of the message beside it) is compared when that one retires.
+//! Not compared: links and buckets, which are derived and use another hash. A record that a younger command has already
+//! written (an append that takes over the record of the message beside it) is compared when that command retires.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,7 +33,7 @@ pub use words::*;
 use outcome::Answer;
 use words::{BANK_B, WRITES};
 
-/// Events of one command: a search may find all headers.
+/// Maximum events of one command: a search may find all headers.
 const EVENTS: u32 = 512;
 
 struct InFlight {
@@ -68,19 +68,19 @@ pub struct ListsLockstep {
     in_flight: BTreeMap<u32, InFlight>,
     next_tag: u32,
     next_retired: u32,
-    /// Compare all records at each command, not only those that the RTL wrote.
+    /// Compares all records at each command, not only those that the RTL wrote.
     pub compare_all: bool,
     /// The last commands, for the report of a difference.
     recent: VecDeque<(u32, ListCommand)>,
     timings: Vec<Timing>,
     outcomes: Vec<Outcome>,
-    /// The longest priority, overflow and unexpected list so far.
+    /// Maximum length so far of a priority, overflow and unexpected list.
     pub longest: [u32; 3],
 }
 
 impl ListsLockstep {
-    /// The unit of this name, which has so many records and buckets, and a NIC of the same size. Portal table entries `portals` are
-    /// enabled.
+    /// Creates a lockstep with the named unit, with this number of records and buckets, and a NIC of the same size.
+    /// Portal table entries `portals` are enabled.
     pub fn new(
         unit: &str,
         (entries, headers, buckets): (u32, u32, usize),
@@ -124,10 +124,8 @@ impl ListsLockstep {
         })
     }
 
-    /// Offers the commands one behind the other, and runs until all are accepted and `idle` cycles more.
-    ///
-    /// # Errors
-    /// The first difference between the two sides.
+    /// Offers the commands back to back until all are accepted, then runs `idle` cycles. Fails with the first
+    /// difference.
     pub fn run(&mut self, commands: &[ListCommand], idle: u64) -> Result<(), LockstepError> {
         let mut words = Vec::with_capacity(commands.len() * command::WORDS);
         for (place, command) in commands.iter().enumerate() {
@@ -150,7 +148,7 @@ impl ListsLockstep {
         self.take_in(&[])
     }
 
-    /// Runs until all commands have retired, then checks what is derived.
+    /// Runs until all commands have retired, then checks derived state.
     pub fn drain(&mut self) -> Result<(), LockstepError> {
         for _ in 0..4096 {
             if self.in_flight.is_empty() {
@@ -160,20 +158,20 @@ impl ListsLockstep {
             self.take_in(&[])?;
         }
         let tag = self.next_retired;
-        Err(LockstepError::Stall(format!("command {tag} is never done: {:?}", self.in_flight[&tag].command)))
+        Err(LockstepError::Stall(format!("command {tag} never completes: {:?}", self.in_flight[&tag].command)))
     }
 
-    /// The cycles of the commands so far, in their order.
+    /// The cycles of the commands so far, in order.
     pub fn timings(&self) -> &[Timing] {
         &self.timings
     }
 
-    /// The outcomes of the commands since the last call, in their order.
+    /// The outcomes of the commands since the last call, in order.
     pub fn take_outcomes(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// Whether a portal table entry has unexpected headers, when nothing is under way.
+    /// Whether a portal table entry has unexpected headers. The unit must be idle.
     pub fn has_unexpected(&self, portal: u32) -> bool {
         self.home.portals.get(portal as usize).is_some_and(|portal| portal.headers != 0)
     }
@@ -193,14 +191,14 @@ impl ListsLockstep {
         for seen in self.unit.answers() {
             let tag = answer::TAG.get(seen.words) as u32;
             let Some(flight) = self.in_flight.get_mut(&tag) else {
-                return Err(format!("an answer to command {tag}").into());
+                return Err(format!("unexpected answer to command {tag}").into());
             };
             flight.answers.push(Answer { words: seen.words.to_vec(), cycle: seen.cycle });
         }
         for seen in self.unit.outsides() {
             let tag = plan::TAG.get(seen.words) as u32;
             let Some(flight) = self.in_flight.get_mut(&tag) else {
-                return Err(format!("a plan for command {tag}").into());
+                return Err(format!("unexpected plan for command {tag}").into());
             };
             if flight.plan.replace(seen.words.to_vec()).is_some() {
                 return Err(format!("two plans for command {tag}").into());
@@ -211,7 +209,7 @@ impl ListsLockstep {
             let trace = WriteLayout::new(256).trace(seen.words, WRITES);
             for write in trace.writes {
                 let Some(flight) = self.in_flight.get_mut(&write.tag) else {
-                    return Err(format!("a write of command {}, which is not under way: {write:x?}", write.tag).into());
+                    return Err(format!("a write of command {}, not in progress: {write:x?}", write.tag).into());
                 };
                 flight.writes.push(write);
             }
@@ -243,7 +241,7 @@ impl ListsLockstep {
         let Some(last) = flight.answers.last() else { return Err("no answer".into()) };
         let ends = flight.answers.iter().filter(|answer| answer.get(answer::LAST) == 1).count();
         if ends != 1 || last.get(answer::LAST) != 1 {
-            return Err(format!("{ends} last answers of {}", flight.answers.len()).into());
+            return Err(format!("{ends} of {} answers are marked as the last", flight.answers.len()).into());
         }
         self.timings.push(Timing { accepted: flight.accepted, answered: last.cycle });
         let rtl = Outcome::of_rtl(&flight.command, &flight.answers, flight.plan.as_deref())?;
@@ -267,7 +265,6 @@ impl ListsLockstep {
         Records { shadow: &self.shadow, home: &self.home, is_alone: true }
     }
 
-    /// Runs the command on `nic`.
     fn run_model(&mut self, command: &ListCommand) -> Outcome {
         let bus = &mut NoMemory;
         let queue = self.queue;

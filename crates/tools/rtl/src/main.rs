@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge-rtl`: what `selvedge rtl` runs. A program of its own, because it has the units that Verilator has built.
+//! `selvedge-rtl`: the program behind `selvedge rtl`. It is separate because it contains Verilator's units.
 //!
-//! Exit codes: 1 when RTL and software differ, or the RTL is not built; 2 for an invalid command line, and for a file that is no trace
-//! or cannot be read.
+//! Exit codes: 1 when RTL and software differ, or the RTL is not built; 2 for an invalid command line, and for a file
+//! that is no trace or cannot be read.
 
 mod program;
 
@@ -28,21 +28,22 @@ enum Command {
     Report(program::report::Args),
 }
 
-/// Run what a program's NIC did through the RTL and through the software NIC, and compare them at each command
+/// Run a recorded program's NIC transitions through the RTL and through the software NIC, and compare them at each
+/// command
 ///
-/// Traces come from `selvedge sim --record FOLDER`, and live from SELVEDGE_RECORD=FOLDER. The first difference ends the replay and
-/// shows both states.
+/// Traces come from `selvedge sim --record FOLDER`, or from a live run with SELVEDGE_RECORD=FOLDER. The first
+/// difference ends the replay and shows both states.
 #[derive(clap::Args)]
 struct ReplayArgs {
     /// The traces, one file for each NIC
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
 
-    /// Replay this unit only; may be given several times
+    /// Replay only this unit; may be given several times
     #[arg(long = "unit", value_name = "UNIT", value_parser = clap::builder::PossibleValuesParser::new(replay::units()))]
     units: Vec<String>,
 
-    /// Cycles between the end of a command and the next one; 0: one behind the other
+    /// Cycles between the end of a command and the next one; 0: back to back
     #[arg(long, value_name = "CYCLES", default_value_t = 0)]
     gap: u64,
 
@@ -87,7 +88,7 @@ fn replay_all(args: &ReplayArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Writes to standard output, whose reader may be gone.
+/// Writes to standard output. A reader that closed it is no error.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The engine (`rtl/pac/pac.sv`) in lockstep with `nic`.
 //!
-//! Messages and commands go into the RTL's buffers. It chooses among them, so it says by its trace which one retires; then `nic` carries
-//! that one out ([`model`]). Compared are
+//! Messages and commands go into the RTL's buffers. The RTL chooses among them, and its trace shows which one retires;
+//! then `nic` runs that one ([`model`]). Compared are
 //!
-//! 1. at each port, in order: answers, packets with the place of their payload, payloads to host memory, lines of event queues;
-//! 2. while nothing is under way: what the registers have counted; all records of lists, counters and triggered operations, free lists and chains.
+//! 1. at each port, in order: answers, packets with the place of their payload, payloads to host memory, lines of event
+//!    queues;
+//! 2. while the engine is idle: the counts of the registers; all records of lists, counters and triggered operations,
+//!    free lists and chains.
 //!
-//! A command that the counters take is carried out when they have retired it too, because only then has everything fired that it
-//! makes due.
+//! A command that updates counters runs on `nic` after the counters have retired it too, because only then have all
+//! operations fired that it makes due.
 
 pub mod model;
 pub mod words;
@@ -50,18 +52,18 @@ pub const LIMITS: Limits = Limits {
 };
 pub const BUCKETS: usize = 512;
 
-/// Write ports of the trace; the banks of counters are behind those of lists.
+/// Write ports of the trace; the banks of counters follow those of lists.
 const WRITES: usize = 15;
 const COUNTER_BANKS: usize = 8;
 const LAYOUT: WriteLayout = WriteLayout::new(256);
 /// Sources of commands beyond the four buffers.
 const FIRED_PUT: u32 = 4;
 const FIRED_OTHER: u32 = 6;
-/// The tag's high bits name the source.
+/// Lowest bit of the source in a tag.
 const SOURCE_AT: u32 = 29;
-/// Cycles from the one in which a command is accepted to that of its last frame.
+/// Cycles from a command's acceptance to its last frame.
 const FRAMES: u32 = 4;
-/// Cycles without anything that leaves after which the engine is taken to be still.
+/// Cycles without output after which the engine counts as idle.
 const STILL: u64 = 4096;
 
 /// A message or a command for the engine.
@@ -69,7 +71,7 @@ const STILL: u64 = 4096;
 pub struct Input {
     pub buffer: Buffer,
     pub message: Message,
-    /// Of the command buffer; None: it is none.
+    /// The command, for the command buffer; `None` for a packet.
     pub host: Option<Host>,
 }
 
@@ -86,7 +88,7 @@ impl Input {
     }
 }
 
-/// Which ports take what leaves: puts, get headers, replies; payloads of puts, of replies; event lines.
+/// The ports that accept outputs: puts, get headers, replies; payloads of puts, of replies; event lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready(pub [bool; 6]);
 
@@ -94,11 +96,11 @@ impl Ready {
     pub const ALL: Ready = Ready([true; 6]);
 }
 
-/// When a command was accepted and retired.
+/// The cycles in which a command was accepted and retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub buffer: Option<Buffer>,
-    /// The cycle of its last frame, if its buffer had room; of a triggered operation, that in which it retires.
+    /// The cycle of its last frame, if its buffer had room; of a triggered operation, the cycle in which it retires.
     pub accepted: u32,
     pub retired: u32,
 }
@@ -109,14 +111,14 @@ pub struct EngineLockstep {
     pub model: Model,
     shadow: Shadow,
     ready: Ready,
-    /// Accepted into each buffer, and not retired.
+    /// Accepted into each buffer and not retired.
     buffered: [VecDeque<(Input, u32)>; 4],
-    /// Retired by the RTL, and not carried out by `nic`.
+    /// Retired by the RTL and not run by `nic`.
     retired: VecDeque<(u32, u32)>,
     asked: BTreeSet<u32>,
     counted: BTreeMap<u32, Vec<Write>>,
     changed: Vec<Write>,
-    /// Operations that have left their port, and that `nic` has not fired yet.
+    /// Operations that have left their port and that `nic` has not fired yet.
     left: Vec<u32>,
     /// Outputs of the RTL that are not compared yet.
     seen: model::Outputs,
@@ -124,12 +126,11 @@ pub struct EngineLockstep {
     counts: [u64; COUNTS.len()],
     timings: Vec<Timing>,
     recent: VecDeque<String>,
-    /// Commands that `nic` has carried out.
     compared: u64,
 }
 
 impl EngineLockstep {
-    /// The unit of this name, whose tables have these limits and so many buckets.
+    /// Creates a lockstep with the named unit, whose tables have these limits and this number of buckets.
     pub fn new(unit: &str, limits: &Limits, buckets: usize) -> Result<EngineLockstep, Missing> {
         let mut unit = Unit::new(unit)?;
         let pool = (limits.entries + limits.headers) as usize;
@@ -176,13 +177,13 @@ impl EngineLockstep {
         self.unit.cycle()
     }
 
-    /// The count of the RTL for a register.
+    /// The RTL's count for a register.
     pub fn counted(&self, register: Register) -> Option<u64> {
         let at = COUNTS.iter().position(|&(_, counted)| counted == register)?;
         Some(self.counts[at])
     }
 
-    /// Commands in the order in which they retired.
+    /// The commands in the order of retirement.
     pub fn timings(&self) -> &[Timing] {
         &self.timings
     }
@@ -202,11 +203,8 @@ impl EngineLockstep {
         self.ready = ready;
     }
 
-    /// Offers these one behind the other, and runs until all are accepted and `idle` cycles more. Returns how many were accepted: fewer if
-    /// a buffer is full and nothing moves.
-    ///
-    /// # Errors
-    /// The first difference between the two sides.
+    /// Offers the inputs back to back, and runs until all are accepted and `idle` cycles more. Returns the number of
+    /// accepted inputs: fewer if a buffer is full and nothing moves. Fails with the first difference.
     pub fn run(&mut self, inputs: &[Input], idle: u64) -> Result<usize, LockstepError> {
         let words: Vec<u32> = inputs.iter().flat_map(|input| pack(input.buffer, &input.message)).collect();
         let (mut taken, mut still) = (0, 0);
@@ -223,10 +221,8 @@ impl EngineLockstep {
         Ok(taken)
     }
 
-    /// Runs until nothing is under way, with all ports ready, and compares everything.
-    ///
-    /// # Errors
-    /// The first difference between the two sides, or something is never done.
+    /// Runs with all ports ready until the engine is idle, and compares everything. Fails with the first difference, or
+    /// for a command that never completes.
     pub fn drain(&mut self) -> Result<(), LockstepError> {
         self.set_ready(Ready::ALL);
         let mut still = 0;
@@ -238,7 +234,7 @@ impl EngineLockstep {
         if waiting != 0 || !self.retired.is_empty() || self.model.fired_count() != 0 {
             let first = self.buffered.iter().find_map(VecDeque::front);
             return Err(LockstepError::Stall(self.report(&format!(
-                "{waiting} commands are never done, the first {first:?}; {} retired wait for the counters; {} triggered operations never leave",
+                "{waiting} commands never complete, the first {first:?}; {} retired wait for the counters; {} triggered operations never leave",
                 self.retired.len(),
                 self.model.fired_count()
             ))));
@@ -258,7 +254,7 @@ impl EngineLockstep {
         counters::Records { shadow: &self.shadow, home: &self.model.home, first_bank: COUNTER_BANKS }
     }
 
-    /// Takes in what the last run has shown. Returns whether anything moved.
+    /// Reads the outputs of the last run. Returns whether anything moved.
     fn take_in(&mut self, accepted: &[Input]) -> Result<bool, LockstepError> {
         for (input, &cycle) in accepted.iter().zip(self.unit.accepted()) {
             self.buffered[input.buffer as usize].push_back((input.clone(), cycle + FRAMES));
@@ -304,7 +300,7 @@ impl EngineLockstep {
         Ok(moved)
     }
 
-    /// Operations that waited for a port and have left: their records are free, if `nic` has fired them.
+    /// Frees the records of operations that waited for a port and have left, if `nic` has fired them.
     fn finish_left(&mut self) {
         let model = &mut self.model;
         self.left.retain(|&index| {
@@ -316,7 +312,7 @@ impl EngineLockstep {
         });
     }
 
-    /// Carries out on `nic` what has retired.
+    /// Runs the retired commands on `nic`.
     fn carry_out(&mut self) -> Result<(), LockstepError> {
         while let Some(&(tag, cycle)) = self.retired.front() {
             let asked = self.asked.contains(&tag);
@@ -358,7 +354,7 @@ impl EngineLockstep {
         Ok(())
     }
 
-    /// Fires on `nic` what a command has made due, and compares with what the RTL's writes say.
+    /// Fires the due operations of a command on `nic`, and compares them with the RTL's writes.
     fn fire(&mut self, writes: &[Write]) -> Result<(), LockstepError> {
         let mut rtl = writes.iter().filter_map(|write| fired(write, COUNTER_BANKS));
         while let Some(index) = self.model.next_fired() {
@@ -371,7 +367,7 @@ impl EngineLockstep {
                 other => return Err(format!("nic fires operation {index}, the RTL {other:?}").into()),
             }
         }
-        // A cancelled operation gives its record back, too.
+        // A cancelled operation frees its record, too.
         match rtl.next() {
             Some((index, _)) if slot::status(self.model.home.triggered[index as usize].slot) != slot::FREE => {
                 Err(format!("the RTL fires operation {index}, nic nothing").into())
@@ -380,7 +376,7 @@ impl EngineLockstep {
         }
     }
 
-    /// Stores the transfers and event lines that left the RTL in the last run. Returns whether there were any.
+    /// Stores the transfers and event lines of the last run. Returns whether there were any.
     fn take_ports(&mut self) -> bool {
         use outside_out as out;
         let mut moved = false;
@@ -427,7 +423,7 @@ impl EngineLockstep {
         moved
     }
 
-    /// Compares the output of each port on both sides. `at_end`: one side must not have more than the other.
+    /// Compares the output of each port on both sides. `at_end`: neither side may have more than the other.
     fn compare_ports(&mut self, at_end: bool) -> Result<(), LockstepError> {
         let (rtl, nic) = (&mut self.seen, &mut self.model.outputs);
         let mut first = compare("answers", &mut rtl.answers, &mut nic.answers, at_end, Answer::agrees);
@@ -442,7 +438,7 @@ impl EngineLockstep {
         let same = |rtl: &Line, nic: &Line| rtl == nic;
         first = first.and_then(|()| compare("event lines", &mut rtl.lines, &mut nic.lines, at_end, same));
         if at_end && rtl.discarded != nic.discarded {
-            let text = format!("packets that are none: {} in the RTL, {} in nic", rtl.discarded, nic.discarded);
+            let text = format!("invalid packets: {} in the RTL, {} in nic", rtl.discarded, nic.discarded);
             first = first.and(Err(text.into()));
         }
         first.map_err(|error| error.with_report(|text| self.report(text)))
@@ -463,7 +459,7 @@ impl EngineLockstep {
     }
 }
 
-/// Compares two queues as far as both go, and takes what is the same.
+/// Compares two queues over their common length, and removes equal elements.
 fn compare<T: std::fmt::Debug>(
     what: &str,
     rtl: &mut VecDeque<T>,
@@ -486,7 +482,7 @@ fn compare<T: std::fmt::Debug>(
 }
 
 impl Answer {
-    /// Whether the RTL's answer says what `nic`'s does; what `nic`'s leaves out, the RTL may say or not.
+    /// Whether the RTL's answer has all values of `nic`'s. Values that `nic` leaves out are not compared.
     fn agrees(&self, nic: &Answer) -> bool {
         self.status == nic.status
             && (nic.reference.is_none() || self.reference == nic.reference)
@@ -505,7 +501,7 @@ fn answer_of(words: &[u32]) -> Result<Answer, LockstepError> {
     let get = |field: Field| field.get(words);
     let code = get(answer::STATUS);
     Ok(Answer {
-        status: Status::of(code).ok_or_else(|| format!("an answer with status {code}"))?,
+        status: Status::of(code).ok_or_else(|| format!("an answer with unknown status {code}"))?,
         reference: Some(get(answer::REFERENCE) as u32),
         armed: Some((get(answer::ARMED) as u32, get(answer::ARMED_GENERATION) as u32)),
         amounts: Some((get(answer::SUCCESS), get(answer::FAILURE))),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records what enters and leaves units, for a run of the same commands through a netlist (rtl/flow/power.py).
+//! Records the inputs and outputs of units, to run the same commands through a netlist (rtl/flow/power.py).
 //!
-//! Where `SELVEDGE_RTL_PORTS` names a folder, each [`Unit`](crate::Unit) writes a file there when it is dropped: `NAME.N.ports`, where N
-//! counts the units of this process. It begins anew at each reset. Registers that have no reset begin with 0 then, so that fields of
-//! answers that have no meaning are the same in each run. Words of 32 bits, little-endian:
+//! If `SELVEDGE_RTL_PORTS` names a folder, each [`Unit`](crate::Unit) writes a file there when it is dropped:
+//! `NAME.N.ports`, where N counts the units of this process. A reset restarts the record. Registers without a reset
+//! then start at 0, so that meaningless fields of answers are equal in each run. Words of 32 bits, little-endian:
 //!
 //! ```text
 //! file    "PTRS", words of a command, of an answer, of outside_i; then events
 //! event   kind (1 command, 2 answer, 3 outside_i changes), cycle (of a command: the first in which it was offered), the port's words
 //! ```
 //!
-//! Commands are in the order in which they were accepted, answers in the order in which they came. Costs: the memory of all events.
+//! Commands are in the order of acceptance, answers in the order of their cycles. Costs: the memory of all events.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// For a unit of this name, whose commands, answers and `outside_i` have so many words. None: nothing is to be recorded.
+    /// Creates a unit's record, with the words of its commands, answers and `outside_i`. `None`: recording is off.
     pub fn new(unit: &str, sizes: [usize; 3]) -> Option<Ports> {
         let folder = PathBuf::from(std::env::var_os(FOLDER).filter(|folder| !folder.is_empty())?);
         let path = folder.join(format!("{unit}.{}.ports", UNITS.fetch_add(1, Ordering::Relaxed)));
@@ -49,7 +49,7 @@ impl Ports {
         }
     }
 
-    /// `outside_i` has these words from this cycle on.
+    /// Records that `outside_i` has these words from this cycle on.
     pub fn outside(&mut self, cycle: u32, words: &[u32]) {
         if self.last_outside != words {
             self.last_outside = words.to_vec();
@@ -57,7 +57,7 @@ impl Ports {
         }
     }
 
-    /// A run that began in a cycle: commands that were accepted, with the cycle of each, and answers.
+    /// Records a run: commands with their cycles of acceptance, and answers.
     pub fn run<'a>(
         &mut self,
         began: u32,
@@ -93,7 +93,6 @@ impl Drop for Ports {
 mod tests {
     use super::*;
 
-    /// A file has the events since the last reset, in their order.
     #[test]
     fn events_since_the_last_reset() {
         let folder = tempfile::tempdir().expect("a folder");

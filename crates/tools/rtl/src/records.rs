@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts that the units of descriptors and of counters share: status of answers, references, links of free records, and a
-//! run whose output is kept.
+//! Common parts of descriptors and counters: status of answers, references, links of free records, runs with outputs.
 
 use crate::Unit;
 use crate::error::LockstepError;
@@ -16,7 +15,7 @@ pub enum Status {
     Invalid,
     /// No free record; of an arm also: no such counter (`ArmError::Full`).
     Full,
-    /// A value that the words of the RTL have no room for.
+    /// A value that is too wide for the words of the RTL.
     TooWide,
 }
 
@@ -28,26 +27,26 @@ impl Status {
 
 /// Bits of a reference.
 pub const REFERENCE_BITS: usize = selvedge_nic::handle::REFERENCE_BITS as usize;
-/// The reference that names no record, here and in `nic`.
+/// The reference that names no record.
 pub const NO_REFERENCE: u64 = (1 << REFERENCE_BITS) - 1;
 
-/// A reference of `nic` as the RTL's words have it.
+/// Converts a reference of `nic` to the RTL's words.
 pub fn reference(of_nic: u32) -> u64 {
     if of_nic == NONE { NO_REFERENCE } else { u64::from(of_nic) }
 }
 
-/// The record behind a free one, if any, from the RTL's link of 16 bits.
+/// The record after a free one, if any, from the RTL's link of 16 bits.
 pub fn free_next(index: usize, link: u64, records: usize) -> Option<usize> {
     let next = slot::next(index as u32, link as u32) as u16 as usize;
     (next < records).then_some(next)
 }
 
-/// A link of the RTL or of `nic` to a record, if it is one.
+/// The record that a link of the RTL or of `nic` leads to, if any.
 pub fn link(to: u64, records: usize) -> Option<usize> {
     usize::try_from(to).ok().filter(|&to| to < records)
 }
 
-/// The output of a unit in a run, each part with its cycle.
+/// The outputs of a unit in a run, with their cycles.
 #[derive(Default)]
 pub struct Output {
     /// The cycle in which each command was accepted.
@@ -58,11 +57,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Runs these commands, so many words each, one behind the other, until all have retired and the unit has been quiet for `idle`
-    /// cycles.
-    ///
-    /// # Errors
-    /// The unit does not come to an end.
+    /// Runs these commands of `words` words each, back to back, until all have retired and the unit has been quiet for
+    /// `idle` cycles. Fails if the unit never finishes.
     pub fn of(
         unit: &mut Unit,
         commands: &[u32],
@@ -106,10 +102,7 @@ impl Output {
     }
 }
 
-/// Two values of one field that should be the same.
-///
-/// # Errors
-/// They differ.
+/// Compares two values of one field. Fails if they differ.
 pub fn same<T: PartialEq + core::fmt::Debug>(what: &str, rtl: T, nic: T) -> Result<(), LockstepError> {
     if rtl == nic { Ok(()) } else { Err(format!("{what}: {rtl:x?} in the RTL, {nic:x?} in nic").into()) }
 }

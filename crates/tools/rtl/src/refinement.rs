@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The refinement map: which bits of which SRAM word stand for which field of a record of `nic`, and how the lockstep holds them
-//! against each other. `rtl/REFINEMENT.md` is made from it (`UPDATE_DOCS=1 cargo test -p selvedge-rtl --test rtl refinement`).
+//! The refinement map: the bits of SRAM words that stand for each field of a record of `nic`, and how the lockstep
+//! compares them. `rtl/REFINEMENT.md` is made from it (`UPDATE_DOCS=1 cargo test -p selvedge-rtl --test rtl
+//! refinement`).
 
 use std::fmt::Write as _;
 
@@ -10,27 +11,27 @@ use crate::counters::words::{body, c0, c1, t0};
 use crate::descriptors::{m0, m1};
 use crate::lists::{chain, entry_a, entry_b, header_a, header_b, key};
 
-/// How a field of a record is held against the RTL.
+/// The comparison of a field of a record with the RTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// In these words, equal when a command retires.
     In(&'static [(&'static str, &'static str)]),
-    /// Not field by field: the reason.
+    /// Not compared as a field: the reason.
     Not(&'static str),
 }
 use Mapping::{In, Not};
 
-/// A record of `nic` and where its fields are.
+/// A record of `nic` and the places of its fields.
 pub struct Record {
     /// The type in crates/core/nic/src/tables.rs.
     pub name: &'static str,
-    /// The address of the words.
+    /// Address of the words.
     pub address: &'static str,
     /// Banks, with the fields of their words.
     pub words: &'static [(&'static str, &'static [(&'static str, Field)])],
-    /// The record's fields, all of them.
+    /// All fields of the record.
     pub fields: &'static [(&'static str, Mapping)],
-    /// Fields of words that no field of the record stands for: the reason.
+    /// Fields of words that stand for no field of the record: the reason.
     pub own: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -51,7 +52,7 @@ pub const RECORDS: &[Record] = &[
             ("length", In(&[("K", "LENGTH")])),
             ("user_ptr", In(&[("B", "USER_PTR")])),
             ("sequence", In(&[("K", "SEQUENCE_NUMBER")])),
-            ("next", Not("derived: of a free record its link, when nothing is under way; else the chain is checked")),
+            ("next", Not("derived: a free record's link, when the unit is idle; otherwise the chain is checked")),
             ("prev", Not("derived: the chain is checked")),
             ("min_free", In(&[("B", "MIN_FREE")])),
             ("local_offset", In(&[("A", "LOCAL_OFFSET")])),
@@ -61,13 +62,13 @@ pub const RECORDS: &[Record] = &[
             ("iov_count", Not("I/O vectors are refused")),
             ("headers", In(&[("B", "HEADERS")])),
             ("portal", In(&[("K", "PORTAL")])),
-            ("class", Not("derived: classes are numbered by portal table entry in nic, once for all in the RTL")),
+            ("class", Not("derived: nic numbers classes by portal table entry, the RTL globally")),
             ("reserved", Not("always 0")),
         ],
         own: &[
             ("K", "PREV", "link of the chain"),
             ("K", "NEXT", "link of the chain, or of the free list"),
-            ("K", "CLASS_NUMBER", "of the RTL's classes"),
+            ("K", "CLASS_NUMBER", "number of the RTL's class"),
             ("A", "SPARE", "0"),
             ("B", "SPARE", "0"),
         ],
@@ -111,7 +112,7 @@ pub const RECORDS: &[Record] = &[
     },
     Record {
         name: "Bucket",
-        address: "the hash of a key, which is the RTL's own",
+        address: "the hash of a key, specific to the RTL",
         words: &[("chains", chain::FIELDS)],
         fields: &[("head", Not("derived: complement of an index of the pool")), ("tail", Not("derived"))],
         own: &[
@@ -147,15 +148,15 @@ pub const RECORDS: &[Record] = &[
             ("next", In(&[("T0", "NEXT")])),
             ("prev", In(&[("T0", "PREV")])),
             ("object", In(&[("T0", "OBJECT")])),
-            ("list", Not("of appends, which leave as they came")),
-            ("sequence", Not("the order among equal thresholds is the order of the list")),
+            ("list", Not("for appends, which leave unchanged")),
+            ("sequence", Not("equal thresholds keep the order of the list")),
             ("executor", Not("of homes")),
             ("success", Not("in MATCH_BITS of an operation on a counter")),
             ("failure", Not("in HEADER_DATA of an operation on a counter")),
             ("command", In(COMMAND)),
             ("reserved", Not("always 0")),
         ],
-        own: &[("T0", "SPARE", "0"), ("T0", "VARIANT", "which side it is, which list"), ("T1 and T2", "SPARE", "0")],
+        own: &[("T0", "SPARE", "0"), ("T0", "VARIANT", "the side, the list"), ("T1 and T2", "SPARE", "0")],
     },
     Record {
         name: "Descriptor",
@@ -178,7 +179,7 @@ pub const RECORDS: &[Record] = &[
     },
     Record {
         name: "TlbEntry",
-        address: "its index: one way. The bank leaves out as many low bits of PAGE as an index has",
+        address: "its index: one way. The bank omits the low bits of PAGE that form the index",
         words: &[("TLB", tlb::FIELDS)],
         fields: &[
             ("page", In(&[("TLB", "PAGE")])),
@@ -188,7 +189,7 @@ pub const RECORDS: &[Record] = &[
     },
 ];
 
-/// Where the command of a triggered operation is.
+/// Place of the command of a triggered operation.
 const COMMAND: &[(&str, &str)] = &[
     ("T0", "KIND"),
     ("T1 and T2", "TARGET"),
@@ -212,16 +213,18 @@ const COMMAND: &[(&str, &str)] = &[
 /// The text of `rtl/REFINEMENT.md`.
 pub fn page() -> String {
     let mut text = String::from(
-        "# Refinement map\n\nMade from `crates/tools/rtl/src/refinement.rs`. Which bits of which word of SRAM stand for which field of a \
-         record of `nic` (`crates/core/nic/src/tables.rs`, `signals.rs`). Those that are *equal* are compared when a command retires, of all records \
-         that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are those of `lists_pkg.sv`, `counters_pkg.sv`, `descriptors_pkg.sv` and `atu_pkg.sv`. \
-         The allocator's word holds nodes, each the byte of `Buddy` in 6 bits; the arithmetic has no records. Slots and pending flushes of the address \
-         translation are held by what it does with them; an entry of the TLB is without the reserved bits 52 to 58, and its size is numbered.\n",
+        "# Refinement map\n\nMade from `crates/tools/rtl/src/refinement.rs`. Maps the fields of a record of `nic` \
+         (`crates/core/nic/src/tables.rs`, `signals.rs`) to bits of SRAM words. Fields marked *equal* are compared \
+         when a command retires, in all records that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are \
+         those of `lists_pkg.sv`, `counters_pkg.sv`, `descriptors_pkg.sv` and `atu_pkg.sv`. The allocator's word \
+         holds nodes, each the byte of `Buddy` in 6 bits; the arithmetic has no records. Slots and pending flushes of \
+         the address translation are compared by their effects; an entry of the TLB lacks the reserved bits 52 to 58, \
+         and its size is a number of 2 bits.\n",
     );
     for record in RECORDS {
         let _ = write!(
             text,
-            "\n## {}\n\nAddress: {}.\n\n| field of `nic` | bits | held |\n|---|---|---|\n",
+            "\n## {}\n\nAddress: {}.\n\n| field of `nic` | bits | comparison |\n|---|---|---|\n",
             record.name, record.address
         );
         for (field, held) in record.fields {
@@ -233,7 +236,7 @@ pub fn page() -> String {
                 Not(reason) => writeln!(text, "| `{field}` | | {reason} |"),
             };
         }
-        let _ = write!(text, "\n| bits of the RTL alone | field | what |\n|---|---|---|\n");
+        let _ = write!(text, "\n| bits of the RTL alone | field | meaning |\n|---|---|---|\n");
         for &(word, name, what) in record.own {
             let _ = writeln!(text, "| {} | `{}` | {what} |", place(record, word, name), name.to_lowercase());
         }
@@ -241,10 +244,7 @@ pub fn page() -> String {
     text
 }
 
-/// The bits of a word's field, as `K 95:64`.
-///
-/// # Panics
-/// If the record has no such field.
+/// The bits of a word's field, as `K 95:64`. Panics if the record has no such field.
 fn place(record: &Record, word: &str, name: &str) -> String {
     let (_, fields) = record.words.iter().find(|(other, _)| *other == word).expect("a word of the record");
     let (_, field) = fields.iter().find(|(other, _)| *other == name).expect("a field of the word");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A unit's banks of SRAM, as its trace port shows them: every write is applied, and where the unit says which word was there
-//! before, that is checked.
+//! A unit's banks of SRAM, as its trace port shows them: every write is applied, and a shown old word is checked.
 
 use crate::bits::Field;
 use crate::error::LockstepError;
@@ -17,7 +16,7 @@ pub struct Write {
     pub bank: usize,
     pub address: usize,
     pub tag: u32,
-    /// The word that was there before, if the unit has read it.
+    /// The old word, if the unit has read it.
     pub old: Option<Vec<u32>>,
     pub new: Vec<u32>,
 }
@@ -31,7 +30,7 @@ pub struct Trace {
 }
 
 impl WriteLayout {
-    /// For a unit whose widest word has so many bits.
+    /// The layout for a unit whose widest word has this number of bits.
     pub const fn new(word_bits: usize) -> WriteLayout {
         WriteLayout { word_bits }
     }
@@ -64,7 +63,7 @@ impl WriteLayout {
     }
 }
 
-/// `width` bits from bit `at` on, as words of their own.
+/// Copies `width` bits from bit `at` on into words.
 pub fn copy_bits(words: &[u32], at: usize, width: usize) -> Vec<u32> {
     let part = |number: usize| Field { at: at + 32 * number, width: (width - 32 * number).min(32) }.get(words) as u32;
     (0..width.div_ceil(32)).map(part).collect()
@@ -78,13 +77,13 @@ pub struct Shadow {
 
 #[derive(Clone, Debug)]
 struct Bank {
-    /// Words of 32 bits of a word.
+    /// Number of 32-bit words that make up one word of the bank.
     width: usize,
     words: Vec<u32>,
 }
 
 impl Shadow {
-    /// Banks of these words and bits a word, all zero, as after a reset.
+    /// Creates banks with this number of words and bits a word, all zero, as after a reset.
     pub fn new(banks: &[(usize, usize)]) -> Shadow {
         let bank = |&(words, bits): &(usize, usize)| Bank {
             width: bits.div_ceil(32),
@@ -93,10 +92,7 @@ impl Shadow {
         Shadow { banks: banks.iter().map(bank).collect() }
     }
 
-    /// Applies a write.
-    ///
-    /// # Errors
-    /// The word that was there before is not the one that the unit has read.
+    /// Applies a write. Fails if the old word differs from the one that the unit has read.
     pub fn apply(&mut self, write: &Write) -> Result<(), LockstepError> {
         let Some(bank) = self.banks.get_mut(write.bank) else { return Err(format!("no bank {}", write.bank).into()) };
         let Some(word) = bank.words.chunks_exact_mut(bank.width).nth(write.address) else {
@@ -113,7 +109,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// The words of a bank.
+    /// Number of words of a bank.
     pub fn count(&self, bank: usize) -> usize {
         let bank = &self.banks[bank];
         bank.words.len() / bank.width

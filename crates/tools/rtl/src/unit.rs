@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A unit of the RTL, as Verilator runs it.
+//! A unit of the RTL, run by Verilator.
 //!
-//! Every unit has the same ports (`crates/tools/rtl/shim/unit.hpp`). The outputs of a run are kept with its cycle until the next run.
+//! All units have the same ports (`shim/unit.hpp`). Outputs are kept with their cycles until the next run.
 
 use std::fmt;
 
@@ -58,10 +58,10 @@ mod shim {
     }
 }
 
-/// The words that a port showed in a cycle: 32 bits each, the lowest bits first.
+/// The words of a port in a cycle: 32 bits each, the lowest bits first.
 #[derive(Clone, Copy, Debug)]
 pub struct PortWords<'a> {
-    /// The low 32 bits of the cycle, which the reset set to 0.
+    /// The low 32 bits of the cycle since the reset.
     pub cycle: u32,
     pub words: &'a [u32],
 }
@@ -78,10 +78,10 @@ pub struct Unit {
 
 #[cfg(verilated)]
 impl Unit {
-    /// The unit of this name, after reset.
+    /// Creates the named unit, after reset.
     pub fn new(name: &str) -> Result<Unit, Missing> {
         let kind = NAMES.iter().position(|&other| other == name).ok_or(Missing::Unit)?;
-        // SAFETY: any number may be asked for; a unit of its own comes back, or null.
+        // SAFETY: any number may be passed; the result is a new unit or null.
         let unit = unsafe { shim::selvedge_rtl_new(kind as std::ffi::c_uint) };
         let mut unit = Unit { unit: std::ptr::NonNull::new(unit).ok_or(Missing::Unit)?, ports: None };
         let unit_pointer = unit.unit.as_ptr();
@@ -97,26 +97,24 @@ impl Unit {
         Ok(unit)
     }
 
-    /// Resets the unit: all of its tables are empty after it, and cycles count from 0.
+    /// Resets the unit: all of its tables are empty, and cycles count from 0.
     pub fn reset(&mut self) {
-        // SAFETY: the unit lives as long as this value, and nobody else has it.
+        // SAFETY: the unit lives as long as this value, which owns it.
         unsafe { shim::selvedge_rtl_reset(self.unit.as_ptr()) }
         if let Some(ports) = &mut self.ports {
             ports.reset();
         }
     }
 
-    /// Offers the commands in order, each as soon as the last is accepted, and runs so many cycles. Returns how many commands
-    /// were accepted. Words of 32 bits; each command begins at a word of its own.
-    ///
-    /// # Panics
-    /// If the words are not a whole number of the unit's commands.
+    /// Offers the commands in order, each as soon as the last is accepted, and runs `cycles` cycles. Returns the number
+    /// of accepted commands. Words of 32 bits; each command begins at a word of its own. Panics if the words are not a
+    /// whole number of the unit's commands.
     pub fn run(&mut self, commands: &[u32], cycles: u64) -> usize {
         // SAFETY: the unit lives as long as this value.
         let words = unsafe { shim::selvedge_rtl_command_words(self.unit.as_ptr()) };
-        assert!(commands.len() % words == 0, "{} words are no whole number of commands of {words}", commands.len());
+        assert!(commands.len() % words == 0, "{} words are not a whole number of commands of {words}", commands.len());
         let began = self.cycle() as u32;
-        // SAFETY: so many whole commands are there; nobody else has the unit.
+        // SAFETY: the words hold this number of whole commands; this value owns the unit.
         let taken =
             unsafe { shim::selvedge_rtl_run(self.unit.as_ptr(), commands.as_ptr(), commands.len() / words, cycles) };
         if let Some(mut ports) = self.ports.take() {
@@ -127,15 +125,12 @@ impl Unit {
         taken
     }
 
-    /// Sets the unit's `outside_i`: what its other ports see from now on.
-    ///
-    /// # Panics
-    /// If the port has another number of words.
+    /// Sets the unit's `outside_i`, the inputs of its other ports. Panics if the port has another number of words.
     pub fn set_outside(&mut self, words: &[u32]) {
         // SAFETY: the unit lives as long as this value.
         let wanted = unsafe { shim::selvedge_rtl_outside_words(self.unit.as_ptr()) };
         assert_eq!(words.len(), wanted, "words of outside_i");
-        // SAFETY: as many words as the port has are there; nobody else has the unit.
+        // SAFETY: the slice has as many words as the port; this value owns the unit.
         unsafe { shim::selvedge_rtl_set_outside(self.unit.as_ptr(), words.as_ptr()) }
         let cycle = self.cycle() as u32;
         if let Some(ports) = &mut self.ports {
@@ -155,7 +150,7 @@ impl Unit {
         if kept.count == 0 {
             return (&[], kept.record);
         }
-        // SAFETY: so many words are there until the next run, for which this value must be borrowed alone.
+        // SAFETY: the words stay valid until the next run, which needs exclusive access to this value.
         (unsafe { std::slice::from_raw_parts(kept.words, kept.count) }, kept.record)
     }
 
@@ -191,7 +186,7 @@ impl Unit {
 }
 
 impl Unit {
-    /// The cycles in which the commands of the last run were accepted, in their order.
+    /// The cycles in which the commands of the last run were accepted, in order.
     pub fn accepted(&self) -> &[u32] {
         self.kept(0).0
     }
@@ -201,7 +196,7 @@ impl Unit {
         self.port_words(1)
     }
 
-    /// The trace port in the cycles of the last run in which it showed something.
+    /// The trace port in the cycles of the last run in which it was not 0.
     pub fn traces(&self) -> impl Iterator<Item = PortWords<'_>> {
         self.port_words(2)
     }
@@ -215,7 +210,7 @@ impl Unit {
 #[cfg(verilated)]
 impl Drop for Unit {
     fn drop(&mut self) {
-        // SAFETY: the unit is this value's, and not used again.
+        // SAFETY: this value owns the unit and does not use it again.
         unsafe { shim::selvedge_rtl_drop(self.unit.as_ptr()) }
     }
 }

@@ -390,7 +390,7 @@ impl TableRegister {
         }
     }
 
-    /// What its value is a number of.
+    /// The unit of its value.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::MailboxEnables => "bits",
@@ -522,7 +522,7 @@ impl TableRegister {
         }
     }
 
-    /// Who may change it while the NIC runs.
+    /// The right to change it while the NIC runs.
     pub const fn live_write(self) -> LiveWrite {
         match self {
             Self::MailboxEnables => LiveWrite::Locked,
@@ -545,7 +545,7 @@ impl TableRegister {
     }
 }
 
-/// Who may change a register of a NIC that runs.
+/// The right to change a register of a NIC that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveWrite {
     /// Nobody: it follows from the NIC's limits, or the units advance it.

@@ -11,11 +11,11 @@ use selvedge_process::hosts::link_settings;
 use selvedge_process::process::start_logging;
 use selvedge_process::settings::HostSettings;
 
-/// Be an aggregation node: reduce what processes of this host, and aggregation nodes of others, send.
+/// Run an aggregation node: reduce data from processes of this host and from nodes of other hosts.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The manager [default: that of SELVEDGE_MANAGER]
+    /// The manager [default: SELVEDGE_MANAGER]
     #[arg(long, value_name = "HOST:PORT")]
     manager: Option<String>,
 }
@@ -27,12 +27,12 @@ reach this one (`selvedge info`).";
 pub fn main(args: Args) -> Result<ExitCode> {
     start_logging("warn");
     if let Some(manager) = &args.manager {
-        // SAFETY: this process has one thread, so nothing else reads the environment meanwhile.
+        // SAFETY: this process has one thread, so no other thread reads the environment.
         unsafe { std::env::set_var("SELVEDGE_MANAGER", manager) };
     }
     let host_settings = HostSettings::from_environment();
     let manager = selvedge_process::settings::manager(host_settings.timeout).map_err(anyhow::Error::msg)?;
-    let manager = manager.context("there is no manager: give --manager or SELVEDGE_MANAGER")?;
+    let manager = manager.context("no manager is given: use --manager or set SELVEDGE_MANAGER")?;
     let links = link_settings(&host_settings.of_aggregation(manager.secret.clone()), None, Progress::Thread)?;
     let settings = Settings {
         manager: manager.at,

@@ -18,27 +18,27 @@ use selvedge_process::settings::{self, HostSettings};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Where to listen: `address:port`; port 0 takes any that is free
+    /// Address to listen on, `address:port`; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7390")]
     listen: String,
 
-    /// Keep the state in this file, and begin with it
+    /// Save the state in this file, and start from it
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// The most hosts
+    /// Maximum number of hosts
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     hosts: u32,
 
-    /// The most children of an aggregation node
+    /// Maximum number of children of an aggregation node
     #[arg(long, value_name = "N", default_value_t = Limits::DEFAULT.children, value_parser = clap::value_parser!(u32).range(2..=64))]
     radix: u32,
 
-    /// What a job gets of each aggregation node, in percent
+    /// Share of each aggregation node that one job gets, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
     share: u32,
 
-    /// Bytes of an operation; longer ones are carried out in pieces
+    /// Maximum bytes of an operation; longer ones are carried out in pieces
     #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     bytes: u32,
 
@@ -56,13 +56,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
         start_logging("warn");
         let silence = selvedge_collectives::service::SILENCE;
         let at = settings::manager(silence).map_err(anyhow::Error::msg)?;
-        let at: ManagerAt = at.context("SELVEDGE_MANAGER names no manager")?;
+        let at: ManagerAt = at.context("SELVEDGE_MANAGER is not set; set it to the manager's address:port")?;
         print!("{}", manager_report(&at).map_err(anyhow::Error::msg)?);
         return Ok(ExitCode::SUCCESS);
     }
     start_logging("info");
     let found = args.listen.to_socket_addrs().with_context(|| format!("--listen {}", args.listen))?;
-    let Some(at) = found.into_iter().next() else { bail!("--listen {} has no address", args.listen) };
+    let Some(at) = found.into_iter().next() else { bail!("--listen {}: the name has no address", args.listen) };
     let settings = Settings {
         secret: settings::manager_secret().map_err(anyhow::Error::msg)?,
         hosts: args.hosts,
@@ -74,10 +74,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
     };
     let service = Service::open(at, settings)?;
     super::say_ready(&reached_at(service.at()?).to_string());
-    Err(service.run()).context("the manager cannot listen any more")
+    Err(service.run()).context("the manager's listener failed")
 }
 
-/// The address by which others reach the listener of an address.
+/// Returns the address at which other hosts reach this listener.
 fn reached_at(at: SocketAddr) -> SocketAddr {
     let own = at.ip().is_unspecified().then(|| own_address(&HostSettings::from_environment()).ok()).flatten();
     SocketAddr::new(own.unwrap_or(at.ip()), at.port())

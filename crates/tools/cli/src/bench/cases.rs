@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cases: what they measure, with which program, how long, and at which sizes. [`super::catalogue`] lists them.
+//! Cases: subject, program, duration and sizes. [`super::catalogue`] lists them.
 //!
 //! Invariant: the duration of a case depends on [`Scale`] alone.
 
 use std::time::Duration;
 
-/// Cases that are measured together and have a page of their own.
+/// Cases that are measured together and share a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Portals,
@@ -16,7 +16,7 @@ pub enum Group {
 impl Group {
     pub const ALL: [Group; 3] = [Group::Portals, Group::Shmem, Group::Extoll];
 
-    /// The group of a case, or of a baseline that is measured with one.
+    /// The group of a case or of a baseline that is measured with it.
     pub fn of(name: &str) -> Group {
         if name.starts_with("shmem_") || name.starts_with("oshmem:") {
             return Group::Shmem;
@@ -24,7 +24,7 @@ impl Group {
         if name.starts_with("extoll_") { Group::Extoll } else { Group::Portals }
     }
 
-    /// The word that stands for all its cases. None: they are what runs without a word.
+    /// The word that selects all cases of the group. `None`: its cases run without a word.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Group::Portals => None,
@@ -33,7 +33,7 @@ impl Group {
         }
     }
 
-    /// Its case that measures the hardware alone with [`Runner::Raw`].
+    /// The case that measures the hardware alone with [`Runner::Raw`].
     pub fn raw(self) -> Option<&'static str> {
         match self {
             Group::Portals => Some("raw_flag"),
@@ -47,7 +47,7 @@ impl Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     Ours,
-    /// Ours in host mode: each PE runs its own interface, so puts are messages, as in a network, and not stores into the target's memory.
+    /// Ours in host mode: each PE runs its own interface, so a put is a message, as in a network, not a store.
     OursHost,
     OpenMpi,
 }
@@ -58,7 +58,7 @@ pub const HOST_SUFFIX: &str = "_host";
 /// The program of a case, and how it is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
-    /// Two processes that use no library of ours.
+    /// Two processes that do not use our libraries.
     Raw,
     /// `selvedge run` with a program of bench, once for each number of processes.
     Ranks { program: &'static str, processes: &'static [usize], environment: &'static [(&'static str, &'static str)] },
@@ -66,10 +66,9 @@ pub enum Runner {
     Ucx,
     /// The program of bench/mpi with this MPI.
     Mpi { family: &'static str, what: &'static str },
-    /// A program of bench/shmem, once for each number of PEs. Adjacent cases of the catalogue with the same program are
-    /// measured in one run.
+    /// A program of bench/shmem, once for each number of PEs. Adjacent cases with the same program share a run.
     Pes { library: Library, program: &'static str, counts: &'static [usize] },
-    /// Counts the instructions of one call with valgrind.
+    /// Valgrind, which counts the instructions of one call.
     Instructions,
 }
 
@@ -77,17 +76,17 @@ pub enum Runner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Varies {
     Nothing,
-    /// From eight bytes to 4 MB.
+    /// 8 B to 4 MB.
     LatencySizes,
-    /// The same, up to 4 KB.
+    /// 8 B to 4 KB.
     ShortSizes,
-    /// From 64 KB to 16 MB.
+    /// 64 KB to 16 MB.
     BandwidthSizes,
-    /// The same, but only sizes of which two buffers fit into the caches.
+    /// 64 KB and larger, as long as two buffers fit into the caches.
     HotSizes,
-    /// From eight bytes to 64 KB.
+    /// 8 B to 64 KB.
     ExchangeSizes,
-    /// The same, densely where the protocols of messages meet.
+    /// 8 B to 64 KB, in small steps around the protocol thresholds.
     ProtocolSizes,
     Depths,
 }
@@ -99,9 +98,9 @@ pub struct Case {
     pub varies: Varies,
     /// Baselines that are measured in the same run.
     pub yields: &'static [&'static str],
-    /// The budgets of time that one size or depth takes.
+    /// Time of one size or depth, in budgets.
     pub weight: f64,
-    /// Measured in several short turns that alternate with its peer or baseline; otherwise in one.
+    /// Measured in several short turns that alternate with its peer or baseline; otherwise in one turn.
     pub turns: bool,
 }
 
@@ -109,13 +108,12 @@ pub const fn case(name: &'static str, about: &'static str, runner: Runner, varie
     Case { name, about, runner, varies, yields: &[], weight: 1.0, turns: false }
 }
 
-/// A case that alternates with others of the same baseline, because the distance of two cores of a virtual machine changes over
-/// time.
+/// A case that alternates with others of the same baseline, because a VM's core distances change.
 pub const fn in_turns(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
     Case { turns: true, ..case(name, about, runner, varies) }
 }
 
-/// The cases that one run of a program measures; never empty.
+/// Cases that one run of a program measures; never empty.
 pub type Batch = Vec<&'static Case>;
 
 /// Puts adjacent cases that share a program of bench/shmem into one batch, and every other case into its own.
@@ -124,7 +122,7 @@ pub fn batches(chosen: &[&'static Case]) -> Vec<Batch> {
     chosen.chunk_by(together).map(<[_]>::to_vec).collect()
 }
 
-/// The estimated time of one turn, including the start of the programs; the plan is made with it.
+/// Estimates the time of one turn, including program start, for the plan.
 pub fn estimate(batch: &[&Case], scale: &Scale) -> Duration {
     let (runs, start_ms) = match batch[0].runner {
         Runner::Raw => (1.0, 20.0),
@@ -149,13 +147,13 @@ impl Case {
         Group::of(self.name)
     }
 
-    /// The name that its program knows: without the library's name.
+    /// The case's name in its program, without the library's name.
     pub fn bare_name(&self) -> &'static str {
         let name = self.name.strip_suffix(HOST_SUFFIX).unwrap_or(self.name);
         name.strip_prefix("shmem_").or_else(|| name.strip_prefix("oshmem:")).unwrap_or(name)
     }
 
-    /// The time for one size or depth in one turn.
+    /// Time for one size or depth in one turn.
     pub fn budget_ms(&self, scale: &Scale) -> f64 {
         scale.budget_ms * self.weight / if self.turns { f64::from(scale.turns) } else { 1.0 }
     }
@@ -167,8 +165,7 @@ impl Case {
         self.name == name || self.yields.contains(&name) || family() == Some(name) || is_of_group
     }
 
-    /// The most time for the repetitions at one depth. Our cases are always measured to the longest list, to show that its length does
-    /// not matter.
+    /// Maximum time for the repetitions at one depth. Ours are always measured to the longest list.
     pub fn limit_ms(&self, scale: &Scale) -> f64 {
         if self.is_peer() { scale.peer_limit_ms } else { Scale::FULL.peer_limit_ms }
     }
@@ -193,11 +190,11 @@ impl Case {
 /// Durations and sizes of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// The time for one size or depth of one case.
+    /// Time for one size or depth of one case.
     pub budget_ms: f64,
     /// A peer's queue length whose repetitions would take longer is left out and reported.
     pub peer_limit_ms: f64,
-    /// The time of one group; cases that do not fit are left out and reported.
+    /// Time of one group; cases that do not fit are left out and reported.
     pub total: Option<Duration>,
     pub ring_bytes: u64,
     pub latency_sizes: &'static [u64],
@@ -205,7 +202,7 @@ pub struct Scale {
     pub exchange_sizes: &'static [u64],
     pub protocol_sizes: &'static [u64],
     pub depths: &'static [u64],
-    /// The number of turns of cases that alternate with a peer or a baseline.
+    /// Number of turns of cases that alternate with a peer or a baseline.
     pub turns: u32,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The catalogue: the cases and rules of all groups, [`portals`], [`shmem`] and [`extoll`], and the choice among them.
+//! The catalogue: cases and rules of all groups, [`portals`], [`shmem`] and [`extoll`], and their selection.
 //!
 //! Invariants: 1. every name is unique. 2. Every baseline of a rule is measured by some case (see [`Case::yields`]).
 
@@ -24,9 +24,8 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     record::records(all, rules())
 }
 
-/// The cases that `names` select, and their baselines, in the order of the catalogue. A name may be a
-/// case, a baseline that a case measures too, the family before a colon, or `shmem` or `extoll` for that group. Without names: all of
-/// the Portals group.
+/// Returns the cases that `names` select, with their baselines, in catalogue order. A name is a case, a baseline that a
+/// case measures, a family (before a colon), or `shmem` or `extoll` for that group. Without names: the Portals group.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
     for name in names {
@@ -44,7 +43,7 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     Ok(all().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
 }
 
-/// Adds the baselines of chosen cases. Whether any was added.
+/// Adds the baselines of chosen cases. Returns whether it added any.
 fn add_baselines(chosen: &mut [bool]) -> bool {
     let mut added = false;
     for rule in rules() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The EXTOLL group: its cases, their baselines, and its page `benchmarks-extoll.md`.
 //!
-//! The programs are in `bench/extoll`. `units.c` has latency by size for messages, puts and gets (figures 9-1 and 9-4 of seed 002),
-//! message rate (table 9-3), bandwidth by size (9-5), locks, and what registering memory costs; `protocols.c` has the overlap of puts and gets with
-//! computing (9-6) and the protocols of MPI (9-7, 9-8). The peers are the raw line, which is the floor of every half round trip, and UCX's
-//! active messages.
+//! The programs are in `bench/extoll`. `units.c` has latency by size for messages, puts and gets (figures 9-1 and 9-4
+//! of seed 002), message rate (table 9-3), bandwidth by size (9-5), locks, and memory registration; `protocols.c` has
+//! the overlap of puts and gets with computation (9-6) and the protocols of MPI (9-7, 9-8). The peers are the raw line,
+//! which is the floor of every half round trip, and UCX's active messages.
 
 use super::cases::{Case, Runner, Varies, case, in_turns};
 use super::plots::Plot;
@@ -18,7 +18,7 @@ const PROTOCOLS: Runner = Runner::Ranks { program: "extoll/protocols", processes
 const HOST: Runner =
     Runner::Ranks { program: "extoll/protocols", processes: &[2], environment: &[("SELVEDGE_MODE", "host")] };
 
-/// A case of overlap, with the time without computing.
+/// An overlap case, with the time without computation.
 const fn overlap(name: &'static str, about: &'static str, runner: Runner, alone: &'static [&'static str]) -> Case {
     Case { yields: alone, ..case(name, about, runner, Varies::LatencySizes) }
 }

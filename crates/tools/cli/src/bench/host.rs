@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine on which figures were measured: the processors to pin to, and a description for reports.
+//! The measured machine: processors to pin to, and a description for reports.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,7 +88,7 @@ fn today() -> String {
     date_of(seconds / 86400)
 }
 
-/// Days since 1970-01-01 as a date of the Gregorian calendar, UTC.
+/// Converts days since 1970-01-01 to a date of the Gregorian calendar, UTC.
 fn date_of(days: u64) -> String {
     let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let (mut year, mut left) = (1970, days);

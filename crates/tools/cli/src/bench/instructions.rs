@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts the instructions of one `shmem_long_p`: runs `bench/shmem/p_count.c` under `valgrind --tool=callgrind` and reads its
-//! profile. That program explains what the figure contains.
+//! Counts the instructions of one `shmem_long_p`: runs `bench/shmem/p_count.c` under `valgrind --tool=callgrind` and
+//! reads its profile. That program explains the parts of the figure.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use super::record::Measurement;
 const CALLS: f64 = 256.0;
 const CALL_AND_RETURN: f64 = 2.0;
 
-/// The version of valgrind; an error where it is not installed.
+/// Returns valgrind's version; an error if it is not installed.
 pub fn valgrind() -> Result<String> {
     let printed =
         output(Command::new("valgrind").arg("--version"), HELPER_LIMIT).context("valgrind is not installed")?;
@@ -42,7 +42,7 @@ pub fn measure(tree: &Tree, limit: Duration) -> Result<Vec<Measurement>> {
             }]);
         }
     }
-    bail!("no profile has burst_p in it")
+    bail!("no callgrind profile contains burst_p")
 }
 
 /// The instructions of one call; `None` in the profile of a PE that made no calls.
@@ -52,8 +52,8 @@ fn instructions_of_a_call(profile: &str) -> Option<f64> {
     (p > empty).then(|| (p - empty) as f64 / CALLS + CALL_AND_RETURN)
 }
 
-/// The instructions of each function, including the functions that it calls (counted twice in a recursion). A line that begins with
-/// a position ends with a cost: after a `calls=` line that of the callee, else the function's own.
+/// The instructions of each function, including its callees (counted twice in a recursion). A line that begins with a
+/// position ends with a cost: after a `calls=` line the callee's, else the function's own.
 fn inclusive_costs(profile: &str) -> Result<BTreeMap<&str, i64>> {
     let mut names = BTreeMap::new(); // a name appears with its number once, then the number alone
     let (mut costs, mut function) = (BTreeMap::new(), None);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge bench`: measures this machine's live interface beside the bare hardware and its peers, in one run.
 //!
-//! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`, `bench/extoll/*.c`). This module starts them
-//! in pinned processes, one program after another, so that no other process of ours runs while one measures. It then compares every
-//! case with its baseline ([`catalogue::rules`]) and prints a table, or JSON, or pages with plots.
+//! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`,
+//! `bench/extoll/*.c`). This module runs them pinned, one at a time, compares every case with its baseline
+//! ([`catalogue::rules`]) and prints a table, JSON, or pages with plots.
 //!
-//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the EXTOLL units,
-//! `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench hosts` ([`hosts`]) both
-//! between hosts, `selvedge bench sim` ([`sim`]) the simulator beside SimGrid's.
+//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench extoll` the
+//! EXTOLL units, `selvedge bench mpi` ([`mpi`]) stock MPIs over our libfabric provider, `selvedge bench hosts`
+//! ([`hosts`]) both between hosts, `selvedge bench sim` ([`sim`]) the simulator beside SimGrid's.
 //!
-//! Invariants: 1. figures go to standard output, everything else to standard error. 2. A case that could not be measured is
-//! reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with `--peers required`.
+//! Invariants: 1. figures go to standard output, everything else to standard error. 2. A case that could not be
+//! measured is reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with
+//! `--peers required`.
 
 mod cases;
 mod catalogue;
@@ -51,10 +52,10 @@ use process::Tree;
 use progress::progress_bar;
 use record::Measurement;
 
-/// A program may take its planned time times the factor, plus the extra time, before it is ended.
+/// A program is ended after its planned time times the factor, plus the extra time.
 const EXTRA_TIME: Duration = Duration::from_secs(60);
 const EXTRA_FACTOR: u32 = 4;
-/// The time that a case may take beyond the deadline of the whole run.
+/// Time that a case may take beyond the deadline of the whole run.
 const OVERTIME: Duration = Duration::from_secs(3);
 
 /// Measure the live interface beside the bare hardware and its peers.
@@ -63,8 +64,8 @@ const OVERTIME: Duration = Duration::from_secs(3);
 pub struct Args {
     #[command(subcommand)]
     group: Option<Subcommands>,
-    /// Cases to run, with their baselines; all of Portals when none is named. A family such as `ucx` stands for
-    /// all its cases, `shmem` for all of OpenSHMEM, `extoll` for all of EXTOLL.
+    /// Cases to run, with their baselines; all of Portals if none is given. A family such as `ucx` stands for all its
+    /// cases, `shmem` for all of OpenSHMEM, `extoll` for all of EXTOLL.
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// Run everything in less than a minute: shorter runs, fewer sizes.
@@ -148,7 +149,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The reason for which a case cannot be measured on this machine at all.
+/// The reason why this machine cannot measure a case at all.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 struct Unavailable(String);
@@ -159,7 +160,6 @@ impl From<anyhow::Error> for Unavailable {
     }
 }
 
-/// Reasons for which a batch has no figures.
 #[derive(Debug, thiserror::Error)]
 enum NotMeasured {
     #[error(transparent)]
@@ -168,7 +168,7 @@ enum NotMeasured {
     Failed(anyhow::Error),
 }
 
-/// One run of the command: the programs, the host, and the results so far.
+/// One run of the command: programs, host, and results so far.
 struct Session {
     tree: Tree,
     host: Host,
@@ -180,10 +180,9 @@ struct Session {
     mpich: OnceCell<Result<Mpi, Unavailable>>,
     oshmem: OnceCell<Result<Oshmem, Unavailable>>,
     progress: ProgressBar,
-    /// The group that is being measured.
     group: Group,
     done: Vec<Measurement>,
-    /// Runs of the hardware baseline, repeated over the whole run; the quickest one counts.
+    /// Runs of the hardware baseline, spread over the whole run; the quickest one counts.
     raw_runs: Vec<Measurement>,
     /// Notes of each group, in the order of [`Group::ALL`].
     notes: [Vec<String>; Group::ALL.len()],
@@ -251,13 +250,13 @@ impl Session {
         self.done.sort_by_key(place);
     }
 
-    /// Measures a batch. False: it failed, and gets no other turn.
+    /// Measures a batch. Returns false if it failed; it then gets no other turn.
     fn run_batch(&mut self, batch: &[&'static Case], turn: u32) -> bool {
         let (case, names) = (batch[0], batch.iter().map(|case| case.name).collect::<Vec<_>>().join(", "));
         self.progress.set_message(case.name);
         if self.deadline.is_some_and(|deadline| Instant::now() + cases::estimate(batch, &self.scale) > deadline) {
             if turn == 0 {
-                self.note(format!("{names}: left out, the time is up"));
+                self.note(format!("{names}: left out, no time is left"));
             }
             return false;
         }
@@ -280,7 +279,6 @@ impl Session {
         succeeded
     }
 
-    /// Measures a batch.
     fn measure(&self, batch: &[&'static Case]) -> Result<Vec<Measurement>, NotMeasured> {
         let (case, limit) = (batch[0], self.limit(batch));
         let measured = match case.runner {
@@ -303,7 +301,7 @@ impl Session {
         measured.map_err(NotMeasured::Failed)
     }
 
-    /// Measures the hardware baseline again beside each case that is compared with it, because the machine's speed varies.
+    /// Repeats the hardware baseline beside each case that is compared with it, because the machine's speed varies.
     fn repeat_raw(&mut self, case: &Case) {
         let raw = case.group().raw();
         if rules().any(|rule| rule.case == case.name && Some(rule.against) == raw) {
@@ -334,7 +332,7 @@ impl Session {
         &self.notes[group as usize]
     }
 
-    /// The time that a program may take before it is ended.
+    /// Time after which a program is ended.
     fn limit(&self, batch: &[&Case]) -> Duration {
         let case = batch[0];
         let depths = case.depths(&self.scale).len() as u32;
@@ -424,7 +422,7 @@ impl Session {
         }
     }
 
-    /// Notes a case that ran on another core than the first. Ratios are most meaningful when both sides ran on the same core.
+    /// Notes each case that ran on another core than the first, which makes its ratio less meaningful.
     fn check_processors(&mut self) {
         if self.host.cores.len() < 2 {
             return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peers of OpenSHMEM: Open MPI's OpenSHMEM (Debian: `openmpi-bin`, `libopenmpi-dev`), and between hosts Sandia OpenSHMEM. The
-//! programs of `bench/shmem` are part of this command and compiled with the peer's `oshcc`, so all libraries run the same source.
+//! The peers of OpenSHMEM: Open MPI's OpenSHMEM (Debian: `openmpi-bin`, `libopenmpi-dev`), and between hosts Sandia
+//! OpenSHMEM. The peer's `oshcc` compiles the programs of `bench/shmem`, which are part of this command.
 //!
-//! One is searched in the prefix that `SELVEDGE_OSHMEM` or `SELVEDGE_SANDIA` names, else in `peers/oshmem` or `peers/sandia` of the
-//! installed tree or of `build` below the current folder, else in PATH. Another library's `oshcc` there is skipped; ours has the same name.
+//! Search order: the prefix in `SELVEDGE_OSHMEM` or `SELVEDGE_SANDIA`, else `peers/oshmem` or `peers/sandia` of the
+//! installed tree or of `build` below the current folder, else PATH. Another library's `oshcc` there is skipped; ours
+//! has the same name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ const SOURCES: [(&str, &str); 10] = [
 ];
 const PROGRAMS: [&str; 4] = ["latency", "operations", "collectives", "overlap"];
 
-/// Whose OpenSHMEM it is.
+/// The vendor of an OpenSHMEM library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
     OpenMpi,
@@ -46,7 +47,7 @@ pub enum Vendor {
 }
 
 impl Vendor {
-    /// As in `SELVEDGE_OSHMEM` and `peers/oshmem`.
+    /// The name in `SELVEDGE_OSHMEM` and `peers/oshmem`.
     fn family(self) -> &'static str {
         match self {
             Vendor::OpenMpi => "oshmem",
@@ -58,12 +59,12 @@ impl Vendor {
         match self {
             Vendor::OpenMpi => "Open MPI's OpenSHMEM is not installed (Debian: openmpi-bin, libopenmpi-dev)",
             Vendor::Sandia => {
-                "Sandia OpenSHMEM is not installed; bench/get-peers.sh says how, SELVEDGE_SANDIA names its prefix"
+                "Sandia OpenSHMEM is not installed; run bench/get-peers.sh, or set SELVEDGE_SANDIA to its prefix"
             }
         }
     }
 
-    /// The version of what is beside this `oshcc`, if it is this vendor's.
+    /// The version beside this `oshcc`, if it is this vendor's.
     fn version(self, bin: &Path) -> Option<String> {
         match self {
             Vendor::OpenMpi => {
@@ -117,7 +118,7 @@ impl Oshmem {
         self.directory.path().join(name)
     }
 
-    /// Measures by Open MPI's launcher with each number of PEs, pinned if each has a core.
+    /// Measures with Open MPI's launcher and each number of PEs, pinned if each has a core.
     pub fn measure(
         &self,
         program: &str,

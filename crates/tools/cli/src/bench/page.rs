@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages `benchmarks.md`, `benchmarks-shmem.md` for OpenSHMEM and `benchmarks-extoll.md` for EXTOLL: host, date, method, tables by subject, plots. The run that
-//! measures writes them, so no figure is typed by hand.
+//! The pages `benchmarks.md`, `benchmarks-shmem.md` for OpenSHMEM and `benchmarks-extoll.md` for EXTOLL: host, date,
+//! method, tables by subject, plots. The run that measures writes them, so no figure is typed by hand.
 
 use std::fs;
 use std::path::Path;

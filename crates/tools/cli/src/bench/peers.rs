@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, whose source is
-//! part of this command and compiled with the peer's own `mpicc`. A peer that is not installed is left out and reported.
+//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, which the
+//! peer's `mpicc` compiles from this command. A missing peer is reported.
 //!
-//! A peer MPI is searched in the prefix that `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH` names; otherwise in `peers/<family>` of the
-//! installed tree, in `build/peers/<family>` below the current folder (where `bench/get-peers.sh` puts them), and in PATH.
+//! Search order of a peer MPI: the prefix in `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH`; otherwise `peers/<family>` of the
+//! installed tree, `build/peers/<family>` below the current folder (where `bench/get-peers.sh` puts them), and PATH.
 
 use std::ffi::OsString;
 use std::fs;
@@ -41,7 +41,7 @@ const PEER_SOURCES: [(&str, &str); 12] = [
     source!("mpi/collectives.c"),
 ];
 
-/// The time limit of a compiler, and of a program that prints its version.
+/// Time limit of a compiler, and of a program that prints its version.
 pub const HELPER_LIMIT: Duration = Duration::from_secs(60);
 
 // ---- MPI ----
@@ -88,8 +88,7 @@ impl Mpi {
     }
 }
 
-/// Every installed MPI of this family: its `bin` directory and its version. One that is found twice is
-/// listed once.
+/// Every installed MPI of this family, once: its `bin` directory and its version.
 pub fn installed(family: &str, tree_prefix: &Path) -> Vec<(PathBuf, String)> {
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     for bin in places(family, tree_prefix).into_iter().filter(|bin| bin.join("mpicc").is_file()) {
@@ -99,8 +98,7 @@ pub fn installed(family: &str, tree_prefix: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Compiles the measuring program for the MPI in this directory. Returns a temporary directory, which must outlive the program, and
-/// the program.
+/// Compiles the measuring program for this MPI. Returns the program and its temporary directory, which must outlive it.
 pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
     let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
     fs::create_dir(directory.path().join("mpi"))?;
@@ -116,7 +114,7 @@ pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
     Ok((directory, program))
 }
 
-/// The `bin` directories to search, in order. A prefix that the user names is the only one.
+/// The `bin` directories to search, in order. A prefix that the user sets is the only one.
 pub fn places(family: &str, tree_prefix: &Path) -> Vec<PathBuf> {
     let named = std::env::var_os(format!("SELVEDGE_{}", family.to_uppercase()));
     if let Some(prefix) = named {
@@ -186,7 +184,7 @@ struct UcxTest {
     layout: &'static str,
 }
 
-/// The attempts of the client to connect to the server, and their interval.
+/// Number and interval of the client's attempts to connect to the server.
 const CONNECT_TRIES: u32 = 40;
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MIB: f64 = 1_048_576.0;
@@ -226,7 +224,7 @@ struct UcxPair<'a> {
     client_cpu: usize,
 }
 
-/// The line of numbers that `ucx_perftest -v` ends with.
+/// The last line of `ucx_perftest -v`.
 #[derive(Debug, PartialEq)]
 struct UcxLine {
     quantile_us: f64,
@@ -236,7 +234,7 @@ struct UcxLine {
 }
 
 impl UcxPair<'_> {
-    /// Half round trips. The program reports one quantile a run, so it runs twice. If the machine is so much
+    /// Measures half round trips. The program reports one quantile a run, so it runs twice. If the machine is so much
     /// quieter the second time that the 99th percentile is below the first median, no percentile is reported.
     fn latency(&self, name: &str, test: &UcxTest, budget_ns: f64, limit: Duration) -> Result<Vec<Measurement>> {
         const STEP_NS: f64 = 500.0;
@@ -298,7 +296,7 @@ impl UcxPair<'_> {
         printed.lines().rev().find_map(ucx_line).ok_or_else(|| anyhow!("its output has no line of results:\n{printed}"))
     }
 
-    /// Runs the client, again as long as the server does not listen yet.
+    /// Runs the client, and repeats while the server does not listen yet.
     fn connect(&self, client: &mut Command, limit: Duration) -> Result<String> {
         let until = Instant::now() + limit;
         for tried in 1.. {

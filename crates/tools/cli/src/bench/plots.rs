@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use super::record::Measurement;
 
 const SIZE: (u32, u32) = (860, 520);
-/// The factor by which the vertical axis is extended, so that the legend is above the lines.
+/// Factor that extends the vertical axis, so that the legend is above the lines.
 const LEGEND_ROOM: f64 = 2.5;
 const FONT: &str = "sans-serif";
 const COLORS: [RGBColor; 7] = [
@@ -30,7 +30,7 @@ pub struct Plot {
     pub x_label: &'static str,
     pub y_label: &'static str,
     pub cases: &'static [&'static str],
-    /// The point of a measurement; `None`: it is not in this plot.
+    /// The point of a measurement; `None`: not in this plot.
     pub point: fn(&Measurement) -> Option<(f64, f64)>,
     pub x_text: fn(f64) -> String,
     pub y_text: fn(f64) -> String,
@@ -45,7 +45,7 @@ struct Line {
 }
 
 impl Plot {
-    /// Draws the plot. False: no case has at least two points.
+    /// Draws the plot. Returns false if no case has at least two points.
     pub fn draw(&self, all: &[Measurement], directory: &Path) -> Result<bool> {
         let lines: Vec<Line> = self.cases.iter().filter_map(|name| self.line(name, all)).collect();
         if lines.is_empty() {
@@ -114,7 +114,6 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("cannot draw: {error}")
 }
 
-/// The range of the values, with a margin.
 fn extent(lines: &[Line], coordinate: fn(&(f64, f64)) -> f64) -> Range<f64> {
     let values = || lines.iter().flat_map(|line| line.points.iter().map(coordinate));
     let least = values().fold(f64::INFINITY, f64::min);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs the measuring programs: finds them, limits their time, and reads their output.
 //!
-//! Invariant: no program outlives its time limit. It has a process group of its own, which is ended as a whole: first by SIGTERM,
-//! so that a launcher can clean up after its ranks, then by SIGKILL.
+//! Invariant: no program outlives its time limit. It has its own process group, which is ended as a whole: first by
+//! SIGTERM, so that a launcher can clean up after its ranks, then by SIGKILL.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -19,9 +19,8 @@ use super::record::Measurement;
 
 /// Time between two checks of a running program.
 const POLL: Duration = Duration::from_millis(5);
-/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-/// The number of lines of a failed program's errors that are shown.
+/// Number of shown error lines of a failed program.
 const ERROR_LINES: usize = 6;
 
 /// The installed tree that this program belongs to.
@@ -31,7 +30,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// `SELVEDGE_PREFIX`, else the tree around this executable.
+    /// The tree in `SELVEDGE_PREFIX`, else the tree around this executable.
     pub fn find() -> Result<Tree> {
         let selvedge = std::env::current_exe().context("cannot find the file of this program")?;
         let prefix = match std::env::var_os("SELVEDGE_PREFIX") {
@@ -72,8 +71,7 @@ impl Tree {
         command
     }
 
-    /// `selvedge run` for `processes` ranks; the caller adds the program. Modes are compared by cases of their own, so the user's
-    /// settings of them are overridden.
+    /// `selvedge run` for `processes` ranks; the caller adds the program. Overrides the user's modes.
     pub fn launcher(&self, processes: usize, pinned: bool) -> Command {
         let mut command = Command::new(&self.selvedge);
         command.args(["run", "-n", &processes.to_string(), "--bind", if pinned { "core" } else { "none" }]);
@@ -82,13 +80,13 @@ impl Tree {
     }
 }
 
-/// Runs `command` to its end and returns what it measured. An error when it fails or takes longer than `limit`.
+/// Runs `command` to its end and returns its measurements. Fails if it fails or takes longer than `limit`.
 pub fn measurements(command: &mut Command, limit: Duration) -> Result<Vec<Measurement>> {
     let output = output(command, limit)?;
     let found: Result<Vec<_>> = output.lines().filter_map(measurement).collect();
     let found = found?;
     if found.is_empty() {
-        bail!("it printed no result");
+        bail!("the program printed no result");
     }
     Ok(found)
 }
@@ -99,7 +97,7 @@ fn measurement(line: &str) -> Option<Result<Measurement>> {
     Some(serde_json::from_str(&line[start..]).with_context(|| format!("not a result: {line}")))
 }
 
-/// The standard output of a program that succeeds within `limit`.
+/// Returns the standard output of a program that succeeds within `limit`.
 pub fn output(command: &mut Command, limit: Duration) -> Result<String> {
     let mut running = Running::start(command)?;
     let status = running.wait(limit)?;
@@ -107,11 +105,11 @@ pub fn output(command: &mut Command, limit: Duration) -> Result<String> {
     match status {
         Some(status) if status.success() => Ok(output),
         Some(status) => Err(anyhow!("{status}{error_lines}")),
-        None => Err(anyhow!("not done after {:.0} s{error_lines}", limit.as_secs_f64())),
+        None => Err(anyhow!("not finished after {:.0} s{error_lines}", limit.as_secs_f64())),
     }
 }
 
-/// A child in a process group of its own, whose output threads read.
+/// A child in its own process group, with threads that read its output.
 pub struct Running {
     child: Child,
     output: mpsc::Receiver<String>,
@@ -148,7 +146,7 @@ impl Running {
         }
     }
 
-    /// Ends the whole group, if it has not ended by itself.
+    /// Ends the whole group if it still runs.
     pub fn end(&mut self) {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
@@ -183,8 +181,7 @@ impl Drop for Running {
     }
 }
 
-/// The lines that a program has printed before it ended. A daemon that it has started may keep the stream open; this does not wait
-/// for it.
+/// The lines that a program printed before it ended. A daemon may keep the stream open; it is not waited for.
 fn printed_lines(lines: &mpsc::Receiver<String>) -> impl Iterator<Item = String> + '_ {
     std::iter::from_fn(|| lines.recv_timeout(GRACE).ok())
 }
@@ -236,7 +233,7 @@ mod tests {
         let note = directory.path().join("pid");
         let script = format!("sleep 600 & echo $! > {}; wait", note.display());
         let mut limit = Duration::from_millis(400);
-        // A busy machine may not have come to the note by then.
+        // A busy machine may not have written the file yet.
         let child: i32 = loop {
             assert!(output(&mut shell(&script), limit).is_err());
             match std::fs::read_to_string(&note).unwrap_or_default().trim().parse() {

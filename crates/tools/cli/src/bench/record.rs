@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measurements, the rules by which they are compared, and the resulting records.
+//! Measurements, the rules that compare them, and the resulting records.
 //!
-//! A measuring program prints a [`Measurement`] a line. A [`Rule`] says which case is compared with which, by which figure and
-//! at which size or depth. Every rule that finds both sides gives one [`Record`]; a measurement that no rule
-//! applies to gives one without a ratio.
+//! A measuring program prints a [`Measurement`] a line. A [`Rule`] names two cases, the figure to compare, and the size
+//! or depth. Every rule with both sides gives a [`Record`]; a measurement without a rule, one without a ratio.
 //!
-//! Invariant: `ratio` is always this case's figure divided by the other's (times the rule's factor). So for times,
-//! less than one means that this case is faster; for rates and bandwidths, more than one does.
+//! Invariant: `ratio` is always this case's figure divided by the other's (times the rule's factor). So for times, less
+//! than one means that this case is faster; for rates and bandwidths, more than one does.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,15 +32,15 @@ pub struct Measurement {
     /// Instructions of one call. A record shows them as the ratio to one instruction.
     #[serde(default)]
     pub instructions: Option<f64>,
-    /// The processor that rank 0 ran on.
+    /// Processor of rank 0.
     #[serde(default)]
     pub cpu: Option<i64>,
-    /// The reason for which there is no figure.
+    /// Reason why there is no figure.
     #[serde(default)]
     pub skipped: Option<String>,
 }
 
-/// One row of the table, one element of the JSON array: exactly these fields.
+/// One row of the table, and one element of the JSON array: exactly these fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     pub case: String,
@@ -56,7 +55,7 @@ pub struct Record {
     pub ratio: Option<f64>,
 }
 
-/// The figure by which two measurements are compared.
+/// The figure that a rule compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     Time,
@@ -78,12 +77,12 @@ impl Figure {
     }
 }
 
-/// The measurement of the other case that is compared with this one.
+/// Selects the measurement of the other case to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counterpart {
-    /// The only one there is.
+    /// Its only measurement.
     Only,
-    /// The only one there is, and only for eight bytes here.
+    /// Its only measurement, and only for 8 bytes here.
     OnlyForEightBytes,
     SameSize,
     SameSizeOfEightBytes,
@@ -98,7 +97,7 @@ pub struct Rule {
     pub against: &'static str,
     pub figure: Figure,
     pub counterpart: Counterpart,
-    /// The other case's figure is multiplied by this.
+    /// Factor for the other case's figure.
     pub factor: f64,
 }
 
@@ -110,7 +109,6 @@ pub const fn two_crossings(case: &'static str, raw: &'static str) -> Rule {
     Rule { case, against: raw, figure: Figure::Time, counterpart: Counterpart::OnlyForEightBytes, factor: 2.0 }
 }
 
-/// The size with which message rates and small latencies are measured.
 const EIGHT_BYTES: Option<u64> = Some(8);
 
 impl Rule {
@@ -162,7 +160,7 @@ pub fn records<'r>(all: &[Measurement], rules: impl Iterator<Item = &'r Rule> + 
     out
 }
 
-/// A measurement with one comparison: against what, and the ratio.
+/// A measurement with one comparison: the other case and the ratio.
 pub fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
     let (against, ratio) = compared.unzip();
     Record {
@@ -178,8 +176,8 @@ pub fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
     }
 }
 
-/// The run with the smallest median. The distance of a virtual machine's cores varies over seconds, and a cache line then takes 40 or
-/// 200 ns between them, so medians of runs could compare near cores with far ones. `None` when there is no run.
+/// The run with the smallest median. The distance between a virtual machine's cores varies over seconds: a cache line
+/// takes 40 or 200 ns, so medians of runs could compare near cores with far ones. `None` without runs.
 pub fn quickest_run(runs: Vec<Measurement>) -> Option<Measurement> {
     let median = |m: &Measurement| m.median_ns.unwrap_or(f64::INFINITY);
     runs.into_iter().filter(|m| m.median_ns.is_some()).min_by(|a, b| median(a).total_cmp(&median(b)))

@@ -18,7 +18,7 @@ pub fn table(records: &[Record]) -> String {
     aligned(&COLUMNS, &TEXT_COLUMNS, records.iter().map(row))
 }
 
-/// A table for a terminal. Columns are aligned to the right, but for those of text.
+/// A table for a terminal. All columns except text are right-aligned.
 pub fn aligned<const N: usize>(
     columns: &[&str; N],
     text_columns: &[usize],
@@ -37,7 +37,7 @@ pub fn aligned<const N: usize>(
     table.to_string()
 }
 
-/// The same for a page.
+/// A table for a page.
 pub fn markdown<const N: usize>(
     columns: &[&str; N],
     text_columns: &[usize],

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The results of a session that measures in turns: figures, notes on cases that could not be measured, and failures.
+//! The results of a session that measures in turns: figures, notes on cases without figures, and failures.
 
 use anyhow::Result;
 use indicatif::ProgressBar;
 
 use super::record::Measurement;
 
-/// Results so far.
+/// The results so far.
 #[derive(Default)]
 pub struct SessionResults {
     pub done: Vec<Measurement>,
     pub notes: Vec<String>,
-    /// A measurement of ours has failed.
+    /// Whether a measurement of ours has failed.
     pub failed: bool,
     failed_names: Vec<String>,
 }
 
 impl SessionResults {
-    /// Measures once. A measurement that has failed gets no other turn.
+    /// Measures once. A failed measurement gets no other turn.
     pub fn measure(
         &mut self,
         progress: &ProgressBar,

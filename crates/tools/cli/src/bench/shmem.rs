@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The OpenSHMEM group: its cases, their baselines, and its page `benchmarks-shmem.md`.
 //!
-//! The programs are those of `bench/shmem`; the same sources are compiled with Open MPI's OpenSHMEM ([`super::oshmem`]).
-//! Cases that both measure alternate. Names that end in `_host` are of jobs in host mode: every PE runs its own interface, so
-//! no PE stores into another's memory, and each put is a message. That is what the seed measured, on a machine where an
-//! increment of a remote flag costs as much as a message. The patterns are those of seed 004, section 3: ping-pong (3.1),
-//! all-to-all (3.2) and the pipelined stencil (3.3).
+//! The programs are those of `bench/shmem`; the same sources are compiled with Open MPI's OpenSHMEM
+//! ([`super::oshmem`]). Cases that both measure alternate. Names that end in `_host` are jobs in host mode: every PE
+//! runs its own interface, so no PE stores into another's memory, and each put is a message. The seed measured this, on
+//! a machine where an increment of a remote flag costs as much as a message. The patterns are those of seed 004,
+//! section 3: ping-pong (3.1), all-to-all (3.2) and the pipelined stencil (3.3).
 
 use super::cases::{Case, Library, Runner, Varies, case};
 use super::plots::Plot;
@@ -30,7 +30,6 @@ const fn theirs(program: &'static str, counts: &'static [usize]) -> Runner {
     Runner::Pes { library: Library::OpenMpi, program, counts }
 }
 
-/// A case that alternates with a peer's.
 const fn turn(name: &'static str, about: &'static str, runner: Runner, over: Varies) -> Case {
     Case { turns: true, ..case(name, about, runner, over) }
 }

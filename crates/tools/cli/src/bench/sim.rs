@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge bench sim`: measures the speed of simulated machines beside SimGrid's SMPI, in one run.
 //!
-//! | measurement | what |
+//! | measurement | contents |
 //! |---|---|
 //! | `allreduce` | 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling on `cluster`: our program, with the network packet by packet and message by message; and the C program of `bench/sim` under `smpirun`, with the same algorithm and without computing |
 //! | `hops` | packet-hop events a second of the network alone: a 16 x 16 torus under uniform traffic |
 //!
-//! Whole commands are measured, from start to end, one after another in turns; the median turn counts. SMPI is
-//! Debian's package libsimgrid-dev; without it a message says that there is no comparison.
+//! Whole commands are measured, from start to end, one after another in turns; the median turn counts. SMPI is Debian's
+//! package libsimgrid-dev; without it a message reports that there is no comparison.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -22,16 +22,16 @@ use super::process::{Tree, output};
 /// Measure the simulator beside SimGrid's SMPI.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How often each side is measured
+    /// Number of turns of each side
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
-    /// Ranks
+    /// Number of ranks
     #[arg(short, default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=128))]
     n: u32,
-    /// Allreduces
+    /// Number of allreduces
     #[arg(long, default_value_t = 1000)]
     iterations: u32,
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
 }
@@ -40,7 +40,6 @@ const PROGRAM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.
 const PLATFORM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../bench/sim/platform.xml"));
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The program, compiled for SMPI, with its platform and hosts files.
 struct Smpi {
     directory: TempDir,
     version: String,
@@ -59,7 +58,7 @@ impl Smpi {
         fs::write(at("hosts"), hosts.concat())?;
         let mut compile = Command::new("smpicc");
         compile.current_dir(directory.path()).args(["-O2", "allreduce.c", "-o", "allreduce"]);
-        output(&mut compile, Duration::from_secs(120)).context("smpicc (Debian: libsimgrid-dev)")?;
+        output(&mut compile, Duration::from_secs(120)).context("smpicc fails; it needs libsimgrid-dev (Debian)")?;
         Ok(Smpi { directory, version })
     }
 
@@ -73,14 +72,12 @@ impl Smpi {
     }
 }
 
-/// Runs a command: its duration, and its output.
 fn timed(command: &mut Command) -> Result<(Duration, String)> {
     let began = Instant::now();
     let printed = output(command, LIMIT)?;
     Ok((began.elapsed(), printed))
 }
 
-/// The values of `--network`.
 const MODELS: [&str; 2] = ["packet", "message"];
 
 fn ours(tree: &Tree, args: &Args, model: &str) -> Command {
@@ -128,7 +125,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
             peer_output = printed;
         }
     }
-    let report: serde_json::Value = serde_json::from_str(&own_output).context("what selvedge sim printed")?;
+    let report: serde_json::Value = serde_json::from_str(&own_output).context("selvedge sim printed invalid JSON")?;
     let (network_time, network_output) = timed(tree.command().args([
         "sim",
         "--machine",
@@ -181,7 +178,6 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first number under this key, at any depth.
 fn find_number(value: &serde_json::Value, key: &str) -> Option<f64> {
     match value {
         serde_json::Value::Object(map) => map

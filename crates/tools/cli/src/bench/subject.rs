@@ -10,21 +10,21 @@ use super::plots::Plot;
 use super::record::{Measurement, Record};
 use super::report::{COLUMNS, TEXT_COLUMNS, markdown, row};
 
-/// A part of the page. The parts are listed from last to first, and the last of the list takes the remaining cases.
+/// A part of the page. Parts are listed from last to first; the last in the list accepts all remaining cases.
 pub struct Subject {
     pub title: &'static str,
     pub about: &'static str,
-    /// Whether a case belongs here. It goes to the first subject for which this holds.
+    /// Whether a case belongs here. The first subject that accepts a case gets it.
     pub has: fn(&str) -> bool,
     pub plots: &'static [Plot],
 }
 
-/// A time as the label of an axis.
+/// A time as an axis label.
 pub fn time_text(ns: f64) -> String {
     if ns < 1e3 { format!("{ns} ns") } else { format!("{} us", ns / 1e3) }
 }
 
-/// The page's last part: cases that could not be measured, and the reasons.
+/// The page's last part: cases without figures, and the reasons.
 pub fn left_out(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();

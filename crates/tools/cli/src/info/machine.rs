@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this machine allows, found by trying where possible.
+//! Capabilities of this machine, found by trying where possible.
 //!
 //! Cost: two short-lived forked children. `info` has one thread, so a forked child may do anything.
 
@@ -62,7 +62,7 @@ pub fn text(value: &Value) -> String {
         ("cross-memory attach", cma),
         ("Yama ptrace scope", yama),
         ("membarrier, global", yes("membarrier_global_expedited", "sleeping threads poll every millisecond")),
-        ("MADV_POPULATE", yes("madv_populate", "addresses are checked in slower ways")),
+        ("MADV_POPULATE", yes("madv_populate", "addresses are checked by slower methods")),
         ("open files", format!("{}, at most {}", unlimited("open_files"), unlimited("open_files_max"))),
         ("shared memory", space("shared_memory")),
         ("parent of jobs", space("job_directory_parent")),
@@ -75,7 +75,6 @@ fn read_line(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The file system at a path.
 fn space(path: &Path) -> Option<Value> {
     let status = rustix::fs::statvfs(path).ok()?;
     let path: PathBuf = path.into();
@@ -132,7 +131,7 @@ fn attach_between_siblings() -> Result<(), String> {
     }
 }
 
-/// A forked child. It is killed and reaped when dropped, and killed when this process ends before.
+/// A forked child. It is killed and reaped when dropped, and killed if this process ends first.
 struct Child {
     pid: libc::pid_t,
 }
@@ -151,7 +150,7 @@ impl Child {
         }
     }
 
-    /// The exit code; None if a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     fn wait(self) -> Option<i32> {
         let status = self.reap();
         std::mem::forget(self);
@@ -160,7 +159,7 @@ impl Child {
 
     fn reap(&self) -> i32 {
         let mut status = 0;
-        // SAFETY: the child is ours and not reaped; `status` lives across the call. Repeated after an interruption.
+        // SAFETY: the child is ours and not reaped; `status` lives across the call. An interrupted call is repeated.
         while unsafe { libc::waitpid(self.pid, &mut status, 0) } < 0
             && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
         {}

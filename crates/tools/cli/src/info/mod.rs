@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info`: shows the build, the limits of a NIC, the environment variables, and what this machine allows.
+//! `selvedge info`: shows build, NIC limits, environment variables, and capabilities of this machine.
 //!
-//! Each section is one JSON value, and its text is made from that value, so that the two always agree.
+//! Each section is one JSON value, and its text is made from that value, so the two always agree.
 
 mod machine;
 mod sections;
@@ -16,7 +16,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde_json::{Map, Value};
 
-/// Show the build, limits, environment variables, registers, and what this machine allows.
+/// Show the build, limits, environment variables, registers, and capabilities of this machine.
 #[derive(clap::Args)]
 pub struct Args {
     /// Sections to show [default: all but registers; with --json all]
@@ -36,7 +36,7 @@ enum Section {
     Limits,
     /// Environment variables and their current values
     Variables,
-    /// What this kernel and this user's limits allow, and the directory of jobs
+    /// Capabilities of this kernel, limits of this user, and the directory of jobs
     Machine,
     /// The registers of a NIC: its counters, and those of its tables
     Registers,
@@ -105,8 +105,7 @@ fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> Strin
     table.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
 }
 
-/// A JSON value as text: strings without quotes, null as nothing, and no control characters, which may come from the
-/// environment.
+/// A JSON value as text: strings without quotes, null as an empty string, no control characters.
 fn plain(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
@@ -116,7 +115,7 @@ fn plain(value: &Value) -> String {
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
-/// "3.8 MiB".
+/// For example "3.8 MiB".
 fn bytes_text(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {

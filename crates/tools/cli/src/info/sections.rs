@@ -19,7 +19,6 @@ pub fn build() -> Value {
     })
 }
 
-/// The target, as compilers name it.
 fn target() -> String {
     let environment = match () {
         () if cfg!(target_env = "musl") => "-musl",
@@ -40,7 +39,7 @@ pub fn build_text(value: &Value) -> String {
     ])
 }
 
-/// A limit: its name, its getter, and what it limits.
+/// A limit: name, getter, description.
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
 /// All limits, in the order of [`Limits`].
@@ -54,7 +53,7 @@ const LIMITS: [Limit; 23] = [
     ("triggered", |l| l.triggered, "triggered operations"),
     ("iovecs", |l| l.iovecs, "vectors of one I/O vector"),
     ("list", |l| l.list, "entries of one list"),
-    ("short_list", |l| l.short_list, "entries of a priority list that are searched one by one before any is indexed"),
+    ("short_list", |l| l.short_list, "a priority list of at most this length has no index"),
     ("pending", |l| l.pending, "requests that wait for another process's program"),
     ("heap_blocks", |l| l.heap_blocks, "blocks of the heap at first (events, I/O vectors, payload)"),
     ("heap_blocks_max", |l| l.heap_blocks_max, "blocks that the heap may grow to"),
@@ -72,7 +71,6 @@ const LIMITS: [Limit; 23] = [
 
 const _: () = assert!(LIMITS.len() * size_of::<u32>() == size_of::<Limits>());
 
-/// The largest limits that a NIC may have.
 fn largest() -> Limits {
     let all = u32::MAX;
     Limits {

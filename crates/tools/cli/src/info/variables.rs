@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment variables: their settings, and the values that a program started from here would use.
 //!
-//! The values in force are those that the library itself reads ([`Settings`]). The library also reports malformed values
-//! on standard error.
+//! The library itself reads the values in force ([`Settings`]), and reports malformed ones on standard error.
 
 use std::path::{Path as FilePath, PathBuf};
 
@@ -22,7 +21,7 @@ pub fn value() -> Value {
 fn one(variable: &Variable, settings: &Settings) -> Value {
     let set = std::env::var_os(variable.name).map(|text| text.to_string_lossy().into_owned());
     let understood = set.as_deref().is_none_or(|text| is_understood(variable, text));
-    // A secret is not for pages and logs.
+    // A secret must not appear in output.
     let set = set.map(|text| if variable.name.ends_with("SECRET") { "(not shown)".to_owned() } else { text });
     let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
     json!({
@@ -55,7 +54,7 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
             let program = text.split_ascii_whitespace().next().unwrap_or("ssh");
             find_program(program.as_ref(), &std::env::var_os("PATH").unwrap_or_default()).is_ok()
         }
-        // What is there can only be seen there.
+        // The path is on other hosts, so its existence cannot be checked here.
         "a file on the hosts" => !text.contains(char::is_control),
         "a name or an address" => !text.is_empty() && !text.contains(char::is_whitespace),
         "host:port" => {
@@ -71,7 +70,7 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         faults if faults.starts_with("loss=") => text.is_empty() || text.parse::<Faults>().is_ok(),
         "a name" => selvedge_job::job_name_from(text) == text,
         words if variable.name == "SELVEDGE_LOG" => {
-            // Also `target=level`, and several of them separated by commas.
+            // Also `target=level`, and a comma-separated list of them.
             let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));
             text.split(',').all(|part| is_level(part.rsplit('=').next().unwrap_or(part)))
         }
@@ -113,7 +112,6 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
     }
 }
 
-/// The tree around this executable.
 fn own_tree() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.parent()?.to_owned())
 }
@@ -138,7 +136,6 @@ pub fn text(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// Every kind of values in the table is checked by its own rule, and not as a list of words.
     #[test]
     fn every_kind_of_values_is_known() {
         let cases = [

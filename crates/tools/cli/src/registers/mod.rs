@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge registers`: the registers of this user's NICs, for people and scripts, as text, JSON or files (seed 002,
-//! sections 7.2 and 8.1.2).
+//! `selvedge registers`: the registers of this user's NICs, as text, JSON or files (seed 002, sections 7.2 and 8.1.2).
 //!
 //! Reading does not affect the NICs ([`selvedge_host::inspect`]). Writing takes the NIC's lock as its peers do.
 //!
-//! * [`select`]: which registers a command line names. [`values`]: their values in a snapshot.
-//! * [`show`]: text and JSON. [`tree`]: a directory tree. [`write`](mod@write): a value into a register.
+//! * [`select`]: the registers that a command line names. [`values`]: their values in a snapshot.
+//! * [`show`]: text and JSON. [`tree`]: a directory tree. [`write`](mod@write): writes a register.
 
 mod select;
 mod show;
@@ -24,7 +23,7 @@ use anyhow::{Result, bail};
 use crate::snapshot::{Snapshot, user_directory};
 use select::{NicChoice, RegisterArgument};
 
-/// The shortest time between two refreshes of a tree.
+/// Minimum time between two refreshes of a tree.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// Read and write the registers of running network interfaces, for people and scripts.
@@ -39,11 +38,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
 
-    /// Only the NICs of this rank, or, with a dot, the one with this number
+    /// Only the NICs of this rank, or, as RANK.NI, only one of them
     #[arg(long, value_name = "RANK[.NI]", value_parser = NicChoice::parse)]
     nic: Option<NicChoice>,
 
-    /// One JSON array of records, one for each NIC
+    /// Print one JSON array with a record for each NIC
     #[arg(long)]
     json: bool,
 
@@ -76,13 +75,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
         None => print(&args, &parent)?,
     };
     match written {
-        // The reader has closed the stream, which is no error.
+        // A reader that closed the stream is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }
 }
 
-/// The NICs that the command line chooses.
 fn snapshot(args: &Args, parent: &Path) -> Snapshot {
     let mut all = Snapshot::new(parent, args.job.as_deref());
     if let Some(choice) = args.nic {
@@ -91,7 +89,6 @@ fn snapshot(args: &Args, parent: &Path) -> Snapshot {
     all
 }
 
-/// A snapshot with at least one NIC.
 fn chosen(args: &Args, parent: &Path) -> Result<Snapshot> {
     let all = snapshot(args, parent);
     let place = user_directory(parent);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers and the NICs that a command line names.
+//! The registers and NICs that a command line names.
 //!
-//! A register is `[UNIT.]NAME`; with an index `NAME[3]`, and where the register is part of a group, `NAME[3].PART`. A unit
-//! alone stands for all its registers.
+//! A register is `[UNIT.]NAME`; with an index `NAME[3]`, and in a group, `NAME[3].PART`. A unit means all its
+//! registers.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub const VERSION: &str = "version";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterArgument {
     pub register: RegisterName,
-    /// Only one of the values.
+    /// `Some`: only this value of the register.
     pub index: Option<u32>,
     pub value: Option<u64>,
 }
@@ -35,14 +35,14 @@ impl RegisterArgument {
     pub fn parse(text: &str) -> Result<RegisterArgument, String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => {
-                (name, Some(number(value).ok_or_else(|| format!("`{value}` is no number of 64 bits"))?))
+                (name, Some(number(value).ok_or_else(|| format!("`{value}` is not a 64-bit number"))?))
             }
             None => (text, None),
         };
         let (plain, index) = match name.split_once('[') {
             Some((before, rest)) => {
                 let (index, after) = rest.split_once(']').ok_or("an index ends with ]")?;
-                let index = index.parse().map_err(|_| format!("`{index}` is no index"))?;
+                let index = index.parse().map_err(|_| format!("`{index}` is not an index"))?;
                 (format!("{before}{after}"), Some(index))
             }
             None => (name.to_owned(), None),
@@ -50,7 +50,7 @@ impl RegisterArgument {
         let register = RegisterName::named(&plain)
             .ok_or("there is no such register or unit; `selvedge info registers` lists them")?;
         if index.is_some() && !register.has_index() {
-            return Err(format!("{register} has no index"));
+            return Err(format!("{register} has no index: leave it out"));
         }
         Ok(RegisterArgument { register, index, value })
     }
@@ -82,7 +82,7 @@ impl RegisterName {
             .or(unit.map(RegisterName::Unit))
     }
 
-    /// The unit; nothing for the version.
+    /// The unit; empty for the version.
     pub fn unit(self) -> &'static str {
         match self {
             RegisterName::Version => "",
@@ -120,7 +120,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A rank, and the number of its NIC if it has several.
+/// A rank, and the number of one of its NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicChoice {
     rank: u32,
@@ -192,11 +192,11 @@ mod tests {
             ("requests[1]", "no index"),
             ("velo[1]", "no index"),
             ("mailbox_enables[", "ends with ]"),
-            ("mailbox_enables[x]", "is no index"),
-            ("mailbox_enables[-1]", "is no index"),
+            ("mailbox_enables[x]", "is not an index"),
+            ("mailbox_enables[-1]", "is not an index"),
             ("mailbox_interrupts[0].", "no such register"),
-            ("mailbox_enables[0]=", "is no number"),
-            ("mailbox_enables[0]=0x10000000000000000", "is no number"),
+            ("mailbox_enables[0]=", "is not a 64-bit number"),
+            ("mailbox_enables[0]=0x10000000000000000", "is not a 64-bit number"),
         ] {
             let said = RegisterArgument::parse(text).expect_err(text);
             assert!(said.contains(reason), "{text}: {said}");

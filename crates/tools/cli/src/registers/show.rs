@@ -9,11 +9,11 @@ use super::select::{RegisterArgument, RegisterName};
 use super::values::readings;
 use crate::snapshot::{JobSnapshot, NicSnapshot, Refused, Snapshot, printable};
 
-/// Column heads, and whether a column has numbers.
+/// Column heads, and whether a column holds numbers.
 const COLUMNS: [(&str, bool); 6] =
     [("rank", true), ("ni", true), ("state", false), ("register", false), ("value", true), ("counts", false)];
 
-/// A table of each job: a row for each value.
+/// One table for each job, with a row for each value.
 pub fn text(snapshot: &Snapshot, words: &[RegisterArgument]) -> String {
     let jobs = snapshot.jobs.iter().filter(|job| !job.nics.is_empty());
     jobs.map(|job| format!("{}\n{}", printable(&job.name), table(job, words))).collect::<Vec<_>>().join("\n")
@@ -74,7 +74,7 @@ fn record(job: &JobSnapshot, nic: &NicSnapshot, words: &[RegisterArgument]) -> V
     record
 }
 
-/// By unit and name. A register with an index is an array, if all of it is wanted, else an object by index.
+/// Registers by unit and name. A register with an index is an array if all of it is wanted, else an object by index.
 fn registers(nic: &NicSnapshot, words: &[RegisterArgument]) -> Value {
     let mut units = Map::new();
     for reading in readings(&nic.seen, words).into_iter().filter(|reading| reading.register != RegisterName::Version) {

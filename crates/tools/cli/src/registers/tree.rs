@@ -8,11 +8,11 @@
 //! DIR/JOB/RANK.NI/velo_tables/mailbox_interrupts/3/mask
 //! ```
 //!
-//! Each file holds a number in decimal and a newline. Invariants
-//! 1. A file is replaced by a rename, so that a reader finds the old value or the new one, whole.
-//! 2. A directory that has other contents is refused, and nothing in it changes. The tree's mark is a file of its own.
-//! 3. The directory of a NIC is there while its segment is; every such directory has the file `version`, and only
-//!    directories with it are removed.
+//! Each file holds a decimal number and a newline. Invariants
+//! 1. A file is replaced by a rename, so a reader finds the whole old value or the whole new one.
+//! 2. A directory with other contents is refused and not changed. A file of its own marks a tree.
+//! 3. The directory of a NIC exists while its segment does. It always has the file `version`; only directories with
+//!    that file are removed.
 //!
 //! Cost: a file and a rename for each value that has changed since the last update.
 
@@ -27,12 +27,10 @@ use super::select::{RegisterArgument, RegisterName, VERSION};
 use super::values::{Reading, readings};
 use crate::snapshot::{JobSnapshot, NicSnapshot, Snapshot};
 
-/// The file that marks a tree.
 const MARK: &str = ".selvedge-registers";
-/// A file that is about to be renamed.
 const NEW: &str = ".new";
 
-/// A tree, and what it shows.
+/// A tree and its contents.
 pub struct Tree {
     directory: PathBuf,
     /// The value of each file of this run.
@@ -40,20 +38,20 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A new tree, or one of an earlier run.
+    /// Opens a new tree, or one of an earlier run.
     pub fn open(directory: &Path) -> Result<Tree> {
         let place = || directory.display().to_string();
         fs::create_dir_all(directory).with_context(place)?;
         let mark = directory.join(MARK);
         let is_empty = fs::read_dir(directory).with_context(place)?.next().is_none();
         if !is_empty && !mark.is_file() {
-            bail!("{}: this directory has other contents; give a new one for the tree", place());
+            bail!("{}: this directory has other contents; give an empty or new one for the tree", place());
         }
         fs::write(&mark, "Made by `selvedge registers --tree`.\n").with_context(|| mark.display().to_string())?;
         Ok(Tree { directory: directory.to_owned(), written: BTreeMap::new() })
     }
 
-    /// Brings the tree to the state of the snapshot. A NIC that is gone leaves it.
+    /// Updates the tree to the snapshot. The directory of a vanished NIC is removed.
     pub fn update(&mut self, snapshot: &Snapshot, words: &[RegisterArgument]) -> Result<()> {
         let mut present = BTreeSet::new();
         for job in &snapshot.jobs {
@@ -76,7 +74,6 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces a file, if its value has changed.
     fn store(&mut self, path: PathBuf, value: u64) -> Result<()> {
         if self.written.get(&path) == Some(&value) {
             return Ok(());
@@ -112,20 +109,20 @@ impl Tree {
     }
 }
 
-/// The directories in a directory, without links.
+/// The subdirectories of a directory, without links.
 fn folders(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// Rank and number of the NIC. Where two NICs of a job have the same, the process id is added.
+/// Rank and number of the NIC. If two NICs of a job share both, the process id is added.
 fn nic_name(job: &JobSnapshot, nic: &NicSnapshot) -> String {
     let name = |nic: &NicSnapshot| format!("{}.{}", nic.seen.rank, nic.seen.ni);
     let own = name(nic);
     if job.nics.iter().filter(|other| name(other) == own).count() > 1 { format!("{own}.{}", nic.seen.pid) } else { own }
 }
 
-/// The file of a value: its unit, its name, and its index behind the name or behind the group.
+/// The file of a value: its unit, its name, and its index after the name or after the group.
 fn file_of(reading: &Reading) -> PathBuf {
     let name = reading.register.to_string();
     let (group, part) = name.split_once('.').map_or((name.as_str(), None), |(group, part)| (group, Some(part)));

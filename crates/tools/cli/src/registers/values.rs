@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The values of a NIC's registers that a command line asks for.
+//! The values of a NIC's registers that a command line selects.
 
 use selvedge_host::inspect::Inspection;
 use selvedge_nic::registers::{Register, TableRegister};
@@ -35,7 +35,7 @@ impl Reading {
     }
 }
 
-/// The values in the order of their addresses: all, or those that a word includes.
+/// The values in the order of their addresses: all, or those that an argument includes.
 pub fn readings(seen: &Inspection, words: &[RegisterArgument]) -> Vec<Reading> {
     let mut all = vec![Reading { register: RegisterName::Version, index: None, value: seen.version() }];
     all.extend(Register::ALL.iter().map(|register| Reading {

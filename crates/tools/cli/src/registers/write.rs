@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes a value into a register of one NIC.
 //!
-//! The command does what a process of the job does with a peer's NIC: it attaches the segment, takes the NIC's lock under
-//! its own name, and runs one transition ([`selvedge_nic::Nic::write_register`]). If it dies meanwhile, the next process
-//! that wants the lock finds that and recovers the NIC.
+//! The command acts like a peer process of the job: it attaches the segment, takes the NIC's lock under its own name,
+//! and runs one transition ([`selvedge_nic::Nic::write_register`]). If it dies meanwhile, the next process that wants
+//! the lock finds that and recovers the NIC.
 //!
-//! Invariants: 1. a register that may not be written, or several NICs, are found before anything is written. 2. What the
-//! NIC refuses leaves it as it was; words before the refused one are written, and those behind it are not.
+//! Invariants: 1. read-only registers and several matching NICs are refused before anything is written. 2. A write that
+//! the NIC refuses leaves the NIC as it was; arguments before it are written, and those after it are not.
 
 use std::path::Path;
 
@@ -20,7 +20,6 @@ use super::select::{RegisterArgument, RegisterName};
 use super::{Args, chosen};
 use crate::snapshot::user_directory;
 
-/// A register, the index of its value, and the value.
 type Order = (TableRegister, u32, u64);
 
 pub fn main(args: &Args, parent: &Path) -> Result<()> {
@@ -37,27 +36,27 @@ pub fn main(args: &Args, parent: &Path) -> Result<()> {
         );
     };
     if nic.state() != "ready" {
-        bail!("the NIC of rank {} is {}: its registers are not written any more", nic.seen.rank, nic.state());
+        bail!("the NIC of rank {} is {}: its registers cannot be written any more", nic.seen.rank, nic.state());
     }
     let file = format!("{}.{}.nic", nic.seen.pid, nic.seen.ni);
     let path = user_directory(parent).join(&job.name).join(file);
     let segment = Segment::open(&path).context("the NIC cannot be attached")?;
     for (register, index, value) in orders {
-        // The lock is released after each.
+        // The lock is released after each write.
         let written = segment.lock(Identity::own().to_word()).write_register(register, index, value);
         written.map_err(|error| anyhow!("{}", reason(register, index, value, error)))?;
     }
     Ok(())
 }
 
-/// The write that an argument orders, if the register is one that a tool may write.
+/// Converts an argument to a write, if the register is writable by a tool.
 fn order(word: &RegisterArgument) -> Result<Order> {
     let Some(value) = word.value else {
         bail!("{} has no value: a register is written or read, not both", word.register);
     };
     let register = match word.register {
         RegisterName::Table(register) => register,
-        RegisterName::Unit(unit) => bail!("{unit} is a unit: write one register"),
+        RegisterName::Unit(unit) => bail!("{unit} is a unit: name one of its registers"),
         RegisterName::Version => {
             bail!("version is read only: it follows from the version of Selvedge that made the NIC")
         }
@@ -83,7 +82,7 @@ fn example(register: TableRegister) -> String {
     }
 }
 
-/// The mistake in an order, and its remedy.
+/// The mistake in a write, and its remedy.
 fn reason(register: TableRegister, index: u32, value: u64, error: WriteError) -> String {
     let name = register.name();
     match error {
@@ -101,7 +100,7 @@ fn reason(register: TableRegister, index: u32, value: u64, error: WriteError) ->
         WriteError::NotOpen(vpid) => {
             format!("{name}: no program has VPID {vpid} open; `selvedge registers completer_enables` shows which are")
         }
-        WriteError::Value => format!("{name}: {value:#x} is no value of it; docs/reference/registers.md has its fields"),
+        WriteError::Value => format!("{name}: {value:#x} is not a valid value; see its fields in docs/reference/registers.md"),
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of options: times with units, links and nodes that fail, ranks that die, overrides, factors.
+//! Option values: times with units, failing links and nodes, dying ranks, overrides, factors.
 
 use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
@@ -64,7 +64,7 @@ impl Compute {
     }
 }
 
-/// How much the steps of hosts vary, in percent; `none` is 0.
+/// Variation of the steps of hosts, in percent; `none` is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percent(pub f64);
 
@@ -78,7 +78,6 @@ pub fn variation(text: &str) -> Result<Percent, String> {
     }
 }
 
-/// The smallest and the largest percentage.
 const VARIATION_LEAST: f64 = 0.0001;
 const VARIATION_MAX: f64 = 50.0;
 
@@ -96,10 +95,10 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A link between two routers that fails, and perhaps comes back.
+/// A link between two routers that fails, and perhaps recovers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedLink {
-    /// Both ends as written: numbers or names of routers. Several readings where names contain dashes.
+    /// Both ends as written: numbers or names of routers. Several readings if names contain dashes.
     pub ends: Vec<(String, String)>,
     pub at: Time,
     pub until: Option<Time>,
@@ -118,7 +117,6 @@ pub fn failed_link(text: &str) -> Result<FailedLink, String> {
     Ok(FailedLink { ends, at, until })
 }
 
-/// Parses `time` or `time-time`.
 fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
     let (at, until) = match times.split_once('-') {
         Some((at, until)) => (time(at)?, Some(time(until)?)),
@@ -130,7 +128,7 @@ fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
     Ok((at, until))
 }
 
-/// A node that is cut off from its router, and perhaps joined to it again.
+/// A node that loses its link to its router, and perhaps gets it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedNode {
     /// The node as written: a number or a name.

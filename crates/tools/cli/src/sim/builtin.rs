@@ -23,7 +23,7 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let room = machine.topology.nodes().saturating_mul(args.ranks_per_node);
     let ranks = args.ranks.unwrap_or(room.min(RANKS_DEFAULT_MAX));
     let mut given = args.program_options.given.clone();
-    // The command's seed is also the program's, unless the program is given another.
+    // The command's seed is also the program's, unless the program gets its own.
     let has = |parameters: &[(String, String)], name| parameters.iter().any(|(given, _)| given == name);
     if program.parameters.iter().any(|parameter| parameter.name == "seed") && !has(&given, "seed") {
         given.push(("seed".to_owned(), args.seed.to_string()));
@@ -48,10 +48,10 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     Ok(finished.exit_code)
 }
 
-/// The room ranks without `-n`.
+/// Most ranks without `-n`.
 const RANKS_DEFAULT_MAX: u32 = 1024;
 
-/// Built-in programs end without variation, and what they measure is then exact.
+/// Built-in programs terminate without variation, and their measurements are then exact.
 const VARIATION_DEFAULT: Percent = Percent(0.0);
 
 /// Lists machines, programs with their parameters, and patterns.

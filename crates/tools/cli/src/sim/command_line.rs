@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line of `selvedge sim`, and the machine and the plan that it asks for.
+//! The command line of `selvedge sim`, and the machine and plan that it describes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,7 +35,8 @@ pub struct Args {
     #[arg(long, value_name = "PATTERN", help_heading = "What to simulate")]
     pub traffic: Option<String>,
 
-    /// Run the study of blocking and deadlock on mesh and torus, by routing and locality (seed 002, figures 2-20 to 2-22)
+    /// Run the study of blocking and deadlock on mesh and torus, by routing and locality (seed 002, figures 2-20 to
+    /// 2-22)
     #[arg(long, help_heading = "What to simulate")]
     pub study: bool,
 
@@ -61,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks_per_node: u32,
 
-    /// Which ranks share a node, and which nodes they use
+    /// Placement of ranks on nodes
     #[arg(long, value_enum, default_value_t)]
     pub placement: Placement,
 
@@ -69,12 +70,12 @@ pub struct Args {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
 
-    /// Programs: how the network is simulated
+    /// Programs: model of the network
     #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
     pub network: NetworkModel,
 
-    /// Programs: how much the steps of hosts vary, in percent, as the seed decides [default: 1 for real processes, none for
-    /// built-in programs]
+    /// Programs: random variation of the steps of hosts, in percent, drawn from the seed [default: 1 for real
+    /// processes, none for built-in programs]
     #[arg(long, value_name = "none|PERCENT", value_parser = arguments::variation)]
     pub variation: Option<Percent>,
 
@@ -86,8 +87,8 @@ pub struct Args {
     #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
     pub compute: Compute,
 
-    /// MPI programs: let the machine's switches reduce, for at most so many communicators at once [without a number: as many as
-    /// the switches have room for, up to 16]
+    /// MPI programs: let the machine's switches reduce, for at most N communicators at once [without a number: as many
+    /// as the switches have room for, up to 16]
     #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true,
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub aggregation: Option<Option<u32>>,
@@ -100,11 +101,11 @@ pub struct Args {
     #[arg(long)]
     pub tag_output: bool,
 
-    /// Let the link between two routers fail at a time, and come back: 0-1@10us-20us; may be given several times
+    /// Fail the link between two routers at a time, and restore it: 0-1@10us-20us; may be given several times
     #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
     pub fail_link: Vec<FailedLink>,
 
-    /// Cut a node off from its router at a time, and join it again: 3@10us-20us; may be given several times
+    /// Cut a node off from its router at a time, and rejoin it: 3@10us-20us; may be given several times
     #[arg(long, value_name = "NODE@TIME[-TIME]", value_parser = arguments::failed_node, help_heading = "Machine")]
     pub fail_node: Vec<FailedNode>,
 
@@ -131,7 +132,8 @@ pub struct Args {
     #[command(flatten)]
     pub output: Output,
 
-    /// Real processes: record what each NIC does, in a file of this folder; `selvedge rtl replay` runs them through the RTL
+    /// Real processes: record the transitions of each NIC, one file a NIC, in this folder; `selvedge rtl replay` runs
+    /// them through the RTL
     #[arg(long, value_name = "FOLDER")]
     pub record: Option<PathBuf>,
 
@@ -161,7 +163,7 @@ Exit code: the first exit code of a rank that is not 0, 137 for a killed rank; 1
 /// Options of `--traffic`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TrafficOptions {
-    /// Share of the time that messages occupy the injection channels; several, for a curve: 0.1,0.2,0.3
+    /// Fraction of time that messages occupy the injection channels; several, for a curve: 0.1,0.2,0.3
     #[arg(long, value_name = "SHARE[,SHARE]", value_delimiter = ',', default_value = "0.3", value_parser = arguments::share,
           help_heading = "Traffic")]
     pub load: Vec<f64>,
@@ -170,7 +172,7 @@ pub struct TrafficOptions {
     #[arg(long, value_name = "BYTES", default_value_t = 256, help_heading = "Traffic")]
     pub message_bytes: u32,
 
-    /// Virtual time before anything is measured
+    /// Virtual time before measurement starts
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = arguments::time, help_heading = "Traffic")]
     pub skip: Time,
 
@@ -178,7 +180,7 @@ pub struct TrafficOptions {
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = arguments::time, help_heading = "Traffic")]
     pub measured: Time,
 
-    /// Virtual time after that in which messages under way may still arrive
+    /// Virtual time after measurement in which messages in flight may still arrive
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = arguments::time, help_heading = "Traffic")]
     pub drain: Time,
 
@@ -188,7 +190,7 @@ pub struct TrafficOptions {
 }
 
 impl Args {
-    /// Loads the machine, with the changes of this command line.
+    /// Loads the machine and applies the changes of this command line.
     pub fn load_machine(&self) -> Result<Arc<Machine>, Usage> {
         let Some(name) = &self.machine else {
             return Err(Usage("give a machine with --machine; --list shows the known ones".to_owned()));
@@ -202,7 +204,7 @@ impl Args {
         Ok(Arc::new(machine))
     }
 
-    /// The plan that built-in and real programs have in common.
+    /// The plan that built-in and real programs share.
     pub fn plan(
         &self,
         machine: &Arc<Machine>,
@@ -259,7 +261,7 @@ impl Args {
         let nodes =
             self.fail_node.iter().map(|failed| format!("{} from {}{}", failed.node, failed.at, until(failed.until)));
         let deaths = self.kill.iter().map(|death| format!("rank {} at {}", death.rank, death.at));
-        // One line for each option: in JSON a name has one value.
+        // One line for each option, because a JSON name has one value.
         let all = [
             ("failed link", links.collect::<Vec<_>>()),
             ("failed node", nodes.collect()),

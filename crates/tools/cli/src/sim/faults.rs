@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Translates links and nodes that fail into channels and times, and checks ranks that die.
+//! Translates failing links and nodes into channels and times, and checks dying ranks.
 
 use selvedge_fabric::{NodeId, RouterId, Topology};
 use selvedge_sim::node::{Death, Fault};
@@ -8,7 +8,7 @@ use selvedge_sim::time::Time;
 use super::arguments::{FailedLink, FailedNode};
 use super::usage::Usage;
 
-/// The changes of channels, in order of time: both directions of every link between each pair of routers, and of each node's link.
+/// The changes of channels, in order of time: both directions of all links of each pair of routers, and of each node.
 pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) -> Result<Vec<Fault>, Usage> {
     let mut changes = Vec::new();
     let mut fail = |channels: Vec<u32>, at, until: Option<Time>| {
@@ -51,13 +51,13 @@ fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
         let (a, b) = &link.ends[0];
         let example = topology.router_name(RouterId(0));
         format!(
-            "--fail-link: {a} and {b} are not two routers of this machine: it has routers 0 to {}, of which the first is number_of {example}",
+            "--fail-link: {a} and {b} are not two routers of this machine: it has routers 0 to {}, the first named {example}",
             topology.routers() - 1
         )
     })))
 }
 
-/// The number below `count` that a text names, by the number or by its name.
+/// Resolves a number below `count`, given as a number or as a name.
 fn number_of(text: &str, count: u32, name: impl Fn(u32) -> String) -> Option<u32> {
     let number = text.parse().ok().filter(|number| *number < count);
     number.or_else(|| (0..count).find(|number| name(*number) == text))
@@ -71,11 +71,11 @@ fn node(topology: &Topology, text: &str) -> Result<NodeId, Usage> {
     let found = number_of(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
     found.map(NodeId).ok_or_else(|| {
         let last = topology.nodes() - 1;
-        Usage(format!("--fail-node: {text} is no node of this machine: it has nodes 0 to {last}"))
+        Usage(format!("--fail-node: {text} is not a node of this machine: it has nodes 0 to {last}"))
     })
 }
 
-/// Ranks that die, in order of time. Each must be a rank of the job and die once.
+/// The dying ranks, in order of time. Each must be a rank of the job and die once.
 pub fn deaths(ranks: u32, given: &[Death]) -> Result<Vec<Death>, Usage> {
     let mut deaths = given.to_vec();
     deaths.sort_unstable();
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(down, [mesh.channel(router, port), mesh.injection_channel(NodeId(17))]);
         assert_eq!(faults.len(), 4);
         assert_eq!(all(&format!("{}@2us-3us", mesh.node_name(NodeId(17)))).unwrap(), faults);
-        assert_eq!(all("18@1us").unwrap_err(), "--fail-node: 18 is no node of this machine: it has nodes 0 to 17");
+        assert_eq!(all("18@1us").unwrap_err(), "--fail-node: 18 is not a node of this machine: it has nodes 0 to 17");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Warns on standard error of ranks that seem to repeat themselves for ever. It ends nothing and changes no report.
 //!
-//! What counts as a repetition stands in `selvedge_sim::node::Repetition`. A warning comes when that has lasted
-//! [`WALL_FIRST`] of real time and [`VIRTUAL_LEAST`] of virtual time, with [`OPERATIONS_LEAST`] operations. The next comes after
-//! twice the time.
+//! `selvedge_sim::node::Repetition` defines a repetition. A warning is printed after [`WALL_FIRST`] of real and
+//! [`VIRTUAL_LEAST`] of virtual time, with [`OPERATIONS_LEAST`] operations; the next after twice that.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -15,15 +14,14 @@ use selvedge_sim::time::Time;
 const WALL_FIRST: Duration = Duration::from_secs(5);
 const VIRTUAL_LEAST: Time = Time::from_ns(1_000_000);
 const OPERATIONS_LEAST: u64 = 1_000;
-/// Ranks that one warning names.
+/// Most ranks that one warning names.
 const RANKS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub struct Warner {
-    /// The last progress of any rank, and when it was first seen by the wall clock.
+    /// Last progress of any rank, and the wall time at which it was first seen.
     since: Time,
     seen: Instant,
-    /// The time until the next warning.
     wait: Duration,
 }
 
@@ -34,7 +32,7 @@ impl Default for Warner {
 }
 
 impl Warner {
-    /// Looks at a run that goes on, and warns.
+    /// Checks a running simulation, and warns if a warning is due.
     pub fn look(&mut self, view: &View<'_>, varies: bool) {
         let Some(found) = view.repetition() else {
             self.since = Time::MAX;
@@ -61,7 +59,7 @@ impl Warner {
     }
 }
 
-/// The ranks and what they do, and the options that help.
+/// The ranks and their operations, and the options that help.
 fn warning(found: &Repetition, wall: Duration, now: Time, varies: bool, doing: &dyn Fn(u32) -> String) -> String {
     let mut text = format!(
         "selvedge sim: perhaps a livelock: for {} s ({} of virtual time, since {}) the ranks have only repeated operations that \
@@ -86,8 +84,8 @@ fn warning(found: &Repetition, wall: Duration, now: Time, varies: bool, doing: &
         line(format!("and {} further ranks", found.ranks.len() - RANKS_MAX));
     }
     line(match varies {
-        true => "The run goes on. A larger --variation or another --seed may end it; --time-limit does.".to_owned(),
-        false => "The run goes on. Ranks that are exactly as fast as each other may take turns for ever: --variation 1 makes them \
+        true => "The run continues. A larger --variation or another --seed may end it; --time-limit does.".to_owned(),
+        false => "The run continues. Ranks that are exactly as fast as each other may take turns for ever: --variation 1 makes them \
                   differ; --time-limit ends the run."
             .to_owned(),
     });

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::usage::Usage;
 
-/// The folder of machines in a source tree.
 const FOLDER: &str = "machines";
 const INSTALLED: &str = "share/selvedge/machines";
 
@@ -25,7 +24,7 @@ pub fn find(given: &str) -> Result<PathBuf, Usage> {
     })
 }
 
-/// All machines by name. The first folder that has a name wins.
+/// All machines by name. If several folders have a name, the first one wins.
 pub fn known() -> BTreeMap<String, PathBuf> {
     let mut known = BTreeMap::new();
     for folder in folders() {
@@ -41,7 +40,7 @@ pub fn known() -> BTreeMap<String, PathBuf> {
     known
 }
 
-/// The current folder, the installed tree, and every folder above the executable, which may be in a build folder of the repository.
+/// The current folder, the installed tree, and every folder above the executable, for a build folder.
 fn folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from(FOLDER)];
     let prefix = selvedge_launcher::environment::prefix().ok();

@@ -5,19 +5,19 @@
 //! |---|---|
 //! | [`usage`] | errors of the user |
 //! | [`arguments`], [`faults`], [`machines`], [`program_options`] | values of the command line |
-//! | [`command_line`] | the command line, and the machine and plan that it asks for |
+//! | [`command_line`] | the command line, and its machine and plan |
 //! | [`builtin`] | built-in programs |
 //! | [`real`] | unmodified programs |
 //! | [`runner`] | common to both: ranks on a machine, and their report |
-//! | [`livelock`] | the warning that ranks seem to repeat themselves for ever |
+//! | [`livelock`] | the warning about ranks that repeat themselves |
 //! | [`describe`] | describes the machine itself |
 //! | [`traffic`] | traffic on the network alone; the study of seed 002 |
-//! | [`progress`], [`output`], [`text`] | progress; where results go; tables for a terminal |
+//! | [`progress`], [`output`], [`text`] | progress; outputs; tables for a terminal |
 //!
-//! Exit code: the first exit code of a rank that is not 0 (137 for a rank that --kill killed); 1 when ranks are stuck (a table shows
-//! what each waits for) or the command itself failed; 2 for an invalid command line or machine; 124 at the limit of
-//! virtual time; 130 after Ctrl-C, with the report still written; 126 and 127 for a program that cannot be started
-//! or found.
+//! Exit code: the first exit code of a rank that is not 0 (137 for a rank that --kill killed); 1 when ranks are stuck
+//! (a table shows the reason for each) or the command itself failed; 2 for an invalid command line or machine; 124 at
+//! the limit of virtual time; 130 after Ctrl-C, with the report still written; 126 and 127 for a program that cannot be
+//! started or found.
 //!
 //! Invariant: two runs write the same, except lines that begin with "wall" and JSON under "wall".
 

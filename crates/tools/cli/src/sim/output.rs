@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The outputs of a simulation: tables, JSON, plots, a page, a timeline.
 //!
-//! Output paths are checked before a simulation begins, so that its results are not lost because a folder does not
-//! exist.
+//! Output paths are checked before a simulation begins, so that a missing folder does not lose its results.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,7 +14,6 @@ use serde_json::Value;
 use super::text;
 use super::usage::Usage;
 
-/// The file name that stands for standard output.
 const STANDARD: &str = "-";
 
 /// The outputs of a simulation.
@@ -25,11 +23,11 @@ pub struct Output {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD, help_heading = "Output")]
     json: Option<PathBuf>,
 
-    /// Write a page, as one file for any browser
+    /// Write an HTML page, as one file for any browser
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
 
-    /// Write the plots as SVG into a folder, which is made if missing
+    /// Write the plots as SVG into a folder, which is created if missing
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
 
@@ -37,7 +35,7 @@ pub struct Output {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
 
-    /// The most spans that the timeline keeps
+    /// Maximum number of spans in the timeline
     #[arg(long, value_name = "SPANS", default_value_t = 1_000_000, help_heading = "Output",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub trace_limit: u32,
@@ -67,18 +65,18 @@ impl Output {
         }
         match &self.svg {
             Some(folder) if folder.exists() && !folder.is_dir() => {
-                Err(Usage(format!("--svg {} is no folder; name a folder", folder.display())))
+                Err(Usage(format!("--svg {}: not a folder; name a folder", folder.display())))
             }
             _ => Ok(()),
         }
     }
 
-    /// The number of spans to keep: none without a timeline.
+    /// Number of spans to keep; 0 without a timeline.
     pub fn spans(&self) -> usize {
         if self.trace.is_some() { self.trace_limit as usize } else { 0 }
     }
 
-    /// Writes all outputs but the timeline. `json` is called only if JSON is written.
+    /// Writes all outputs except the timeline. Calls `json` only if JSON is written.
     pub fn write(&self, document: &Document, json: impl FnOnce() -> Value) -> Result<()> {
         if let Some(file) = &self.html {
             write_file(file, html::page(document).as_bytes())?;
@@ -104,7 +102,7 @@ impl Output {
     }
 }
 
-/// Prints on standard output. It is no error if the reader has closed it.
+/// Prints on standard output. A reader that closed it is no error.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parameters of built-in programs as options of this command, such as `--bytes 64`.
 //!
-//! The programs declare them, so the parser is given every parameter that any program has. Whether a parameter belongs to the chosen
-//! program is checked later.
+//! The parser accepts the parameters of all programs. A later step checks them against the chosen program.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use selvedge_sim::program::ready;
 
 use super::arguments;
 
-/// Parameters that were given, by name.
+/// Given parameters, by name.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramOptions {
     pub given: Vec<(String, String)>,
@@ -20,7 +19,7 @@ pub struct ProgramOptions {
 const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
-/// The command's own options, and the parser's names. A parameter with one of these names is set with --param.
+/// Options of the command and the parser. A parameter with one of these names is set with --param.
 pub const RESERVED: [&str; 40] = [
     "ranks",
     "command",

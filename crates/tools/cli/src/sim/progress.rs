@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The progress of a simulation, on a terminal; and Ctrl-C, which ends a simulation and keeps its results so far.
-//!
-//! A second Ctrl-C ends the command at once.
+//! The progress of a simulation on a terminal; and Ctrl-C, which ends a simulation and keeps its results so far. A
+//! second Ctrl-C ends the command at once.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_sim::node::Progress;
 use selvedge_sim::report::words;
 
-/// Time between two updates.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Set by SIGINT and SIGTERM.
@@ -67,7 +65,7 @@ impl ProgressLine {
         });
     }
 
-    /// Shows a text. `words` makes it, from the seconds since the start, and is called only when an update is due.
+    /// Shows the text that `words` makes from the seconds since the start. Calls `words` only if an update is due.
     pub fn update(&mut self, words: impl FnOnce(f64) -> String) {
         let Some(bar) = &self.bar else { return };
         if self.shown.elapsed() >= INTERVAL {

@@ -19,10 +19,10 @@ use super::progress::Interrupt;
 use super::runner;
 use super::usage::Usage;
 
-/// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
+/// Large enough that alternating ranks terminate, and small enough that few steps differ by more than two percent.
 const VARIATION_DEFAULT: Percent = Percent(1.0);
 
-/// Communicators that switches reduce for, if nothing else is asked for.
+/// Communicators that the switches reduce for, by default.
 const GROUPS_DEFAULT: u32 = 16;
 
 /// The job's share of the switches' aggregation nodes. Without a number of groups, as many as there is room for.
@@ -36,11 +36,11 @@ fn share(machine: &Machine, placement: &[u32], groups: Option<u32>) -> Result<Ag
     }
 }
 
-/// Prepares a folder for traces; gives the settings with which the ranks write there.
+/// Prepares a folder for traces; returns the settings for the ranks to write there.
 fn record(folder: &Path, rank: Option<u32>, ranks: u32) -> Result<Vec<(String, String)>> {
     let wrong = |why: String| Usage(format!("--record {}: {why}", folder.display()));
     if let Some(rank) = rank.filter(|&rank| rank >= ranks) {
-        return Err(wrong(format!("there is no rank {rank}")).into());
+        return Err(wrong(format!("no rank {rank}; the ranks are 0 to {}", ranks.saturating_sub(1))).into());
     }
     std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
     let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
@@ -48,7 +48,7 @@ fn record(folder: &Path, rank: Option<u32>, ranks: u32) -> Result<Vec<(String, S
     if std::fs::read_dir(&folder).map_err(|error| wrong(error.to_string()))?.flatten().any(|file| is_trace(&file)) {
         return Err(wrong("it has traces already; name an empty folder".into()).into());
     }
-    // The simulator runs the ranks' NICs, too.
+    // The simulator runs the ranks' NICs, so it records too.
     record::record_to(&folder, rank);
     Ok(record::settings(&folder, rank))
 }

@@ -26,12 +26,12 @@ use super::usage::Usage;
 
 /// Events between two checks of the clock and of signals; also the finest step of plots over virtual time.
 const OBSERVE_EVERY: u64 = 1 << 10;
-/// The exit code at the limit of virtual time, the same as that of `selvedge run` at its time limit.
+/// The exit code at the limit of virtual time, as of `selvedge run` at its time limit.
 pub const EXIT_TIME_LIMIT: u8 = 124;
 /// The exit code after Ctrl-C: 128 + SIGINT.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// Which ranks share a node.
+/// Placement of ranks on nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Placement {
     /// Neighbours: ranks 0 and 1 on node 0, 2 and 3 on node 1
@@ -43,7 +43,7 @@ pub enum Placement {
     Random,
 }
 
-/// How the network is simulated.
+/// Model of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NetworkModel {
     /// Packet by packet, with credits and virtual channels
@@ -62,7 +62,7 @@ impl From<NetworkModel> for Model {
     }
 }
 
-/// The run's settings, without the ranks themselves.
+/// Settings of a run, without the ranks.
 pub struct RunPlan {
     pub machine: Arc<Machine>,
     pub program: String,
@@ -80,7 +80,7 @@ pub struct RunPlan {
     pub keep_going: bool,
     /// The job's share of the aggregation nodes in the switches, if its program uses them.
     pub aggregation: Option<Arc<Aggregation>>,
-    /// Options worth a line in the report.
+    /// Options that the report shows.
     pub options: Vec<(String, String)>,
 }
 
@@ -91,7 +91,7 @@ pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
     if used > nodes {
         let room = u64::from(nodes) * u64::from(each);
         let words = format!(
-            "{ranks} ranks, {each} on a node, do not fit on the {nodes} nodes of {}, which have room for {room}: ask for fewer, \
+            "{ranks} ranks, {each} on a node, do not fit on the {nodes} nodes of {}, which have room for {room}: use fewer, \
              put more on a node (--ranks-per-node), or take a larger machine",
             plan.machine.name
         );
@@ -113,7 +113,7 @@ pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
     })
 }
 
-/// Placement draws from a random stream of its own, so that a change of it changes no other random number.
+/// Placement draws from its own random stream, so that changing it changes no other random number.
 const PLACEMENT_STREAM: u64 = 0x706c_6163;
 
 /// A finished run.
@@ -123,8 +123,7 @@ pub struct FinishedRun<R> {
     pub exit_code: u8,
 }
 
-/// Runs the ranks, makes the report, and writes the timeline. `warner`: warns of ranks that seem to repeat themselves for
-/// ever.
+/// Runs the ranks, makes the report, and writes the timeline. `warner`: warns of a livelock.
 pub fn simulate<R: Ranks>(
     plan: &RunPlan,
     ranks: R,
@@ -188,7 +187,7 @@ pub fn simulate<R: Ranks>(
         outcome,
     };
     if let Some(path) = &output.trace {
-        // It also has the nodes inside switches.
+        // The topology also has the nodes inside switches.
         let topology = simulation.network().topology();
         let title = format!("{} on {}", plan.program, plan.machine.name);
         let names = Names {
@@ -208,7 +207,7 @@ pub fn simulate<R: Ranks>(
     Ok(FinishedRun { run, exit_code, ranks: simulation.into_ranks() })
 }
 
-/// Prints why a run has not completed, where no table shows it.
+/// Prints why a run has not completed, unless a table shows it.
 fn print_reason(outcome: &Outcome, limit: Option<Time>) {
     match &outcome.end {
         End::Stuck(waiting) => {
@@ -228,7 +227,7 @@ fn print_reason(outcome: &Outcome, limit: Option<Time>) {
     }
 }
 
-/// The note on a rank that was not killed although --kill names it.
+/// The note on a rank that --kill names but that was not killed.
 fn not_killed(death: &Death, outcome: &Outcome) -> Option<String> {
     let Death { at, rank } = death;
     match outcome.ended.get(*rank as usize).copied().flatten() {
@@ -248,12 +247,12 @@ fn exit_code(outcome: &Outcome, interrupt: &Interrupt) -> u8 {
     }
 }
 
-/// An exit code as the kernel reports it; a code that is not 0 stays different from 0.
+/// Converts an exit code to the kernel's byte; a nonzero code stays nonzero.
 fn byte(code: i32) -> u8 {
     if code == 0 { 0 } else { ((code & 0xff) as u8).max(1) }
 }
 
-/// The most memory that this process has used, from the kernel.
+/// Peak memory of this process, from the kernel.
 pub fn memory_peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -21,7 +21,7 @@ fn parse(line: &str) -> Result<Args, String> {
     Command::try_parse_from(words).map(|command| command.args).map_err(|error| error.to_string())
 }
 
-/// The error of a command line, from the parser or after it.
+/// The error of a command line, from the parser or later.
 fn refused(line: &str) -> String {
     let args = match parse(line) {
         Err(words) => return words,
@@ -34,7 +34,6 @@ fn refused(line: &str) -> String {
     }
 }
 
-/// A machine's file in the repository.
 fn machine_file(name: &str) -> String {
     format!("{}/../../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A report as text for a terminal: its summary, or all of its tables.
 //!
-//! Invariant: each table is laid out by itself, and no line ends in blanks. So a line that does not depend on the
-//! wall clock is the same in two runs.
+//! Invariant: the layout of a table does not depend on other tables, and no line ends in blanks. So a line without
+//! wall-clock values is the same in two runs.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, TableComponent};
 use selvedge_sim::report::{Block, Document, Table};
 
-/// The report as text. `all`: also the sections and tables that are not in the summary.
+/// The report as text. `all`: includes sections and tables that are not in the summary.
 pub fn text(document: &Document, all: bool) -> String {
     let mut out = String::new();
     for section in document.sections.iter().filter(|section| all || section.summary) {

@@ -21,7 +21,7 @@ use super::usage::Usage;
 /// Patterns as written on the command line, for `--list`.
 pub const PATTERNS: [(&str, &str); 7] = [
     ("uniform", "every other node is equally likely"),
-    ("locality:SHARE", "this share to nodes next door, the rest anywhere; 0.7 if left out"),
+    ("locality:SHARE", "this share to neighbouring nodes, the rest anywhere; 0.7 if left out"),
     ("hotspot:NODE:SHARE", "this share to one node, the rest anywhere"),
     ("transpose", "from row r, column c to row c, column r"),
     ("bit-complement", "node n of N to N - 1 - n"),

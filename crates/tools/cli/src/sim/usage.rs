@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of the user.
 
-/// An invalid command line or machine, and what to change.
+/// An invalid command line or machine, with its remedy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Usage(pub String);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge top`: shows the jobs, NICs and counters of this user on this machine, and their changes.
 //!
-//! It only reads, so watched jobs are not affected. On a terminal it redraws until it is
-//! interrupted; otherwise it prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
+//! It only reads, so watched jobs are not affected. On a terminal it redraws until it is interrupted; otherwise it
+//! prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 
 mod show;
 
@@ -16,14 +16,14 @@ use anyhow::{Result, bail};
 
 use crate::snapshot::{Rates, Snapshot, user_directory};
 
-/// The shortest time between two draws.
+/// Minimum time between two draws.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// Watch this user's jobs, network interfaces and their counters.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// One JSON array of records with every register, instead of the table
+    /// Print one JSON array of records with every register, instead of the table
     #[arg(long)]
     json: bool,
 
@@ -66,7 +66,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         watch(&args, &parent, first)
     };
     match written {
-        // The reader has closed the stream, which is no error.
+        // A reader that closed the stream is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }
@@ -91,7 +91,7 @@ fn print_once(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
 fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     let mut now = first;
     let mut earlier: Option<Snapshot> = None;
-    // Clear the screen once. Later draws overwrite the earlier one, which does not flicker.
+    // Clear the screen once. Later draws overwrite the earlier one, which avoids flicker.
     io::stdout().write_all(b"\x1b[2J")?;
     loop {
         let text = show::text(&now, &Rates::between(earlier.as_ref(), &now));
@@ -125,7 +125,7 @@ fn draw(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Columns and rows of the terminal; without a limit if they are unknown.
+/// Columns and rows of the terminal; unlimited if unknown.
 fn terminal_size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),

@@ -18,7 +18,7 @@ const COLUMNS: [&str; 17] = [
 ];
 const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 16];
 
-/// The table, and below it the files that were refused.
+/// The table, followed by the refused files.
 pub fn text(snapshot: &Snapshot, rates: &Rates) -> String {
     let mut lines = vec![summary(snapshot)];
     lines.extend(snapshot.jobs.iter().map(job_line));
@@ -92,7 +92,7 @@ fn addressing(nic: &NicSnapshot) -> &'static str {
     if nic.is_logical() { "log" } else { "phys" }
 }
 
-/// The number of messages that matched an entry of either list.
+/// Number of messages that matched an entry of either list.
 fn matched(nic: &NicSnapshot) -> u64 {
     nic.seen.register(Register::MatchedPriority).wrapping_add(nic.seen.register(Register::MatchedOverflow))
 }
@@ -114,7 +114,7 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}{}", units[unit])
 }
 
-/// One record for each NIC, and for each file that was refused.
+/// One record for each NIC, and for each refused file.
 pub fn json(snapshot: &Snapshot, rates: &Rates) -> Value {
     let mut records = Vec::new();
     for job in &snapshot.jobs {

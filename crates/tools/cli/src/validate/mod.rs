@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge validate`: compares claims of the source documents with predictions of the simulator.
 //!
-//! The exit code is 0 even when predictions miss, since a miss is a result; it is 1 when an experiment does not run. The output
-//! contains no times of this computer, so two runs print the same.
+//! The exit code is 0 even if predictions miss, since a miss is a result; it is 1 if an experiment does not run. The
+//! output contains no times of this computer, so two runs print the same.
 
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -20,17 +20,17 @@ use selvedge_sim::validate::{
 };
 use serde_json::json;
 
-/// Compare what the source documents claim with what the simulator predicts.
+/// Compare the claims of the source documents with the simulator's predictions.
 ///
-/// Machines are set from figures of components, never from the curves that are predicted. Exit code 0 also when
-/// predictions miss.
+/// Machines are set from figures of components, never from the predicted curves. The exit code is 0 even if predictions
+/// miss.
 #[derive(clap::Args)]
 pub struct Args {
     /// Check only the claims of these documents
     #[arg(value_enum, value_name = "DOCUMENT")]
     documents: Vec<Only>,
 
-    /// The same, as an option
+    /// Check only the claims of these documents
     #[arg(long, value_enum, value_delimiter = ',', value_name = "DOCUMENT")]
     only: Vec<Only>,
 
@@ -65,9 +65,8 @@ enum Only {
     Sharp,
 }
 
-/// The directory of the plots, beside the page.
 const PLOTS: &str = "validation";
-/// Width of the text in columns where there is no terminal.
+/// Width of the text in columns without a terminal.
 const WIDTH: u16 = 150;
 
 pub fn main(args: Args) -> Result<ExitCode> {
@@ -185,7 +184,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Prints on standard output. It is no error if the reader has closed it.
+/// Prints on standard output. A reader that closed it is no error.
 fn print(text: &str) -> Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),

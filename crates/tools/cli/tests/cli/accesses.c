@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * One process with two domains of libfabric's provider: COUNT times the first writes 8 bytes, writes 5,000 bytes and reads 5,000 bytes
- * of memory that the second has registered, and waits for each. With WINDOW_MB the memory is so long, and is registered anew each time.
+ * One process with two domains of libfabric's provider. COUNT times, the first writes 8 bytes, writes 5,000 bytes and reads 5,000 bytes
+ * of memory that the second has registered, and waits for each. With WINDOW_MB, the memory has this size and is registered anew each time.
  *
  * accesses COUNT [WINDOW_MB]
  */
@@ -33,7 +33,7 @@ static void check(long rc, const char *call)
 }
 
 #define OK(call) check((long)(call), #call)
-/* What a call without room does: it is made again behind a poll. */
+/* Repeats a call that finds no room, after a poll. */
 #define POST(side, call)                                                                                               \
     for (long rc_ = -FI_EAGAIN; rc_ == -FI_EAGAIN;) {                                                                  \
         if ((rc_ = (long)(call)) == -FI_EAGAIN) fi_cq_read((side)->cq, NULL, 0);                                       \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench hosts`: missing parts are reported before anything is measured. In a built tree everything runs in a tiny version: each
-//! figure is there, in its unit, and within what is possible. Times are not compared with a limit.
+//! `selvedge bench hosts`: missing parts are reported before anything is measured. In a built tree everything runs in a
+//! tiny version: each figure is present, in its unit, and possible. Times are not compared with a limit.
 //!
-//! Needs a built tree (`make build`): the one that SELVEDGE_PREFIX names, else `build/` of this repository.
+//! Needs a built tree (`make build`): the one in SELVEDGE_PREFIX, else `build/` of this repository.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,7 +19,7 @@ fn errors_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// One Open MPI is enough here: that of `make peers`, else those in PATH.
+/// The Open MPI of `make peers`, else those in PATH; one is enough here.
 fn one_mpi() -> Option<PathBuf> {
     Some(tree().join("peers/openmpi")).filter(|prefix| prefix.join("bin/mpicc").is_file())
 }
@@ -29,7 +29,7 @@ fn tree() -> PathBuf {
     std::env::var_os("SELVEDGE_PREFIX").map_or(here, PathBuf::from)
 }
 
-/// Measures parts in the tiny version. The records, what was reported, and the page.
+/// Measures parts in the tiny version. Returns the records, the reports, and the page.
 fn smoke(parts: &[&str], environment: &[(&str, &Path)]) -> (Vec<Value>, String, String) {
     let place = tempfile::tempdir().unwrap();
     let (json, docs) = (place.path().join("records.json"), place.path().join("docs"));
@@ -79,7 +79,7 @@ fn openshmem_and_memory_are_measured_and_absent_peers_named() {
     assert!(!known.is_empty() || errors.contains("libfabric-dev"), "{records:?}");
     for record in known {
         assert_eq!(record["unit"], "B");
-        // Less than its address, or more than two pages: something else was counted.
+        // Less than its address, or more than two pages, means that something else was counted.
         assert!(record["value"].as_f64().is_some_and(|bytes| (32.0..8192.0).contains(&bytes)), "{record}");
     }
     assert!(page.contains("| shmem:get | 8 B |") && page.contains("loopback"), "{page}");
@@ -91,7 +91,7 @@ fn an_mpi_is_measured_beside_its_networks() {
     let environment: Vec<_> = one.iter().map(|prefix| ("SELVEDGE_OPENMPI", prefix.as_path())).collect();
     let (records, errors, page) = smoke(&["latency", "progress", "overlap"], &environment);
     if errors.contains("none is installed") {
-        eprintln!("not tried: no Open MPI");
+        eprintln!("skipped: no Open MPI");
         return;
     }
     let mpi = records.iter().filter_map(|r| r["case"].as_str()?.strip_suffix("_tcp:pingpong")).next();
@@ -101,7 +101,7 @@ fn an_mpi_is_measured_beside_its_networks() {
     assert_eq!(judged.len(), 2, "one peer at each of two sizes: {ours:?}");
     assert!(judged.iter().all(|r| r["ratio"].as_f64().is_some_and(|v| v > 0.0) && r["pairs"] == 1), "{judged:?}");
 
-    // Without a thread nothing can come while the program computes; a message of 1 MiB has too many frames for one look.
+    // Without a thread no message can arrive while the program computes; 1 MiB has too many frames for one poll.
     let arrived = |case: &str| of(&records, case)[0]["value"].as_f64().unwrap();
     assert_eq!(arrived(&format!("{mpi}_calls:overlap_posted:arrived")), 0.0);
     let with_thread = arrived(&format!("{mpi}:overlap_posted:arrived"));

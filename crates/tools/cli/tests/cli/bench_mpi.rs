@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench mpi`: missing parts are reported before anything is measured; and where an MPI and libfabric are installed,
-//! the MPI over its own transport and over a libfabric provider are both measured and compared. The provider is
-//! libfabric's `tcp`, so that no built tree is needed. No test checks a time against a limit.
+//! `selvedge bench mpi`: missing parts are reported before anything is measured. If an MPI and libfabric are installed,
+//! the MPI is measured over its own transport and over a libfabric provider, and both are compared. The provider is
+//! libfabric's `tcp`, so no built tree is needed. No test checks a time against a limit.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -42,7 +42,7 @@ fn without_an_mpi_it_reports_how_to_get_one() {
 fn both_sides_are_measured_and_compared() {
     let prefix = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../build/peers/mpich");
     if !prefix.join("bin/mpicc").is_file() {
-        eprintln!("not tried: no MPICH in build/peers (`make peers`)");
+        eprintln!("skipped: no MPICH in build/peers (`make peers`)");
         return;
     }
     let tree = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every benchmark case runs in a tiny version and prints plausible figures. No test checks a time against a limit. Only an impossible
-//! result fails, such as a median above the 99th percentile, or a missing case.
+//! Every benchmark case runs in a tiny version and prints plausible figures. No test checks a time against a limit.
+//! Only an impossible result fails, such as a median above the 99th percentile, or a missing case.
 //!
-//! Needs a built tree (`make build`): the one that SELVEDGE_PREFIX names, else `build/` of this repository.
+//! Needs a built tree (`make build`): the one in SELVEDGE_PREFIX, else `build/` of this repository.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -62,7 +62,7 @@ fn check(row: &Row) {
     assert_eq!(row["against"].is_null(), row["ratio"].is_null(), "{row:?}");
 }
 
-/// The comparisons that must exist, and the sizes or depths that must have a row.
+/// Required comparisons, and the sizes or depths that must have a row.
 const EXPECTED: &[(&str, Option<&str>, usize)] = &[
     ("raw_flag", None, 1),
     ("counting_put", Some("raw_flag"), 1),
@@ -101,7 +101,6 @@ fn every_case_runs() {
     assert_eq!(number(matched, "ratio"), Some(1.0), "against itself");
 }
 
-/// The comparisons that must exist for OpenSHMEM.
 const EXPECTED_SHMEM: &[(&str, Option<&str>, usize)] = &[
     ("shmem_raw", None, 1),
     ("shmem_put", Some("shmem_raw"), 1),
@@ -146,7 +145,6 @@ fn every_openshmem_case_runs() {
     assert!(!directory.path().join("benchmarks.md").exists(), "nothing of the other group was measured");
 }
 
-/// The comparisons that must exist for EXTOLL.
 const EXPECTED_EXTOLL: &[(&str, Option<&str>, usize)] = &[
     ("extoll_raw", None, 1),
     ("extoll_velo", Some("extoll_raw"), 1),
@@ -187,7 +185,6 @@ fn every_extoll_case_runs() {
     assert!(page.contains("| extoll_velo | 8 B |") && page.contains("extoll-latency.svg"), "{page}");
 }
 
-/// Installed peers run. Others are reported, which is no failure.
 #[test]
 fn peers_run_or_are_reported() {
     let output = bench(&["ucx", "openmpi:pingpong", "mpich:match_unexpected", "oshmem:put", "--smoke", "--json"]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// A parent of job directories for one test, removed at the end, and a place for the test's files.
+/// A parent of job directories for one test, with a place for its files. Removed at the end.
 pub struct Place(PathBuf);
 
 impl Place {
@@ -24,7 +24,7 @@ impl Place {
         self.0.join(name)
     }
 
-    /// `selvedge run` with these arguments, with its job directories in this place.
+    /// `selvedge run` with these arguments and with its job directories in this place.
     pub fn run(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
         command.arg("run").args(args).env("SELVEDGE_DIR", &self.0).env("PLACE", &self.0).stdin(Stdio::null());
@@ -38,7 +38,7 @@ impl Place {
         Ended::from(self.run(args).output().expect("the command starts"))
     }
 
-    /// The job directories that exist.
+    /// The existing job directories.
     pub fn jobs(&self) -> Vec<PathBuf> {
         let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
         let users = inside(&self.0).filter(|path| path.to_string_lossy().contains("/selvedge-") && path.is_dir());
@@ -48,7 +48,7 @@ impl Place {
         users.iter().flat_map(|user| inside(user)).collect()
     }
 
-    /// Waits until a file exists and holds a whole line, and returns the line.
+    /// Waits until a file exists and holds a whole line. Returns the line.
     pub fn wait_for_line(&self, name: &str) -> String {
         let mut line = String::new();
         wait_until(&format!("{name} is written"), || {
@@ -65,7 +65,7 @@ impl Drop for Place {
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -91,13 +91,13 @@ impl Ended {
         lines
     }
 
-    /// The messages of the launcher itself.
+    /// The launcher's own messages.
     pub fn reports(&self) -> Vec<&str> {
         self.err.lines().filter(|line| line.starts_with("selvedge run: ")).collect()
     }
 }
 
-/// Waits until another process has done something. The limit only keeps a failing test from hanging.
+/// Waits until `done` holds. The limit only keeps a failing test from hanging.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..12_000 {
         if done() {
@@ -105,10 +105,10 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("still not so: {what}");
+    panic!("timed out waiting for: {what}");
 }
 
-/// Resets SIGINT to its default. Background jobs of a shell ignore it, and so would all processes that these tests start there.
+/// Resets SIGINT to its default. Background jobs of a shell ignore it, and so would their processes.
 fn reset_sigint() -> std::io::Result<()> {
     // SAFETY: `signal` sets the disposition of a valid signal to its default.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -135,7 +135,7 @@ pub fn tree() -> PathBuf {
     std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), PathBuf::from)
 }
 
-/// Compiles an OpenSHMEM program of this folder as a user does. Gives its path.
+/// Compiles an OpenSHMEM program of this folder as a user does. Returns its path.
 pub fn compile(place: &Place, name: &str) -> String {
     let (compiler, program) = (tree().join("bin/oshcc"), place.file(name));
     assert!(compiler.exists(), "{} is missing: run `make build`, or set SELVEDGE_PREFIX", compiler.display());
@@ -146,8 +146,8 @@ pub fn compile(place: &Place, name: &str) -> String {
     program.to_str().expect("a path of characters").to_owned()
 }
 
-/// Compiles the text of a C program against the tree. Gives its path, which is the same in every run of the tests; another run
-/// that is still going on keeps the file that it has opened.
+/// Compiles the text of a C program against the tree. Returns its path, the same in every run of the tests. A
+/// concurrent run keeps the file that it has opened.
 pub fn compile_text(name: &str, text: &str, libraries: &[&str]) -> String {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let source = path.with_extension("c");
@@ -188,7 +188,7 @@ pub fn sim_of_two(machine: &str, args: &[&str]) -> Command {
     command
 }
 
-/// The report of such a run, which completes, without the wall clock.
+/// The report of such a run, which must complete, without the wall clock.
 pub fn report_of_two(place: &Place, machine: &str, args: &[&str], program: &[&str]) -> serde_json::Value {
     let file = place.file("report.json");
     let mut command = sim_of_two(machine, args);
@@ -197,7 +197,7 @@ pub fn report_of_two(place: &Place, machine: &str, args: &[&str], program: &[&st
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{machine} {args:?}");
     let text = fs::read_to_string(file).expect("a report");
     let mut report: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}:\n{text}"));
-    report.as_object_mut().expect("an object").remove("wall").expect("what the clock says");
+    report.as_object_mut().expect("an object").remove("wall").expect("the wall clock");
     assert_eq!(report["end"], "completed");
     report
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::hosts::Hosts;
 use crate::common::{self, Ended, Place, example, tree, wait_until};
 
-/// Hosts and a place, or the end of the test.
+/// Hosts and a place; ends the test if there are none.
 macro_rules! hosts {
     ($count:expr, $name:expr) => {
         match Hosts::make($count) {
@@ -26,7 +26,6 @@ fn kill(pid: &str, signal: &str) {
     assert!(status.expect("kill starts").success());
 }
 
-/// Needs no test hosts, and no ssh.
 #[test]
 fn this_host_needs_no_remote_shell() {
     let place = Place::new("hosts-here");
@@ -107,7 +106,7 @@ fn environment_of_ranks() {
     let ended =
         hosts.output(&place, &["--hosts", "host2", "sh", "-c", "echo $(hostname) $SELVEDGE_HOSTS$SELVEDGE_SECRET"]);
     assert_eq!(ended.lines(), ["host2"], "{ended:?}");
-    // A job within a rank is one of its own.
+    // A job within a rank is independent.
     let selvedge = env!("CARGO_BIN_EXE_selvedge");
     let inner = format!("{selvedge} run -n 2 sh -c 'echo $SELVEDGE_RANK $SELVEDGE_HOSTS$SELVEDGE_SECRET'");
     let ended = hosts.output(&place, &["-n", "2", "--hosts", "host1,host2", "sh", "-c", &inner]);
@@ -145,7 +144,7 @@ fn output_and_input() {
     assert!(of_0 == format!("{input}end\n"), "{} of {} bytes", of_0.len(), input.len());
     assert_eq!(ended.out.lines().filter(|line| line.ends_with("] end")).count(), 4);
 
-    // A rank that does not read, and a reader that goes away, end nothing but themselves.
+    // A rank that does not read, and a reader that closes its stream, end only themselves.
     let mut child = hosts
         .run(&place, &["--hosts", "host1,host2", "-n", "2", "true"])
         .stdin(Stdio::piped())
@@ -222,7 +221,7 @@ fn pmi_across_hosts() {
     } else {
         println!("without MPICH: it is not there (make peers)");
     }
-    // Survivors pass barriers although a rank of another host has died.
+    // Survivors pass barriers after a rank of another host has died.
     let args = ["-n", "3", "--hosts", "host1,host2,host3", "--keep-going", &example("rank"), "silent", "1"];
     let ended = hosts.output(&place, &args);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -262,7 +261,7 @@ fn a_stopped_launcher_stops_all_hosts() {
     };
     kill(&launcher, "TSTP");
     wait_until("the rank is stopped", || is_stopped(&rank));
-    // The launcher stops itself behind its ranks. A SIGCONT before that would be lost.
+    // The launcher stops itself after its ranks. An earlier SIGCONT would be lost.
     wait_until("the launcher is stopped", || is_stopped(&launcher));
     kill(&launcher, "CONT");
     wait_until("the rank goes on", || !is_stopped(&rank));
@@ -288,8 +287,8 @@ fn started(place: &Place, options: &[&str], run: impl FnOnce(&[&str]) -> Command
     child
 }
 
-/// The process on a host whose command line ends so, and that is no shell. It may still have to begin: a process that is being
-/// replaced by another program has no command line for a moment.
+/// The process on a host whose command line ends with `what`, except shells. It may not have started yet: during exec a
+/// process has no command line for a moment.
 fn process(hosts: &Hosts, host: usize, what: &str) -> String {
     let mut found = None;
     wait_until(&format!("{what} runs on host {host}"), || {
@@ -313,7 +312,7 @@ fn a_killed_launcher_leaves_nothing() {
     }
 }
 
-/// The login node loses its address, while the hosts still reach each other. Nothing that it sends tells them so.
+/// The login node loses its address, while the hosts still reach each other. No packet tells them.
 #[test]
 fn a_launcher_whose_host_vanishes_leaves_nothing() {
     let (hosts, place) = hosts!(3, "hosts-vanished");
@@ -322,7 +321,7 @@ fn a_launcher_whose_host_vanishes_leaves_nothing() {
         command.env("SELVEDGE_NET_TIMEOUT", "1");
         command
     });
-    // One that is stopped is still there.
+    // A stopped launcher is still alive.
     kill(&child.id().to_string(), "STOP");
     std::thread::sleep(Duration::from_secs(5));
     (1..=3).for_each(|host| assert!(hosts.processes(host).len() >= 3, "host{host} goes on"));
@@ -335,7 +334,7 @@ fn a_launcher_whose_host_vanishes_leaves_nothing() {
     for host in 1..=3 {
         assert!(ended.err.contains(&format!("host host{host} is lost")), "{ended:?}");
         assert!(
-            ended.err.contains(&format!("host host{host}: the launcher's host does not answer any more")),
+            ended.err.contains(&format!("host host{host}: the launcher's host no longer answers")),
             "{ended:?}"
         );
     }
@@ -360,7 +359,7 @@ fn a_lost_agent_or_remote_shell_ends_the_job() {
         kill(&process(&hosts, 2, "selvedge agent"), signal);
         let ended = Ended::from(child.wait_with_output().expect("ends"));
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        // The host's shell may say something first.
+        // The host's shell may print something first.
         let lost = "selvedge run: host host2 is lost: its agent, or the connection to it, has ended";
         assert!(ended.reports().last().is_some_and(|line| line.starts_with(lost)), "{ended:?}");
         hosts.assert_clean();
@@ -375,7 +374,7 @@ fn a_lost_agent_or_remote_shell_ends_the_job() {
     assert!(ended.err.contains("host host1 is lost") && ended.err.contains("was killed by SIGKILL"), "{ended:?}");
     hosts.assert_clean();
 
-    // The others go on, if they are told to.
+    // The others continue with --keep-going.
     let script = "echo > $PLACE/$SELVEDGE_RANK; test $SELVEDGE_RANK = 2 && exec sleep 1000; \
                   while ! test -e $PLACE/lost; do sleep 0.02; done; sleep 0.2; echo $SELVEDGE_RANK went on";
     let args = ["-n", "3", "--hosts", "host1,host2,host3", "--keep-going", "sh", "-c", script];
@@ -435,13 +434,13 @@ fn hosts_that_cannot_be_used() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("no agent answered (") && said.contains("exited with status 3"), "{said}");
 
-    // Addresses that are not those of the host, or unknown.
+    // Addresses that are not the host's own, or unknown.
     let selvedge = env!("CARGO_BIN_EXE_selvedge");
     let moved = script(&place, "moved", &format!("SSH_CONNECTION='10.0.0.1 1 10.77.0.9 22' exec {selvedge} \"$@\""));
     let (code, said) = run(&two, &[("SELVEDGE_AGENT", &moved)]);
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("host host2: 10.77.0.9, by which other hosts are to reach it, is no address of its own"),
+        said.contains("host host2: 10.77.0.9, at which other hosts must reach it, is not one of its addresses"),
         "{said}"
     );
     let silent = script(&place, "silent", &format!("unset SSH_CONNECTION; exec {selvedge} \"$@\""));
@@ -486,7 +485,7 @@ fn hosts_that_cannot_be_used() {
     let (code, said) = run(&two, &[("SELVEDGE_DIR", &here)]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("host host2: cannot make the job's directory"), "{said}");
-    // A folder that all hosts share cannot hold what belongs to each.
+    // A folder that all hosts share cannot hold per-host files.
     let shared = place.file("shared");
     fs::create_dir(&shared).expect("made");
     let (code, said) = run(&two, &[("SELVEDGE_DIR", &shared.to_string_lossy())]);
@@ -526,14 +525,14 @@ fn two_names_of_one_host_are_one_host() {
     let script = "echo $SELVEDGE_RANK $(hostname) $SELVEDGE_HOST/$SELVEDGE_HOSTS; ls /dev/shm/selvedge-0 | wc -l";
     let ended = hosts.output(&place, &["-n", "3", "--hosts", "host1,alias1,host2", "sh", "-c", script]);
     assert_eq!(ended.lines(), ["0 host1 0/2", "1", "1", "1", "1 host1 0/2", "2 host2 1/2"], "{ended:?}");
-    // What login scripts print disturbs nothing.
+    // Output of login scripts does no harm.
     let selvedge = env!("CARGO_BIN_EXE_selvedge");
     let talks = self::script(&place, "talks", &format!("echo welcome; echo to all >&2; exec {selvedge} \"$@\""));
     let mut command = hosts.run(&place, &["-n", "2", "--hosts", "host1,host2", "hostname"]);
     let ended = Ended::from(command.env("SELVEDGE_AGENT", talks).output().expect("starts"));
     assert_eq!((ended.code, ended.lines()), (Some(0), vec!["host1", "host2"]), "{ended:?}");
     assert_eq!(ended.reports().len(), 2, "{ended:?}");
-    // Several jobs on the same hosts at a time.
+    // Several concurrent jobs on the same hosts.
     let args = ["-n", "4", "--hosts", "host1,host2", &example("rank"), "hello"];
     let jobs: Vec<_> =
         (0..3).map(|_| hosts.run(&place, &args).stdout(Stdio::piped()).spawn().expect("starts")).collect();

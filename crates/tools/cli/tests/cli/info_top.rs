@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info` and `selvedge top` from the view of their user, and how peers find a dead rank, in jobs of two
-//! processes.
+//! `selvedge info` and `selvedge top` as a user sees them, and how peers detect a dead rank, in jobs of two.
 //!
-//! The job's program is C, compiled here against the built tree (`make build`): the one that SELVEDGE_PREFIX names,
-//! else `build/` of this repository.
+//! The job's program is C, compiled here against the built tree (`make build`): the one in SELVEDGE_PREFIX, else
+//! `build/` of this repository.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -19,19 +18,18 @@ use selvedge_nic::Register;
 use selvedge_nic::registers::TableRegister;
 use serde_json::Value;
 
-/// The numbers of `PROGRAM`'s puts that match, that are unexpected, and that are dropped; and the bytes of each.
+/// Numbers and bytes of `PROGRAM`'s puts that match, that are unexpected, and that are dropped.
 const MATCHED: u64 = 5;
 const UNEXPECTED: u64 = 3;
 const DROPPED: u64 = 2;
 const BYTES: u64 = 16;
-/// The number of puts of a stream.
 const STREAMED: u64 = 5000;
 
-/// `traffic`: rank 0 puts to rank 1 as above, then both wait for the file `stop`.
-/// `stream`: before that, rank 0 makes many small puts, all of which match and are only counted.
-/// `death`: rank 1 is killed by SIGKILL after the first put; rank 0 continues until a put is undeliverable, and then
-/// expects the next ones to be undeliverable, too. `idle`: rank 1 is killed and rank 0 calls no interface any more; `leave`: rank 1
-/// leaves the job normally and ends, but never closes its interface.
+/// `traffic`: rank 0 puts to rank 1 as above, then both wait for the file `stop`. `stream`: before that, rank 0 makes
+/// many small puts, all of which match and are only counted. `death`: rank 1 is killed by SIGKILL after the first put;
+/// rank 0 continues until a put is undeliverable, and then expects the next ones to be undeliverable, too. `idle`: rank
+/// 1 is killed and rank 0 calls no interface any more; `leave`: rank 1 leaves the job normally and ends, but never
+/// closes its interface.
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -188,7 +186,6 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The program, compiled once.
 fn program() -> &'static str {
     static PROGRAM_PATH: OnceLock<String> = OnceLock::new();
     PROGRAM_PATH.get_or_init(|| compile_text("info-top", PROGRAM, &["portals"]))
@@ -208,7 +205,6 @@ impl<'a> Job<'a> {
         Job { place, launcher: Some(command.spawn().expect("the launcher starts")) }
     }
 
-    /// Lets the ranks end, and waits for their end.
     fn end(mut self) -> Ended {
         fs::write(self.place.file("stop"), "").expect("a file");
         Ended::from(self.launcher.take().expect("not ended yet").wait_with_output().expect("the launcher ends"))
@@ -247,7 +243,6 @@ fn top(place: &Place) -> (Vec<Value>, Vec<Value>) {
     records.into_iter().partition(|record| record["refused"].is_null())
 }
 
-/// A job of `traffic` that has made its puts.
 fn traffic<'a>(place: &'a Place, options: &[&str]) -> Job<'a> {
     let job = Job::start(place, options, "traffic");
     place.wait_for_line("0");
@@ -546,7 +541,7 @@ fn info_shows_the_variables_in_force() {
     let shown = json(&done);
     let of = |name: &str| {
         let all = shown["variables"].as_array().expect("an array");
-        all.iter().find(|variable| variable["name"] == name).unwrap_or_else(|| panic!("{name} is not there"))
+        all.iter().find(|variable| variable["name"] == name).unwrap_or_else(|| panic!("{name} is missing"))
     };
     for (name, set, understood, in_force) in [
         ("SELVEDGE_SPIN_US", Some("7"), true, "7"),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Two PEs take two locks, each its own lock first and then the other's, and give up when the second is taken. PEs that
- * take exactly as long as each other never end: each finds the other's lock taken, and both give up at the same time.
+ * Two PEs take two locks, each its own lock first and then the other's, and give up if the second is taken. PEs of
+ * equal speed never end: each finds the other's lock taken, and both give up at the same time.
  *
- * lockstep [ROUNDS]: how often each PE must have both locks.
+ * lockstep [ROUNDS]: the number of times that each PE must get both locks.
  */
 #include <shmem.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of the `selvedge` command, in one program, because each program of tests is linked again.
+//! Tests of the `selvedge` command, in one program, because each test program is linked separately.
 //!
-//! They run at once, in threads. Each test has a [`common::Place`] with a name of its own, and sets variables of its commands only.
+//! They run concurrently, in threads. Each has its own [`common::Place`], and sets variables only for its commands.
 
 mod common;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * An MPI program that knows nothing of us: MPICH starts it over PMI-1, and finds which ranks share a host. */
+ * A plain MPI program: MPICH starts it over PMI-1, and finds the ranks that share a host. */
 
 #include <mpi.h>
 #include <stdio.h>

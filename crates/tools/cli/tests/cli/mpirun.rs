@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge env` and `selvedge mpirun` from the view of their user. The launcher is a script that prints its arguments and variables.
-//! The provider is an empty file, because nothing loads it here.
+//! `selvedge env` and `selvedge mpirun` as a user sees them. The launcher is a script that prints its arguments and
+//! variables. The provider is an empty file, because nothing loads it here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,6 @@ case "$FAKE" in
 esac
 "#;
 
-/// A tree with a provider, and launchers.
 struct Tree {
     place: Place,
 }
@@ -52,7 +51,7 @@ impl Tree {
         self.place.file(name)
     }
 
-    /// A PATH with only these launchers first, then the system's tools.
+    /// A command whose PATH has only these launchers, then the system's tools.
     fn command(&self, first: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
         let mut path = vec![self.file(first)];
@@ -84,7 +83,7 @@ fn a_shell_can_evaluate_the_environment() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["FI_PROVIDER"], "selvedge");
 }
 
-/// It comes before libraries that the user preloads, and only if the tree has it.
+/// It precedes libraries that the user preloads, and is set only if the tree has it.
 #[test]
 fn the_library_for_ranks_is_preloaded() {
     let tree = Tree::new("preload");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Two PEs hand a number to and fro. Each waits for it by reading its own memory, without a call of the library, as codes of
- * other authors do: shmem_put, then a loop over a volatile word.
+ * Two PEs pass a number back and forth. Each waits for it by reading its own memory, without a library call, as other codes
+ * do: shmem_put, then a loop over a volatile word.
  *
  * plain_polls ROUNDS
  */

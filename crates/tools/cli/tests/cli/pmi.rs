@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run` from the view of its ranks: PMI-1, barriers without dead ranks, tombstones, aborts.
+//! `selvedge run` as its ranks see it: PMI-1, barriers without dead ranks, tombstones, aborts.
 
 use std::process::Command;
 
@@ -102,7 +102,7 @@ fn ranks_that_ended_early_have_tombstones() {
 #[test]
 fn a_dead_claimant_below_a_rank_gets_a_tombstone_too() {
     let place = Place::new("claimant");
-    // The claim of a killed process that a script had started: 2^22 is larger than every pid.
+    // A script started this killed process, which left a claim: 2^22 is larger than every pid.
     let rank_1 = "cd $SELVEDGE_DIR/selvedge-$(id -u)/$SELVEDGE_JOB; echo 4194305 1 > 5.claim; exit 9";
     let stones = tombstones_after(&place, rank_1);
     assert_eq!(stones.len(), 2, "{stones:?}");

@@ -53,7 +53,7 @@ assert ask("cmd=dance", "dance")["rc"] == "-1"
 pmi.sendall(b"mcmd=spawn\nnprocs=2\nexecname=true\n")
 assert ask("endcmd", "spawn_result")["rc"] == "-1"
 
-# Two requests in one piece, and one in two.
+# Two requests in one segment, and one in two.
 pmi.sendall(b"cmd=get_appnum\ncmd=get_ap")
 pmi.sendall(b"pnum\n")
 assert [answers.readline().split(" ")[0] for _ in range(2)] == ["cmd=appnum"] * 2

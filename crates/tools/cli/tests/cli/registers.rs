@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge registers` from the view of its user, while a job of two processes exchanges VELO messages: text, JSON, a tree of
-//! files, and writing.
+//! `selvedge registers` as a user sees it, while two processes exchange VELO messages: text, JSON, files, writing.
 //!
-//! The job's program is C, compiled here against the built tree (`make build`): the one that SELVEDGE_PREFIX names,
-//! else `build/` of this repository.
+//! The job's program is C, compiled here against the built tree (`make build`): the one in SELVEDGE_PREFIX, else
+//! `build/` of this repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +13,12 @@ use crate::common::{Ended, Place, compile_text, wait_until};
 use selvedge_nic::registers::{Register, TableRegister, VERSION};
 use serde_json::Value;
 
-/// Messages that rank 0 sends to rank 1 before the files `0` and `1` are there, and how many of them rank 1 reads.
+/// Messages from rank 0 to rank 1 before the files `0` and `1` exist, and the number of them that rank 1 reads.
 const SENT: u64 = 7;
 const READ: u64 = 3;
 
-/// Mailboxes that discard take all messages themselves, so their pointers move. Rank 0 sends SENT messages of 8 bytes, rank 1 reads READ of them. Then both wait for the file `stop`.
+/// Mailboxes that discard accept all messages themselves, so their pointers move. Rank 0 sends SENT messages of 8
+/// bytes, rank 1 reads READ of them. Then both wait for the file `stop`.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,17 +71,15 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// The program, compiled once.
 fn program() -> &'static str {
     static PROGRAM_PATH: OnceLock<String> = OnceLock::new();
     PROGRAM_PATH.get_or_init(|| compile_text("registers", PROGRAM, &["velo2", "rma2"]))
 }
 
-/// A job of the program that has exchanged its messages, and ends with the test.
+/// A job of the program after its exchange, which ends with the test.
 struct Job<'a> {
     place: &'a Place,
     launcher: Option<Child>,
-    /// The VPID of rank 1.
     vpid: u64,
 }
 
@@ -104,7 +102,6 @@ impl<'a> Job<'a> {
         self.place.jobs()[0].file_name().expect("a name").to_string_lossy().into_owned()
     }
 
-    /// Lets the ranks end, and waits for their end.
     fn end(mut self) -> Ended {
         fs::write(self.place.file("stop"), "").expect("a file");
         Ended::from(self.launcher.take().expect("not ended yet").wait_with_output().expect("the launcher ends"))
@@ -130,7 +127,6 @@ fn output(place: &Place, arguments: &[&str]) -> Output {
     registers(place, arguments).output().expect("the command starts")
 }
 
-/// The records of both NICs.
 fn json(place: &Place, arguments: &[&str]) -> Vec<Value> {
     let output = output(place, &[arguments, &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -138,7 +134,7 @@ fn json(place: &Place, arguments: &[&str]) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON: {error}\n{said}"))
 }
 
-/// The message with which it fails.
+/// Fails as expected; returns the message.
 fn refused(place: &Place, arguments: &[&str]) -> String {
     let output = output(place, arguments);
     assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}: {output:?}");
@@ -174,7 +170,7 @@ fn values_are_those_of_the_running_nics() {
     assert_eq!(tables["mailbox_enables"][0], 1u64 << vpid);
     assert_eq!(to["registers"]["rma_tables"]["completer_enables"][0], 1u64 << vpid);
     assert_eq!(tables["mailbox_write_pointers"][vpid], SENT);
-    // The read pointer is stored now and then.
+    // The read pointer is stored only now and then.
     assert!(
         to["registers"]["velo_pages"]["mailbox_pages.read_pointer"][vpid].as_u64().is_some_and(|read| read <= READ)
     );
@@ -183,7 +179,7 @@ fn values_are_those_of_the_running_nics() {
         (&1.into(), &0.into())
     );
 
-    // Names choose: a register, a unit, one value.
+    // Arguments select a register, a unit, or one value.
     let one = format!("mailbox_write_pointers[{vpid}]");
     let some = json(&place, &["--nic", "1", "velo_received", "atu", &one]);
     let chosen = some[0]["registers"].as_object().expect("an object");
@@ -242,11 +238,11 @@ fn a_tree_has_a_file_for_each_value_and_follows_the_job() {
         assert!(number(&file).trim().parse::<u64>().is_ok(), "{file}");
     }
     assert_eq!(number(&format!("velo_tables/mailbox_write_pointers/{}", job.vpid)), format!("{SENT}\n"));
-    // No other files: no value is half written.
+    // No other files, so no value is half written.
     let temporary = walk(&directory).into_iter().filter(|path| path.ends_with(".new")).count();
     assert_eq!(temporary, 0);
 
-    // A tree that is refreshed loses the NICs when they end, and nothing else.
+    // A refreshed tree loses only NICs that have ended.
     let mut keeper = registers(&place, &["--tree", argument, "--interval", "0.05"]).spawn().expect("it starts");
     fs::create_dir(directory.join("notes")).expect("a folder of the user");
     fs::write(directory.join("notes/mine"), "text").expect("written");
@@ -263,7 +259,6 @@ fn a_tree_has_a_file_for_each_value_and_follows_the_job() {
     assert!(refused(&place, &["--tree", other.to_str().expect("text")]).contains("other contents"));
 }
 
-/// All files below a directory.
 fn walk(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
@@ -297,14 +292,14 @@ fn registers_are_written_under_the_lock() {
     assert_eq!(after["velo_tables"]["mailbox_enables"][0], 1u64 << vpid);
     assert_eq!(interrupts(&after), (Some(0), Some(0)));
 
-    // What is refused says why, and changes nothing.
+    // A refused command reports the reason and changes nothing.
     let before = json(&place, &[]);
     for (words, reason) in [
         (&["--nic", "1", "requests=0"][..], "counters only grow"),
         (&["--nic", "1", "mailbox_sizes[0]=1"], "limits"),
         (&["--nic", "1", "mailbox_enables[0]=0xffff"], "no program has VPID"),
         (&["--nic", "1", "mailbox_enables[9]=0"], "no entry 9"),
-        (&["--nic", "1", "flush_request=0xffffffffffffffff"], "is no value"),
+        (&["--nic", "1", "flush_request=0xffffffffffffffff"], "is not a valid value"),
         (&["mailbox_enables[0]=0"], "2 NICs would be written"),
         (&["--nic", "5", "mailbox_enables[0]=0"], "selvedge top"),
         (&["--nic", "1", "--job", "none", "mailbox_enables[0]=0"], "no job none"),

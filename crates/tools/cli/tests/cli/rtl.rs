@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge rtl` without the RTL, and what `selvedge sim --record` refuses. What the traces hold is tested where they are replayed
-//! (`crates/tools/rtl/tests/rtl/replay.rs`).
+//! `selvedge rtl` without the RTL, and the errors of `selvedge sim --record`. `crates/tools/rtl/tests/rtl/replay.rs`
+//! tests the contents of the traces.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn the_program_of_the_rtl_gets_the_arguments_and_gives_the_exit_code() {
     let place = Place::new("rtl");
     let missing = rtl(&place.file(""), &["replay", "x"]);
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(missing.status.code() == Some(1) && said.contains("build it with make rtl"), "{said}");
+    assert!(missing.status.code() == Some(1) && said.contains("run make rtl"), "{said}");
 
     let folder = place.file("libexec/selvedge");
     fs::create_dir_all(&folder).expect("a folder");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run` from the view of its user: exit codes, reports, output, environment.
+//! `selvedge run` as a user sees it: exit codes, reports, output, environment.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -283,7 +283,7 @@ fn a_killed_launcher_leaves_no_ranks_and_the_next_one_sweeps() {
     for pid in pids {
         wait_until("the rank is gone", || !runs(&pid));
     }
-    assert_eq!(place.jobs().len(), 1, "nobody was there to remove it");
+    assert_eq!(place.jobs().len(), 1, "no process was left to remove it");
     assert_eq!(place.output(&["true"]).code, Some(0));
     assert!(place.jobs().is_empty());
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which unit of a simulated NIC carries reads and writes of libfabric (`accesses.c`). A program cannot tell, because its bytes are right
-//! by every way.
+//! The unit of a simulated NIC that carries libfabric's reads and writes (`accesses.c`). A program cannot tell.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,8 +17,8 @@ fn program(place: &Place) -> String {
     made.to_str().expect("a path of characters").to_owned()
 }
 
-/// Each write is a put, and a get behind it; each read is a get; one get looks the key up, behind a lock request. Both ranks of the run do the same. Nothing
-/// goes to the Portals unit.
+/// Each write is a put followed by a get; each read is a get; one get looks the key up, after a lock request. Both
+/// ranks do the same. The Portals unit is not used.
 #[test]
 fn on_extoll_reads_and_writes_are_gets_and_puts_of_the_rma_unit() {
     let place = Place::new("accesses");
@@ -38,8 +37,8 @@ fn on_extoll_reads_and_writes_are_gets_and_puts_of_the_rma_unit() {
     assert_eq!((register(&cluster, "requester_puts"), register(&cluster, "requests")), (0, 6 * COUNT), "{cluster}");
 }
 
-/// The address tables have room for six windows of 150 MB, and twenty come and go. Nothing goes to the Portals unit, so each has found
-/// room, which those before it have had.
+/// The address tables have room for six windows of 150 MB, and twenty are opened and closed. The Portals unit is not
+/// used, so each has found the room of closed ones.
 #[test]
 fn on_extoll_closed_windows_make_room_for_others() {
     let place = Place::new("accesses-windows");

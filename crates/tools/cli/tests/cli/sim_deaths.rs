@@ -17,7 +17,6 @@ fn sim(line: &str) -> (Option<i32>, String) {
     (output.status.code(), lines.map(|line| format!("{line}\n")).collect())
 }
 
-/// Whether a table has this row.
 fn has(text: &str, name: &str, value: &str) -> bool {
     text.lines().any(|line| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.trim() == value))
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks that wait by reading plain memory, without a call (`plain_polls.c`), and ranks that poll while they work
-//! (`working_polls.c`).
+//! Ranks that wait by reading plain memory (`plain_polls.c`), and ranks that poll while they work (`working_polls.c`).
 
 use crate::common::{Place, compile, report_of_two};
 
-/// What a rank does meanwhile is decided by virtual time, so two runs are equal.
+/// Virtual time decides the actions of a rank meanwhile, so two runs are equal.
 #[test]
 fn ranks_that_poll_plain_memory_go_on_when_it_changes() {
     let place = Place::new("plain-polls");
@@ -19,8 +18,8 @@ fn ranks_that_poll_plain_memory_go_on_when_it_changes() {
     }
 }
 
-/// Polls between pieces of work are no wait, so the pauses after them stay short: 2,000 take some microseconds each at most, where
-/// pauses that double reach a tenth of a second.
+/// Polls between pieces of work are no wait, so the pauses after them stay short: 2,000 pauses take at most some
+/// microseconds each; doubling pauses would reach a tenth of a second.
 #[test]
 fn ranks_that_copy_between_polls_do_not_pause_for_long() {
     let place = Place::new("working-polls");

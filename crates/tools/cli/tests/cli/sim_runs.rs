@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole runs of `selvedge sim`: memory for each node, and the same result on a computer that is busy
-//! with other work.
+//! Whole runs of `selvedge sim`: memory for each node, and equal results on a busy and an idle computer.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,7 +19,6 @@ fn sim(machine: &str, args: &[&str]) -> Command {
     command
 }
 
-/// The built tree.
 fn tree() -> PathBuf {
     std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace().join("build"), PathBuf::from)
 }
@@ -29,8 +27,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
 }
 
-/// A network alone has no NIC tables: a node costs its router, its links and the packets on them. A machine of this size may cost
-/// 64 KiB a node with everything on it; its network must stay below an eighth of that.
+/// A network alone has no NIC tables: a node costs its router, its links and the packets on them. A machine of this
+/// size may cost 64 KiB a node with everything on it; its network must stay below an eighth of that.
 #[test]
 fn a_network_of_65536_nodes_takes_few_bytes_for_each() {
     const NODES: u64 = 65_536;
@@ -80,12 +78,11 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            assert!(thread.join().is_ok_and(|rounds| rounds > 0), "a thread that was to be busy was not");
+            assert!(thread.join().is_ok_and(|rounds| rounds > 0), "a load thread did not run");
         }
     }
 }
 
-/// The results of a run, without those of the wall clock.
 #[derive(PartialEq)]
 struct Results {
     printed: String,
@@ -103,7 +100,7 @@ fn run_example(place: &Place, name: &str, args: &[&str]) -> Results {
     let ended = Ended::from(command.env("SELVEDGE_PREFIX", tree).output().expect("the command starts"));
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{name}");
     let mut report = json(&std::fs::read_to_string(report).expect("a report"));
-    report.as_object_mut().expect("an object").remove("wall").expect("what the clock says");
+    report.as_object_mut().expect("an object").remove("wall").expect("the wall clock");
     Results { printed: ended.out, report, timeline: std::fs::read(timeline).expect("a timeline") }
 }
 
@@ -131,10 +128,10 @@ fn switches_reduce_for_programs_on_machines_that_say_so() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let text = refused("pac", &["-n", "2", "--aggregation", "--", "true"]);
-    assert!(text.contains("the switches of pac do not reduce: its file has no [aggregation]"), "{text}");
+    assert!(text.contains("pac has no aggregation nodes: add a section [aggregation] to its file"), "{text}");
     let text = refused("switchib2", &["-n", "2", "--aggregation", "--program", "allreduce"]);
     assert!(text.contains("built-in programs have --algorithm switches"), "{text}");
-    // More than there is room for is refused; without a number there are as many as fit.
+    // Too many groups are refused; without a number, as many as fit are used.
     let text = refused("quantum", &["-n", "2", "--aggregation=16", "--", "true"]);
     assert!(text.contains("form fewer groups"), "{text}");
     let mut fits = sim("quantum", &["-n", "2", "--aggregation", "--quiet", "--", "true"]);

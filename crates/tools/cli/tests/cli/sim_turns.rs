@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many turns of processes operations take (`fetches.c`). A turn costs real time, whatever it costs in virtual time.
+//! The number of process turns that an operation takes (`fetches.c`). A turn costs real time.
 
 use crate::common::{Place, compile, report_of_two};
 
-/// The initiator hands over operation and wait at once. The target, which waits in a barrier, looks whether the operation was what
-/// it waits for.
+/// The initiator hands over operation and wait together. The target, in a barrier, checks whether its wait is over.
 #[test]
 fn an_operation_that_brings_a_value_back_takes_one_turn_of_its_initiator() {
     let place = Place::new("fetches");

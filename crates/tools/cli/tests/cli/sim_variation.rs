@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts that vary: programs whose ranks take turns end, the seed decides how, and a livelock is reported but not ended.
-//! `lockstep.c` is such a program.
+//! Hosts that vary: programs with alternating ranks terminate, the seed decides the variation, and a livelock is
+//! reported but not ended. `lockstep.c` is such a program.
 
 use std::io::Read;
 use std::process::Stdio;
 
 use crate::common::{Place, compile, report_of_two, sim_of_two};
 
-/// A run with exact prices would go on to the limit.
+/// A run with exact prices would continue to the limit.
 #[test]
 fn equal_ranks_that_take_two_locks_end_on_every_machine() {
     let place = Place::new("lockstep-ends");
@@ -30,7 +30,7 @@ fn the_seed_decides_how_hosts_vary_and_nothing_else_does() {
     assert_ne!(once["virtual_time_ps"], other["virtual_time_ps"]);
 }
 
-/// The warning comes while the run goes on, and the run ends at its limit of virtual time or by this test.
+/// The warning appears during the run, and the run ends at its limit of virtual time or by this test.
 #[test]
 fn without_variation_equal_ranks_are_reported_as_a_livelock_and_go_on() {
     let place = Place::new("lockstep-warns");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Two PEs each copy memory piece by piece, and poll after each piece for a signal that the other sends when it is through.
- * Libraries move long messages so: MPICH to its own rank, for one.
+ * Two PEs each copy memory piece by piece, and after each piece poll for a signal that the other sends at its end.
+ * Libraries move long messages this way, such as MPICH to its own rank.
  *
  * working_polls PIECES BYTES
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The node of the software beside the unit: operands as `Node::request` takes them, reduced by [`Kernel`] in the order of the children.
+//! The software node: operands as `Node::request` accepts them, reduced by [`Kernel`] in the order of the children.
 
 use std::collections::VecDeque;
 
@@ -11,21 +11,21 @@ use super::words::{Answer, ArithmeticCommand, Shape, Status, is_supported};
 
 /// Cycles from the write of an operand's last word to the first command that finds it done.
 const DONE_CYCLES: u32 = 4;
-/// Cycles of an operand beside its words, at most: the choice, the change of the pipeline, the pipeline.
+/// Maximum cycles of an operand beside its words: selection, pipeline change, pipeline.
 pub(super) const PASS_CYCLES: usize = 24;
 
-/// An operand that has arrived, and the result after it.
+/// An arrived operand, and the result after it.
 #[derive(Clone, Debug)]
 pub(super) struct DueOperand {
     pub child: usize,
-    /// Of its last word.
+    /// Tag of its last word.
     pub tag: u32,
     pub result: Vec<u8>,
-    /// The next word that is written.
+    /// The next word to be written.
     pub word: usize,
 }
 
-/// An operation under way in the model.
+/// An operation in progress in the model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     is_open: bool,
@@ -37,13 +37,12 @@ pub(super) struct Record {
     reduced: usize,
     result: Vec<u8>,
     pub due: VecDeque<DueOperand>,
-    /// When its last word was written.
+    /// Cycle in which its last word was written.
     pub written_at: Option<u32>,
-    /// Until when a failed operation may be busy: what is started goes on, and the rest of what is due is dropped.
+    /// Last cycle in which a failed operation may be busy: started operands complete, and the others are dropped.
     busy_until: u32,
 }
 
-/// The state of the unit's receiver of words.
 #[derive(Clone, Debug)]
 enum Message {
     None,
@@ -58,12 +57,11 @@ pub(super) struct Model {
     message: Message,
 }
 
-/// The answer of the model.
 pub(super) struct Expected {
     pub status: Status,
     /// The bytes of a result's word.
     pub data: Option<Vec<u8>>,
-    /// The word that is written into the bank of operands: its address and its words.
+    /// The write into the bank of operands: address and words.
     pub stored: Option<(usize, Vec<u32>)>,
 }
 
@@ -72,7 +70,7 @@ impl Model {
         Model { shape, records: vec![Record::default(); shape.records], message: Message::None }
     }
 
-    /// Runs the command that the unit has answered so.
+    /// Runs the command of this answer of the unit.
     pub fn run(&mut self, tag: u32, command: &ArithmeticCommand, answer: &Answer) -> Expected {
         let mut expected = Expected { status: Status::Ok, data: None, stored: None };
         match *command {
@@ -100,7 +98,7 @@ impl Model {
         else {
             return Status::Failed(Failure::NoRoom);
         };
-        // An operand that is not started is dropped. The unit alone knows whether one is.
+        // An operand that has not started is dropped. Only the unit knows whether one has.
         if answer.status == Status::Busy && record.may_be_busy(answer.cycle) {
             return Status::Busy;
         }
@@ -138,7 +136,7 @@ impl Model {
             };
         } else if record.failure.is_none() && record.reduction != *reduction {
             record.failure = Some(Status::Failed(Failure::OperationMismatch));
-            // A pass may be under way, one of this record may wait for it, and one of another record may be chosen between them.
+            // A pass may be in progress, one of this record may wait, and one of another record may come between.
             record.busy_until = cycle + 3 * (self.shape.words() + PASS_CYCLES) as u32;
         }
         if let Some(failure) = record.failure {
@@ -193,13 +191,12 @@ impl Model {
 }
 
 impl Record {
-    /// Whether the unit may not have ended what it has to reduce.
     fn may_be_busy(&self, cycle: u32) -> bool {
         let is_due = !self.due.is_empty() && (self.failure.is_none() || cycle <= self.busy_until);
         is_due || self.written_at.is_some_and(|written| cycle <= written + DONE_CYCLES)
     }
 
-    /// A child's operand is complete, or of no use. `Node::reduce_in_order`.
+    /// Accepts a complete or useless operand of a child. `Node::reduce_in_order`.
     fn arrive(&mut self, child: usize, tag: u32, operand: Vec<u8>) {
         self.operands[child] = Some((tag, operand));
         self.arrived += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands, answers and sizes of the arithmetic, as `arithmetic_pkg.sv` lays them out.
+//! Commands, answers and sizes of the arithmetic, as in `arithmetic_pkg.sv`.
 
 use selvedge_nic::aggregation::Failure;
 use selvedge_nic::aggregation::message::Reduction;
@@ -34,7 +34,7 @@ pub struct Shape {
 impl Shape {
     /// As in `rtl/units.toml`.
     pub const NARROW: Shape = Shape { name: "aggregate", records: 4, children: 8, bytes_max: 256, word_bytes: 8 };
-    /// Words of 128 bits; records that are no power of two.
+    /// Words of 128 bits; a number of records that is no power of two.
     pub const WIDE: Shape = Shape { name: "aggregate_128", records: 3, children: 4, bytes_max: 64, word_bytes: 16 };
 
     pub(super) fn words(&self) -> usize {
@@ -92,15 +92,15 @@ impl ArithmeticCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Ok,
-    /// As the software's node.
+    /// A failure, as in the software node.
     Failed(Failure),
-    /// The node reduces this, and the unit does not.
+    /// A reduction that the node supports and the unit does not.
     NotHere,
-    /// A reduction is under way, or has not ended.
+    /// A reduction is in progress.
     Busy,
     /// No message announced the word.
     NoMessage,
-    /// A number that no status has.
+    /// An undefined status.
     Unknown(u8),
 }
 
@@ -116,7 +116,7 @@ impl From<u8> for Status {
     }
 }
 
-/// Whether the unit has this reduction, which the software has.
+/// Whether the unit supports this reduction of the software.
 pub fn is_supported(reduction: &Reduction) -> bool {
     use Datatype::{Bfloat16, Double, Float, Half};
     let is_here = |datatype: Datatype| (datatype as u8) < 10 || matches!(datatype, Float | Double | Half | Bfloat16);
@@ -124,7 +124,7 @@ pub fn is_supported(reduction: &Reduction) -> bool {
         && Datatype::from_number(reduction.datatype.into()).is_some_and(is_here)
 }
 
-/// An answer of the unit that the model agrees with.
+/// An answer of the unit that agrees with the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub tag: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Inputs and outputs of the ATU of the RTL, as `atu_pkg.sv` lays it out, and as `nic` has it.
+//! Inputs and outputs of the ATU, in the layouts of `atu_pkg.sv` and of `nic`.
 
 use selvedge_nic::atu::ats::{FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::Request;
@@ -33,7 +33,7 @@ crate::layout! {
     pub mod tlb { PAGE: 27, SIZE: 2, TARGET: 40, VPID: 10, RIGHTS: 2 }
 }
 crate::layout! {
-    /// The part of `atu_pkg::trace_t` above the one that all units have.
+    /// The part of `atu_pkg::trace_t` above the part that all units have.
     pub mod trace { SUBMITTED: 1, REQUESTED: 1, RESPONDED: 1, REQUESTS: 16, SLOTS: 16, PENDING: 16 }
 }
 
@@ -54,7 +54,7 @@ pub struct AtuCommand {
 }
 
 impl AtuCommand {
-    /// The command of this request. None: no word says it.
+    /// The command of this request; `None` if no word encodes it.
     pub fn of(request: Request) -> Option<AtuCommand> {
         let (operation, word) = match request {
             Request::Translation(request) => (TRANSLATE, Transaction::TranslationRequest(request).encode().ok()?),
@@ -64,7 +64,7 @@ impl AtuCommand {
         Some(AtuCommand { operation, word })
     }
 
-    /// The request of the command. None: it has no meaning.
+    /// The request of the command; `None` if malformed.
     pub fn request(self) -> Option<Request> {
         let mode = [FlushMode::Tlb, FlushMode::Units, FlushMode::Both];
         match (self.operation, Transaction::decode(self.word)) {
@@ -80,7 +80,7 @@ impl AtuCommand {
         }
     }
 
-    /// Its words at the port.
+    /// The words of the command at the port.
     pub fn pack(self) -> [u32; command::WORDS] {
         let mut words = [0; command::WORDS];
         command::OPERATION.set(&mut words, self.operation.into());
@@ -90,14 +90,13 @@ impl AtuCommand {
 }
 
 impl From<TranslationRequest> for AtuCommand {
-    /// # Panics
-    /// The VPID has more than 10 bits.
+    /// Panics if the VPID has more than 10 bits.
     fn from(request: TranslationRequest) -> AtuCommand {
         AtuCommand::of(Request::Translation(request)).expect("a VPID of 10 bits")
     }
 }
 
-/// The answer to a flush that a word says. None: it says another thing, or nothing.
+/// Decodes an answer to a flush; `None` for any other word.
 pub fn flush_response(word: u64) -> Option<FlushResponse> {
     match Transaction::decode(word) {
         Ok(Transaction::FlushResponse(response)) => Some(response),
@@ -105,7 +104,7 @@ pub fn flush_response(word: u64) -> Option<FlushResponse> {
     }
 }
 
-/// A slot of `nic`'s TLB as the RTL's word has it: without reserved bits, all 0 if there is none.
+/// A slot of `nic`'s TLB as the RTL's word: without reserved bits, all 0 if there is none.
 pub fn word_of(slot: &TlbEntry) -> [u32; tlb::WORDS] {
     let mut words = [0; tlb::WORDS];
     let entry = AddressEntry::from_bits(slot.entry);
@@ -124,20 +123,20 @@ pub fn word_of(slot: &TlbEntry) -> [u32; tlb::WORDS] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inputs {
     pub command: Option<AtuCommand>,
-    /// A word that was read for this slot.
+    /// A word read, with its slot.
     pub read: Option<(u16, u64)>,
     /// A unit's answer to a flush.
     pub answer: Option<u64>,
-    /// The ports take their words.
+    /// Whether the ports accept words.
     pub units_ready: bool,
     pub memory_ready: bool,
 }
 
 impl Inputs {
-    /// Nothing goes in, and all ports take what leaves.
+    /// No inputs, and all ports accept.
     pub const NONE: Inputs = Inputs { command: None, read: None, answer: None, units_ready: true, memory_ready: true };
 
-    /// The words of `outside_i`, with so many tables.
+    /// The words of `outside_i`, with this number of tables.
     pub fn pack(&self, tables: u32) -> [u32; outside_in::WORDS] {
         let mut words = [0; outside_in::WORDS];
         outside_in::TABLES.set(&mut words, tables.into());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters and triggered operations of both sides: field by field, and what a write to T0 says of an operation.
+//! Counters and triggered operations of both sides, field by field, and the meaning of a write to T0.
 
 use selvedge_nic::tables::{counter, kind, slot, triggered};
 
@@ -23,10 +23,7 @@ impl<'a> Records<'a> {
         self.shadow.word(self.first_bank + bank, index)
     }
 
-    /// Compares what a write to this bank has changed.
-    ///
-    /// # Errors
-    /// The first field in which the two sides differ.
+    /// Compares the record that a write to this bank has changed. Fails with the first field that differs.
     pub fn compare(&self, bank: usize, index: usize) -> Result<(), LockstepError> {
         let bank = bank - self.first_bank;
         let of = |error: LockstepError| {
@@ -35,7 +32,6 @@ impl<'a> Records<'a> {
         if bank < BANK_T0 { self.compare_counter(index).map_err(of) } else { self.compare_triggered(index).map_err(of) }
     }
 
-    /// Compares a counter with its record.
     fn compare_counter(&self, index: usize) -> Result<(), LockstepError> {
         let (amounts, state) = (self.word(0, index), self.word(1, index));
         let (book, records) = (&self.home.books[index], self.home.triggered.len());
@@ -56,7 +52,6 @@ impl<'a> Records<'a> {
         same("tail", link(c1::TAIL.get(state), records), link(book.armed_tail.into(), records))
     }
 
-    /// Compares a triggered operation with its record.
     fn compare_triggered(&self, index: usize) -> Result<(), LockstepError> {
         let word = self.word(BANK_T0, index);
         let (record, records) = (&self.home.triggered[index], self.home.triggered.len());
@@ -88,10 +83,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Compares all records.
-    ///
-    /// # Errors
-    /// The first field in which the two sides differ.
+    /// Compares all records. Fails with the first field that differs.
     pub fn compare_all(&self) -> Result<(), LockstepError> {
         (0..self.home.books.len()).try_for_each(|index| self.compare(self.first_bank, index))?;
         (0..self.home.triggered.len()).try_for_each(|index| self.compare(self.first_bank + BANK_T0, index))
@@ -104,7 +96,7 @@ fn states(write: &Write, first_bank: usize) -> Option<(u32, u32)> {
     Some((t0::STATUS.get(old) as u32, t0::STATUS.get(&write.new) as u32))
 }
 
-/// The operation that moves data and fires by this write, and whether its record is free.
+/// The data-moving operation that this write fires, and whether its record is free.
 pub fn fired(write: &Write, first_bank: usize) -> Option<(u32, bool)> {
     let (before, after) = states(write, first_bank)?;
     let is_local = matches!(t0::KIND.get(&write.new) as u8, kind::COUNTER_SET | kind::COUNTER_INCREMENT);
@@ -112,7 +104,7 @@ pub fn fired(write: &Write, first_bank: usize) -> Option<(u32, bool)> {
         .then_some((write.address as u32, after == slot::FREE))
 }
 
-/// The operation that was waiting for its port, and leaves by this write.
+/// The operation that waited for its port and leaves by this write.
 pub fn left_port(write: &Write, first_bank: usize) -> Option<u32> {
     (states(write, first_bank)? == (triggered::FIRING, slot::FREE)).then_some(write.address as u32)
 }

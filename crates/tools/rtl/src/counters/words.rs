@@ -56,7 +56,7 @@ crate::layout! {
 /// Words of 32 bits of a body.
 pub const BODY_WORDS: usize = body::WORDS;
 
-/// The words of T2 and T1: what an operation carries.
+/// The words of T2 and T1: the contents of an operation.
 pub type Body = [u32; BODY_WORDS];
 
 /// The body of an operation that changes a counter.
@@ -67,10 +67,7 @@ pub fn amounts(success: u64, failure: u64) -> Body {
     words
 }
 
-/// The body of an operation that moves data.
-///
-/// # Panics
-/// If a value is wider than the RTL's field.
+/// The body of an operation that moves data. Panics if a value is wider than the RTL's field.
 pub fn body_of(command: &tables::Command) -> Body {
     let mut words = [0; BODY_WORDS];
     for (field, value) in fields_of(command) {
@@ -111,7 +108,7 @@ fn fields_of(command: &tables::Command) -> [(Field, u64); 16] {
     ]
 }
 
-/// A command of `nic` with all fields of the RTL's body filled from one number, so that a field in the wrong place shows.
+/// A command of `nic` with all fields of the RTL's body derived from one number, so that a misplaced field is found.
 pub fn data_command(kind: u8, number: u64) -> tables::Command {
     let mut state = number;
     // A step of splitmix64.
@@ -159,7 +156,7 @@ pub enum TriggeredAction {
 }
 
 impl TriggeredAction {
-    /// As `nic` takes it.
+    /// The action in the form of `nic`.
     pub fn nic_action(&self) -> Action<'_> {
         match self {
             TriggeredAction::Move(command) => Action::Command(command),
@@ -171,7 +168,7 @@ impl TriggeredAction {
         }
     }
 
-    /// Kind, variant, object and body, as the RTL takes it.
+    /// Kind, variant, object and body in the form of the RTL.
     fn fields(&self) -> (u8, u64, u32, Body) {
         match self {
             TriggeredAction::Move(command) => (command.kind, 0, 0, body_of(command)),
@@ -186,7 +183,7 @@ impl TriggeredAction {
     }
 }
 
-/// The body that a record of `nic` would have in the RTL.
+/// The body in the RTL of a record of `nic`.
 pub fn body_of_record(record: &Triggered) -> Body {
     match record.command.kind {
         kind::COUNTER_SET | kind::COUNTER_INCREMENT => amounts(record.success, record.failure),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The result and the events of a command: those that `nic` gives, and those that a processor makes of the RTL's answers.
+//! The result and the events of a command: those of `nic`, and those that a processor derives from the RTL's answers.
 
 use selvedge_nic::portals::errors::{AppendError, UnlinkError};
 use selvedge_nic::portals::{Delivery, EntrySpec, Event, event_kind, fail, list, options};
@@ -14,15 +14,15 @@ use crate::error::LockstepError;
 pub struct Outcome {
     /// The result of a message.
     pub delivery: Option<Delivery>,
-    /// The result of an append: a reference, or that the table was full.
+    /// The result of an append: a reference, or a full table.
     pub appended: Option<Result<u32, AppendError>>,
-    /// An append has put the entry on its list.
+    /// Whether an append has linked its entry.
     pub is_linked: bool,
     pub unlinked: Option<Result<(), UnlinkError>>,
     pub events: Vec<Event>,
 }
 
-/// An answer of the RTL, with what a message did to its entry.
+/// An answer of the RTL, with the effect of a message on its entry.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub words: Vec<u32>,
@@ -45,7 +45,7 @@ impl Answer {
 }
 
 impl Outcome {
-    /// The result and the events that a processor makes of the RTL's answers to a command, and of a message's plan.
+    /// Derives the result and the events from the RTL's answers to a command, and from a message's plan.
     pub(super) fn of_rtl(
         command: &ListCommand,
         answers: &[Answer],
@@ -118,7 +118,6 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Takes the answer to a message.
     fn deliver(&mut self, request: &Request, answer: &Answer, effect: Option<&[u32]>) -> Result<(), LockstepError> {
         let failed = match answer.get(answer::STATUS) {
             status::MATCHED => {
@@ -132,10 +131,9 @@ impl Outcome {
             other => return Err(format!("status {other} of a message").into()),
         };
         self.delivery = Some(Delivery::failed(failed));
-        effect.map_or(Ok(()), |_| Err("a plan of a message that is refused".into()))
+        effect.map_or(Ok(()), |_| Err("a refused message has a plan".into()))
     }
 
-    /// Takes the answer to a message that has found its entry.
     fn deliver_to_entry(&mut self, request: &Request, answer: &Answer, effect: impl Fn(Field) -> u64) {
         let flags = answer.key(key::OPTIONS) as u32;
         let which = answer.get(answer::OVERFLOW) as u8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records of the two sides: field by field, and what is derived of them while nothing is under way.
+//! Records of the two sides, field by field, and state derived from them while the unit is idle.
 
 use selvedge_nic::tables::{Entry, Header, entry, header, slot};
 
@@ -16,7 +16,7 @@ use crate::shadow::Shadow;
 pub struct Records<'a> {
     pub shadow: &'a Shadow,
     pub home: &'a Home,
-    /// The lists alone count sequence numbers. In a whole NIC, what is armed takes numbers too; then their order is compared.
+    /// Only the lists draw sequence numbers. In a whole NIC armed operations do too; then only the order is compared.
     pub is_alone: bool,
 }
 
@@ -25,12 +25,12 @@ impl<'a> Records<'a> {
         self.home.entries.len()
     }
 
-    /// How many there are: entries, then headers.
+    /// Number of records: entries, then headers.
     pub fn count(&self) -> usize {
         self.entries() + self.home.headers.len()
     }
 
-    /// A record's words, one behind the other.
+    /// A record's words, in the order of the banks.
     fn words(&self, record: usize) -> [&'a [u32]; 3] {
         [BANK_K, BANK_A, BANK_B].map(|bank| self.shadow.word(bank, record))
     }
@@ -78,7 +78,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Checks what is derived, while nothing is under way: free lists, and that each record is on one chain, in order.
+    /// Checks derived state of an idle unit: free lists, and that each record is on one chain, in order.
     pub fn check_idle(&self) -> Result<(), LockstepError> {
         for record in 0..self.count() {
             self.compare_record(record)?;
@@ -105,7 +105,7 @@ impl<'a> Records<'a> {
         self.check_chains("header", BANK_HEADER_CHAINS, self.entries()..self.count(), linked, next)
     }
 
-    /// The free records link to each other as those of `nic`, from its first on.
+    /// Checks that the free records link to each other as in `nic`, from its first on.
     fn check_free(&self, what: &str, free: &[usize], base: usize, records: usize) -> Result<(), LockstepError> {
         for (place, &record) in free.iter().enumerate() {
             let link = key::NEXT.get(self.shadow.word(BANK_K, base + record));
@@ -185,7 +185,7 @@ impl std::fmt::Debug for EntryDisplay<'_> {
     }
 }
 
-/// The records of a free list of `nic`, its first one first.
+/// The records of a free list of `nic`, in order.
 fn free_records(first: u32, records: usize, next: impl Fn(u32) -> u32) -> Vec<usize> {
     let mut free = Vec::new();
     let mut at = first;
@@ -222,7 +222,6 @@ fn entry_difference(k: &[u32], a: &[u32], b: &[u32], model: &Entry) -> Option<(&
     first_difference(status, slot, &rest)
 }
 
-/// The first field in which a header differs.
 fn header_difference(k: &[u32], a: &[u32], b: &[u32], model: &Header) -> Option<(&'static str, u64, u64)> {
     let status = slot::status(model.slot);
     let slot = [
@@ -246,7 +245,7 @@ fn header_difference(k: &[u32], a: &[u32], b: &[u32], model: &Header) -> Option<
     first_difference(status, slot, &rest)
 }
 
-/// The first of these fields in which the two sides differ. Of a free record only its slot counts.
+/// The first of these fields in which the two sides differ. Only the slot of a free record counts.
 fn first_difference(
     status: u32,
     slot: [(&'static str, u64, u64); 2],

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list manager's words of SRAM, commands and answers (`rtl/lists/lists_pkg.sv`), and how a command of `nic` becomes one of the
-//! RTL.
+//! The list manager's words of SRAM, commands and answers (`rtl/lists/lists_pkg.sv`), and the translation of commands.
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
@@ -34,14 +33,14 @@ layout! { pub mod plan {
     VALID: 1, TAG: 32, OFFSET: 32, MLENGTH: 32, UNLINKS: 1, FREED: 1, KEPT: 1, HEADER: 16,
 } }
 
-/// Write ports of the trace, and the banks, as `lists_pkg.sv` numbers them.
+/// Number of write ports of the trace, and the banks, numbered as in `lists_pkg.sv`.
 pub(super) const WRITES: usize = 10;
 pub(super) const BANK_K: usize = 0;
 pub(super) const BANK_A: usize = 1;
 pub(super) const BANK_B: usize = 2;
 pub(super) const BANK_ENTRY_CHAINS: usize = 3;
 pub(super) const BANK_HEADER_CHAINS: usize = 4;
-/// Portal table entries.
+/// Number of portal table entries.
 pub const PORTALS: usize = 64;
 
 /// Status of an answer.
@@ -70,12 +69,12 @@ pub enum ListCommand {
     Search { portal: u32, spec: EntrySpec, delete: bool },
 }
 
-/// A value that the words of the RTL have no room for.
+/// A value that is too wide for the words of the RTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooWide(pub &'static str);
 
 impl ListCommand {
-    /// The portal table entry that it names.
+    /// The portal table entry of the command.
     pub fn portal(&self) -> Option<u32> {
         match self {
             ListCommand::Deliver(request) => Some(request.portal),
@@ -84,10 +83,7 @@ impl ListCommand {
         }
     }
 
-    /// The command as the RTL takes it.
-    ///
-    /// # Errors
-    /// A value is wider than its field, or the RTL does not carry the command out.
+    /// Converts the command to the RTL's words. Fails if a value is too wide, or the RTL does not support the command.
     pub fn words(&self, tag: u32) -> Result<[u32; command::WORDS], TooWide> {
         let mut words = [0; command::WORDS];
         let mut set = |field: Field, value: u64, name: &'static str| {

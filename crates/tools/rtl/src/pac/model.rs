@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine's commands on `nic`, and everything that leaves a NIC by them.
+//! The engine's commands on `nic`, and all outputs of the NIC.
 //!
-//! The work of the home around `nic`'s transitions is here, as the live homes do it: the check of a descriptor's range
-//! (`PtlPut`, Portals 4.3, section 3.15), the packet of a request, the response to one, the record of what waits.
+//! The work of the home around `nic`'s transitions is here, as in the live homes: the range check of a descriptor
+//! (`PtlPut`, Portals 4.3, section 3.15), the packet of a request, the response to one, the pending record.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +25,7 @@ use crate::home::Home;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
-    /// Reference of the record that was made.
+    /// Reference of the new record.
     pub reference: Option<u32>,
     pub armed: Option<(u32, u32)>,
     pub amounts: Option<(u64, u64)>,
@@ -40,16 +40,16 @@ impl Answer {
     }
 }
 
-/// A packet that is sent, with the place of its payload.
+/// A packet to send, with the address of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Send {
     pub header: Message,
     pub length: u32,
-    /// Not said where there is no payload.
+    /// Not given without a payload.
     pub start: Option<u64>,
 }
 
-/// A payload that goes to host memory: that of the message with this number in its buffer.
+/// A payload for host memory, with the number of its message in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receive {
     pub number: u32,
@@ -83,26 +83,26 @@ pub struct Model {
     initiator: u32,
     uid: u32,
     origin: u64,
-    /// Messages that each buffer has handed on.
+    /// Number of messages that each buffer has delivered.
     numbers: [u32; 4],
     /// Triggered puts, gets and unlinks that are due.
     fired: [VecDeque<Due>; 3],
     handles: Vec<((u32, u32), Armed)>,
-    /// References of what was made, and tokens of what waits or waited, in order.
+    /// References and tokens so far, in order.
     pub created: Created,
 }
 
 /// A triggered operation that waits for its turn among the engine's commands.
 enum Due {
     Moves(Command),
-    /// This entry.
+    /// The entry to unlink.
     Unlinks(u32),
 }
 
-/// No operation: what an arm that was refused has made.
+/// The handle of a refused arm.
 pub const NOT_ARMED: (u32, u32) = (0xffff, 0);
 
-/// References and results that the commands so far have given: NONE, or [`NOT_ARMED`], where one was refused.
+/// References and results of the commands so far; NONE, or [`NOT_ARMED`], for a refused one.
 #[derive(Clone, Debug, Default)]
 pub struct Created {
     pub entries: Vec<u32>,
@@ -165,7 +165,7 @@ impl Model {
         let tails: Vec<u64> = self.home.queue_books.iter().map(|book| book.tail).collect();
         match due {
             Due::Moves(command) => self.issue(&command)?,
-            // One that is refused says nothing to anybody.
+            // A refused unlink gives no answer.
             Due::Unlinks(entry) => {
                 let _ = self.home.nic().lists().unlink(entry);
             }
@@ -174,7 +174,7 @@ impl Model {
         Ok(())
     }
 
-    /// The next triggered operation that is due and leaves the counters: those on counters run here.
+    /// The next due triggered operation that leaves the counters; operations on counters run here.
     pub fn next_fired(&mut self) -> Option<u32> {
         loop {
             let Fired { index, command } = self.home.nic().triggered().next_due(1).ok()??;
@@ -193,7 +193,7 @@ impl Model {
         }
     }
 
-    /// Operations that are due and have not been taken.
+    /// Number of due operations that have not been taken.
     pub fn fired_count(&self) -> usize {
         self.fired.iter().map(VecDeque::len).sum()
     }
@@ -207,13 +207,13 @@ impl Model {
                 (self.initiator, self.uid, self.origin) = (initiator, uid, origin);
                 Ok(Answer::of(Status::Done))
             }
-            // The home has made the queue in `nic` before it tells the engine.
+            // The home has created the queue in `nic` before it sends this command.
             Host::Queue { .. } => Ok(Answer::of(Status::Done)),
             Host::QueueHead { reference, taken } => Ok(Answer::of(done(self.take_events(reference, taken)))),
             Host::Portal { portal, status, options, queue, epoch } => {
                 if let Some(entry) = self.home.portals.get_mut(portal as usize) {
                     let disabled = epoch.wrapping_sub(1);
-                    // An event that is due goes with the entry.
+                    // A due event is dropped with the entry.
                     let disabled_event = if status == 0 || entry.status == 0 { 0 } else { entry.disabled_event };
                     *entry = match status {
                         0 => PortalEntry { status: 0, disabled, disabled_event, ..*entry },
@@ -238,14 +238,14 @@ impl Model {
                     Ok(reference) if posted(&self.home) != before => Answer::with(reference),
                     Ok(reference) => Answer { status: Status::Taken, ..Answer::with(reference) },
                     Err(AppendError::Full) => Answer::of(Status::Full),
-                    Err(other) => return Err(format!("{other:?} of an append").into()),
+                    Err(other) => return Err(format!("an append failed with {other:?}").into()),
                 })
             }
             Host::Unlink(reference) => Ok(Answer::of(match self.home.nic().lists().unlink(reference) {
                 Ok(()) => Status::Done,
                 Err(UnlinkError::InUse) => Status::InUse,
                 Err(UnlinkError::Invalid) => Status::Invalid,
-                Err(other) => return Err(format!("{other:?} of an unlink").into()),
+                Err(other) => return Err(format!("an unlink failed with {other:?}").into()),
             })),
             Host::Search { portal, ref spec, delete } => {
                 self.home
@@ -293,7 +293,7 @@ impl Model {
         }
     }
 
-    /// The program has taken so many events of a queue: no fewer than before, no more than there were.
+    /// Sets the number of taken events of a queue. It neither shrinks nor exceeds the posted ones.
     fn take_events(&mut self, reference: u32, taken: u64) -> bool {
         if self.home.nic().signals.queue(reference).is_none() {
             return false;
@@ -308,7 +308,7 @@ impl Model {
         is_valid
     }
 
-    /// Counts the events of disabled portal table entries that are due in each queue, where the host has set an entry.
+    /// Counts the due events of disabled portal table entries in each queue, after the host has set an entry.
     fn count_due(&mut self) {
         for queue in &self.home.queues {
             queue.disabled_events.store(0, Relaxed);
@@ -358,7 +358,7 @@ impl Model {
         })
     }
 
-    /// The command for an operation on a descriptor; None: it does not reach so far, or has no place for the acknowledgement.
+    /// The command for an operation on a descriptor; `None` if out of range, or without a place for the ACK.
     fn command(&mut self, kind: u8, operation: &Operation) -> Option<Command> {
         let view = self.home.nic().signals.descriptor(operation.descriptor)?;
         operation.local_offset.checked_add(operation.length).filter(|&end| end <= view.length)?;
@@ -407,7 +407,7 @@ impl Model {
                 .nic()
                 .pending_mut()
                 .add(command, 1)
-                .map_err(|_| "the engine starts what has no record to wait in")?,
+                .map_err(|_| "the engine starts a command that has no pending record")?,
             false => 0,
         };
         if token != 0 {
@@ -441,7 +441,7 @@ impl Model {
     fn deliver(&mut self, packet: &Packet, number: u32) -> Result<(), LockstepError> {
         let mut bus = Recorder { number, ..Recorder::default() };
         let Verdict::Done(delivery) = self.home.nic().deliver(&mut bus, &Request::from(packet)) else {
-            return Err("a message is neither done nor refused".into());
+            return Err("a message neither completes nor is refused".into());
         };
         self.created.deliveries.push(delivery);
         self.outputs.receives[0].extend(bus.put);
@@ -475,10 +475,10 @@ fn done(is_done: bool) -> Status {
     if is_done { Status::Done } else { Status::Invalid }
 }
 
-/// The packet that the RTL carries out: of its buffer's kind, and with values that its words have room for.
+/// The packet that the RTL handles: of its buffer's kind, and with values that fit into its words.
 fn carried(buffer: Buffer, message: &Message) -> Option<Packet> {
     let mut unchecked = *message;
-    // Checksums are the link's.
+    // The link handles checksums.
     unchecked[124..].fill(0);
     let packet = Packet::decode(&unchecked).ok().filter(|packet| packet.place == Place::Inline)?;
     let is_kind = match buffer {
@@ -490,7 +490,7 @@ fn carried(buffer: Buffer, message: &Message) -> Option<Packet> {
     (is_kind && fits && packet.remote_offset >> 32 == 0).then_some(packet)
 }
 
-/// The bus of a message: all memory is mapped, and the pieces that are moved are kept.
+/// The bus of a message: all memory is mapped, and the moved pieces are kept.
 #[derive(Default)]
 struct Recorder {
     number: u32,

@@ -77,7 +77,7 @@ pub enum Buffer {
 /// A packet or a command for a buffer: 128 bytes.
 pub type Message = [u8; HEADER_BYTES];
 
-/// A message for a buffer, as the unit takes it.
+/// A message for a buffer, in the words of the unit.
 pub fn pack(buffer: Buffer, message: &Message) -> [u32; command::WORDS] {
     let mut words = [0; command::WORDS];
     for (word, bytes) in words.iter_mut().zip(message.chunks_exact(4)) {
@@ -87,7 +87,7 @@ pub fn pack(buffer: Buffer, message: &Message) -> [u32; command::WORDS] {
     words
 }
 
-/// The counts of the engine, and the registers of `nic` for them.
+/// The counts of the engine, with the registers of `nic` that they stand for.
 pub const COUNTS: [(Field, Register); 14] = {
     use outside_out as out;
     [
@@ -112,11 +112,11 @@ pub const COUNTS: [(Field, Register); 14] = {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Done,
-    /// A stale reference, a range outside its descriptor, an acknowledgement without a place.
+    /// A stale reference, a range outside its descriptor, an acknowledgement without a target.
     Invalid,
     Full,
     InUse,
-    /// A value that the RTL's words have no room for, or a command that it does not carry out.
+    /// A value that is too wide for the RTL's words, or an unsupported command.
     TooWide,
     /// An append whose entry an unexpected message used up.
     Taken,
@@ -129,7 +129,7 @@ impl Status {
     }
 }
 
-/// Where an operation of the host goes, and what it carries.
+/// Addresses and contents of an operation of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
     pub descriptor: u32,
@@ -164,13 +164,13 @@ pub enum Host {
         uid: u32,
         origin: u64,
     },
-    /// An event queue: where its ring begins and how many blocks it has; 0: it is freed.
+    /// An event queue: the start of its ring and its number of blocks; 0 blocks free it.
     Queue {
         reference: u32,
         ring: u32,
         length: u32,
     },
-    /// Of the events of a queue, the program has taken so many.
+    /// Sets the number of events that the program has taken from a queue.
     QueueHead {
         reference: u32,
         taken: u64,
@@ -224,10 +224,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// The command's 128 bytes.
-    ///
-    /// # Panics
-    /// If a value has more bits than its field.
+    /// The command's 128 bytes. Panics if a value has more bits than its field.
     pub fn message(&self) -> Message {
         let mut words = [0; host::WORDS];
         let mut set = |field: Field, value: u64| field.set(&mut words, value);
@@ -335,7 +332,6 @@ impl Host {
 }
 
 impl Triggered {
-    /// Sets its fields. Returns kind and variant.
     fn set(&self, set: &mut impl FnMut(Field, u64)) -> (u8, u64) {
         use selvedge_nic::tables::kind;
         match *self {

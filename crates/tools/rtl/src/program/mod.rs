@@ -7,7 +7,6 @@ pub mod report;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why figures cannot be shown or drawn.
 #[derive(Debug, thiserror::Error)]
 enum FiguresError {
     #[error("{}: {error}", path.display())]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The figures of the RTL as pictures, drawn by the simulator's plots.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `area.svg` | logic of each unit and processor, with its frequency |
 //! | `modules.svg` | logic of the largest modules of the engine, or of the units, beside the processors |
 //! | `power.svg` | logic and SRAM of each unit, at one frequency, under recorded traffic |
-//! | `queue.svg` | cycles of a match behind a queue of receives (seed 000, figures 11 and 12) |
+//! | `queue.svg` | cycles of a match at the end of a queue of receives (seed 000, figures 11 and 12) |
 //!
-//! A picture without figures is not written. The cells are those with the most designs.
+//! A picture without figures is not written. The cell library is the one with the most designs.
 
 use std::path::Path;
 
@@ -18,9 +18,8 @@ use serde_json::Value;
 
 use super::FiguresError;
 
-/// The engine, whose modules are shown.
 const ENGINE: &str = "pac";
-/// Of its modules, the largest.
+/// Number of its largest modules that are shown.
 const MODULES: usize = 20;
 
 /// Writes all pictures that have figures.
@@ -34,7 +33,7 @@ pub fn write(designs: &[Value], figures: &Path, to: &Path) -> Result<(), Figures
     Ok(())
 }
 
-/// The cells that most designs have figures of.
+/// The cell library with the most designs.
 fn cells(designs: &[Value]) -> Option<String> {
     let all = designs.iter().filter_map(|one| one["area"].as_object()).flat_map(|areas| areas.keys());
     let count = |name: &str| designs.iter().filter(|one| one["area"][name].is_object()).count();
@@ -56,7 +55,7 @@ fn of_cells(designs: &[Value], library: &str) -> Vec<Plot> {
     }
     sort(&mut areas);
 
-    // The engine holds lists, descriptors and counters; without its figures, these are shown by themselves.
+    // The engine contains lists, descriptors and counters; without its figures, these are shown separately.
     let has_modules = |one: &&Value| !is_core(one) && one["area"][library]["modules"].is_array();
     let engine = designs.iter().any(|one| one["name"] == ENGINE && has_modules(&one));
     let of_module = |one: &Value, row: &Value| {
@@ -123,7 +122,6 @@ fn of_cells(designs: &[Value], library: &str) -> Vec<Plot> {
     ]
 }
 
-/// Frequencies of all corners, slowest first.
 fn frequencies(timing: &Value, kind: &str) -> String {
     let corners = timing.as_object().into_iter().flat_map(|corners| corners.values());
     let mut found: Vec<f64> = corners.filter_map(|corner| corner[kind]["frequency_mhz"].as_f64()).collect();
@@ -132,7 +130,7 @@ fn frequencies(timing: &Value, kind: &str) -> String {
     if words.is_empty() { "-".to_owned() } else { format!("{} MHz", words.join(", ")) }
 }
 
-/// Cycles by length of the queue, as `examples/queue_length` has written them.
+/// Cycles by queue length, as written by `examples/queue_length`.
 fn queue(figures: &Path) -> Result<Option<Plot>, FiguresError> {
     let path = figures.join("queue_length.json");
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };

@@ -12,15 +12,15 @@ use super::{FiguresError, plots};
 
 /// Print area, frequency and power of the units, beside those of small RISC cores
 ///
-/// The figures are those that `make rtl-report` has kept. Logic and memory are apart. Two netlists of the same source: `small`, and
-/// `fast`, whose frequencies are shown.
+/// The figures are those that `make rtl-report` has stored. Logic and memory are separate. Each source has two
+/// netlists: `small`, and `fast`, whose frequencies are shown.
 #[derive(clap::Args)]
 pub struct Args {
     /// The folder with the figures [default: docs/results/rtl of the current folder, or of the repository around this program]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
-    /// Print JSON: what the files hold
+    /// Print the contents of the files as JSON
     #[arg(long)]
     json: bool,
 
@@ -32,7 +32,7 @@ pub struct Args {
 pub fn main(args: &Args) -> ExitCode {
     let Some(folder) = args.folder.clone().or_else(find) else {
         eprintln!(
-            "selvedge rtl: there are no figures: run make rtl-report in the repository, or name their folder with --folder"
+            "selvedge rtl: no figures found: run make rtl-report in the repository, or give their folder with --folder"
         );
         return ExitCode::from(crate::EXIT_INPUT);
     };
@@ -63,7 +63,6 @@ fn find() -> Option<PathBuf> {
     folders.find(|folder| folder.join("figures.md").is_file())
 }
 
-/// All designs that have figures, by name.
 fn designs(folder: &Path) -> Result<Vec<Value>, FiguresError> {
     let read = |path: &Path| {
         let path = path.to_owned();
@@ -126,7 +125,7 @@ fn tables(designs: &[Value]) -> String {
     text
 }
 
-/// Power under recorded traffic: of each netlist in a row.
+/// Power under recorded traffic, one netlist a row.
 fn powers(designs: &[Value], library: &str) -> String {
     let head = ["", "netlist", "logic, mW", "of it the clock", "idle", "SRAM, mW", "leakage, µW", "commands", "cycles"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -158,7 +157,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Columns as wide as their widest cell: the first to the left, the others to the right.
+/// Columns as wide as their widest cell: the first left-aligned, the others right-aligned.
 fn table(rows: Vec<Vec<String>>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

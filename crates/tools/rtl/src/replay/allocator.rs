@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The allocator in a replay, as seed 000 uses it (3.2.5): the payload of an unexpected message has blocks of the 1 MB buffer from its
-//! arrival until the message is dropped. `nic` itself keeps it in the program's overflow entries, so a trace has no results of its own
-//! for it: RTL and `Buddy` are compared.
+//! The allocator in a replay, as seed 000 uses it (3.2.5): the payload of an unexpected message occupies blocks of the
+//! 1 MB buffer from its arrival until the message is dropped. `nic` itself keeps it in the program's overflow entries,
+//! so a trace has no results for the allocator: RTL and `Buddy` are compared.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ use crate::unit::Missing;
 /// `allocator` of rtl/units.toml: 1 MB.
 const BLOCKS: u32 = 4096;
 const BLOCK_BYTES: u64 = 256;
-/// Commands that run one behind the other.
+/// Number of commands that run back to back.
 const BATCH: usize = 64;
 
 /// The key of a message: its portal table entry, source and bits.
@@ -35,7 +35,7 @@ pub struct Allocator {
     statistics: Statistics,
     ids: Ids,
     queue: Vec<Step>,
-    /// The first blocks of messages that are there, oldest first.
+    /// The first blocks of present messages, oldest first.
     blocks: BTreeMap<Key, VecDeque<u32>>,
     live: u64,
 }
@@ -53,7 +53,7 @@ impl Allocator {
         })
     }
 
-    /// Runs what waits. Messages that leave within it must have arrived before it.
+    /// Runs the queued commands. Messages that leave within the batch must have arrived before it.
     fn run(&mut self) -> Result<(), LockstepError> {
         let queue = std::mem::take(&mut self.queue);
         let mut commands = Vec::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters and triggered operations in a replay.
 //!
-//! The unit fires operations itself, as soon as they are due; so records of firing are not replayed, nor what operations on counters
-//! add. Counts of deliveries and responses are.
+//! The unit itself fires operations as soon as they are due. So records of firing are not replayed, nor the additions
+//! of operations on counters. Counts of deliveries and responses are.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,6 @@ use crate::unit::Missing;
 /// `counters` of rtl/units.toml: counters, triggered operations.
 const SIZE: (usize, usize) = (512, 128);
 
-/// The result of a command in the trace.
 enum Traced {
     Counter(u32),
     Armed((u32, u32)),
@@ -97,7 +96,7 @@ impl Counters {
         Ok(())
     }
 
-    /// The counter here. Runs what may still make it.
+    /// The counter here. Runs queued commands that may still make it.
     fn counter(&mut self, traced: u32) -> Result<Option<u32>, LockstepError> {
         if !self.counters.contains_key(&traced) {
             self.run()?;
@@ -105,7 +104,7 @@ impl Counters {
         Ok(self.counters.get(&traced).copied())
     }
 
-    /// The action that is armed, with the ids and counters of this NIC; or why it is not carried out.
+    /// The armed action, with the ids and counters of this NIC, or the reason why it is left out.
     fn action(&mut self, action: &ArmedAction) -> Result<Result<TriggeredAction, &'static str>, LockstepError> {
         const NO_COUNTER: &str = "operations on counters that were left out";
         Ok(match *action {

@@ -21,7 +21,7 @@ pub struct Descriptors {
     both: DescriptorsLockstep,
     gap: u64,
     statistics: Statistics,
-    /// Binds that are still to be run: record, command, reference in the trace.
+    /// Queued binds: record, command, reference in the trace.
     queue: Vec<(u64, DescriptorCommand, u32)>,
     live: BTreeMap<u32, u32>,
 }

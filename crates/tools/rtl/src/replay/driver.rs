@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A unit of the RTL in a replay, and what drivers share: the search that takes unexpected messages, the comparison with the trace.
+//! A unit of the RTL in a replay; the search that takes unexpected messages, and the comparison with the trace.
 
 use std::fmt;
 
@@ -12,16 +12,10 @@ use crate::lists::receive;
 
 /// A unit of the RTL in a replay.
 pub trait Driver {
-    /// Takes a transition of the trace: its number, and what happened.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Takes a transition of the trace, with its number. Fails with the first difference.
     fn take(&mut self, number: u64, transition: &Transition) -> Result<(), LockstepError>;
 
-    /// Runs what is still to be run.
-    ///
-    /// # Errors
-    /// As [`Driver::take`].
+    /// Runs the remaining commands. Fails like [`Driver::take`].
     fn finish(&mut self) -> Result<(), LockstepError>;
 
     fn statistics(&self) -> &Statistics;
@@ -40,7 +34,6 @@ pub(super) fn search_for(key: Option<(u64, u64)>) -> EntrySpec {
     }
 }
 
-/// Compares a result with the trace's.
 pub(super) fn compare_with_trace<T: PartialEq + fmt::Debug>(
     statistics: &mut Statistics,
     number: u64,

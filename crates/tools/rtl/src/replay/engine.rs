@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The engine in a replay: packets go into its message buffers, the program's calls into its command buffer.
 //!
-//! | transition | what goes in |
+//! | transition | input of the engine |
 //! |---|---|
 //! | append, a posted receive; unlink; search | the command |
-//! | a put or get delivered, a receive taken | a packet, which asks for an answer where the request did |
-//! | an unexpected message claimed or dropped, that no posted receive has taken here | a search that deletes it |
-//! | a command of the program | a put or get from the descriptor that its memory is in; from one of its own, if there is none |
+//! | a put or get delivered, a receive taken | a packet, which asks for an answer if the request did |
+//! | an unexpected message claimed or dropped, unless a posted receive has taken it here | a search that deletes it |
+//! | a command of the program | a put or get from a descriptor with its memory, bound for it if there is none |
 //! | a response | a packet with the token that the engine gave the command |
 //! | counters, descriptors, queues, portal table entries, armed operations | the command |
 //!
-//! 1. The engine chooses among its buffers, so what goes into another buffer waits until all before it is done.
-//! 2. Triggered operations fire by themselves, here and in the trace; counts of deliveries and responses are the engine's.
-//! 3. Where flow control looked at a queue, the engine's queue gets the same room. If the two decide apart, because the engine has left
-//!    out what wrote events, its portal table entry is set as the trace says.
+//! 1. The engine chooses among its buffers, so an input for another buffer waits until all before it are done.
+//! 2. Triggered operations fire without a command, here and in the trace; the engine counts deliveries and responses.
+//! 3. If flow control read a queue, the engine's queue gets the same room. If the two decide differently, because the
+//!    engine has left out commands that wrote events, its portal table entry is set as the trace says.
 
 mod batch;
 
@@ -38,13 +38,12 @@ use batch::{Batch, LIMITS, Traced};
 pub struct Engine {
     batch: Batch,
     ids: Ids,
-    /// The identity of this NIC that the engine has been told: initiator and user.
+    /// The identity of this NIC, as configured in the engine: initiator and user.
     configured: Option<(u32, u32)>,
     queues: BTreeMap<u32, u32>,
     /// Headers of the trace that a receive has taken here already.
     taken: BTreeSet<u32>,
     next_token: u64,
-    /// The record that is taken.
     number: u64,
 }
 
@@ -77,7 +76,6 @@ impl Engine {
         self.offer(self.number, kind, host.into(), traced)
     }
 
-    /// The counter here; NONE stays NONE.
     fn counter(&mut self, traced: u32) -> Result<u32, LockstepError> {
         if traced != NONE && !self.batch.references.counters.contains_key(&traced) {
             self.run()?;
@@ -141,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Tells the engine the identity of this NIC, as its commands say.
+    /// Configures the engine with the identity of this NIC, from its commands.
     fn configure(&mut self, request: &Request) -> Result<bool, LockstepError> {
         let Some(initiator) = self.ids.id(request.initiator) else { return Ok(false) };
         let identity = (initiator as u32, request.uid);
@@ -153,7 +151,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// Starts or arms a command of the program: from a descriptor that has its memory, or from one that is bound for it alone.
+    /// Starts or arms a command of the program: from a descriptor with its memory, or from one bound for it alone.
     fn start(
         &mut self,
         number: u64,
@@ -207,7 +205,7 @@ impl Engine {
         if is_own { self.command("unbind", Host::Unbind(descriptor), Traced::Nothing) } else { Ok(()) }
     }
 
-    /// A live descriptor with the memory and the reports of a side, and the offset in it.
+    /// A live descriptor with the memory and reports of a side, and the offset in it.
     fn descriptor_of(&mut self, side: &Side, length: u64) -> Result<Option<(Option<u32>, u64)>, LockstepError> {
         let fits = |view: &DescriptorView| {
             let same = view.options == side.options && view.queue == side.queue && view.counter == side.counter;
@@ -224,7 +222,6 @@ impl Engine {
         )))
     }
 
-    /// Binds a descriptor for one command.
     fn bind_for(&mut self, side: &Side, length: u64) -> Result<Option<u32>, LockstepError> {
         let counter = self.counter(side.counter)?;
         let queue = self.queue(side.queue);
@@ -242,7 +239,7 @@ impl Engine {
         Ok(self.batch.both.model.created.descriptors.last().copied().filter(|&here| here != NONE))
     }
 
-    /// The response to a command that waits.
+    /// Sends the response to a pending command.
     fn respond(&mut self, number: u64, command: &Command, delivery: &Delivery) -> Result<(), LockstepError> {
         self.run()?;
         let key = |one: &Command| {
@@ -306,7 +303,7 @@ impl Engine {
         self.command("arm", Host::Arm { counter: here, threshold, action }, Traced::Armed(handle))
     }
 
-    /// The epoch of a portal table entry, so many ends of epochs from now.
+    /// The epoch of a portal table entry after `ends` more ends of epochs.
     fn epoch(&self, portal: u32, ends: u32) -> u32 {
         let entry = self.batch.both.model.home.portals.get(portal as usize);
         entry.map_or(1, |entry| entry.disabled.wrapping_add(1 + ends))

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Process ids of a trace (nid << 32 | pid, or a rank) in the RTL's 32 bits: the number of the host among those that the trace has
-//! named, and the pid.
+//! Process ids of a trace (nid << 32 | pid, or a rank) in the RTL's 32 bits: the number of the host in the order of the
+//! trace, and the pid.
 //!
-//! Equal ids stay equal and different ones different, so matching gives the same results. A mask of ignored bits stays the same mask,
-//! if it ignores all of the host or nothing of it.
+//! Equal ids stay equal and different ones different, so matching gives the same results. A mask of ignored bits stays
+//! the same, if it ignores all of the host or none of it.
 
 use selvedge_nic::portals::EntrySpec;
 
 use super::statistics::Statistics;
 
-/// Hosts in the order in which they came.
+/// Hosts in the order of their appearance.
 #[derive(Clone, Debug, Default)]
 pub struct Ids {
     hosts: Vec<u32>,
 }
 
-/// A pid has so many bits here, and the host the others: libfabric's provider has a pid and the number of an endpoint in it.
+/// Bits of a pid here; the rest is the host. libfabric's provider adds an endpoint number to its pid.
 const PID_BITS: u32 = 20;
 const LOW: u64 = (1 << PID_BITS) - 1;
 const HOSTS: u64 = u32::MAX as u64 & !LOW;
 
 impl Ids {
-    /// An id. None: the RTL has no room for it.
+    /// Converts an id; `None` if the RTL has no room for it.
     pub fn id(&mut self, id: u64) -> Option<u64> {
         let (nid, pid) = ((id >> 32) as u32, id & u64::from(u32::MAX));
         let known = self.hosts.iter().position(|&host| host == nid);
@@ -32,7 +32,7 @@ impl Ids {
         ((number as u64) << PID_BITS <= HOSTS && pid <= LOW).then_some((number as u64) << PID_BITS | pid)
     }
 
-    /// An id of which some bits do not count, and those bits.
+    /// Converts an id and its mask of ignored bits.
     pub fn pattern(&mut self, id: u64, ignored: u64) -> Option<(u64, u64)> {
         let host_ignored = match (ignored >> 32) as u32 {
             0 => 0,
@@ -48,7 +48,7 @@ impl Ids {
 }
 
 impl Ids {
-    /// A spec with the ids and lengths of the RTL. None: it has no room for the ids.
+    /// Converts a spec to the ids and lengths of the RTL; `None` if it has no room for the ids.
     pub fn spec(&mut self, spec: &EntrySpec, statistics: &mut Statistics) -> Option<EntrySpec> {
         let (source, source_ignore) = self.pattern(spec.source, spec.source_ignore)?;
         let most = u64::from(u32::MAX);

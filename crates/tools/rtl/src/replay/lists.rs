@@ -6,11 +6,11 @@
 //! | append | append |
 //! | a posted receive | append to the priority list; it takes the message that the receive matched |
 //! | a put or get delivered, a receive taken | message |
-//! | an unexpected message claimed or dropped, that no posted receive has taken here | search that deletes, for its source and bits |
-//! | a portal table entry freed that has unexpected messages | search that deletes, for all |
+//! | an unexpected message claimed or dropped, unless a posted receive has taken it here | search that deletes, for its source and bits |
+//! | a freed portal table entry with unexpected messages | search that deletes, for all |
 //! | unlink, search | the same |
 //!
-//! Commands follow each other without a pause, and are only drained where one needs a reference that is still to come.
+//! Commands follow each other without a pause. A drain precedes a command that needs a pending reference.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,21 +27,20 @@ use crate::unit::Missing;
 
 /// `lists` and `lists_one_port` of rtl/units.toml: entries, headers, buckets.
 const SIZE: (u32, u32, usize) = (256, 256, 512);
-/// Commands that run one behind the other before their results are looked at.
+/// Commands that run back to back before their results are read.
 const BATCH: usize = 64;
-/// The most cycles of a message that the frame decides, with four patterns in use, and of an append.
+/// Maximum cycles of a message that the frame decides, with four patterns in use, and of an append.
 const FRAME_MESSAGE: u32 = 7;
 const FRAME_APPEND: u32 = 3;
 
-/// The result of a command in the trace.
 enum Traced {
-    /// An entry: its reference; whether it was linked, where that is known.
+    /// An entry: its reference, and whether it was linked, if known.
     Appended {
         entry: Option<u32>,
         is_linked: Option<bool>,
     },
     Delivered(Delivery),
-    /// Bytes that a receive took.
+    /// Bytes of a receive.
     Taken(u64),
     Unlinked(bool),
     Nothing,
@@ -53,9 +52,9 @@ pub struct Lists {
     statistics: Statistics,
     ids: Ids,
     queue: Vec<ListCommand>,
-    /// Of the commands that were not answered when last looked at: record, kind, result in the trace.
+    /// Unanswered commands at the last look: record, kind, result in the trace.
     under_way: VecDeque<(u64, &'static str, Traced)>,
-    /// References of the trace, and here. None: not known yet.
+    /// References of the trace, with those here; `None` if not known yet.
     entries: BTreeMap<u32, Option<u32>>,
     /// Headers of the trace that a receive or a search has taken here already.
     taken: BTreeSet<u32>,
@@ -95,7 +94,7 @@ impl Lists {
         self.ids.spec(spec, &mut self.statistics)
     }
 
-    /// Takes a command into the queue. Err: the RTL has no room for a value.
+    /// Queues a command. `Err`: a value is too wide for the RTL.
     fn offer(
         &mut self,
         number: u64,
@@ -134,7 +133,7 @@ impl Lists {
         self.look()
     }
 
-    /// Looks at the results of the commands that were answered.
+    /// Reads the results of the answered commands.
     fn look(&mut self) -> Result<(), LockstepError> {
         for outcome in self.both.take_outcomes() {
             let (number, kind, traced) = self.under_way.pop_front().ok_or("more answers than commands")?;
@@ -226,7 +225,7 @@ impl Lists {
         self.offer(number, "message", ListCommand::Deliver(Request { initiator, ..*request }), traced)
     }
 
-    /// Takes the oldest unexpected message of this source and bits off its list, or all of the list, if it has any.
+    /// Takes the oldest unexpected message of this source and bits off its list, or the whole list, if it has any.
     fn take_unexpected(
         &mut self,
         number: u64,
@@ -270,7 +269,7 @@ impl Driver for Lists {
             Transition::Deliver { request, delivery } => match delivery.fail {
                 _ if !matches!(request.kind, kind::PUT | kind::GET) => match self.changing.contains(&request.portal) {
                     true => self.leave_out(number, "atomics"),
-                    // Whatever entry it met is as it was.
+                    // It did not change its entry.
                     false => self.statistics.leave_out("atomics"),
                 },
                 fail::PT_DISABLED | fail::SEGV => {

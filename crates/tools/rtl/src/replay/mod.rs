@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replays a trace of a NIC ([`selvedge_trace`]): each unit of the RTL gets its share of the transitions, in lockstep with `nic`.
+//! Replays a trace of a NIC ([`selvedge_trace`]): each unit of the RTL gets its transitions, in lockstep with `nic`.
 //!
-//! A [`Driver`] makes commands of one unit out of transitions and runs them through the unit's lockstep. The replay is a loop over
-//! drivers, so a unit is added by one more. The tables have the sizes of the RTL, not those of the recorded NIC.
+//! A [`Driver`] turns transitions into commands of one unit and runs them through the unit's lockstep. A new unit needs
+//! only a driver. The tables have the RTL's sizes, not those of the recorded NIC.
 //!
-//! 1. RTL and `nic` are compared at each command, as in the tests. The first difference ends the replay, with both states.
-//! 2. The results are also compared with those in the trace, as long as no command was left out that would have changed the unit.
-//! 3. References of the trace are mapped to those that the same command gave here. A command of a record that was left out is left
-//!    out, and counted.
-//! 4. A trace may have any content: what the RTL does not carry out is counted with its reason.
+//! 1. RTL and `nic` are compared at each command, as in the tests. The first difference ends the replay, with both
+//!    states.
+//! 2. The results are also compared with the trace, until a command is left out that would have changed the unit.
+//! 3. References of the trace are mapped to those that the same command returned here. A command on a record that was
+//!    left out is left out too, and counted.
+//! 4. A trace may have any content: unsupported commands are counted with the reason.
 
 mod allocator;
 mod counters;
@@ -29,7 +30,7 @@ use crate::unit::Missing;
 pub use driver::Driver;
 pub use statistics::{Cycles, Statistics};
 
-/// The units that are replayed, and how each is made: with so many cycles between two commands.
+/// The replayed units, and their constructors, which take the number of cycles between two commands.
 type Make = fn(u64) -> Result<Box<dyn Driver>, Missing>;
 const DRIVERS: &[(&str, Make)] = &[
     ("lists", |gap| Ok(Box::new(lists::Lists::new("lists", gap)?))),
@@ -38,20 +39,20 @@ const DRIVERS: &[(&str, Make)] = &[
     ("engine", |gap| Ok(Box::new(engine::Engine::new(gap)?))),
     ("allocator", |gap| Ok(Box::new(allocator::Allocator::new(gap)?))),
 ];
-/// Units that are replayed only where they are named: they take what another one takes.
+/// Units that are replayed only if named, because another unit takes the same transitions.
 const VARIANTS: &[(&str, Make)] = &[("lists_one_port", |gap| Ok(Box::new(lists::Lists::new("lists_one_port", gap)?)))];
 
-/// The names of all units that can be replayed.
+/// Names of all units that can be replayed.
 pub fn units() -> impl Iterator<Item = &'static str> {
     DRIVERS.iter().chain(VARIANTS).map(|(name, _)| *name)
 }
 
-/// How a trace is replayed.
+/// Options of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The units; empty: all but variants.
+    /// The units; empty: all except variants.
     pub units: Vec<String>,
-    /// Cycles from the end of a command to the next. 0: one command behind the other.
+    /// Cycles from the end of a command to the next. 0: back to back.
     pub gap: u64,
 }
 
@@ -64,7 +65,7 @@ pub enum ReplayError {
     /// The RTL is not built.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// RTL and `nic`, or RTL and trace, differ; or the RTL stands still.
+    /// RTL and `nic`, or RTL and trace, differ; or the RTL stalls.
     #[error("{unit}: {error}")]
     Lockstep { unit: &'static str, error: LockstepError },
 }
@@ -72,7 +73,7 @@ pub enum ReplayError {
 /// The statistics of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The NICs of the trace, one behind the other.
+    /// The NICs of the trace, in order.
     pub nics: Vec<Open>,
     pub records: u64,
     pub units: Vec<Statistics>,
@@ -104,13 +105,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Replays a trace.
-///
-/// # Errors
-/// The first difference; or the trace is malformed; or a unit is not built.
-///
-/// # Panics
-/// If a unit of the options is none of [`units`].
+/// Replays a trace. Fails with the first difference, for a malformed trace, or if a unit is not built. Panics if a unit
+/// of the options is none of [`units`].
 pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, ReplayError> {
     let is_named = |(name, _): &&(&str, Make)| options.units.iter().any(|unit| unit == name);
     let makes: Vec<_> = match options.units.is_empty() {
@@ -144,7 +140,6 @@ pub fn replay<R: Read>(trace: Reader<R>, options: &Options) -> Result<Report, Re
     Ok(report)
 }
 
-/// Ends a NIC.
 fn finish(drivers: &mut Vec<Box<dyn Driver>>, report: &mut Report) -> Result<(), ReplayError> {
     for (driver, sum) in drivers.iter_mut().zip(&mut report.units) {
         driver.finish().map_err(|error| ReplayError::Lockstep { unit: sum.unit, error })?;

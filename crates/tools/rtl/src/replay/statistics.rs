@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statistics of a unit in a replay: commands, cycles, who decided them, and the commands that it did not carry out.
+//! Statistics of a unit in a replay: commands, cycles, the deciding part, and the commands left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Cycles of the commands of one kind: how many commands took how many.
+/// Histogram of the cycles of one kind of command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cycles(BTreeMap<u32, u64>);
 
@@ -34,7 +34,7 @@ impl Cycles {
         self.0.last_key_value().map_or(0, |(&cycles, _)| cycles)
     }
 
-    /// The commands that took no more than this.
+    /// Number of commands that took at most `most` cycles.
     pub fn up_to(&self, most: u32) -> u64 {
         self.0.range(..=most).map(|(_, count)| count).sum()
     }
@@ -44,8 +44,7 @@ impl Cycles {
     }
 }
 
-/// Cycles of commands that ran one behind the other, from the first acceptance to the last answer; each has its acceptance and its
-/// latency.
+/// Cycles of back-to-back commands, from first acceptance to last answer. Takes acceptance and latency of each.
 pub fn span(mut answers: impl Iterator<Item = (u32, u32)>) -> u64 {
     let Some((first, latency)) = answers.next() else { return 0 };
     let (last, latency) = answers.last().unwrap_or((first, latency));
@@ -56,19 +55,19 @@ pub fn span(mut answers: impl Iterator<Item = (u32, u32)>) -> u64 {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub unit: &'static str,
-    /// By kind of command: from its acceptance to its last answer.
+    /// By kind of command: cycles from acceptance to the last answer.
     pub commands: BTreeMap<&'static str, Cycles>,
-    /// Cycles in which commands were under way, or waited to be accepted behind one that was.
+    /// Cycles in which commands were in progress, or waited behind one.
     pub cycles: u64,
-    /// List manager: commands that the frame decided, and those of the sequencer.
+    /// List manager: number of commands that the frame decided, and that the sequencer did.
     pub decided: Option<(u64, u64)>,
     /// The largest table or list, by name.
     pub largest: BTreeMap<&'static str, u64>,
-    /// Commands that were not carried out, by reason.
+    /// Commands left out, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
-    /// Results that were the same in the trace.
+    /// Number of results that are equal in the trace.
     pub same_as_trace: u64,
-    /// The record from which on results may differ from those in the trace, because a command was left out.
+    /// The record from which on results may differ from the trace, because a command was left out.
     pub differs_from: Option<u64>,
 }
 
@@ -90,7 +89,7 @@ impl Statistics {
         *largest = size.max(*largest);
     }
 
-    /// Adds what the unit did for the next NIC of the same trace.
+    /// Adds the statistics of the next NIC of the same trace.
     pub fn merge(&mut self, other: &Statistics) {
         self.unit = other.unit;
         other.commands.iter().for_each(|(kind, cycles)| self.commands.entry(kind).or_default().merge(cycles));

@@ -16,7 +16,6 @@ use selvedge_rtl::allocator::{
 use crate::common::{histories, unit};
 use crate::layout;
 
-/// A unit of `rtl/units.toml` and its parameters.
 #[derive(Clone, Copy, Debug)]
 struct Parameters {
     name: &'static str,
@@ -38,13 +37,12 @@ const ALL: &[Parameters] = &[
 ];
 
 impl Parameters {
-    /// None without Verilator.
     fn lockstep(self) -> Option<AllocatorLockstep> {
         unit(self.name)?;
         Some(AllocatorLockstep::new(self.name, self.blocks).expect("rtl/units.toml has it"))
     }
 
-    /// An order in the bank's rows of four orders and in the groups of levels, for the cycles below.
+    /// Number of groups of levels, for the cycles below.
     fn groups(self) -> u32 {
         let rows = if self.blocks <= 16 {
             1
@@ -56,12 +54,11 @@ impl Parameters {
         4 * rows / self.unroll
     }
 
-    /// The group of levels that decides on an order.
     fn group_of(self, order: u32) -> u32 {
         (order / self.unroll).min(self.groups() - 1)
     }
 
-    /// The word for the highest levels is there in cycle 2; each further group takes a cycle, each further word one more.
+    /// The word for the highest levels arrives in cycle 2; each further group takes a cycle, each further word another.
     fn alloc_latency(self, order: u32) -> u32 {
         let group = self.group_of(order);
         let word = |group: u32| group * self.unroll / 4;
@@ -96,7 +93,7 @@ fn layouts_are_those_of_the_package() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Alloc(u32),
-    /// Of the allocations that live, the one at this place.
+    /// Frees the live allocation at this place.
     Free(usize),
     Size(usize),
     Any(AllocatorCommand),
@@ -122,7 +119,7 @@ fn history() -> impl Strategy<Value = (Parameters, Vec<(Step, u64)>)> {
     proptest::sample::select(ALL).prop_flat_map(|parameters| (Just(parameters), steps(parameters.blocks)))
 }
 
-/// The commands of a history: what lives is known from a `Buddy` of its own.
+/// The commands of a history; a separate `Buddy` tracks the live allocations.
 fn commands_of(blocks: u32, steps: &[(Step, u64)]) -> Vec<(AllocatorCommand, u64)> {
     let mut words = vec![0; Buddy::words_needed(blocks)];
     let mut buddy = Buddy::init(&mut words, blocks, blocks);
@@ -175,14 +172,14 @@ fn checked(both: &AllocatorLockstep) {
     both.check_all().unwrap_or_else(|difference| panic!("{difference}"));
 }
 
-/// Each state that 7 blocks can be in, and in each of them each command. 260 states: see the test of `Buddy`.
+/// Each state of 7 blocks, and each command in it. 260 states: see the test of `Buddy`.
 #[test]
 fn every_state_of_seven_blocks() {
     let parameters = with("allocator_7", 7, 4);
     let Some(mut both) = parameters.lockstep() else { return };
     let mut start = vec![0; Buddy::words_needed(7)];
     Buddy::init(&mut start, 7, 7);
-    // A state and the commands that lead there.
+    // A state and the commands that lead to it.
     let mut seen = BTreeMap::from([(start.clone(), ())]);
     let mut queue = VecDeque::from([(start, Vec::new())]);
     while let Some((words, way)) = queue.pop_front() {
@@ -207,7 +204,7 @@ fn every_state_of_seven_blocks() {
     assert_eq!(seen.len(), 260);
 }
 
-/// Latencies of all commands, for each order, whatever is free: the whole tree, its last piece, nothing.
+/// Latencies of all commands, for each order, with the whole tree, its last piece, or nothing free.
 #[test]
 fn cycles_of_every_order() {
     for &parameters in ALL {
@@ -254,7 +251,7 @@ fn cycles_of_every_order() {
     }
 }
 
-/// The cycles that docs/design/rtl.md promises for the whole of 4,096 blocks.
+/// The cycles in docs/design/rtl.md for the whole of 4,096 blocks.
 #[test]
 fn cycles_of_the_design() {
     let latencies = |unroll: usize| {
@@ -275,7 +272,7 @@ fn cycles_of_the_design() {
     assert_eq!(latencies(0), Some(vec![15, 14, 13, 12, 10, 9, 8, 7, 5, 4, 3, 2, 2]));
 }
 
-/// A command is taken in the cycle behind the last one's last.
+/// A command is accepted in the cycle after the last cycle of the one before.
 #[test]
 fn commands_follow_without_a_gap() {
     for &parameters in ALL {
@@ -294,7 +291,7 @@ fn commands_follow_without_a_gap() {
     }
 }
 
-/// A command that is refused is refused as `Buddy` refuses it, and writes nothing: `AllocatorLockstep` checks that.
+/// `Buddy` refuses the same commands, and a refused one writes nothing: `AllocatorLockstep` checks that.
 #[test]
 fn bad_input() {
     for &parameters in ALL {
@@ -340,7 +337,6 @@ fn full_and_empty_again() {
     }
 }
 
-/// The unit answers the same behind a reset in the middle of a command.
 #[test]
 fn reset_frees_all() {
     let Some(mut both) = ALL[0].lockstep() else { return };
@@ -353,7 +349,6 @@ fn reset_frees_all() {
     }
 }
 
-/// Elaboration stops and names the parameter and its range.
 #[test]
 fn parameters_out_of_range() {
     if Unit::new("allocator").is_err() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `aggregate.sv` against the arithmetic of `nic`: every reduction on the corners of its types, histories in any order of arrival,
+//! `aggregate.sv` against the arithmetic of `nic`: every reduction on corners, histories in any order of arrival,
 //! refusals, cycles.
 
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ mod values;
 
 use values::{corners, element};
 
-/// The unit and the model, or None where Verilator is missing.
+/// The unit and the model; `None` without Verilator.
 fn lockstep(shape: Shape) -> Option<ArithmeticLockstep> {
     Some(ArithmeticLockstep::new(unit(shape.name)?, shape))
 }
@@ -27,7 +27,7 @@ fn reduction(operation: u8, datatype: u8, index: u8, bytes: u32) -> Reduction {
     Reduction { operation, datatype, index, bytes, target: None }
 }
 
-/// All reductions that the unit has, with the bytes of an element.
+/// All reductions of the unit, with the bytes of an element.
 fn reductions() -> Vec<(Reduction, usize)> {
     let mut all = Vec::new();
     for operation in 0..10 {
@@ -46,7 +46,6 @@ fn reductions() -> Vec<(Reduction, usize)> {
     all
 }
 
-/// The message of a child.
 fn message(shape: Shape, record: u8, child: u8, reduction: Reduction, operand: &[u8]) -> Vec<ArithmeticCommand> {
     let reduction = Reduction { bytes: operand.len() as u32, ..reduction };
     let word = |bytes: &[u8]| {
@@ -70,14 +69,14 @@ fn drain(lockstep: &mut ArithmeticLockstep) {
     lockstep.drain().unwrap_or_else(|difference| panic!("{difference}"));
 }
 
-/// The layouts of the package are those that commands are packed and answers are read with.
+/// The package has the layouts with which commands are packed and answers are read.
 #[test]
 fn layouts_are_those_of_the_package() {
     let Some(mut unit) = unit("aggregate_layout") else { return };
     layout::compare(&mut unit, &[command::FIELDS, answer::FIELDS], 128, 2);
 }
 
-/// Each pair of corners, for every reduction: as many elements as a message takes at a time.
+/// Each pair of corners, for every reduction, as many elements at a time as fit into a message.
 fn corners_of_every_reduction(shape: Shape) {
     let Some(mut lockstep) = lockstep(shape) else { return };
     let mut record = 0;
@@ -90,7 +89,7 @@ fn corners_of_every_reduction(shape: Shape) {
             .flat_map(|one| values.iter().map(move |other| (*one, *other)))
             .enumerate()
             .map(|(number, (one, other))| {
-                // Every pair of indices meets every kind of values, as their numbers of pairs have no common factor but by chance.
+                // Every pair of indices meets every kind of values, because their counts are almost always coprime.
                 let (first, second) = (indices[number % indices.len()], indices[number / 3 % indices.len()]);
                 [(one, first), (other, second)].map(|(value, index)| {
                     let half = if reduction.index == 0 { size } else { size / 2 };
@@ -128,7 +127,7 @@ fn corners_of_every_reduction_in_words_of_128_bits() {
     corners_of_every_reduction(Shape::WIDE);
 }
 
-/// Sums of all values of 16 bits with a grid of others.
+/// Sums of all 16-bit values with a grid of others.
 fn sums_of_16_bits(datatype: Datatype, grid: &[u16]) {
     let shape = Shape::NARROW;
     let Some(mut lockstep) = lockstep(shape) else { return };
@@ -153,7 +152,7 @@ fn sums_of_16_bits(datatype: Datatype, grid: &[u16]) {
 
 #[test]
 fn sums_of_half_exhaustively_with_a_grid() {
-    // Zeros; the subnormals' ends; the least normals; around 1; the largest; infinity; a NaN.
+    // Zeros; the ends of the subnormals; the smallest normals; around 1; the largest; infinity; a NaN.
     let grid = [0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x3c00, 0xbc01, 0x3bff, 0x6bff, 0x7bff, 0xfbff, 0x7c00, 0xfe01];
     sums_of_16_bits(Datatype::Half, &grid);
 }
@@ -164,7 +163,7 @@ fn sums_of_bfloat16_exhaustively_with_a_grid() {
     sums_of_16_bits(Datatype::Bfloat16, &grid);
 }
 
-/// Every operation with every type of values and of indices, known or not, of a length that fits and of one that does not.
+/// Every operation with every type of values and of indices, known or not, of a fitting and of a wrong length.
 #[test]
 fn refuses_what_the_node_refuses() {
     let shape = Shape::NARROW;
@@ -194,7 +193,7 @@ fn refuses_what_the_node_refuses() {
     assert!(all.iter().all(|status| seen.contains(status)) && seen.len() == all.len(), "{seen:?}");
 }
 
-/// The order of the children decides, and the order of arrival does not: sums of numbers whose sum depends on the order.
+/// The result depends on the order of the children, not on the order of arrival: sums whose value depends on the order.
 #[test]
 fn all_orders_of_arrival_have_one_result() {
     let shape = Shape::NARROW;
@@ -220,21 +219,20 @@ fn all_orders_of_arrival_have_one_result() {
     }
 }
 
-/// A fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
-    /// It is cut off after so many words, and comes again.
+    /// Cut off after this number of words, and repeated.
     Cut(usize),
-    /// It says another operation.
+    /// Another operation.
     Operation,
-    /// It has another length.
+    /// Another length.
     Length,
-    /// It comes twice.
+    /// Sent twice.
     Twice,
-    /// A word follows that it did not announce.
+    /// One word more than announced.
     Longer,
-    /// The record is opened again behind it.
+    /// The record is opened again after it.
     Opened,
 }
 
@@ -248,14 +246,14 @@ struct Message {
 
 #[derive(Clone, Debug)]
 struct Reduce {
-    /// Among [`reductions`].
+    /// Index into [`reductions`].
     kind: usize,
     elements: usize,
-    /// In the order of arrival; children who are not named never send.
+    /// In the order of arrival; children without a message never send.
     messages: Vec<Message>,
 }
 
-/// Operations side by side, one a record, whose messages mix by a seed.
+/// Operations side by side, one a record. A seed mixes their messages.
 #[derive(Clone, Debug)]
 struct Round {
     reduces: Vec<Reduce>,
@@ -281,7 +279,7 @@ fn rounds(shape: Shape) -> impl Strategy<Value = Vec<Round>> {
                 .enumerate()
                 .map(|(child, (seed, fault, idle))| Message { child, seed, fault, idle })
                 .collect();
-            // An order of 0 keeps that of the children.
+            // 0 keeps the order of the children.
             messages.sort_by_key(|message| order.rotate_left(message.child as u32 * 7) & order);
             messages
         })
@@ -348,7 +346,7 @@ fn check_rounds(shape: Shape, rounds: &[Round]) {
                 run(&mut lockstep, &commands, idle);
             }
         }
-        // At once, when reductions may be under way; and when they are not.
+        // Immediately, when reductions may be in progress, and when none is.
         run(&mut lockstep, &asked, 0);
         drain(&mut lockstep);
         run(&mut lockstep, &asked, 2);
@@ -356,7 +354,6 @@ fn check_rounds(shape: Shape, rounds: &[Round]) {
     drain(&mut lockstep);
 }
 
-/// A command with fields that are often right.
 fn any_command(shape: Shape) -> impl Strategy<Value = ArithmeticCommand> {
     let mostly = |below: usize| prop_oneof![20 => 0..below as u8, 1 => any::<u8>()];
     let kinds = reductions();
@@ -398,7 +395,7 @@ proptest! {
         }
     }
 
-    /// Two values of any type that decide between rounding up and down, and what they add up to.
+    /// Sums of two values of any type, chosen near rounding ties.
     #[test]
     fn sums_of_any_numbers(draws in proptest::collection::vec(any::<(u64, u64)>(), 1..32), which in 0..4usize) {
         if let Some(mut lockstep) = lockstep(Shape::NARROW) {

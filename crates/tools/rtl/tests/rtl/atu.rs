@@ -25,7 +25,7 @@ fn layouts_are_those_of_the_package() {
     layout::compare(&mut unit, &structs, tlb::BITS, 1);
 }
 
-/// Each fault, from the table and from the TLB: the response's code, and what is counted.
+/// Each fault, from the table and from the TLB: the response's code, and the counts.
 #[test]
 fn every_fault() {
     let Some(mut bench) = Bench::whole(2) else { return };
@@ -59,7 +59,7 @@ fn every_fault() {
     }
 }
 
-/// A large page takes as many low bits from the request's page as its size says.
+/// A large page takes low bits from the request's page, as many as its size says.
 #[test]
 fn large_pages() {
     let Some(mut bench) = Bench::whole(2) else { return };
@@ -77,8 +77,8 @@ fn large_pages() {
     }
 }
 
-/// A table read that is answered twice, before it is asked for, or for a slot that there is not; answers to flushes from units that were not asked, or that
-/// answer twice; requests and answers whose words have no meaning. All are refused, as `nic` refuses them, and change nothing.
+/// Table reads that are answered twice, too early, or for a slot that does not exist; unexpected or repeated answers of
+/// units to flushes; malformed requests and answers. All are refused, as by `nic`, and change nothing.
 #[test]
 fn bad_input() {
     let Some(mut bench) = Bench::tiny() else { return };
@@ -136,21 +136,21 @@ fn bad_input() {
     bench.finish();
 }
 
-/// The tables that fill up: requests, slots, flushes. What is full refuses, and goes on when there is room.
+/// The tables that fill up: requests, slots, flushes. A full one refuses, and continues when there is room.
 #[test]
 fn full_tables() {
     let Some(mut bench) = Bench::tiny() else { return };
     bench.is_answered = false;
-    // Slots: three reads that are not answered. Then five requests wait.
+    // Slots: three unanswered reads. Then five requests wait.
     (0..9).for_each(|tag| bench.offer(ask(Peer::Responder, tag, 1, tag.into(), Access::Read)));
     bench.run(40);
     assert_eq!((bench.reads.len(), bench.waiting()), (3, 1), "three slots, five places");
-    // A flush of the TLB waits for a slot, and then for nobody.
+    // A flush of the TLB waits for a slot, and then for nothing.
     bench.offer(flush_pages(FlushMode::Both, 20, 0, 1024));
     (0..2).for_each(|tag| bench.offer(fence(30 + tag)));
     bench.finish();
     assert_eq!((bench.units.len(), bench.done.as_slice()), (12, [20, 30, 31].as_slice()));
-    // Two flushes and fences are all that is not complete, and requests of units go on beside them.
+    // Two flushes and fences fill the table, and requests of units continue beside them.
     bench.is_answered = false;
     (0..2).for_each(|tag| bench.offer(flush_vpid(FlushMode::Units, tag, 1)));
     bench.run(30);
@@ -166,7 +166,7 @@ fn full_tables() {
     assert_eq!(bench.done, [20, 30, 31, 0, 1, 3]);
 }
 
-/// Two flushes of one tag are asked for together. The first answers are the older one's, also if its place in the list is the last.
+/// Two flushes with one tag are pending. The first answers belong to the older one, even if it is last in the list.
 #[test]
 fn the_older_flush_of_a_tag_is_answered_first() {
     let Some(mut bench) = Bench::tiny() else { return };
@@ -206,7 +206,7 @@ fn a_flush_while_translations_are_in_flight() {
             bench.offer(ask(Peer::Requester, page as u16, 1, page, Access::Read));
         }
         bench.run(3000);
-        // All behind the flush are misses: memory has not answered.
+        // All requests after the flush miss: memory has not answered.
         assert_eq!(bench.reads.len(), 31, "as many as there are slots beside the flush");
         for page in 0..20 {
             bench.write(page, entry(Rights::ReadOnly, 1, u64::from(page) + 100, 0));
@@ -223,7 +223,7 @@ fn a_flush_while_translations_are_in_flight() {
     }
 }
 
-/// A word says what `nic` says, and a request without a word has none.
+/// A word has the meaning that `nic` gives it, and a request without an encoding has no word.
 #[test]
 fn commands_are_those_of_nic() {
     let commands = [fence(0xabcd), flush_vpid(FlushMode::Units, 9, 5), flush_pages(FlushMode::Tlb, 9, 5, 1024)];
@@ -234,7 +234,6 @@ fn commands_are_those_of_nic() {
     assert_eq!(Transaction::FlushResponse(response).encode(), Ok(answer_of(Peer::Responder, 3)));
 }
 
-/// Elaboration stops and names the parameter and its range.
 #[test]
 fn parameters_out_of_range() {
     if unit("atu").is_none() {

@@ -5,12 +5,12 @@ use proptest::prelude::ProptestConfig;
 use selvedge_rtl::Unit;
 use selvedge_rtl::unit::Missing;
 
-/// The unit, or None with a word where Verilator is missing.
+/// The unit; `None` after a message if Verilator is missing.
 pub fn unit(name: &str) -> Option<Unit> {
     built(Unit::new(name))
 }
 
-/// The lockstep on a unit, or None with a word where Verilator is missing.
+/// The lockstep of a unit; `None` after a message if Verilator is missing.
 pub fn built<T>(made: Result<T, Missing>) -> Option<T> {
     match made {
         Ok(made) => Some(made),
@@ -22,7 +22,7 @@ pub fn built<T>(made: Result<T, Missing>) -> Option<T> {
     }
 }
 
-/// For so many random histories, or fewer if `PROPTEST_CASES` says so: units that count what runs, and netlists of gates, are slow.
+/// At most this number of random histories, fewer with `PROPTEST_CASES`: coverage counts and gate netlists are slow.
 pub fn histories(most: u32) -> ProptestConfig {
     let fewer = std::env::var("PROPTEST_CASES").ok().and_then(|count| count.parse().ok());
     ProptestConfig::with_cases(fewer.map_or(most, |count: u32| count.min(most)))

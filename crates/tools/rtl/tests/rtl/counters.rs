@@ -33,7 +33,7 @@ fn layouts_are_those_of_the_package() {
     layout::compare(&mut unit, &structs, 256, 5);
 }
 
-/// Which counter a step means: one that the history has allocated, live or not, or any reference.
+/// The counter of a step: one that the history has allocated, live or not, or any reference.
 #[derive(Clone, Copy, Debug)]
 enum Of {
     Known(usize),
@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Steps that follow each other without a pause, and which ports are ready meanwhile.
+/// Steps without a pause between them, and the ports that are ready.
 type Batch = (Vec<Step>, [bool; 3]);
 
 fn batches() -> impl Strategy<Value = Vec<Batch>> {
@@ -108,7 +108,7 @@ fn check(name: &str, batches: &[Batch]) -> Result<(), TestCaseError> {
     let mut handles = vec![(0, 0)];
     let mut number = 0;
     for (steps, ready) in batches {
-        // The newest are likeliest to live.
+        // The newest are most likely to be live.
         let counter = |of: Of| match of {
             Of::Known(number) => counters[counters.len() - 1 - number % counters.len().min(6)],
             Of::Any(reference) => reference,
@@ -173,7 +173,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(histories(16))]
-    /// The whole of a large table on one counter, in any order of thresholds, fires in theirs.
+    /// A large table filled on one counter, in any order of thresholds, fires in the order of thresholds.
     #[test]
     fn a_full_table_fires_in_order(thresholds in proptest::collection::vec(1..40u64, 128)) {
         let Some(unit) = unit("counters") else { return Ok(()) };
@@ -199,7 +199,7 @@ proptest! {
     }
 }
 
-/// An operation on a counter that sets off others, which are queued behind those that are due already.
+/// Operations on a counter trigger others, which are queued behind those that are due already.
 #[test]
 fn operations_on_counters_run_in_the_order_of_nic() {
     let Some(unit) = unit("counters_small") else { return };
@@ -215,7 +215,7 @@ fn operations_on_counters_run_in_the_order_of_nic() {
     let arm = |counter, threshold, action| CounterCommand::Arm { counter, threshold, action };
     let mut commands = vec![
         arm(one, 1, TriggeredAction::Increment { counter: other, success: 1, failure: 0 }),
-        // What is due stays due, although the count falls.
+        // A due operation stays due, although the count falls.
         arm(one, 1, TriggeredAction::Set { counter: one, success: 0, failure: 0 }),
         arm(one, 1, put(1)),
         arm(one, 2, put(2)),
@@ -244,7 +244,7 @@ fn bad_commands_are_refused_as_by_nic() {
     let cancelled = pair.run(&[one, one], Ready::ALL).expect("no difference");
     assert_eq!([cancelled[0].status, cancelled[1].status], [Status::Ok, Status::Invalid]);
     pair.run(&[CounterCommand::Free(counter)], Ready::ALL).expect("no difference");
-    // Stale, of an index behind the table, of no generation that there is.
+    // Stale, with an index beyond the table, with a generation that was never used.
     for bad in [counter, 5, 7, (1 << 27) - 1] {
         let commands = [
             CounterCommand::Get(bad),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cycles of counters and triggered operations, and ports that stand still.
+//! Cycles of counters and triggered operations, and stalled ports.
 
 use selvedge_nic::tables::kind;
 use selvedge_rtl::Unit;
@@ -13,7 +13,6 @@ use selvedge_rtl::records::{Output, Status};
 use crate::common::unit;
 use crate::counters::SMALL;
 
-/// The unit with the default sizes, and a counter.
 fn pair() -> Option<(CountersLockstep, u32)> {
     let mut pair = CountersLockstep::new(unit("counters")?, 512, 128);
     let answers = pair.run(&[CounterCommand::Alloc], Ready::ALL).expect("no difference");
@@ -72,7 +71,7 @@ fn allocs_and_frees_take_one_and_two_cycles() {
     assert_eq!((again[0].latency, again[1].latency, again[2].latency), (1, 2, 1));
 }
 
-/// Three cycles from the cycle in which the count reaches the threshold, which is the update's third, to the header at the port.
+/// Three cycles from the update's third, in which the count reaches the threshold, to the header at the port.
 #[test]
 fn a_triggered_get_stands_at_its_port_after_three_cycles() {
     for (kind, port) in [(kind::GET, Port::Get), (kind::PUT, Port::Put), (kind::ATOMIC, Port::Other)] {
@@ -85,7 +84,7 @@ fn a_triggered_get_stands_at_its_port_after_three_cycles() {
         assert!(answers[..3].iter().all(|answer| answer.latency == 2));
         let reached = answers[2].accepted + 2;
         let left: Vec<(Port, u32)> = pair.departures.iter().map(|left| (left.port, left.cycle)).collect();
-        // Those behind the first leave every third cycle. The fourth count waits until they have, and then fires, too.
+        // The operations after the first leave every third cycle. The fourth count waits for them, and then fires, too.
         assert_eq!(left[..2], [(port, reached + 3), (port, reached + 6)]);
         assert_eq!(left.len(), 3);
         let behind = answers[3].accepted + answers[3].latency;
@@ -107,7 +106,6 @@ fn an_operation_that_is_due_when_it_is_armed_fires_at_once() {
     assert_eq!(pair.departures[0].cycle, answers[1].accepted + 10);
 }
 
-/// Each port alone stands still; operations of the other two leave as if it did not.
 #[test]
 fn a_port_that_is_not_ready_stops_no_other() {
     let kinds = [kind::GET, kind::PUT, kind::ATOMIC];
@@ -126,12 +124,12 @@ fn a_port_that_is_not_ready_stops_no_other() {
                 number += 1;
                 commands.push(CounterCommand::Arm { counter, threshold: round, action: moves(kind, number) });
             }
-            // In the last rounds the table has no room for three, so the first of them goes alone.
+            // In the last rounds the table has no room for three, so only the first one is armed.
             commands.truncate(if round < 5 { 3 } else { 1 });
             commands.push(CounterCommand::Increment { counter, success: 1, failure: 0 });
             let answers = pair.run(&commands, Ready(ready)).expect("no difference");
             assert!(answers.iter().all(|answer| answer.status == Status::Ok), "{round} {answers:?}");
-            // Behind an operation that leaves they follow after 3 cycles, behind one that must wait after 4.
+            // After an operation that leaves, they follow after 3 cycles; after one that must wait, after 4.
             let reached = answers.last().map_or(0, |answer| answer.accepted + 2);
             let first = if round == 1 { 6 } else { 7 };
             let expected = [(stopped + 1) % 3, (stopped + 2) % 3].map(|port| (Port::ALL[port], reached + first));
@@ -164,7 +162,7 @@ fn cancels_take_three_cycles_for_each_operation_behind_the_first() {
     }
 }
 
-/// An operation that is not for this unit leaves at the third port as it came: here an unlink, which is for the list manager.
+/// An operation for another unit leaves at the third port unchanged: here an unlink, which is for the list manager.
 #[test]
 fn other_operations_pass_through() {
     let Some(mut unit) = unit("counters_small") else { return };
@@ -187,8 +185,7 @@ fn other_operations_pass_through() {
     assert_eq!(part(body::USER_PTR.within(outside_out::OTHER.at)), 77);
 }
 
-/// With a scan the lowest free index is found, index n in n + 2 cycles. The order of indices is not `nic`'s, so this is checked by
-/// itself.
+/// A scan finds the lowest free index n in n + 2 cycles. Its order differs from `nic`'s, so there is no lockstep.
 #[test]
 fn a_scan_finds_index_n_in_n_plus_two_cycles() {
     const RECORDS: u32 = 21;

@@ -90,7 +90,7 @@ fn a_bind_takes_one_cycle_and_a_release_two() {
         answers[..256].iter().rev().map(|answer| DescriptorCommand::Release(answer.descriptor)).collect();
     let released = pair.run(&releases).expect("no difference");
     assert!(released.iter().all(|answer| (answer.status, answer.latency) == (Status::Ok, 2)));
-    // A second time all handles are stale; the table holds as many as before.
+    // The second time all handles are stale; the table holds as many as before.
     let stale = pair.run(&[releases, gets].concat()).expect("no difference");
     assert!(stale.iter().all(|answer| (answer.status, answer.latency) == (Status::Invalid, 2)));
     let again = pair.run(&binds).expect("no difference");
@@ -116,8 +116,7 @@ fn what_has_no_room_is_refused_and_changes_nothing() {
     }
 }
 
-/// With a scan the lowest free index is found, index n in n + 2 cycles. The order of indices is not `nic`'s, so this is checked by
-/// itself.
+/// A scan finds the lowest free index n in n + 2 cycles. Its order differs from `nic`'s, so there is no lockstep.
 #[test]
 fn a_scan_finds_index_n_in_n_plus_two_cycles() {
     const RECORDS: u32 = 21;

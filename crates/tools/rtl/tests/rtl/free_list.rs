@@ -13,7 +13,7 @@ const RECORDS: u32 = 16;
 layout! { mod command { TAG: 32, GIVE: 1, INDEX: 16 } }
 layout! { mod answer { TAG: 32, FULL: 1, INDEX: 16 } }
 
-/// A record is taken, or the one at this place among those that are out is given back; after so many idle cycles.
+/// Takes a record, or gives back one of those taken, after this number of idle cycles.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take(u64),
@@ -73,7 +73,7 @@ fn check(steps: &[Step]) {
             see(&unit);
             taken
         });
-        assert!(taken, "command {tag} waits for ever");
+        assert!(taken, "command {tag} is never accepted");
         unit.run(&[], idle);
         see(&unit);
     }

@@ -4,8 +4,8 @@
 use selvedge_rtl::Unit;
 use selvedge_rtl::bits::Field;
 
-/// Compares the fields of these structs, then those of a trace whose words have so many bits, with what the unit shows: a word in which
-/// exactly one field is all ones. Returns all of them, the trace's last.
+/// Compares the fields of these structs, then those of a trace with words of this width, with the words of the unit, in
+/// each of which exactly one field is all ones. Returns all of them, the trace's last.
 pub fn compare<'a>(
     unit: &mut Unit,
     structs: &[&[(&'a str, Field)]],

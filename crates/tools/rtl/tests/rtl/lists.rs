@@ -15,7 +15,6 @@ use crate::layout;
 
 /// `lists_tiny` of rtl/units.toml.
 const TINY: (u32, u32, usize) = (8, 4, 4);
-/// `lists`.
 const DEFAULT: (u32, u32, usize) = (256, 256, 512);
 
 fn lockstep(unit: &str, size: (u32, u32, usize), portals: u32) -> Option<ListsLockstep> {
@@ -39,8 +38,7 @@ fn layouts_are_those_of_the_package() {
     layout::compare(&mut unit, &structs, 256, 10);
 }
 
-/// A command of a history. An unlink names an append by its number among those before it; so the reference is known when the history
-/// is turned into commands.
+/// A command of a history. An unlink names an append by its number; the conversion to commands sets the reference.
 #[derive(Clone, Debug)]
 enum Op {
     Deliver(Request),
@@ -127,12 +125,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Idle cycles behind a command; mostly none, so that commands overlap.
+/// Idle cycles after a command; mostly none, so that commands overlap.
 fn gap() -> impl Strategy<Value = u64> {
     prop_oneof![8 => Just(0u64), 1 => 1..6u64, 1 => Just(40u64)]
 }
 
-/// Commands whose references are those that `nic` gives.
 fn commands(size: (u32, u32, usize), ops: &[(Op, u64)]) -> Vec<(ListCommand, u64)> {
     use selvedge_nic::Limits;
     use selvedge_rtl::home::{Home, NoMemory};
@@ -203,7 +200,6 @@ fn put(match_bits: u64, initiator: u64) -> ListCommand {
     ListCommand::Deliver(Request { kind: kind::PUT, portal: 3, match_bits, initiator, length: 8, ..Request::default() })
 }
 
-/// The cycles that the last `count` commands took.
 fn latencies(both: &ListsLockstep, count: usize) -> Vec<u32> {
     let timings = both.timings();
     timings[timings.len() - count..].iter().map(|timing| timing.answered - timing.accepted).collect()
@@ -212,7 +208,7 @@ fn latencies(both: &ListsLockstep, count: usize) -> Vec<u32> {
 #[test]
 fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
     let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
-    // 16 tags and 12 sources have buckets of their own among 512.
+    // Each of 16 tags and 12 sources has its own bucket among 512.
     let keys: Vec<(u64, u64)> = (0..16).flat_map(|tag| (0..12).map(move |source| (tag, source))).collect();
     for &(tag, source) in &keys {
         both.run(&[append(tag, source)], 20).unwrap();
@@ -225,8 +221,8 @@ fn a_match_at_the_head_takes_four_cycles_and_an_insert_three() {
     both.drain().unwrap();
 }
 
-/// Each bit of match bits and source alone decides, and does not where an entry ignores it. Chains separate keys that differ in one bit;
-/// so an entry that ignores the bit makes the search look at the chain of one that does not.
+/// Each bit of match bits and source decides a match, unless an entry ignores it. Chains separate keys that differ in
+/// one bit; an entry that ignores the bit sends the search to the chain of an entry that does not.
 #[test]
 fn each_bit_of_the_key_decides() {
     let Some(mut both) = lockstep("lists_tiny", TINY, 2) else { return };
@@ -244,7 +240,7 @@ fn each_bit_of_the_key_decides() {
     for bit in 0..64 {
         let (this, next) = (1u64 << bit, 1u64 << ((bit + 1) % 64));
         both.run(&[entry(receive(0, 5)), entry(EntrySpec { ignore_bits: this, ..receive(next, 5) })], 20).unwrap();
-        // The first is of none, the second of the entry that ignores the bit, the third of the other one.
+        // The first matches none, the second the entry that ignores the bit, the third the other one.
         both.run(&[message(this, 5), message(this | next, 5), message(0, 5)], 60).unwrap();
     }
     for bit in 0..32 {
@@ -259,7 +255,7 @@ fn each_bit_of_the_key_decides() {
 fn a_message_and_an_append_every_four_cycles() {
     let Some(mut both) = lockstep("lists", DEFAULT, 4) else { return };
     both.run(&(0..64).map(|tag| append(tag, 1)).collect::<Vec<_>>(), 20).unwrap();
-    // Each message uses the receive up that was posted 64 before it.
+    // Each message uses up the receive that was posted 64 before it.
     let stream: Vec<ListCommand> = (0..1000).flat_map(|tag| [put(tag, 1), append(tag + 64, 1)]).collect();
     both.run(&stream, 20).unwrap();
     let timings = &both.timings()[64..];
@@ -272,7 +268,7 @@ fn a_message_and_an_append_every_four_cycles() {
     both.drain().unwrap();
 }
 
-/// With banks of one port, cycles between messages alone, and between pairs of a message and an append.
+/// With banks of one port: cycles between messages alone, and between pairs of a message and an append.
 #[test]
 fn banks_with_one_port_take_a_message_every_four_cycles_and_a_pair_every_nine() {
     let Some(mut both) = lockstep("lists_one_port", DEFAULT, 4) else { return };

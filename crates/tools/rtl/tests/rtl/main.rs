@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of the units of the RTL, in one program. Without Verilator they say so and pass.
+//! Tests of the RTL units, in one program. Without Verilator they print a message and pass.
 
 mod allocator;
 mod arithmetic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The engine in lockstep with `nic`: each path, ports that do not move, random histories, bad input.
+//! The engine in lockstep with `nic`: each path, stalled ports, random histories, bad input.
 
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
@@ -37,17 +37,17 @@ pub const SMALL: Limits = Limits {
 pub struct Engine {
     pub both: EngineLockstep,
     pub queue: u32,
-    /// That one, and one of seven events.
+    /// The queue of each entry; the second holds seven events.
     pub queues: [u32; 2],
 }
 
 impl Engine {
-    /// With tables that fill up within a short history.
+    /// Its tables fill up within a short history.
     pub fn small() -> Option<Engine> {
         Engine::new("pac_small", &SMALL, 4)
     }
 
-    /// The same with banks of one port, where it is built (`large` in rtl/units.toml).
+    /// Its banks have one port. Built only with `large` units of rtl/units.toml.
     pub fn one_port() -> Option<Engine> {
         let unit = "pac_small_one_port";
         NAMES.contains(&unit).then(|| Engine::new(unit, &SMALL, 4))?
@@ -60,7 +60,7 @@ impl Engine {
     fn new(unit: &str, limits: &Limits, buckets: usize) -> Option<Engine> {
         let mut both = built(EngineLockstep::new(unit, limits, buckets))?;
         both.set_ready(Ready::ALL);
-        // Rings of which one ends within a short history, and one has no power of two of blocks.
+        // One ring ends within a short history, and one has a number of blocks that is no power of two.
         let lengths = [64, 7];
         let queues = lengths.map(|length| both.model.home.nic().queues().alloc(length).expect("there is room"));
         let rings: Vec<u32> = both.model.home.queue_books.iter().map(|book| book.ring).collect();
@@ -79,7 +79,7 @@ impl Engine {
         Some(engine)
     }
 
-    /// Runs these, and all that they lead to.
+    /// Runs these inputs and everything that they cause.
     pub fn all(&mut self, inputs: &[Input]) {
         let taken = self.both.run(inputs, 0).unwrap_or_else(|text| panic!("{text}"));
         assert_eq!(taken, inputs.len(), "accepted");
@@ -90,13 +90,11 @@ impl Engine {
         self.all(&commands.iter().map(|&command| Input::from(command)).collect::<Vec<_>>());
     }
 
-    /// The reference that the last command of its kind made.
     fn last(&self, made: impl Fn(&selvedge_rtl::pac::model::Created) -> Option<&u32>) -> u32 {
         *made(&self.both.model.created).expect("it was made")
     }
 }
 
-/// 64 bytes at 0x4000.
 fn view(options: u32, queue: u32, counter: u32) -> DescriptorView {
     DescriptorView { start: 0x4000, length: 64, options, queue, counter, iov: NONE, iov_count: 0 }
 }
@@ -256,7 +254,7 @@ fn triggered_operations_leave_in_order_of_threshold() {
         Host::Arm { counter: one, threshold: 9, action: Triggered::Set { counter: one, success: 1, failure: 1 } },
         Host::Arm { counter: one, threshold: 1, action: Triggered::Put(Operation { length: 65, ..operation }) },
     ]);
-    // A message that is counted makes them due.
+    // A counted message makes them due.
     engine.host(&[append(list::PRIORITY, entry(options::EVENT_CT_COMM, one))]);
     engine.all(&[put(MESSAGE), put(MESSAGE), put(MESSAGE), put(MESSAGE)]);
     let armed = engine.both.model.created.armed.clone();
@@ -269,7 +267,7 @@ fn triggered_operations_leave_in_order_of_threshold() {
     ]);
 }
 
-/// An unlink that a message makes due by its count: the message behind it finds no entry. One of an entry that is gone says nothing.
+/// A message count makes an unlink due: the next message finds no entry. An unlink of a missing entry gives no answer.
 #[test]
 fn a_triggered_unlink_takes_the_entry_off_its_list() {
     let Some(mut engine) = Engine::small() else { return };
@@ -295,7 +293,7 @@ fn a_triggered_unlink_takes_the_entry_off_its_list() {
     assert_eq!(engine.both.model.created.deliveries.last().expect("a message").fail, fail::OK, "a stale reference");
 }
 
-/// A search that finds more headers than answers of the lists have room, while event lines are not taken.
+/// A search finds more headers than the lists have room for answers, while event lines are not taken.
 #[test]
 fn the_lists_wait_for_answers_that_wait() {
     let Some(mut engine) = Engine::whole() else { return };
@@ -309,7 +307,7 @@ fn the_lists_wait_for_answers_that_wait() {
     engine.host(&[append(list::PRIORITY, entry(0, NONE))]);
 }
 
-/// Ports of which one does not move: commands that do not need it go on.
+/// One stalled port: commands that do not need it continue.
 #[test]
 fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
     for stuck in 0..6 {
@@ -320,7 +318,7 @@ fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
         engine.host(&[Host::Bind(view)]);
         let descriptor = engine.last(|made| made.descriptors.last());
         let operation = Operation { descriptor, length: 16, ..Operation::default() };
-        // More than the queue and the buffer take.
+        // More than the queue and the buffer hold.
         let filling: Vec<Input> = match stuck {
             0 => (0..12).map(|_| Host::Put(operation).into()).collect(),
             1 => (0..3).map(|_| Host::Get(operation).into()).collect(),
@@ -334,7 +332,7 @@ fn a_port_that_does_not_move_holds_up_only_what_needs_it() {
         let mut left = &filling[..];
         let taken = engine.both.run(left, 0).unwrap();
         left = &left[taken..];
-        // What needs none of the stuck port, and is not behind what does.
+        // Commands that do not need the stuck port and are not behind one that does.
         let before = engine.both.timings().len();
         let free: Vec<Input> = match stuck {
             0 | 1 => vec![get(Packet { token: 9, ..MESSAGE }), put(MESSAGE)],
@@ -406,7 +404,7 @@ fn cycles_of_commands_alone() {
     }
 }
 
-/// Messages one behind the other, each with two events (PUT, AUTO_UNLINK): one every four cycles, which a header's frames take.
+/// Back-to-back messages, each with two events (PUT, AUTO_UNLINK): one every four cycles, as a header's frames.
 #[test]
 fn a_stream_of_messages() {
     let Some(mut engine) = Engine::whole() else { return };
@@ -424,7 +422,8 @@ fn a_stream_of_messages() {
     assert!(cycles[8..].iter().all(|&cycles| cycles == 4), "{cycles:?}");
 }
 
-/// Cycles a message of a stream takes while the host gives a command of another type behind every `puts` messages: the mean, in hundredths.
+/// Mean cycles a message, in hundredths, of a stream in which the host sends a command of another type after every
+/// `puts` messages.
 fn stream_with(command: &str, puts: u64) -> Option<u32> {
     const MESSAGES: u64 = 120;
     let mut engine = Engine::whole()?;
@@ -456,8 +455,8 @@ fn stream_with(command: &str, puts: u64) -> Option<u32> {
     Some((last - first) * 100 / (retired.len() as u32 - 9))
 }
 
-/// Commands of other types beside a stream of messages: one behind every second message costs the stream nothing, one behind every
-/// message a cycle or two.
+/// Commands of other types beside a stream of messages: one after every second message costs the stream nothing, one
+/// after every message a cycle or two.
 #[test]
 fn a_stream_of_messages_with_commands_between() {
     for (command, behind_each) in [("counter", 600), ("put", 600), ("bind", 500), ("response", 500)] {

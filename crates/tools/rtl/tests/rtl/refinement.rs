@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The refinement map is whole: each field of a record of `nic` and each field of a word is in it once, and its page is current.
+//! The refinement map is complete: it has each field of a record of `nic` and of a word once, and its page is current.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use selvedge_nic::signals::Descriptor;
 use selvedge_nic::tables::{Bucket, CounterBook, Entry, Header, TlbEntry, Triggered};
 use selvedge_rtl::refinement::{Mapping, RECORDS, page};
 
-/// The names of all fields of a struct: one that is missing does not compile.
+/// The names of all fields of a struct; a missing one does not compile.
 macro_rules! fields_of {
     ($record:ident { $($field:ident),* $(,)? }) => {{
         #[allow(dead_code, reason = "it only has to compile")]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traces through the units: of random histories of `nic`, and of a program that the simulator records. A trace that was changed is
-//! found.
+//! Traces through the units: of random histories of `nic`, and of a recorded program. A modified trace is detected.
 
 use std::path::Path;
 use std::process::Command as Program;
@@ -47,7 +46,7 @@ impl Tap for Kept {
     }
 }
 
-/// A step of a program: each number chooses among what there is.
+/// A step of a program; each number selects one of the present items.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Post { bits: u64, source: Option<u64> },
@@ -106,7 +105,7 @@ fn spec(bits: u64, source: Option<u64>) -> EntrySpec {
     }
 }
 
-/// Runs the steps as a program with MPI and Portals would, and gives the trace.
+/// Runs the steps as a program with MPI and Portals would. Returns the trace.
 fn record(steps: &[Step]) -> Vec<Record> {
     let kept = Kept::default();
     let mut home = Home::new(&LIMITS);
@@ -176,7 +175,7 @@ fn record(steps: &[Step]) -> Vec<Record> {
     kept.0.into_inner().expect("no panic")
 }
 
-/// A message comes, as the owner takes it from a ring, or as its sender delivers it.
+/// Delivers a message, as the owner takes it from a ring, or as its sender delivers it.
 fn arrive(nic: &mut Nic<'_>, match_bits: u64, source: u64, length: u64, is_own: bool) {
     let request = Request {
         kind: kind::PUT,
@@ -194,7 +193,6 @@ fn arrive(nic: &mut Nic<'_>, match_bits: u64, source: u64, length: u64, is_own: 
     }
 }
 
-/// A bus to memory that this process maps.
 struct Mapped;
 
 impl selvedge_nic::Bus for Mapped {
@@ -232,7 +230,6 @@ fn random_programs_give_the_results_of_the_trace() {
     done.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// A program that does something of each kind.
 fn example() -> Vec<Record> {
     let steps = [
         Step::Arrive { bits: 1, source: 1, length: 8, is_own: true },
@@ -293,7 +290,7 @@ fn a_changed_record_is_a_difference() {
             _ => continue,
         }
         found += 1;
-        // The engine compares messages alone.
+        // The engine compares only messages.
         let is_message = matches!(transition, Transition::Deliver { .. } | Transition::TakeReceive { .. });
         for name in ["lists", "engine"].into_iter().take(if is_message { 2 } else { 1 }) {
             match run(&changed, &Options { units: vec![name.to_owned()], ..Options::default() }) {
@@ -384,7 +381,8 @@ fn what_does_not_fit_is_counted() {
     assert_eq!(report.units[0].largest["on a priority list"], 255);
 }
 
-/// Programs of the built tree, recorded by its simulator: Portals, OpenSHMEM with counting puts, NAS IS over MPI where it is built.
+/// Programs of the built tree, recorded by its simulator: Portals, OpenSHMEM with counting puts, NAS IS over MPI if
+/// built.
 #[test]
 fn recorded_programs_go_through() {
     if unit("lists").is_none() {
@@ -397,7 +395,7 @@ fn recorded_programs_go_through() {
         eprintln!("skipped: {} records nothing (make build)", selvedge.display());
         return;
     }
-    // Each with its ranks, and the unit that it uses most.
+    // Each program with its ranks, and the unit that it uses most.
     let programs = [
         ("examples/hello_put", &[][..], 2, "counters"),
         ("examples/shmem/stencil", &["64", "32", "2"][..], 2, "counters"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PartKind is measured between hosts, by the names of the command line.
+//! The parts that are measured between hosts, by their names on the command line.
 
 use super::super::mpi::batch::Batch;
 use super::super::mpi::side::NetProgress;
@@ -16,13 +16,13 @@ pub struct Part {
 
 /// The sides of a part, and their measurement.
 pub enum PartKind {
-    /// Each MPI over our provider, and over the networks that it has without us.
+    /// Each MPI over our provider, and over networks that it has without us.
     Mpi { batch: Batch, with_calls: bool, with_networks: bool },
-    /// A program that one MPI starts, and that opens TCP connections itself.
+    /// A program that an MPI starts and that opens TCP connections itself.
     Bare(Batch),
     /// A program of bench/shmem, here and with Sandia OpenSHMEM.
     Pes { program: &'static str, what: &'static str, ours: &'static [Pes], arguments: &'static [&'static str] },
-    /// The memory of a process that knows this many others.
+    /// Memory of a process that knows this number of other processes.
     Memory(&'static [u64]),
 }
 
@@ -39,7 +39,7 @@ impl Pes {
     const CALLS: Pes = Pes { progress: NetProgress::Calls, is_asleep: false };
     const ASLEEP: Pes = Pes { progress: NetProgress::Thread, is_asleep: true };
 
-    /// The part of its cases' names before the colon.
+    /// The part of the case names before the colon.
     pub fn label(self) -> String {
         format!("shmem{}{}", self.progress.suffix(), if self.is_asleep { "_asleep" } else { "" })
     }
@@ -122,7 +122,7 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// The names for the command line.
+/// The names accepted on the command line.
 pub fn names() -> clap::builder::PossibleValuesParser {
     let mut names: Vec<_> = PARTS.iter().map(|part| part.name).collect();
     names.sort_unstable();

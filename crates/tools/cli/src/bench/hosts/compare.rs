@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Comparisons between hosts, pair by pair: the figure of one side is divided by that of the other from the same turn. A row has the
-//! median of these ratios, the least and the greatest, and how many of them meet the bar.
+//! Comparisons between hosts, pair by pair: the figure of one side is divided by that of the other side in the same
+//! turn. A row has the median, the least and the greatest ratio, and the number that meets the bar.
 //!
-//! Names: `openmpi4:` is an MPI over our provider with the progress thread, `openmpi4_calls:` without it, `openmpi4_tcp:` over its own TCP,
-//! `openmpi4_rxm:` over libfabric's `tcp;ofi_rxm`; `shmem:` our OpenSHMEM, `sandia:` Sandia's; `bare_tcp:` a program with TCP
-//! connections of its own.
+//! Names: `openmpi4:` is an MPI over our provider with the progress thread, `openmpi4_calls:` without it,
+//! `openmpi4_tcp:` over its own TCP, `openmpi4_rxm:` over libfabric's `tcp;ofi_rxm`; `shmem:` our OpenSHMEM, `sandia:`
+//! Sandia's; `bare_tcp:` a program with TCP connections of its own.
 //!
-//! Invariants: 1. figures of one ratio are of one turn. 2. Of several peers the better one has the bar: the one with the better median
-//! figure over all turns.
+//! Invariants: 1. both figures of a ratio are of one turn. 2. Of several peers, the one with the better median is the
+//! bar.
 
 use serde::Serialize;
 
 use super::super::record::{Figure, Measurement};
 use super::sides::SANDIA;
 
-/// The bar that a ratio, or a figure, has to reach.
+/// The bar for a ratio or a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bar {
     AtMost(f64),
@@ -40,7 +40,7 @@ impl Bar {
 struct Goal {
     what: &'static str,
     bar: Bar,
-    /// The bar is one of the ratio. Otherwise of the figure itself.
+    /// The bar is for the ratio. Otherwise for the figure itself.
     is_of_ratio: bool,
 }
 
@@ -66,7 +66,7 @@ const GOALS: &[Goal] = &[
     goal_alone("resident", Bar::AtMost(1024.0)),
 ];
 
-/// A figure beside another one.
+/// A figure divided by that of another case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
     pub against: String,
@@ -78,7 +78,7 @@ pub struct Ratio {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     pub bar: Bar,
-    /// By the median.
+    /// Whether the median meets the bar.
     pub is_met: bool,
     pub met: usize,
     pub pairs: usize,
@@ -87,7 +87,7 @@ pub struct Verdict {
 /// One row of the report.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The median of each figure over the turns.
+    /// Medians of the figures over the turns.
     pub m: Measurement,
     pub ratio: Option<Ratio>,
     pub verdict: Option<Verdict>,
@@ -141,12 +141,12 @@ impl Row {
     }
 }
 
-/// Side and measurement of a case: "openmpi4_tcp" and "pingpong" of "openmpi4_tcp:pingpong".
+/// Splits a case into side and measurement: "openmpi4_tcp" and "pingpong" of "openmpi4_tcp:pingpong".
 pub fn split(case: &str) -> (&str, &str) {
     case.split_once(':').unwrap_or(("", case))
 }
 
-/// Whether the bars are for this side: ours as it is without settings.
+/// Whether the bars apply to this side: ours with default settings.
 fn is_ours_as_usual(side: &str) -> bool {
     !side.contains('_') && side != SANDIA
 }
@@ -160,7 +160,7 @@ pub fn figure_of(what: &str) -> Figure {
     }
 }
 
-/// The cases that a case is compared with, if they were measured.
+/// The cases to compare a case with, if they were measured.
 fn against(case: &str) -> Vec<String> {
     let (side, what) = split(case);
     if let Some((usual, "calls" | "asleep")) = side.split_once('_') {
@@ -172,7 +172,7 @@ fn against(case: &str) -> Vec<String> {
     match (side, what) {
         (_, "overlap_posted" | "overlap_put") => vec!["bare_tcp:overlap_tcp".into()],
         (_, "overlap_posted:threads" | "overlap_put:threads") => vec!["bare_tcp:overlap_tcp:threads".into()],
-        // A library without counting puts takes a put with a signal.
+        // A library without counting puts is measured with put-with-signal.
         ("shmem", "counting_put") => vec![format!("{SANDIA}:put_signal")],
         ("shmem", _) => vec![format!("{SANDIA}:{what}")],
         _ => ["tcp", "rxm"].map(|network| format!("{side}_{network}:{what}")).into(),
@@ -192,7 +192,7 @@ fn is_same(a: &Measurement, b: &Measurement) -> bool {
     (&a.case, a.size_bytes, a.depth) == (&b.case, b.size_bytes, b.depth)
 }
 
-/// One measurement of each case, size and depth, with the medians over the turns.
+/// Returns one measurement of each case, size and depth, with the medians over the turns.
 pub fn medians(turns: &Turns) -> Vec<Measurement> {
     let mut firsts: Vec<&Measurement> = Vec::new();
     for m in turns.iter().flatten() {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench hosts`: measures MPI and OpenSHMEM between two hosts, beside the same MPI over its own TCP and over libfabric's
-//! `tcp;ofi_rxm`, and beside Sandia OpenSHMEM, in one run.
+//! `selvedge bench hosts`: measures MPI and OpenSHMEM between two hosts, beside the same MPI over its own TCP and over
+//! libfabric's `tcp;ofi_rxm`, and beside Sandia OpenSHMEM, in one run.
 //!
-//! The two hosts are two processes of this one that take each other for processes of another ([`super::mpi::side::SeparateHosts`]). Their
-//! packets travel over the loopback interface, and so do those of all peers. No root is needed, and no second machine. What a
-//! cable adds is not measured.
+//! The two hosts are two processes of this host that treat each other as remote ([`super::mpi::side::SeparateHosts`]).
+//! All packets, those of the peers too, travel over the loopback interface. No root and no second machine is needed.
+//! The latency of a cable is not measured.
 //!
-//! All sides measure a part one after another before the next begins, and every other turn in the opposite order. Figures are
-//! compared within a turn ([`compare`]), because the speed of the machine changes over seconds.
+//! All sides measure a part one after another before the next begins, and every other turn in the opposite order.
+//! Figures are compared within a turn ([`compare`]), because the speed of the machine changes over seconds.
 //!
-//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. A case that could not be measured
-//! is reported. 3. A measurement of ours that fails makes the exit code 1; a bar that is not met does not.
+//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. A case that could not
+//! be measured is reported. 3. A failure of our measurement makes the exit code 1; a missed bar does not.
 
 mod catalogue;
 mod compare;
@@ -38,7 +38,7 @@ use crate::choice::{FAMILIES, one_of};
 
 /// Measure MPI and OpenSHMEM between two hosts beside their peers.
 ///
-/// The hosts are two processes of this host that take each other for processes of another, over the loopback interface.
+/// The hosts are two processes of this host that treat each other as remote, over the loopback interface.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this MPI; may be given several times [default: all that are installed]
@@ -66,7 +66,7 @@ pub struct Args {
 
 const FULL: MpiScale = MpiScale { budget_ms: 1000.0, turns: 5, tiny: false };
 
-/// Variables with which a user changes what is measured; the report names them.
+/// User variables that change the measurement; the report names them.
 const SETTINGS: [&str; 3] = ["SELVEDGE_NET_PROVIDER", "SELVEDGE_NET_CHECK", "SELVEDGE_NET_FAULTS"];
 
 pub fn main(args: Args) -> Result<ExitCode> {
@@ -123,7 +123,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.results.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The load average, of the last minute, from which on figures are said to be disturbed.
+/// Load average of the last minute above which figures are reported as disturbed.
 const LOAD_MAX: f64 = 0.5;
 
 fn load_of(loadavg: &str) -> Option<f64> {
@@ -142,7 +142,6 @@ struct Session<'a> {
     results: SessionResults,
 }
 
-/// One run of a program: its name, whether it is ours, and how it is measured.
 struct Step<'a> {
     name: String,
     is_ours: bool,
@@ -150,7 +149,7 @@ struct Step<'a> {
 }
 
 impl Session<'_> {
-    /// Finds what these parts need. What is missing is reported.
+    /// Finds the programs that these parts need. Missing ones are reported.
     fn find(&mut self, parts: &[&Part], families: &[Family]) {
         if !self.pinned {
             self.results.note("only one core: nothing can be pinned, and the figures are not reliable".into());
@@ -180,7 +179,7 @@ impl Session<'_> {
         }
     }
 
-    /// Measures in turns; returns what each has given.
+    /// Measures in turns; returns the results of each turn.
     fn run(&mut self, parts: &[&Part]) -> Vec<Vec<Measurement>> {
         let mut results = std::mem::take(&mut self.results);
         let groups: Vec<Vec<Step>> = parts.iter().flat_map(|part| self.steps(part)).collect();
@@ -205,7 +204,7 @@ impl Session<'_> {
         turns
     }
 
-    /// The steps of a part, those that take turns together.
+    /// The steps of a part, grouped by those that take turns together.
     fn steps<'s>(&'s self, part: &'s Part) -> Vec<Vec<Step<'s>>> {
         match &part.kind {
             PartKind::Mpi { batch, with_calls, with_networks } => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table for the terminal, and the page `benchmarks-hosts.md` with its plots, written by the run that measured.
+//! The table for the terminal, and the page `benchmarks-hosts.md` with its plots.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn table(rows: &[Row]) -> String {
     aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells)) + "\n" + &summary(rows)
 }
 
-/// A sentence on how many bars are met.
+/// A sentence on the number of bars that are met.
 fn summary(rows: &[Row]) -> String {
     let verdicts: Vec<_> = rows.iter().filter_map(|row| row.verdict.as_ref()).collect();
     let met = verdicts.iter().filter(|verdict| verdict.is_met).count();
@@ -36,7 +36,7 @@ fn figure(m: &Measurement) -> Option<String> {
     }
 }
 
-/// A figure of another kind. Times of processors are small, and numbers of messages whole.
+/// Formats a figure of another kind. Processor times are small, and numbers of messages whole.
 fn value_text(value: f64, unit: &str) -> String {
     match unit {
         "messages" => format!("{value} {unit}"),
@@ -67,7 +67,7 @@ pub struct Page<'a> {
     pub host: &'a Host,
     /// The version of each peer.
     pub peers: Vec<String>,
-    /// Variables of the user that change what is measured.
+    /// User variables that change the measurement.
     pub settings: Vec<String>,
     pub turns: usize,
     pub medians: &'a [Measurement],
@@ -88,7 +88,6 @@ macro_rules! sides {
     };
 }
 
-/// A case goes to the first subject that takes it.
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "MPI: latency",
@@ -171,7 +170,7 @@ const BY_SIZE: Plot = Plot {
     y_base: 10.0,
 };
 
-/// How two hosts are made of one, for reports.
+/// The description of the two hosts, for reports.
 pub const HOSTS: &str =
     "two processes of one host that take each other for processes of another, over the loopback interface";
 

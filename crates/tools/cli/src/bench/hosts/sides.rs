@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sides that are no MPI: our PEs, each as if it were on a host of its own; Sandia OpenSHMEM; the program that counts the
-//! memory for known processes.
+//! The sides other than MPI: our PEs, each on its own host; Sandia OpenSHMEM; the program that measures memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,6 @@ use super::super::process::{Tree, measurements, output};
 use super::super::record::Measurement;
 use super::catalogue::Pes;
 
-/// The time limit of a run.
 const LIMIT: Duration = Duration::from_secs(90);
 const PEERS_SOURCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../bench/fi/peers.c"));
 
@@ -60,7 +58,7 @@ impl PesRun<'_> {
     }
 
     pub fn sandia(&self, tree: &Tree, sandia: &Oshmem) -> Result<Vec<Measurement>> {
-        // Both sides have the same launcher, which speaks PMI-1.
+        // Both sides use the same launcher, which speaks PMI-1.
         let mut command = tree.launcher(2, self.pinned);
         command.arg(sandia.program(self.program)).args(["--prefix", SANDIA, "--inside"]);
         command.env("SHMEM_OFI_PROVIDER", "tcp;ofi_rxm").env("FI_TCP_IFACE", INTERFACE);
@@ -68,21 +66,21 @@ impl PesRun<'_> {
         self.finish(&mut command)
     }
 
-    /// The measurements of Sandia's library; None: nothing, because it has no counting puts between hosts.
+    /// The measurements of Sandia's library, which has no counting puts between hosts. `None`: it has none of them.
     pub fn of_sandia(self) -> Option<String> {
         let what: Vec<&str> = self.what.split(',').filter(|what| *what != "counting_put").collect();
         (!what.is_empty()).then(|| what.join(","))
     }
 }
 
-/// The part of Sandia's cases' names before the colon.
+/// The part of Sandia's case names before the colon.
 pub const SANDIA: &str = "sandia";
 
 pub fn find_sandia(prefix: &Path) -> Result<Oshmem> {
     Oshmem::find(Vendor::Sandia, prefix)
 }
 
-/// The program that counts memory.
+/// The program that measures memory.
 pub struct PeersProgram {
     program: PathBuf,
     _directory: TempDir,
@@ -95,7 +93,7 @@ impl PeersProgram {
         fs::write(&source, PEERS_SOURCE)?;
         let mut compile = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
         compile.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(&source).arg("-lfabric");
-        output(&mut compile, HELPER_LIMIT).context("the program does not compile (Debian: libfabric-dev)")?;
+        output(&mut compile, HELPER_LIMIT).context("bench/fi/peers.c does not compile (Debian: libfabric-dev)")?;
         Ok(PeersProgram { program, _directory: directory })
     }
 

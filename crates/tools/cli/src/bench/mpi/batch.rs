@@ -45,13 +45,13 @@ pub const ALL: &[Batch] = &[
         sizes: &[8, 4 * KIB, 64 * KIB],
         ..TWO
     },
-    // In a batch of its own, because Open MPI 4.1.4 ends with a segmentation fault over its own transport.
+    // Its own batch, because Open MPI 4.1.4 ends with a segmentation fault over its own transport.
     Batch { name: "one-sided", what: &["compare_swap"], ..TWO },
     Batch { name: "overlap", what: &["overlap_recv", "overlap_window", "overlap_created"], ..TWO },
     Batch { name: "collectives", what: &["allreduce", "alltoall"], processes: 16, sizes: &[8, 4 * KIB], depths: &[] },
 ];
 
-/// Both protocols of our provider, over the sizes at which their curves cross.
+/// Both protocols of our provider, over the sizes around their crossover.
 pub const PROTOCOLS: Batch = Batch {
     name: "protocols",
     what: &["pingpong"],
@@ -64,7 +64,7 @@ pub const FABRIC: &str = "fabric";
 
 const TWO: Batch = Batch { name: "", what: &[], processes: 2, sizes: &[], depths: &[] };
 
-/// The names for the command line.
+/// The names accepted on the command line.
 pub fn names() -> PossibleValuesParser {
     let mut names: Vec<_> = ALL.iter().map(|batch| batch.name).chain([PROTOCOLS.name, FABRIC]).collect();
     names.dedup();
@@ -84,7 +84,7 @@ impl Batch {
         if scale.tiny { self.processes.min(4) } else { self.processes }
     }
 
-    /// The estimated time of one turn, including start and end of the program.
+    /// Estimates the time of one turn, including start and end of the program.
     pub fn estimate_ms(&self, scale: &MpiScale) -> f64 {
         const START_MS: f64 = 2500.0;
         let points = self.sizes(scale).len().max(self.depths(scale).len()).max(1) * self.what.len();
@@ -92,7 +92,7 @@ impl Batch {
     }
 }
 
-/// The part of the time budget for one turn.
+/// The time budget of one turn.
 pub fn turn_ms(scale: &MpiScale) -> f64 {
     scale.budget_ms / f64::from(scale.turns)
 }

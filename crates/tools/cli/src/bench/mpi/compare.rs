@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Comparisons: an MPI over our provider with the same MPI over its own transport, at the same size and depth; the speed
-//! of a disturbed computing process with its undisturbed speed; the cost of a message with one memcpy;
+//! Comparisons: an MPI over our provider with the same MPI over its own transport, at the same size and depth; the
+//! speed of a disturbed computing process with its undisturbed speed; the cost of a message with one memcpy;
 //! `fi_pingpong` with `shm`; one protocol with the other.
 
 use super::super::record::{Figure, Measurement, Record, record};
@@ -24,7 +24,6 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     out
 }
 
-/// The measurement's name, such as "pingpong" of "openmpi5_own:pingpong".
 fn measurement_of(case: &str) -> &str {
     case.split_once(':').map_or(case, |(_, what)| what)
 }
@@ -38,7 +37,7 @@ fn sort_key_of(case: &str) -> String {
     }
 }
 
-/// The cases to compare with, and the figures.
+/// The cases to compare with, and the figures to compare.
 fn against(case: &str) -> Vec<(String, Figure)> {
     let Some((side, what)) = case.split_once(':') else { return Vec::new() };
     if what.ends_with(":alone") || what.ends_with(":memcpy") {
@@ -77,8 +76,7 @@ fn compare(m: &Measurement, (other_case, figure): &(String, Figure), all: &[Meas
 /// Times that differ by less than this factor count as equal.
 const NOISE: f64 = 1.03;
 
-/// A sentence on where the curves of the two protocols cross: the size from which on the direct protocol is not slower, beyond
-/// the differences between measurements.
+/// A sentence on the crossover of the protocols: the size from which the direct one is not slower, apart from noise.
 pub fn crossings(all: &[Measurement]) -> Vec<String> {
     let curve = |name: &str| {
         let mut points: Vec<(u64, f64)> =

@@ -18,7 +18,7 @@ use crate::bench::process::{Running, output};
 use crate::bench::record::Measurement;
 
 const SIZES: [u64; 4] = [64, 1024, 16384, 262_144];
-/// The estimated time of a transfer, for the choice of iterations.
+/// Estimated time of a transfer, to choose the number of iterations.
 const STEP_NS: f64 = 2000.0;
 const LIMIT: Duration = Duration::from_secs(40);
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -88,7 +88,7 @@ fn one(compared: ComparedProvider, size: u64, scale: &MpiScale, cores: &[usize])
         .lines()
         .rev()
         .find_map(ns_of)
-        .ok_or_else(|| anyhow!("its output has no line of results:\n{printed}"))?;
+        .ok_or_else(|| anyhow!("the output of fi_pingpong has no line of results:\n{printed}"))?;
     Ok(Measurement {
         case: format!("fi_pingpong:{}", compared.name()),
         size_bytes: Some(size),
@@ -97,7 +97,7 @@ fn one(compared: ComparedProvider, size: u64, scale: &MpiScale, cores: &[usize])
     })
 }
 
-/// Runs the client, again as long as the server does not listen yet.
+/// Runs the client, and repeats while the server does not listen yet.
 fn connect(compared: ComparedProvider, cpu: Option<usize>, arguments: &[String]) -> Result<String> {
     let until = Instant::now() + LIMIT;
     for tried in 1.. {
@@ -110,10 +110,10 @@ fn connect(compared: ComparedProvider, cpu: Option<usize>, arguments: &[String])
             Err(_) => {}
         }
     }
-    Err(anyhow!("the server cannot be reached"))
+    Err(anyhow!("the fi_pingpong server accepts no connection"))
 }
 
-/// The time of a transfer, from a line `bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec`.
+/// Parses the time of a transfer from a line `bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec`.
 fn ns_of(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [bytes, _, _, _, _, _, us, _] = words[..] else { return None };

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench mpi`: measures each installed MPI over its own transport and over our libfabric provider, in one run.
+//! `selvedge bench mpi`: measures each installed MPI over its own transport and over our provider, in one run.
 //!
-//! One program (`bench/mpi`), compiled with each MPI's own `mpicc`, runs on both sides. Only the environment differs, and ours is
-//! what `selvedge env` prints. The sides alternate, batch by batch, and of several turns the quickest one counts
-//! ([`super::record::quickest_runs`]). Two ranks are pinned to a core each. In addition: Debian's `fi_pingpong` over our provider
-//! and over `shm`, and the two protocols of our provider (through a ring, or directly), forced one after the other. Their curves
-//! cross at the best threshold for the provider.
+//! One program (`bench/mpi`), compiled with each MPI's own `mpicc`, runs on both sides. Only the environment differs;
+//! ours is the output of `selvedge env`. The sides alternate, batch by batch, and the quickest of several turns counts
+//! ([`super::record::quickest_runs`]). Two ranks are pinned to a core each. In addition: Debian's `fi_pingpong` over
+//! our provider and over `shm`, and the two protocols of our provider (through a ring, or directly), forced one after
+//! the other. Their curves cross at the best threshold for the provider.
 //!
-//! Names: `openmpi5:pingpong` is Open MPI 5 over our provider, `openmpi5_own:pingpong` Open MPI 5 over its own transport.
+//! Names: `openmpi5:pingpong` is Open MPI 5 over our provider, `openmpi5_own:pingpong` over its own transport.
 //!
-//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. A case that could not be measured
-//! is reported. 3. A measurement of ours that fails makes the exit code 1, unless it also fails over
-//! the MPI's own transport.
+//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. Unmeasured cases are
+//! reported. 3. A failure of ours makes the exit code 1, unless the MPI's own transport fails too.
 
 pub mod batch;
 mod compare;
@@ -111,7 +110,7 @@ struct MpiSession {
     results: SessionResults,
 }
 
-/// The installed MPIs for which the program compiles.
+/// Returns the installed MPIs for which the program compiles.
 pub fn installed(results: &mut SessionResults, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
     let mut out = Vec::new();
     for family in [Family::Openmpi, Family::Mpich] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page `benchmarks-mpi.md` and its plots, written by the run that measured.
+//! The page `benchmarks-mpi.md` and its plots.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,6 @@ macro_rules! sides {
     };
 }
 
-/// A case goes to the first subject that takes it.
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Protocols",
@@ -153,7 +152,6 @@ const BY_SIZE: Plot = Plot {
 const BY_DEPTH: Plot =
     Plot { x_label: "Q", point: |m| Some((m.depth? as f64, m.median_ns?)), x_text: |x| format!("{x}"), ..BY_SIZE };
 
-/// The order of the parts on the page.
 const ORDER: [&str; 8] = [
     "Latency",
     "Message rate and bandwidth",

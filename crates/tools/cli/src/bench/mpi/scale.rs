@@ -4,7 +4,7 @@
 /// Durations of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct MpiScale {
-    /// The time for one size or depth of one measurement, in all turns together.
+    /// Time for one size or depth of one measurement, in all turns together.
     pub budget_ms: f64,
     pub turns: u32,
     /// Only the first sizes and depths, and few ranks.

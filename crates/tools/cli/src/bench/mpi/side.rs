@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The installed MPIs, and the sides on which each is measured: over its own transport, and over a libfabric provider; between hosts, over
-//! our provider and over a network of its own.
+//! The installed MPIs, and the transports that each is measured over: its own, and a libfabric provider; between hosts,
+//! our provider and a network of its own.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,24 +18,24 @@ use crate::bench::peers::{compile, installed, path_with};
 use crate::bench::process::measurements;
 use crate::bench::record::Measurement;
 
-/// A run may take its estimated time times the factor, plus the extra time, before it is ended.
+/// A run is ended after its estimated time times the factor, plus the extra time.
 const EXTRA_FACTOR: f64 = 6.0;
 const EXTRA_TIME: Duration = Duration::from_secs(60);
-/// The provider's thresholds between its two protocols, and the values with which no message, or every message, goes through a ring.
+/// The provider's protocol thresholds, and the values that send no message, or every message, through a ring.
 const THRESHOLDS: [&str; 2] = ["SELVEDGE_FI_LANE_MAX", "SELVEDGE_FI_SMALL_MAX"];
 const RING_NEVER: &str = "0";
 const RING_ALWAYS: &str = "4294967296";
 
-/// The provider of `FI_PROVIDER`.
+/// A provider that `FI_PROVIDER` selects.
 #[derive(Debug)]
 pub struct Provider {
-    /// `None`: it is one of libfabric's own.
+    /// `None`: one of libfabric's own.
     directory: Option<PathBuf>,
     name: String,
 }
 
 impl Provider {
-    /// Finds our provider, unless another is named.
+    /// Finds our provider, unless `name` selects another.
     pub fn find(name: Option<&str>, prefix: &Path) -> Result<Provider> {
         Ok(match name {
             Some(name) => Provider { directory: None, name: name.to_owned() },
@@ -51,14 +51,14 @@ impl Provider {
         &self.name
     }
 
-    /// The variables of `selvedge env` for our provider; for another, the same with its name instead of ours.
+    /// The variables of `selvedge env`, with the name of this provider.
     pub fn variables(&self, target: Target) -> Result<Vec<Variable>> {
         let place = self.directory.as_deref().unwrap_or(Path::new(""));
         let mut all = variables(target, place)?;
         all.extend(self.directory.iter().flat_map(|place| libraries(target, place)));
         if !self.is_ours() {
             all.retain(|variable| variable.name != "FI_PROVIDER_PATH");
-            // Ours is named together with those that carry its links.
+            // Ours appears in one list with the providers that carry its links.
             let named = |variable: &&mut Variable| variable.value == "selvedge" || variable.name == "FI_PROVIDER";
             all.iter_mut().filter(named).for_each(|variable| variable.value = self.name.clone().into());
         }
@@ -76,19 +76,19 @@ pub enum Transport<'a> {
         protocol: &'static str,
         ring_max: &'static str,
     },
-    /// Our provider, with each rank as if it were on a host of its own.
+    /// Our provider, with each rank as if on a host of its own.
     SeparateHosts {
         provider: &'a Provider,
         hosts: &'a SeparateHosts,
         progress: NetProgress,
     },
-    /// No provider of ours: a network of the MPI's, or of libfabric's, over the same interface.
+    /// Without our provider: a network of the MPI's, or of libfabric's, over the same interface.
     Network(&'static Network),
     /// The same for a program that opens TCP connections itself.
     Bare(&'static Network),
 }
 
-/// The thread or the calls that make progress on links to other hosts.
+/// Makes progress on links to other hosts: a thread, or the program's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetProgress {
     Thread,
@@ -104,7 +104,7 @@ impl NetProgress {
         }
     }
 
-    /// The end of the names of its cases. The thread is the default.
+    /// Suffix of the case names. The thread is the default.
     pub fn suffix(self) -> &'static str {
         match self {
             NetProgress::Thread => "",
@@ -113,13 +113,12 @@ impl NetProgress {
     }
 }
 
-/// Makes two ranks of this host take each other for processes of another one: each has a directory of its own, so it does not find the
-/// other's segment there.
+/// Makes two ranks of this host treat each other as remote: each has its own job directory without the other's segment.
 pub struct SeparateHosts {
     directory: TempDir,
 }
 
-/// The interface between the hosts that are one.
+/// The interface between the two simulated hosts.
 pub const INTERFACE: &str = "lo";
 
 /// Runs its arguments in the directory of its rank. `$0` is the parent.
@@ -144,7 +143,7 @@ impl SeparateHosts {
 pub struct Network {
     pub label: &'static str,
     openmpi: &'static [(&'static str, &'static str)],
-    /// None: MPICH does not have it.
+    /// `None`: MPICH does not have it.
     mpich: Option<&'static [(&'static str, &'static str)]>,
 }
 
@@ -193,7 +192,7 @@ impl<'a> Transport<'a> {
         })
     }
 
-    /// The part of its cases' names before the colon.
+    /// The part of the case names before the colon.
     pub fn prefix(&self, stock: &InstalledMpi) -> String {
         match self {
             Transport::Own => format!("{}_own", stock.label),
@@ -205,7 +204,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Whether it is measured for us.
+    /// Whether it measures our provider.
     pub fn is_ours(&self) -> bool {
         !matches!(self, Transport::Own | Transport::Network(_) | Transport::Bare(_))
     }
@@ -245,9 +244,9 @@ impl<'a> Transport<'a> {
 pub struct InstalledMpi {
     family: Family,
     bin: PathBuf,
-    /// Such as "Open MPI 5.0.11".
+    /// For example "Open MPI 5.0.11".
     pub version: String,
-    /// Such as "openmpi5".
+    /// For example "openmpi5".
     pub label: String,
     program: PathBuf,
     _directory: TempDir,
@@ -312,7 +311,7 @@ impl InstalledMpi {
     }
 }
 
-/// The label of an MPI. Open MPI 4 and 5 are measured apart, because they differ much; of MPICH one is enough.
+/// The label of an MPI. Open MPI 4 and 5 are measured separately, because they differ much; one MPICH is enough.
 fn label(name: &str, version: &str) -> String {
     let number = version.split_ascii_whitespace().last().and_then(|number| number.split('.').next());
     match (name, number) {

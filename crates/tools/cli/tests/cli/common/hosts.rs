@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Test hosts (tests/hosts) for one test: several hosts on this machine, removed when the test ends, however it ends.
+//! Test hosts (tests/hosts) for one test: several hosts on this machine, removed however the test ends.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +21,7 @@ fn tool(name: &str) -> PathBuf {
 }
 
 impl Hosts {
-    /// Makes hosts; `None`, and a word why, where that is not allowed.
+    /// Makes hosts; `None`, after printing the reason, if that is not allowed.
     pub fn make(count: usize) -> Option<Hosts> {
         let mut keeper = Command::new(tool("hosts.sh"));
         keeper.args(["hold", &count.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -39,10 +39,10 @@ impl Hosts {
         Some(Hosts { keeper, set: line.trim().into(), count })
     }
 
-    /// `selvedge run` with these arguments, whose hosts are these.
+    /// `selvedge run` with these arguments on these hosts.
     pub fn run(&self, place: &Place, args: &[&str]) -> Command {
         let mut command = place.run(args);
-        // Job directories are where each host has its own memory.
+        // Job directories are in memory that each host has for itself.
         command.env_remove("SELVEDGE_DIR").env("SELVEDGE_TEST_HOSTS", &self.set).env("SELVEDGE_RSH", tool("rsh"));
         command
     }
@@ -68,19 +68,19 @@ impl Hosts {
         command
     }
 
-    /// Runs it to its end, after which nothing is left on any host.
+    /// Runs it to its end, and checks that nothing is left on any host.
     pub fn output(&self, place: &Place, args: &[&str]) -> Ended {
         let ended = Ended::from(self.run(place, args).output().expect("the command starts"));
         self.assert_clean();
         ended
     }
 
-    /// The first process of a host, as this machine numbers it.
+    /// The first process of a host, by its pid on this machine.
     fn first_process(&self, host: usize) -> String {
         fs::read_to_string(self.set.join(format!("host{host}"))).expect("a host").trim().to_owned()
     }
 
-    /// Processes that run on a host, apart from those that are the host: process ids of this machine, with their command lines.
+    /// Processes on a host, without those that form the host: pids on this machine, with their command lines.
     pub fn processes(&self, host: usize) -> Vec<(String, String)> {
         let first = self.first_process(host);
         let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
@@ -104,7 +104,7 @@ impl Hosts {
         of_users.flat_map(inside).collect()
     }
 
-    /// No process and no job is left on any host.
+    /// Checks that no process and no job is left on any host.
     pub fn assert_clean(&self) {
         self.assert_no_processes();
         for host in 1..=self.count {

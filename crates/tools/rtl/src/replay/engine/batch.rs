@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands that go into the engine together, one behind the other in one buffer, and the references that they give.
+//! Commands that go into the engine together, back to back into one buffer, and the references that they return.
 
 use std::collections::BTreeMap;
 
@@ -16,29 +16,29 @@ use crate::replay::driver::compare_with_trace;
 use crate::replay::statistics::Statistics;
 use crate::unit::Missing;
 
-/// Event queues lie in host memory, which is as large as programs want it.
+/// Event queues lie in host memory, which can be as large as programs want.
 pub const LIMITS: Limits = Limits { heap_blocks: 1 << 17, heap_blocks_max: 1 << 17, ..pac::LIMITS };
-/// Commands that go into one buffer before their results are looked at.
+/// Commands that go into one buffer before their results are read.
 const BATCH: usize = 64;
-/// Cycles of a run without anything that waits.
+/// Cycles between two checks of a run.
 const STEP: u64 = 64;
 
 /// The result of a command or a message in the trace.
 #[derive(Clone, Copy)]
 pub enum Traced {
-    /// A reference. None: the trace has none, as no later command names it.
+    /// A reference; `None` if the trace has none, because no later command names it.
     Entry(Option<u32>),
     Descriptor(Option<u32>),
     Counter(u32),
     Armed((u32, u32)),
-    /// To this portal table entry.
+    /// Its portal table entry, and the delivery.
     Delivery(u32, Delivery),
-    /// A receive that was taken, with its bytes, where they are known.
+    /// A taken receive, with its bytes, if known.
     Taken(Option<u64>),
     Nothing,
 }
 
-/// References of the trace, and those that the same command gave here.
+/// References of the trace, with those that the same command returned here.
 #[derive(Default)]
 pub struct References {
     pub entries: BTreeMap<u32, u32>,
@@ -48,7 +48,7 @@ pub struct References {
     pub armed: BTreeMap<(u32, u32), (u32, u32)>,
 }
 
-/// Both engines, and the commands that wait to go into them.
+/// Both engines, and the queued commands.
 pub struct Batch {
     pub both: EngineLockstep,
     gap: u64,
@@ -81,7 +81,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes a command or a message of record `number`. What goes into another buffer waits until all before it is done.
+    /// Queues a command or a message of record `number`. If it is for another buffer, all before it are run first.
     pub fn offer(
         &mut self,
         number: u64,
@@ -97,7 +97,7 @@ impl Batch {
         if self.gap > 0 || self.inputs.len() >= BATCH { self.run() } else { Ok(()) }
     }
 
-    /// Runs the batch until all of it is done, and takes what it has made.
+    /// Runs the batch until all of it is done, and stores the new references.
     pub fn run(&mut self) -> Result<(), LockstepError> {
         let inputs = std::mem::take(&mut self.inputs);
         let kinds = std::mem::take(&mut self.kinds);
@@ -140,7 +140,7 @@ impl Batch {
         }
         if timings.len() < inputs.len() {
             return Err(LockstepError::Stall(format!(
-                "{} of {} commands are never done",
+                "{} of {} commands never complete",
                 inputs.len() - timings.len(),
                 inputs.len()
             )));
@@ -223,7 +223,7 @@ impl Batch {
         }
     }
 
-    /// Sets a portal table entry, with the options and the queue that it has.
+    /// Sets a portal table entry, with its current options and queue.
     pub fn set_portal(&mut self, number: u64, portal: u32, status: u8, epoch: u32) -> Result<(), LockstepError> {
         let Some(entry) = self.both.model.home.portals.get(portal as usize) else { return Ok(()) };
         let (options, queue) = (entry.options, entry.queue);

@@ -13,7 +13,7 @@ fn sum(datatype: Datatype) -> Reduction {
     reduction(Operation::Sum as u8, datatype as u8, 0, 0)
 }
 
-/// Sends operands of so many words, one a child, in this order; the cycle in which the last word of each is accepted.
+/// Sends operands of `words` words, one a child, in this order. Returns the cycle of each last word's acceptance.
 fn send(
     lockstep: &mut ArithmeticLockstep,
     record: u8,
@@ -38,13 +38,13 @@ fn send(
     last.iter().map(|&at| answers[at].cycle - LATENCY).collect()
 }
 
-/// The cycles of an operand's words.
 fn of_child(reduced: &[ReducedWord], record: usize, child: usize) -> Vec<u32> {
     let its = reduced.iter().filter(|reduced| (reduced.record, reduced.child) == (record, child));
     its.map(|reduced| reduced.cycle).collect()
 }
 
-/// The first word is written 9 cycles (13 of a floating-point sum) after the last one came, the others follow, a word a cycle.
+/// The first word is written 9 cycles (13 of a floating-point sum) after the last one arrived; the others follow, one a
+/// cycle.
 #[test]
 fn an_operand_takes_a_cycle_a_word() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };
@@ -61,14 +61,14 @@ fn an_operand_takes_a_cycle_a_word() {
             let reduced = lockstep.take_reduced();
             let expected = |first: u32| (first..first + words as u32).collect::<Vec<_>>();
             assert_eq!(of_child(&reduced, 0, 0), expected(last[0] + 9));
-            // A word is read in the cycle behind the write of the last operand's, at the earliest.
+            // A word is read at the earliest in the cycle after the write of the last operand's word.
             let first = (last[1] + latency).max(last[0] + 9 + latency - 4);
             assert_eq!(of_child(&reduced, 0, 1), expected(first), "{reduction:?}, {words} words");
         }
     }
 }
 
-/// Operands that wait are reduced without a gap: those of a long vector in one record, those of short ones in several.
+/// Waiting operands are reduced without a gap: those of a long vector in one record, those of short ones in several.
 #[test]
 fn the_lanes_have_a_word_in_every_cycle() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };
@@ -87,7 +87,7 @@ fn the_lanes_have_a_word_in_every_cycle() {
     }
 }
 
-/// Reading results takes cycles of the reductions one for one, and parts no pair: a result waits a cycle at most.
+/// Each result read takes one cycle from the reductions and splits no pair: a result waits a cycle at most.
 #[test]
 fn a_result_waits_a_cycle_at_most() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };
@@ -105,17 +105,17 @@ fn a_result_waits_a_cycle_at_most() {
         assert!(cycles < 2, "{cycles} cycles");
         waited += cycles;
     }
-    assert!(waited > 0, "no result came between the words of a pair");
+    assert!(waited > 0, "no result read fell between the words of a pair");
     drain(&mut lockstep);
     let reduced = lockstep.take_reduced();
     assert_eq!(reduced.len(), 8 * 32);
-    // The words of a pair follow on each other.
+    // The words of a pair are consecutive.
     for pair in reduced.chunks(2) {
         assert_eq!(pair[1].cycle, pair[0].cycle + 1);
     }
 }
 
-/// A result that is accepted behind the last write has it.
+/// A result read accepted after the last write returns it.
 #[test]
 fn a_result_is_there_behind_the_last_write() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };
@@ -134,7 +134,7 @@ fn a_result_is_there_behind_the_last_write() {
     }
 }
 
-/// Every wait of the engine is bounded: short passes behind long ones wait for the pipeline, and nothing else does.
+/// Every wait of the engine is bounded: only a short pass after a long one waits, for the pipeline.
 #[test]
 fn a_short_pass_waits_for_a_long_one() {
     let Some(mut lockstep) = lockstep(SHAPE) else { return };
@@ -143,6 +143,6 @@ fn a_short_pass_waits_for_a_long_one() {
     drain(&mut lockstep);
     let reduced = lockstep.take_reduced();
     let (long, short) = (of_child(&reduced, 0, 1), of_child(&reduced, 1, 0));
-    // The short one is chosen while the long one is issued, and comes out directly behind it.
+    // The short pass is selected while the long one is issued, and leaves directly after it.
     assert_eq!(short[0], long[31] + 1);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operands for the tests of the arithmetic: the corners of each type, and draws that are often near them.
+//! Operands for the tests of the arithmetic: the corners of each type, and random values that are often near them.
 
 use selvedge_nic::aggregation::message::Reduction;
 use selvedge_nic::arithmetic::Datatype;
 
-/// Bits of exponent and of fraction, if the type is one of floating point.
+/// Bits of exponent and of fraction, for a floating-point type.
 fn float(datatype: Datatype) -> Option<(u32, u32)> {
     match datatype {
         Datatype::Half => Some((5, 10)),
@@ -51,7 +51,7 @@ pub fn corners(datatype: Datatype) -> Vec<u64> {
     magnitudes.iter().flat_map(|&magnitude| [magnitude, magnitude | 1 << (bits - 1)]).collect()
 }
 
-/// A value of this type, by a draw: 0 is 0, others are often near corners or near each other.
+/// A value of this type from a random number: 0 gives 0, others are often near corners or near each other.
 pub fn element(datatype: Datatype, draw: u64) -> u64 {
     let bits = 8 * datatype.size_bytes() as u32;
     let ones = u64::MAX >> (64 - bits);
@@ -79,7 +79,7 @@ pub fn element(datatype: Datatype, draw: u64) -> u64 {
             let run = ((1u64 << fraction_bits) - 1) << (mix(random) % u64::from(fraction_bits + 1));
             sign | (middle - 2 + mix(random) / 64 % 5) << fraction_bits | run & ((1 << fraction_bits) - 1)
         }
-        // Near the least.
+        // Near the smallest.
         5 => sign | (mix(random) % 4) << fraction_bits | fraction,
         // Near the largest.
         6 => sign | (2 * middle + 1 - mix(random) % 4) << fraction_bits | fraction,
@@ -87,7 +87,7 @@ pub fn element(datatype: Datatype, draw: u64) -> u64 {
     }
 }
 
-/// Bytes of elements, by a seed: 0 is zeros.
+/// Bytes of elements from a seed: 0 gives zeros.
 pub fn operand(reduction: &Reduction, size: usize, bytes: usize, seed: u64) -> Vec<u8> {
     let datatype = |number: u8| Datatype::from_number(number.into()).expect("it reduces");
     let mut draw = seed;
@@ -101,7 +101,7 @@ pub fn operand(reduction: &Reduction, size: usize, bytes: usize, seed: u64) -> V
         if reduction.index == 0 {
             operand.extend(&value.to_le_bytes()[..size]);
         } else {
-            // Padding is not zero, so that it is seen who writes it.
+            // Padding is not zero, so that a write to it is found.
             let mut half = vec![seed as u8; size / 2];
             let value_bytes = datatype(reduction.datatype).size_bytes();
             half[..value_bytes].copy_from_slice(&value.to_le_bytes()[..value_bytes]);

@@ -43,41 +43,41 @@ pub fn answer_of(unit: Peer, tag: u16) -> u64 {
     Transaction::FlushResponse(FlushResponse { unit, tag }).encode().expect("encodable")
 }
 
-/// Both sides, with what is around them. A difference ends the test.
+/// Both sides and their surroundings. A difference ends the test.
 pub struct Bench<const FIFO: usize, const REORDER: usize, const PENDING: usize> {
     pub both: AtuLockstep<FIFO, REORDER, PENDING>,
-    /// The most cycles in which nothing leaves: flushes of a VPID in turn hold a read back, each for two cycles a word of the TLB.
+    /// Maximum cycles without output: successive flushes of a VPID delay a read, each by two cycles a word of the TLB.
     stuck: usize,
     offered: VecDeque<AtuCommand>,
     tables: BTreeMap<u32, u64>,
-    /// Table reads that are not answered: slot and page.
+    /// Unanswered table reads: slot and page.
     pub reads: Vec<(u16, u32)>,
     /// Units that have not answered a flush.
     pub asked: Vec<(Peer, u16)>,
-    /// Words that left for units, with the unit.
+    /// Words sent to units, with the unit.
     pub units: Vec<(u8, u64)>,
     pub done: Vec<u16>,
     pub misses: usize,
-    /// Memory and units answer at once.
+    /// Whether memory and units answer at once.
     pub is_answered: bool,
 }
 
 impl Bench<64, 32, 16> {
-    /// The unit with the sizes of the seed. None without Verilator.
+    /// The unit with the sizes of the seed. `None` without Verilator.
     pub fn whole(tables: u32) -> Option<Self> {
         Bench::new("atu", 1024, tables)
     }
 }
 
 impl Bench<5, 3, 2> {
-    /// One whose tables fill up.
+    /// A unit whose tables fill up.
     pub fn tiny() -> Option<Self> {
         Bench::new("atu_tiny", 4, 1)
     }
 }
 
 impl Bench<12, 8, 3> {
-    /// One whose TLB has two ports.
+    /// A unit whose TLB has two ports.
     pub fn two_ports() -> Option<Self> {
         Bench::new("atu_two_ports", 8, 1)
     }
@@ -108,20 +108,17 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         self.tables.get(&number).copied().unwrap_or(0)
     }
 
-    /// Offers this behind those before.
+    /// Queues a command.
     pub fn offer(&mut self, command: AtuCommand) {
         self.offered.push_back(command);
     }
 
-    /// Commands that were offered and not accepted.
+    /// Commands that are queued and not accepted.
     pub fn waiting(&self) -> usize {
         self.offered.len()
     }
 
-    /// A cycle. The first command that was offered goes in, if the inputs have none.
-    ///
-    /// # Errors
-    /// The first difference.
+    /// Runs a cycle. The first queued command goes in, if the inputs have none. Fails with the first difference.
     pub fn try_tick(&mut self, inputs: &Inputs) -> Result<Outputs, LockstepError> {
         let own = if inputs.command.is_none() { self.offered.front().copied() } else { None };
         let left = self.both.cycle(&Inputs { command: inputs.command.or(own), ..*inputs })?;
@@ -144,7 +141,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         self.try_tick(inputs).unwrap_or_else(|difference| panic!("{difference}"))
     }
 
-    /// Runs this many cycles. Memory and units answer each request that is at their port, where the bench says that they answer.
+    /// Runs this many cycles. Memory and units answer each request at their port, if the bench lets them.
     pub fn run(&mut self, cycles: usize) {
         for _ in 0..cycles {
             let inputs = if self.is_answered { self.answers() } else { Inputs::NONE };
@@ -152,7 +149,7 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         }
     }
 
-    /// The first table read and the first flush are answered.
+    /// Answers to the first table read and the first flush.
     pub fn answers(&mut self) -> Inputs {
         let read = (!self.reads.is_empty()).then(|| self.reads.remove(0));
         let answer = (!self.asked.is_empty()).then(|| self.asked.remove(0));
@@ -163,10 +160,8 @@ impl<const FIFO: usize, const REORDER: usize, const PENDING: usize> Bench<FIFO, 
         }
     }
 
-    /// Answers everything until nothing is in progress, and compares all.
-    ///
-    /// # Errors
-    /// The first difference, or something never ends.
+    /// Answers everything until both sides are idle, and compares all. Fails with the first difference, or if it never
+    /// ends.
     pub fn try_finish(&mut self) -> Result<(), LockstepError> {
         let mut still = 0;
         while still < self.stuck {

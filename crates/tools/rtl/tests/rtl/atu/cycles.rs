@@ -8,7 +8,7 @@ use super::bench::{Bench, answer_of, ask, entry, fence, flush_pages, flush_vpid}
 
 type Whole = Bench<64, 32, 16>;
 
-/// Offers a command, and runs until this is seen. Returns the cycles from the command's acceptance.
+/// Offers a command, and runs until `seen` holds. Returns the cycles from the command's acceptance.
 fn until(bench: &mut Whole, command: AtuCommand, seen: impl Fn(&selvedge_rtl::atu::Outputs) -> bool) -> u32 {
     let mut accepted = None;
     for _ in 0..5000 {
@@ -28,7 +28,6 @@ fn read(page: u32) -> AtuCommand {
     ask(Peer::Requester, 1, 1, page, Access::Read)
 }
 
-/// Cycles from a word read to the response.
 fn answer_read(bench: &mut Whole, word: u64) -> u32 {
     let (tag, _) = bench.reads.remove(0);
     bench.tick(&Inputs { read: Some((tag, word)), ..Inputs::NONE });
@@ -46,14 +45,13 @@ fn a_hit_and_a_miss() {
         for _ in 0..3 {
             assert_eq!(until(&mut bench, read(5), |left| left.units.is_some()), 7);
         }
-        // A page without a table is answered as fast.
+        // A page without a table is answered equally fast.
         assert_eq!(until(&mut bench, read(1 << 26), |left| left.units.is_some()), 7);
         bench.offer(flush_pages(FlushMode::Tlb, 0, 5, 1));
         bench.finish();
     }
 }
 
-/// A request each cycle, hits and misses; the responses come one each cycle.
 #[test]
 fn one_request_a_cycle() {
     let Some(mut bench) = Bench::whole(1) else { return };
@@ -71,7 +69,7 @@ fn one_request_a_cycle() {
         assert_eq!(responses.len(), pages as usize);
         if round == 0 {
             assert_eq!(reads.len(), pages as usize);
-            // A fill takes the TLB's one port for a cycle, so the later look-ups come every second one.
+            // A fill takes the TLB's one port for a cycle, so the later look-ups take every second cycle.
             let whole = responses.last().expect("some") - responses[0];
             assert!((pages - 1..2 * pages).contains(&whole), "{responses:?}");
         } else {
@@ -103,7 +101,7 @@ fn flushes_and_fences() {
     let flush = flush_vpid(FlushMode::Both, 3, 77);
     assert_eq!(until(&mut bench, flush, |left| left.units.is_some()), 11 + 2 * 1024);
     bench.finish();
-    // With a read in flight the slots are gone through.
+    // With a read in flight, the flush scans the slots.
     bench.is_answered = false;
     assert_eq!(until(&mut bench, read(5), |left| left.memory.is_some()), 4);
     let flush = flush_pages(FlushMode::Tlb, 3, 77, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random histories, cycle by cycle: requests, changes of tables, flushes, fences, words without a meaning; memory and units answer in any order after any delay, twice, or what nobody
-//! asked; ports stop and go.
+//! Random histories, cycle by cycle: requests, changes of tables, flushes, fences, malformed words. Memory and units
+//! answer in any order after any delay, twice, or without a request; ports stop and resume.
 
 use proptest::prelude::*;
 use selvedge_nic::atu::{Access, FlushMode, Unit as Peer};
@@ -23,7 +23,7 @@ enum Move {
 #[derive(Clone, Copy, Debug)]
 enum Reply<T> {
     Nothing,
-    /// To one of those that wait.
+    /// To one of the waiting requests.
     Answer(usize),
     Any(T),
 }
@@ -37,7 +37,7 @@ struct Tick {
     memory_ready: bool,
 }
 
-/// Pages that share words of a small TLB, and those at the ends.
+/// Pages that share words of a small TLB, and the first and last pages.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![
         12 => 0..10u32,
@@ -64,7 +64,7 @@ fn peer() -> impl Strategy<Value = Peer> {
     (0..3usize).prop_map(|number| Peer::ALL[number])
 }
 
-/// Few tags, so that flushes of one tag are there together.
+/// Few tags, so that several flushes with one tag are pending.
 fn tag() -> impl Strategy<Value = u16> {
     prop_oneof![3 => 0..2u16, 1 => any::<u16>()]
 }

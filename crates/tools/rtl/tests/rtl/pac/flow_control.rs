@@ -15,7 +15,7 @@ impl Engine {
         Host::Portal { portal: 0, status: 1, options: options::PT_FLOWCTRL, queue: self.queues[1], epoch }
     }
 
-    /// The program has taken so many events of the queue of seven.
+    /// Sets the number of taken events of the queue of seven.
     fn take(&mut self, taken: u64) {
         let reference = self.queues[1];
         self.host(&[Host::QueueHead { reference, taken }]);
@@ -28,7 +28,6 @@ impl Engine {
         (delivery.fail, delivery.remote_offset)
     }
 
-    /// Events that the queue of seven has had.
     fn posted(&self) -> u64 {
         self.both.model.home.queue_books[1].tail
     }
@@ -39,7 +38,7 @@ fn a_message_without_an_entry_disables_until_the_host_enables() {
     for engine in [Engine::small(), Engine::whole()] {
         let Some(mut engine) = engine else { return };
         engine.host(&[engine.controlled(5)]);
-        // The answer carries the epoch that begins.
+        // The answer carries the new epoch.
         assert_eq!(engine.put_of(5), (fail::PT_DISABLED, 6));
         assert_eq!(engine.posted(), 1, "PT_DISABLED");
         engine.host(&[append(list::PRIORITY, entry(0, NONE))]);
@@ -47,7 +46,7 @@ fn a_message_without_an_entry_disables_until_the_host_enables() {
         assert_eq!(engine.put_of(0), (fail::PT_DISABLED, 0));
         engine.all(&[get(Packet { token: 3, operand: [0, 6, 0, 0], ..MESSAGE })]);
         engine.host(&[engine.controlled(6)]);
-        // One of the epoch before is refused without an end of this one.
+        // A put of the earlier epoch is refused and does not end this one.
         assert_eq!(engine.put_of(5), (fail::PT_DISABLED, 6));
         assert_eq!(engine.put_of(6), (fail::OK, 16));
         assert_eq!(engine.put_of(1 << 32 | 6), (fail::PT_DISABLED, 6));
@@ -75,7 +74,7 @@ fn room_for_events_is_what_the_program_has_taken() {
     }
     assert_eq!(engine.put_of(1), (fail::PT_DISABLED, 2));
     assert_eq!(engine.posted(), 7, "PT_DISABLED waits");
-    // Neither a head that was, nor one that never was.
+    // Neither an old head, nor one beyond the tail.
     engine.take(0);
     engine.take(8);
     engine.take(1 << 32);
@@ -87,7 +86,7 @@ fn room_for_events_is_what_the_program_has_taken() {
     assert_eq!(engine.put_of(2).0, fail::PT_DISABLED, "PT_DISABLED takes a place");
     engine.take(8);
     assert_eq!(engine.posted(), 9);
-    // Without flow control the oldest events are overwritten, and are no room.
+    // Without flow control the oldest events are overwritten, and give no room.
     let free = Host::Portal { portal: 0, status: 1, options: 0, queue: engine.queues[1], epoch: 3 };
     engine.host(&[free]);
     for _ in 0..12 {
@@ -99,7 +98,7 @@ fn room_for_events_is_what_the_program_has_taken() {
     assert_eq!(engine.posted(), 22);
 }
 
-/// An entry that a message uses up needs room for AUTO_UNLINK; one of the overflow list without headers also for AUTO_FREE.
+/// A used-up entry needs room for AUTO_UNLINK; one of the overflow list without headers also for AUTO_FREE.
 #[test]
 fn each_event_of_a_message_needs_room() {
     let quiet = options::EVENT_LINK_DISABLE | options::EVENT_FLOWCTRL_DISABLE;
@@ -122,7 +121,7 @@ fn each_event_of_a_message_needs_room() {
             engine.host(&[append(which, entry(options, NONE))]);
             let expected = if room < events { fail::PT_DISABLED } else { fail::OK };
             assert_eq!(engine.put_of(1).0, expected, "list {which}, options {options:#x}, room {room}");
-            // No event says that it is disabled, as the entry wants.
+            // No event reports the disabling, as the entry requests.
             let posted = if room < events { 7 - room } else { 7 - room + events };
             assert_eq!(engine.posted(), posted, "list {which}, options {options:#x}, room {room}");
         }
@@ -141,7 +140,7 @@ fn a_message_without_a_free_header_disables() {
     assert_eq!(engine.posted(), 5);
 }
 
-/// Events that wait for one queue are posted in the order of their portal table entries; that of an entry which is freed is not.
+/// Events that wait for a queue are posted in the order of their portal table entries; a freed entry's is not.
 #[test]
 fn events_that_wait_are_posted_in_the_order_of_entries() {
     let Some(mut engine) = Engine::small() else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random histories of the engine: commands of the host and packets from the network, while ports stop and go.
+//! Random histories of the engine: commands of the host and packets from the network, while ports stop and resume.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -16,7 +16,7 @@ use super::{Engine, MESSAGE, get, put, response};
 use crate::common::histories;
 use crate::lists::spec;
 
-/// A step. References name what was made before, by number from the last.
+/// A step. References name earlier results, by number from the last.
 #[derive(Clone, Debug)]
 enum Op {
     Put {
@@ -74,14 +74,14 @@ enum Op {
         queue: usize,
         epoch: u32,
     },
-    /// All events of a queue but so many are taken; a number above what there is comes out as a head that was never.
+    /// Takes all events of a queue except this number; a number above the posted events gives an invalid head.
     Take {
         queue: usize,
         left: u64,
     },
 }
 
-/// Entries of the lists' histories, some of which count.
+/// Entries as in the lists' histories, some of which count.
 fn counting_spec() -> impl Strategy<Value = EntrySpec> {
     let counts = vec![
         options::EVENT_CT_COMM,
@@ -174,7 +174,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The one with this number from the last.
+/// The element with this number from the last.
 fn of<T: Copy>(made: &[T], back: usize) -> Option<T> {
     made.iter().rev().nth(back).copied()
 }
@@ -258,7 +258,7 @@ fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), Lockste
         engine.both.set_ready(Ready(std::array::from_fn(|port| stopped >> port & 1 == 0)));
         let taken = engine.both.run(&inputs, *idle)?;
         if taken < inputs.len() {
-            // A port that does not move holds them up, or commands wait for responses.
+            // A stalled port holds them up, or commands wait for responses.
             engine.both.set_ready(Ready::ALL);
             let mut left = &inputs[taken..];
             while !left.is_empty() {
@@ -274,7 +274,7 @@ fn run(engine: Option<Engine>, ops: &[(Vec<Op>, u8, u64)]) -> Result<(), Lockste
     engine.both.drain()
 }
 
-/// Answers all that waits, so that what waits for a record goes on.
+/// Answers all pending commands, so that commands waiting for a record continue.
 fn answer_all(engine: &mut Engine) -> Result<(), LockstepError> {
     engine.both.set_ready(Ready::ALL);
     for _ in 0..8 {
