@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Checks of comments and documents that a script can make. CONTRIBUTING.md, "Prose", has the rules.
+"""Checks of comments and documents that a script can make. CONTRIBUTING.md, "Rules for words", has the rules.
 
 1. No `///` or `//!` comment opens with What, Who, Whom, That which or So many.
 2. A handwritten page has at most 250 lines. Its lines have at most 100 columns, tables and code excepted.
