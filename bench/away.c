@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Work, messages and result of programs that measure messages to a process which is away; see away.h for the method. */
+/* Work, messages and result of the overlap programs; see away.h for the method. */
 #define _GNU_SOURCE
 #include "away.h"
 
@@ -51,7 +51,7 @@ void sleep_until(uint64_t when_ns)
 
 unsigned char *message(unsigned char *all, unsigned i) { return all + (size_t)i * MESSAGE_BYTES; }
 
-/* Never zero, which the memory has before. */
+/* Never zero, the initial value of the memory. */
 static uint64_t word_of(size_t at) { return (uint64_t)at * UINT64_C(0x9E3779B97F4A7C15) | 1; }
 
 void messages_fill(unsigned char *all)
@@ -71,7 +71,7 @@ static bool is_right(const unsigned char *all, unsigned i, size_t step_words)
     return words[end - 1] == word_of(end - 1);
 }
 
-/* Each is looked at in every page. */
+/* Counts the messages of which every page has arrived, by one word of each page. */
 static unsigned messages_arrived(const unsigned char *all)
 {
     unsigned arrived = 0;

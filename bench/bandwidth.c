@@ -48,7 +48,7 @@ struct bench {
     unsigned next[WAYS]; /* next buffer in the ring */
 };
 
-/* A ring whose pages the system has not allotted yet. */
+/* Maps a ring whose pages the system has not allotted yet. */
 static unsigned char *ring(const struct bench *b)
 {
     void *memory = b->shared ? selvedge_alloc(b->ring_bytes) : aligned_alloc(PAGE_BYTES, b->ring_bytes);
@@ -75,7 +75,7 @@ static void writev_one(struct bench *b, size_t offset, size_t bytes)
     }
 }
 
-/* `count` transfers by one way; returns nanoseconds for each. */
+/* Makes `count` transfers by one way; returns nanoseconds for each. */
 static double transfer(struct bench *b, enum way way, size_t bytes, unsigned count)
 {
     unsigned buffers = rotation(b->o, bytes);
@@ -127,7 +127,7 @@ static void measure_size(struct bench *b, size_t bytes, unsigned ways)
         s[w] = samples_new(rounds);
     for (uint64_t i = 0; i < rounds; i++)
         for (unsigned turn = 0; turn < ways; turn++) {
-            /* In alternating order, so that no way always finds the caches as the same other way left them. */
+            /* In alternating order, so that no way always runs after the same other way. */
             unsigned w = i % 2 == 0 ? turn : ways - 1 - turn;
             samples_add(&s[w], transfer(b, (enum way)w, bytes, per_sample));
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * triggered_barrier, triggered_allreduce: collectives that the interfaces carry out by themselves, built from triggered
+ * triggered_barrier, triggered_allreduce: collectives that the interfaces carry out without the host, built from triggered
  * operations, against the same algorithms with the host sending every message (host_barrier, host_allreduce).
  * Dissemination barrier; recursive doubling of one 64-bit sum. Two, four, ... processes.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* How long to repeat steps that ranks make in lockstep; see exchange.h. */
+/* Plans and runs steps that ranks make in lockstep; see exchange.h. */
 #include "exchange.h"
 
 #define BATCHES_MIN 5

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Steps that two ranks or more repeat in lockstep. Each program says how its ranks agree.
+ * Steps that two or more ranks repeat in lockstep. Each program defines how its ranks agree.
  */
 #ifndef BENCH_EXCHANGE_H
 #define BENCH_EXCHANGE_H
 
 #include "rank.h"
 
-/* Of the program. Collective, through the launcher: every rank gets rank 0's number. Never in a timed part. */
+/* Defined by the program. Collective, through the launcher: every rank gets rank 0's number. Never in a timed part. */
 uint64_t agree(uint64_t mine);
 void barrier(void);
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs the peers that `selvedge bench` can measure beside Selvedge: UCX, libfabric's fi_pingpong and Open MPI with its OpenSHMEM from
-# Debian (needs root), Open MPI and MPICH as Python wheels, each in a virtual environment of its own under build/peers.
-# Sandia OpenSHMEM, a peer of `selvedge bench hosts`, has no package: it is built where SANDIA_SOURCE names its source, with libfabric's
-# headers. Safe to run again. Reports a peer that cannot be installed, and installs the rest; the exit status is then 1.
+# Installs the peers that `selvedge bench` can measure beside Selvedge: UCX, libfabric's fi_pingpong and Open MPI with
+# its OpenSHMEM from Debian (needs root), Open MPI and MPICH as Python wheels, each in its own virtual environment under
+# build/peers. Sandia OpenSHMEM, a peer of `selvedge bench hosts`, has no package: it is built from the source in
+# SANDIA_SOURCE, with libfabric's headers. Safe to run again. Reports a peer that cannot be installed, and installs the
+# rest; the exit status is then 1.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 missing=0
@@ -24,7 +25,7 @@ from_debian() {
     fi
 }
 
-# Selvedge has an oshcc, too, which may come first in PATH.
+# Selvedge also has an oshcc, which may come first in PATH.
 has_oshmem() {
     IFS=:
     for directory in $PATH; do
@@ -38,7 +39,7 @@ has_oshmem() {
 }
 
 command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
-# What UCC's transport for SHARP is linked with (tests/ucc).
+# UCC's transport for SHARP is linked with it (tests/ucc).
 ldconfig -p | grep -q 'libibumad\.so\.3' || from_debian libibumad libibumad3 ibverbs-providers librdmacm1
 command -v fi_pingpong >/dev/null || from_debian fi_pingpong libfabric-bin
 has_oshmem || from_debian "Open MPI's OpenSHMEM" openmpi-bin libopenmpi-dev
@@ -53,7 +54,7 @@ for family in openmpi mpich; do
     fi
 done
 
-# Its ranks are started by `selvedge run`, which speaks PMI-1. Manual progress suits providers whose progress is made by calls, as tcp's.
+# `selvedge run` starts its ranks and speaks PMI-1. Manual progress suits providers that progress in calls, such as tcp.
 sandia=$PWD/build/peers/sandia
 if [ ! -x "$sandia/bin/oshcc" ] && [ -n "${SANDIA_SOURCE:-}" ]; then
     (
@@ -63,7 +64,7 @@ if [ ! -x "$sandia/bin/oshcc" ] && [ -n "${SANDIA_SOURCE:-}" ]; then
             make && make install
     ) >&2 || complain "Sandia OpenSHMEM could not be built in $SANDIA_SOURCE"
 elif [ ! -x "$sandia/bin/oshcc" ]; then
-    echo "get-peers: without Sandia OpenSHMEM: SANDIA_SOURCE names the folder of its source, or SELVEDGE_SANDIA an installation" >&2
+    echo "get-peers: no Sandia OpenSHMEM: set SANDIA_SOURCE to the folder of its source, or SELVEDGE_SANDIA to an installation" >&2
 fi
 
 exit $missing

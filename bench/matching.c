@@ -184,13 +184,13 @@ static void measure(struct bench *b)
     unsigned last_depth = 0;
     for (unsigned i = 0; i < b->o->depths_count; i++) {
         unsigned depth = b->o->depths[i];
-        /* Whether this depth fits the budget, if the time grows with the square of the depth. Rank 0 decides for both. */
+        /* Whether this depth exceeds the budget, if the time grows with the square of the depth. Rank 0 decides for both. */
         double growth = last_depth == 0 ? 0 : (double)depth / last_depth;
         uint64_t too_long = agree(last_ns * growth * growth * (REPETITIONS_MIN + 2) > b->o->limit_ms * 1e6);
         if (too_long || depth > b->depth_max) {
             if (b->ni.rank == 0)
                 result_skipped(b->o, b->unexpected ? "match_unexpected" : "match_posted", sizeof(uint64_t), depth,
-                    too_long ? "would take too long" : "the interface has no room for so many entries");
+                    too_long ? "would take too long" : "the interface has no room for this many entries");
             continue;
         }
         last_ns = measure_depth(b, depth);

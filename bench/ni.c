@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Many entries and headers; of the other objects as many as the largest program needs. */
+/* Returns limits with many entries and headers; other objects as the largest program needs. */
 static ptl_ni_limits_t limits_for(int entries)
 {
     return (ptl_ni_limits_t){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The Portals part of the measuring programs: one interface, its peers, and the few kinds of list entry and memory
- * descriptor that they use. It uses the public interface only (portals4.h, selvedge.h), as a user's program does.
+ * The Portals part of the measuring programs: one interface, its peers, and their few kinds of list entry and memory
+ * descriptor. Like a user's program, it uses only the public interface (portals4.h, selvedge.h).
  */
 #ifndef BENCH_NI_H
 #define BENCH_NI_H
@@ -25,7 +25,7 @@ struct ni {
     ptl_process_t *peers; /* by rank */
 };
 
-/* Opens an interface with room for `entries` list entries and as many unexpected headers (0: the default). */
+/* Opens an interface with room for `entries` list entries and the same number of unexpected headers (0: the default). */
 struct ni ni_open(unsigned int options, int entries);
 void ni_close(struct ni *ni);
 
@@ -38,7 +38,7 @@ struct window {
 struct window window_open(const struct ni *ni, ptl_pt_index_t pt, void *base, size_t bytes);
 void window_close(const struct ni *ni, struct window *w);
 
-/* Unlinks. Tries again while an operation is in progress in the entry (PTL_IN_USE, as the specification allows). */
+/* Unlinks. Retries while an operation is in progress in the entry (PTL_IN_USE, as the specification allows). */
 void le_unlink(ptl_handle_le_t le);
 void me_unlink(ptl_handle_me_t me);
 

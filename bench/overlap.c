@@ -55,8 +55,8 @@ static void sleep_until(uint64_t when_ns)
 
 /* ---- rank 1: the computing target ---- */
 
-/* Pieces of work a second in each slice. A slice has at least one: where the process had no core for longer than a slice, that piece is
- * late, and its rate is that of one piece. */
+/* Measures pieces of work a second in each slice. A slice has at least one: if the process had no core for longer than a slice, that
+ * piece is late, and its rate is that of one piece. */
 static void compute(struct bench *b, double per_s[SLICES])
 {
     static uint64_t words[WORK_WORDS];

@@ -46,7 +46,7 @@ static unsigned long long number(const char *text, const char **end)
     return value;
 }
 
-/* Reads "8,64,4096" and returns how many there were. */
+/* Reads "8,64,4096" and returns the number of entries. */
 static unsigned list(const char *text, unsigned long long out[LIST_MAX])
 {
     unsigned count = 0;

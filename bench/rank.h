@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Code that all measuring programs share: time, samples, options, result lines. It uses neither Portals nor MPI (those are
- * in ni.h and mpi/mpi_rank.h), so a peer is timed by the very same code.
+ * in ni.h and mpi/mpi_rank.h), so a peer is timed by the same code.
  *
  * The method, in all programs:
  *   1. Warm up until a tenth of the budget is used; this also gives the time of one step.
@@ -11,7 +11,7 @@
  *
  * One result is one line of JSON on standard output, printed by rank 0:
  *   {"case":..., "size_bytes":..., "depth":..., "median_ns":..., "p99_ns":..., "rate_per_s":..., "bandwidth_Bps":..., "samples":..., "cpu":...}
- * with "value" and "unit" behind "cpu" where the figure is of another kind; a case that could not be measured is {"case":..., "size_bytes":..., "depth":..., "skipped":"why"}.
+ * with "value" and "unit" behind "cpu" for a figure of another kind; a case that could not be measured is {"case":..., "size_bytes":..., "depth":..., "skipped":"why"}.
  */
 #ifndef BENCH_RANK_H
 #define BENCH_RANK_H
@@ -45,7 +45,7 @@ struct options options_parse(int argc, char **argv);
 uint64_t now_ns(void);
 void cpu_relax(void);
 
-/* ---- work: what a process computes meanwhile; rounds over words that stay in its cache ---- */
+/* ---- work: the computing of a process meanwhile; rounds over words that stay in its cache ---- */
 static inline uint64_t work_on(uint64_t *words, unsigned count, unsigned rounds)
 {
     uint64_t sum = 0;
@@ -69,7 +69,7 @@ void samples_clear(struct samples *s);
 void samples_free(struct samples *s);
 double samples_quantile(struct samples *s, double q); /* sorts the samples; 0 if there are none */
 
-/* ---- how long to measure ---- */
+/* ---- the length of a measurement ---- */
 struct plan {
     uint64_t batch;   /* steps in one sample */
     uint64_t batches; /* samples */
@@ -103,7 +103,7 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* ---- memory ---- */
 void *ordinary_alloc(size_t bytes); /* page aligned, touched */
 
-/* The number of buffers of this size in a ring of o->ring_bytes; at least two. */
+/* Returns the number of buffers of this size in a ring of o->ring_bytes; at least two. */
 unsigned rotation(const struct options *o, size_t size_bytes);
 
 #endif

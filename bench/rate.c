@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * message_rate: how many 8-byte puts a second one process delivers into one persistent counted entry. It puts a window
+ * message_rate: the number of 8-byte puts a second that one process delivers into one persistent counted entry. It puts a window
  * of them, then waits for the counter of acknowledgments. So a message counts only after it has arrived.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * raw_flag: the time that the hardware itself takes to pass a cache line from one core to another. No library, no
+ * raw_flag: the time of the hardware alone to pass a cache line from one core to another. No library, no
  * launcher: two processes map one file, and each answers in its own line as soon as it sees the other's line change.
  *
  * Invariants: 1. one writer a line. 2. Store-release pairs with the other side's load-acquire of the same line.
@@ -54,7 +54,7 @@ static int shared_file(void)
         file = mkstemp(path);
     }
     if (file < 0)
-        die("no place for a shared file");
+        die("no folder for a shared file");
     unlink(path); /* both processes hold it open */
     if (ftruncate(file, PAGE_BYTES) != 0)
         die("cannot size the shared file");

@@ -144,7 +144,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median half round trip in microseconds; meaningful at rank 0. */
+/* Returns the median half round trip in microseconds; meaningful at rank 0. */
 static double ping_pong(struct endpoint *e, enum method method, size_t bytes, int rounds, double *half_us)
 {
     for (int round = 0; round < CHECK_ROUNDS; round++)

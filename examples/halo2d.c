@@ -6,13 +6,13 @@
  *
  *     selvedge run -n 6 build/examples/halo2d [width of the square in cells] [steps]
  *
- * A small plane is computed both in tiles and by rank 0 alone, and must agree in every bit; then the large one is
+ * First a small plane is computed both in tiles and by rank 0 alone, and must agree in every bit; then the large one is
  * timed. Exits non-zero when a cell differs.
  *
  * Invariants: nothing is overwritten too early.
  *  1. A rank sends the edges of step s+1 after it has finished step s, so after it has received all halos of step s.
- *  2. So a neighbour's halo of step s+2 can arrive only after this rank has sent s+1, that is, finished s. Two grids, two
- *     column buffers and two counters, used in turn, are enough.
+ *  2. So a neighbour's halo of step s+2 can arrive only after this rank has sent the edges of s+1, that is, finished s.
+ *     Two grids, two column buffers and two counters, used in turn, are enough.
  *  3. A neighbour's halo of step s+1 shows that it has received this rank's edges of step s, so their memory may be
  *     written again. That is why the puts ask for no acknowledgement.
  */
@@ -104,7 +104,7 @@ static size_t block_size(const struct tile *t)
     return sent_column_at(t, 2, LEFT);
 }
 
-/* The bounds of part `index` of `parts` nearly equal ones. */
+/* Computes the bounds of part `index` of `parts` nearly equal ones. */
 static void split(size_t total, int parts, int index, size_t *first, size_t *count)
 {
     size_t p = (size_t)parts, i = (size_t)index;
@@ -139,7 +139,7 @@ static void set_start(double *block, const struct tile *t)
             block[cell_at(t, 0, x, y)] = start_value(t->first_x + x - 1, t->first_y + y - 1);
 }
 
-/* New values of cells x0..x1 and y0..y1 (both included; no cells when the range is empty). */
+/* Computes cells x0..x1 and y0..y1 (both included; no cells when the range is empty). */
 static void relax(double *block, const struct tile *t, size_t parity, size_t x0, size_t x1, size_t y0, size_t y1)
 {
     size_t stride = t->nx + 2;
@@ -282,7 +282,7 @@ static void field_close(const struct job *job, struct field *f)
 
 /* ---- Check ------------------------------------------------------------------------------------------ */
 
-/* Puts this rank's rows of the grid of that parity into the plane at rank 0, each acknowledged. */
+/* Puts this rank's rows of the grid of this parity into the plane at rank 0, each acknowledged. */
 static void send_rows(const struct job *job, const struct field *f, size_t parity)
 {
     const struct tile *t = &f->tile;

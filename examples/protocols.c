@@ -259,7 +259,6 @@ static void post_receive(struct endpoint *e, const struct protocol *p, uint64_t 
                             p->head));
 }
 
-/* Receives one message and checks it. */
 static void receive_message(struct endpoint *e, const struct protocol *p, uint64_t tag)
 {
     ptl_event_t event;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * triggered_barrier: collectives that the NICs finish by themselves. A barrier and an 8-byte sum over all ranks are set
- * up as triggered operations. Each rank then adds one to a counter, may go on computing, and waits on another counter.
+ * triggered_barrier: collectives that the NICs complete without the host. A barrier and an 8-byte sum over all ranks are
+ * set up as triggered operations. Each rank then adds one to a counter, may go on computing, and waits on another counter.
  *
  *     selvedge run -n 5 build/examples/triggered_barrier [rounds]
  *
@@ -83,7 +83,7 @@ static void *shared(size_t bytes)
     return memory;
 }
 
-/* A match list entry for puts and atomics of any rank; counter counts them. */
+/* Opens a match list entry for puts and atomics of any rank; counter counts them. */
 static ptl_handle_me_t open_entry(const struct job *job, ptl_match_bits_t bits, void *start, size_t length,
                                   ptl_handle_ct_t counter)
 {
@@ -152,7 +152,7 @@ static void barrier_close(struct barrier *b)
     TRY(PtlMDRelease(b->nothing));
 }
 
-/* The value of counters[set][step] after use number `use` of the set, from 1. */
+/* Returns the value of counters[set][step] after use number `use` of the set, from 1. */
 static uint64_t barrier_threshold(int step, uint64_t use)
 {
     return step == 0 ? use : 2 * use;
@@ -229,7 +229,7 @@ static void sum_close(struct sum *s)
     selvedge_free(s->value);
 }
 
-/* A triggered atomic add of one word to sums[slot] at rank `to`. */
+/* Sets up a triggered atomic add of one word to sums[slot] at rank `to`. */
 static void add_when(struct sum *s, const struct job *job, ptl_handle_md_t from, ptl_size_t from_offset, int to,
                      ptl_handle_ct_t trigger, uint64_t threshold)
 {
@@ -237,7 +237,7 @@ static void add_when(struct sum *s, const struct job *job, ptl_handle_md_t from,
                            s->uses % 2 * 8, NULL, 0, PTL_SUM, PTL_UINT64_T, trigger, threshold));
 }
 
-/* A triggered put of one word to results[slot] at rank `to`. */
+/* Sets up a triggered put of one word to results[slot] at rank `to`. */
 static void tell_when(struct sum *s, const struct job *job, ptl_handle_md_t from, int to, ptl_handle_ct_t trigger,
                       uint64_t threshold)
 {
@@ -336,7 +336,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* Median time from entering to leaving, and of the rest of the wait after a computation of busy_us. */
+/* Measures the median time from entering to leaving, and of the rest of the wait after a computation of busy_us. */
 static void time_both(struct barrier *b, struct sum *s, const struct job *job, int rounds, double busy_us)
 {
     double *barrier_us = calloc((size_t)rounds, sizeof(double)), *sum_us = calloc((size_t)rounds, sizeof(double));

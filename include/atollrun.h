@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * atollrun.h: the start of a program that velorun, in the role of atollrun, or `selvedge run` has started (seed 002, section 2.3.2): a
- * port, rank and size, and a connection to every rank. Everything is in libatoll.so. velorun.h has a barrier and an exchange beside it.
+ * atollrun.h: start of a program that velorun, in the role of atollrun, or `selvedge run` launched (seed 002, section 2.3.2): a port, rank
+ * and size, and a connection to every rank. Everything is in libatoll.so. velorun.h adds a barrier and an exchange.
  *
- * The class Atollrun is for C++, the functions for C. A program has one of either. The settings come before the start. The text does
+ * The class Atollrun is for C++, the functions for C. A program uses one of them, once. The settings come before the start. The seed does
  * not print the names of the settings, nor those of the C functions.
  */
 #ifndef ATOLLRUN_H
@@ -15,25 +15,25 @@
 extern "C" {
 #endif
 
-/* Whether the start connects to every rank; it does unless this is 0. */
+/* Sets whether the start connects to every rank. Default: yes. */
 void atollrun_set_auto_connect(int enabled);
-/* Whether the start tests every connection in both directions. It does not unless this is set. */
+/* Sets whether the start tests every connection in both directions. Default: no. */
 void atollrun_set_communication_test(int enabled);
-/* Whether the start prints on standard error what it has done. */
+/* Sets whether the start prints its steps on standard error. */
 void atollrun_set_verbose(int enabled);
 
-/* Joins the job, opens a Hostport, and does what the settings say. Collective. Takes the command line, and leaves it as it is. */
+/* Joins the job, opens a Hostport, and applies the settings. Collective. Leaves the command line unchanged. */
 int atollrun_init(int *argc, char ***argv);
 /* Ends the connections, closes the port, and leaves the job. Collective. */
 int atollrun_finalize(void);
 
 int atollrun_rank(void);
 int atollrun_size(void);
-/* NULL before the start. */
+/* Port of this process. NULL before the start. */
 Atoll_Port atollrun_port(void);
-/* The connection to a rank, the own one too; 0 if there is none. */
+/* Connection to a rank, also to the own one; 0 if not connected. */
 Atoll_Handle atollrun_handle(int rank);
-/* The id of a rank's port; ATOLL_NO_ID if there is no such rank. */
+/* Id of a rank's port; ATOLL_NO_ID if there is no such rank. */
 Atoll_Id atollrun_id(int rank);
 
 #ifdef __cplusplus

@@ -2,21 +2,20 @@
 /*
  * gasnet.h: the core API of GASNet, version 1.8 of its specification, over EXTOLL's VELO and RMA units. Link with -lgasnet-selvedge.
  *
- * Define one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR before the header, in all parts of a program alike: one thread calls GASNet;
- * several, one at a time; several at once. One library serves all three.
+ * Define GASNET_SEQ (one thread calls GASNet), GASNET_PARSYNC (several threads, one at a time) or GASNET_PAR (several at once) before the
+ * header, the same in all parts of a program. One library serves all three.
  *
- * The extended API is not here: a program that uses gasnet_put, gasnet_get and their kin is refused by the compiler.
+ * The extended API (gasnet_put, gasnet_get and so on) is missing: the compiler refuses a program that uses it.
  *
- * Functions return GASNET_OK or an error code, and print on standard error why and what to do. A call that is refused has changed
- * nothing.
+ * Functions return GASNET_OK or an error code, and print the reason and the remedy on standard error. A refused call has changed nothing.
  *
  * Rules for handlers
  * 1. Handlers run in gasnet_AMPoll, in GASNET_BLOCKUNTIL, in gasnet_barrier_wait and _try, and in requests that wait for room, on the
- *    thread that calls. Nothing runs them otherwise, and no other thread does.
- * 2. The handler of a request may reply once, to the node that has sent it. The payload of the reply has been read when the call
- *    returns; the message leaves when the handler has returned. The handler of a reply sends nothing.
- * 3. A handler does not poll, wait or send requests. A thread that holds a gasnet_hsl_t or is in a section without interrupts does not
- *    either. Such calls return GASNET_ERR_BAD_ARG; GASNET_BLOCKUNTIL ends the job.
+ *    calling thread. They run nowhere else and on no other thread.
+ * 2. The handler of a request may reply once, to the node that sent it. The payload of the reply has been read when the call returns; the
+ *    message leaves when the handler has returned. The handler of a reply sends nothing.
+ * 3. A handler does not poll, wait or send requests. Nor does a thread that holds a gasnet_hsl_t or is in a section without interrupts.
+ *    Such calls return GASNET_ERR_BAD_ARG; GASNET_BLOCKUNTIL ends the job.
  * 4. Messages between two nodes have no order.
  */
 #ifndef GASNET_H
@@ -59,7 +58,7 @@ extern "C" {
 
 /* Every node has a segment of the size that it asks for; long messages go to segments only. */
 #define GASNET_SEGMENT_FAST 1
-/* Segments begin at addresses of their own. */
+/* Segments of different nodes may begin at different addresses. */
 #define GASNET_ALIGNED_SEGMENTS 0
 #define GASNET_PAGESIZE 4096
 #define GASNET_MAXNODES 1024
@@ -71,29 +70,29 @@ extern "C" {
 #define GASNET_ERR_NOT_READY 10004
 #define GASNET_ERR_BARRIER_MISMATCH 10005
 
-/* The number of a node. */
+/* Number of a node. */
 typedef uint32_t gasnet_node_t;
-/* The number of a handler; a program's are 128 to 255. */
+/* Number of a handler; a program's are 128 to 255. */
 typedef uint8_t gasnet_handler_t;
 /* An argument of a handler: 32 bits. */
 typedef int32_t gasnet_handlerarg_t;
-/* The message that a handler runs for. It ends with the handler. */
+/* Message that a handler runs for. Valid until the handler returns. */
 typedef void *gasnet_token_t;
 
-/* A row of the handler table. A handler returns nothing and takes a token, for medium and long messages a buffer (void *) and its size
- * (size_t), and then the arguments of the message. */
+/* Row of the handler table. A handler returns nothing. It takes a token, then for medium and long messages a buffer (void *) and its size
+ * in bytes (size_t), then the arguments of the message. */
 typedef struct {
     gasnet_handler_t index; /* 0: gasnet_attach stores a free number here */
     void (*fnptr)();
 } gasnet_handlerentry_t;
 
-/* A node's segment; addr is NULL if it has none. */
+/* Segment of a node; addr is NULL if it has none. */
 typedef struct {
     void *addr;
     uintptr_t size; /* bytes */
 } gasnet_seginfo_t;
 
-/* The name of an error code, and a sentence about it. */
+/* Name of an error code, and a sentence that describes it. */
 const char *gasnet_ErrorName(int code);
 const char *gasnet_ErrorDesc(int code);
 
@@ -102,8 +101,8 @@ const char *gasnet_ErrorDesc(int code);
 #define SELVEDGE_GASNET_INTERFACE 1
 int selvedge_gasnet_init(int mode, int interface_version);
 
-/* Joins the job that `selvedge run`, velorun or `selvedge sim` has started, or a job of one. Collective, and the first call. The
- * arguments of the program stay as they are, because the launcher adds none. */
+/* Joins the job that `selvedge run`, velorun or `selvedge sim` has started, or a job of one. Collective, and the first call. The program's
+ * arguments stay unchanged, because the launcher adds none. */
 static inline int gasnet_init(int *argc, char ***argv)
 {
     (void)argc;
@@ -117,11 +116,11 @@ static inline int gasnet_init(int *argc, char ***argv)
 #endif
 }
 
-/* Registers the handlers and makes a segment of zeroes of `segsize` bytes, a multiple of GASNET_PAGESIZE. Collective. `minheapoffset` is
- * not needed here: the segment never stands in the way of the heap. */
+/* Registers the handlers and makes a zeroed segment of `segsize` bytes, a multiple of GASNET_PAGESIZE. Collective. `minheapoffset` is
+ * ignored: the segment never limits the heap. */
 int gasnet_attach(gasnet_handlerentry_t *table, int numentries, uintptr_t segsize, uintptr_t minheapoffset);
-/* Ends all nodes. If all call it within two seconds, each ends with its own status, after its output is written; otherwise the job is
- * ended with this one. It does not return, and a handler may call it. */
+/* Ends all nodes. If all call it within two seconds, each ends with its own status, after its output is written; otherwise the job ends
+ * with this one. Does not return. A handler may call it. */
 void gasnet_exit(int exitcode)
 #ifdef __GNUC__
     __attribute__((noreturn))
@@ -130,13 +129,13 @@ void gasnet_exit(int exitcode)
 
 gasnet_node_t gasnet_mynode(void);
 gasnet_node_t gasnet_nodes(void);
-/* A variable of the environment that the job was started with, or NULL. */
+/* Reads a variable of the environment that the job was started with; NULL if unset. */
 char *gasnet_getenv(const char *name);
 
-/* The longest segment that this node can attach, and that all nodes can. GASNET_MAX_SEGSIZE raises it. */
+/* Longest segment in bytes that this node can attach, and that all nodes can. GASNET_MAX_SEGSIZE raises it. */
 uintptr_t gasnet_getMaxLocalSegmentSize(void);
 uintptr_t gasnet_getMaxGlobalSegmentSize(void);
-/* The segments of the first `numentries` nodes. */
+/* Stores the segments of the first `numentries` nodes. */
 int gasnet_getSegmentInfo(gasnet_seginfo_t *table, int numentries);
 
 /* ---- Waiting --------------------------------------------------------------------------------------------- */
@@ -145,7 +144,7 @@ int gasnet_getSegmentInfo(gasnet_seginfo_t *table, int numentries);
 int gasnet_AMPoll(void);
 
 void selvedge_gasnet_wait(void);
-/* Polls until the condition holds, which handlers or other threads make true. */
+/* Polls until the condition holds. Handlers or other threads make it true. */
 #define GASNET_BLOCKUNTIL(condition)                      \
     do {                                                  \
         while (!(condition)) selvedge_gasnet_wait();      \
@@ -157,32 +156,32 @@ void selvedge_gasnet_wait(void);
 #define SELVEDGE_GASNET_FENCE() ((void)0)
 #endif
 
-/* How a wait waits: by polling alone; or by polling, then sleeping until a message comes, as at the start. */
+/* Wait modes: poll only; or poll, then sleep until a message arrives (the default). */
 #define GASNET_WAIT_SPIN 0
 #define GASNET_WAIT_BLOCK 1
 #define GASNET_WAIT_SPINBLOCK 2
 int gasnet_set_waitmode(int wait_mode);
 
-/* Some programs put this at the start of their functions. Nothing is needed here. */
+/* Some programs put this at the start of their functions. Does nothing here. */
 #define GASNET_BEGIN_FUNCTION() ((void)0)
 
 /* ---- Barriers -------------------------------------------------------------------------------------------- */
 
-/* The barrier has no name. */
+/* The barrier is anonymous. */
 #define GASNET_BARRIERFLAG_ANONYMOUS 1
 /* The caller knows that names differ: all nodes get GASNET_ERR_BARRIER_MISMATCH. */
 #define GASNET_BARRIERFLAG_MISMATCH 2
 
-/* This node has come. notify and wait alternate, and have the same arguments. */
+/* Enters the barrier, without waiting. notify and wait alternate, and have the same arguments. */
 void gasnet_barrier_notify(int id, int flags);
-/* Waits until all nodes have come. GASNET_ERR_BARRIER_MISMATCH: two nodes have given different names. */
+/* Waits until all nodes have entered. GASNET_ERR_BARRIER_MISMATCH: two nodes gave different names. */
 int gasnet_barrier_wait(int id, int flags);
-/* As wait, or GASNET_ERR_NOT_READY: not all have come yet. */
+/* Wait without blocking: GASNET_ERR_NOT_READY if a node has not entered yet. */
 int gasnet_barrier_try(int id, int flags);
 
 /* ---- Handler-safe locks ---------------------------------------------------------------------------------- */
 
-/* A lock that handlers may take, too. It is held for short, and unlocked by the thread that has locked it. */
+/* A lock that handlers may take, too. Hold it briefly; the thread that locked it unlocks it. */
 typedef struct {
     pthread_mutex_t mutex;
 } gasnet_hsl_t;
@@ -197,20 +196,20 @@ void gasnet_hsl_unlock(gasnet_hsl_t *hsl);
 /* GASNET_ERR_NOT_READY: another thread holds it. */
 int gasnet_hsl_trylock(gasnet_hsl_t *hsl);
 
-/* Between these two, no handler runs on this thread. They do not nest. */
+/* No handler runs on this thread between these two. They do not nest. */
 void gasnet_hold_interrupts(void);
 void gasnet_resume_interrupts(void);
 
 /* ---- Active messages ------------------------------------------------------------------------------------- */
 
-/* Arguments of a message. */
+/* Largest number of arguments of a message. */
 size_t gasnet_AMMaxArgs(void);
-/* Bytes of payload: of medium messages, 512 to 16,384, fewer with more nodes; of long requests and replies, within the segment. */
+/* Largest payloads in bytes: of medium messages, 512 to 16,384, fewer with more nodes; of long requests and replies, within the segment. */
 size_t gasnet_AMMaxMedium(void);
 size_t gasnet_AMMaxLongRequest(void);
 size_t gasnet_AMMaxLongReply(void);
 
-/* The node that has sent the message of a token. Only within its handler. */
+/* Node that sent the message of a token. Valid only inside its handler. */
 int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *source);
 
 typedef struct {
@@ -236,7 +235,7 @@ int selvedge_gasnet_reply(int category, gasnet_token_t token, gasnet_handler_t h
  *   gasnet_AMReplyMediumN     (token, handler, source, bytes, N arguments)
  *   gasnet_AMReplyLongN       (token, handler, source, bytes, destination, N arguments)
  *
- * The payload of a medium message is in memory of the library while its handler runs, aligned to 8 bytes. That of a long message is at
+ * While its handler runs, a medium message's payload is in memory of the library, aligned to 8 bytes. A long message's payload is at
  * `destination`, an address within the target's segment. The source may change when the call returns; that of LongAsync, when the
  * handler of the reply runs.
  */
@@ -343,7 +342,7 @@ SELVEDGE_GASNET_ROW(16)
 
 #undef SELVEDGE_GASNET_ROW
 
-/* The same with the number of arguments at run time, as public versions of GASNet have them beside the specification. */
+/* Forms that take the number of arguments at run time. Public versions of GASNet have them beside the specification. */
 #define SELVEDGE_GASNET_COLLECT()                                                                       \
     gasnet_handlerarg_t arguments[16] = {0};                                                            \
     va_list rest;                                                                                       \
@@ -398,7 +397,7 @@ static inline int gasnet_AMReplyLong(gasnet_token_t token, gasnet_handler_t hand
 }
 #endif
 
-/* ---- What is not here ------------------------------------------------------------------------------------ */
+/* ---- Missing parts --------------------------------------------------------------------------------------- */
 
 #ifdef __GNUC__
 /* The extended API. The compiler says "poisoned", and names the function. */

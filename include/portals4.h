@@ -5,14 +5,13 @@
  * Names, values, layouts and prototypes are those of the reference implementation's header for Portals 4.3, so
  * programs and binaries built for that header work with this one: https://github.com/sandialabs/portals4,
  * include/portals4.h, commit 4e787c1330d956f9d924b7aed21094eb40dfd83d of 2024-09-09. tests/headers/portals4.c compares
- * them. The reference's headers from before May 2024 number options of entries otherwise, those from before October
- * 2023 return codes, too: programs written for them compile here, their binaries do not work. Each section names the
- * clause of the specification that it carries out. Additions of our own stand in the last section and are marked
- * "Selvedge".
+ * them. The reference's headers from before May 2024 number options of entries differently, those from before October
+ * 2023 also return codes: programs written for them compile here, their binaries do not work. Each section names its
+ * clause of the specification. The last section has additions marked "Selvedge".
  *
  * Invariants:
  *  1. Every function returns PTL_OK or one of the codes listed above it, except PtlAbort, PtlFini and
- *     PtlHandleIsEqual. Any but PtlInit gives PTL_NO_INIT before PtlInit has succeeded.
+ *     PtlHandleIsEqual. All but PtlInit return PTL_NO_INIT before PtlInit has succeeded.
  *  2. An output argument is written only when the function succeeds (PTL_EQ_DROPPED is a success).
  *  3. Lengths and offsets are in bytes, timeouts in milliseconds, unless a comment says otherwise.
  *  4. Structures handed in are copied; memory regions they name stay the program's, and must stay mapped
@@ -35,7 +34,7 @@ enum ptl_retvals {
     PTL_CT_NONE_REACHED = 2,   /* the timeout passed with every counter below its test */
     PTL_EQ_DROPPED      = 3,   /* an event is returned, but others before it were lost */
     PTL_EQ_EMPTY        = 4,   /* nothing in the queue, or nothing before the timeout */
-    PTL_FAIL            = 5,   /* failure of no particular kind */
+    PTL_FAIL            = 5,   /* unspecified failure */
     PTL_IGNORED         = 6,   /* the rank map is fixed and was left as it is; this library never returns it */
     PTL_IN_USE          = 7,   /* operations or entries still use the object; try again */
     PTL_LIST_TOO_LONG   = 8,   /* the list is at max_list_size */
@@ -47,7 +46,7 @@ enum ptl_retvals {
     PTL_PT_IN_USE       = 14,  /* the portal table index is taken */
     PTL_ABORTED         = 15   /* PtlAbort ended the wait or poll */
 };
-#define PTL_STATUS_LAST (PTL_PT_IN_USE + 1) /* as in the reference, where PTL_ABORTED has this number, too */
+#define PTL_STATUS_LAST (PTL_PT_IN_USE + 1) /* as in the reference, where PTL_ABORTED also has this number */
 
 /* ---- Base types (clause: Base Types) ---------------------------------------------------------------- */
 
@@ -79,7 +78,7 @@ typedef ptl_handle_any_t ptl_handle_md_t;  /* memory descriptor */
 typedef ptl_handle_any_t ptl_handle_le_t;  /* list entry */
 typedef ptl_handle_any_t ptl_handle_me_t;  /* match list entry */
 
-/* A process; which member counts follows from the addressing of the interface. */
+/* A process; the addressing of the interface selects the member. */
 typedef union {
     ptl_rank_t rank;   /* PTL_NI_LOGICAL */
     struct {
@@ -94,7 +93,7 @@ typedef union {
 #define PTL_EQ_NONE        ((ptl_handle_eq_t)0x3fffffff)  /* no event queue */
 #define PTL_CT_NONE        ((ptl_handle_ct_t)0x5fffffff)  /* no counting event */
 #define PTL_INVALID_HANDLE ((ptl_handle_any_t)0xffffffff) /* never a live object */
-#define PTL_IFACE_DEFAULT  ((ptl_interface_t)0xffffffff)  /* the interface this process would normally use */
+#define PTL_IFACE_DEFAULT  ((ptl_interface_t)0xffffffff)  /* the default interface of this process */
 #define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: any free pid above 0; match_id: every pid */
 #define PTL_PID_MAX        ((ptl_pid_t)1024)              /* the largest pid that a program may ask for */
 #define PTL_NID_ANY        ((ptl_nid_t)0xffff)            /* match_id: every node */
@@ -153,10 +152,10 @@ typedef struct {
  * so that threads can be joined before the queues and counters they wait on are freed. */
 void PtlAbort(void);
 
-/* Starts Portals in this process, or adds one to its count of starts. PTL_FAIL. */
+/* Starts Portals in this process, or increments its count of starts. PTL_FAIL. */
 int PtlInit(void);
 
-/* Takes one from the count of starts; the last call frees everything, and no call may follow. */
+/* Decrements the count of starts; the last call frees everything, and no call may follow. */
 void PtlFini(void);
 
 /* ---- Network interfaces (clause: Network Interfaces) ------------------------------------------------ */
@@ -167,7 +166,7 @@ void PtlFini(void);
 #define PTL_NI_PHYSICAL    (1 << 3) /* processes are named by nid and pid */
 #define PTL_NI_INIT_OPTIONS_MASK ((1 << 4) - 1) /* every option of PtlNIInit */
 
-/* How an operation ended, in ni_fail_type of an event. */
+/* Result of an operation, in ni_fail_type of an event. */
 typedef unsigned char ptl_ni_fail_t;
 #define PTL_NI_OK             0 /* it succeeded */
 #define PTL_NI_UNDELIVERABLE  1 /* the target cannot be reached, or has ended */
@@ -183,7 +182,7 @@ typedef unsigned char ptl_ni_fail_t;
 #define PTL_TOTAL_DATA_ORDERING      (1 << 1) /* data becomes visible in the order of the operations, at any size */
 #define PTL_COHERENT_ATOMICS         (1 << 2) /* Portals atomics and processor atomics exclude each other */
 
-/* Sizes of an interface's tables and messages; asked for and granted in PtlNIInit. */
+/* Sizes of an interface's tables and messages, requested and granted in PtlNIInit. */
 typedef struct {
     int          max_entries;            /* list entries and match list entries */
     int          max_unexpected_headers; /* headers of unexpected messages, matched only by the overflow list */
@@ -218,7 +217,7 @@ int PtlNIStatus(ptl_handle_ni_t ni_handle, ptl_sr_index_t status_register, ptl_s
 /* Finds the interface to which an object belongs; an interface belongs to itself. PTL_ARG_INVALID. */
 int PtlNIHandle(ptl_handle_any_t handle, ptl_handle_ni_t *ni_handle);
 
-/* Sets which process each rank is: mapping[r].phys for r below map_size (elements). Needed before any
+/* Sets the process of each rank: mapping[r].phys for r below map_size (elements). Needed before any
  * communication on a logical interface. PTL_ARG_INVALID, PTL_NO_SPACE, PTL_IGNORED. */
 int PtlSetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, const ptl_process_t *mapping);
 
@@ -228,9 +227,9 @@ int PtlGetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, ptl_process_t *map
 
 /* ---- Portal table (clause: Portal Table Entries) ---------------------------------------------------- */
 
-#define PTL_PT_ONLY_USE_ONCE   (1 << 0) /* hint: every entry will be USE_ONCE; others are taken all the same */
+#define PTL_PT_ONLY_USE_ONCE   (1 << 0) /* hint: every entry will be USE_ONCE; others are still accepted */
 #define PTL_PT_FLOWCTRL        (1 << 1) /* disable the index instead of dropping when a resource runs out */
-#define PTL_PT_ONLY_TRUNCATE   (1 << 2) /* hint: no priority entry will be NO_TRUNCATE; others are taken, too */
+#define PTL_PT_ONLY_TRUNCATE   (1 << 2) /* hint: no priority entry will be NO_TRUNCATE; others are still accepted */
 #define PTL_PT_MATCH_UNORDERED (1 << 3) /* entries may be searched in any order */
 #define PTL_PT_ALLOC_DISABLED  (1 << 4) /* start disabled; PtlPTEnable opens it */
 #define PTL_PT_ALLOC_OPTIONS_MASK ((1 << 5) - 1) /* every option of PtlPTAlloc */
@@ -363,7 +362,7 @@ int PtlMESearch(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index, const ptl_me
 
 /* ---- Counting events (clause: Lightweight Counting Events) ------------------------------------------ */
 
-/* The two halves of a counter, in events or in bytes, as the options of its descriptor or entry say. */
+/* The two halves of a counter, in events or in bytes, as the options of its descriptor or entry select. */
 typedef struct {
     ptl_size_t success;
     ptl_size_t failure;
@@ -391,8 +390,8 @@ int PtlCTGet(ptl_handle_ct_t ct_handle, ptl_ct_event_t *event);
 /* Waits until success + failure >= test. PTL_ARG_INVALID, PTL_ABORTED, PTL_INTERRUPTED. */
 int PtlCTWait(ptl_handle_ct_t ct_handle, ptl_size_t test, ptl_ct_event_t *event);
 
-/* Waits up to timeout for one of size counters, all of one interface, to reach its own test; which gets its index.
- * PTL_ARG_INVALID, PTL_CT_NONE_REACHED, PTL_ABORTED, PTL_INTERRUPTED. */
+/* Waits up to timeout for one of size counters, all of one interface, to reach its own test; its index is stored in
+ * *which. PTL_ARG_INVALID, PTL_CT_NONE_REACHED, PTL_ABORTED, PTL_INTERRUPTED. */
 int PtlCTPoll(const ptl_handle_ct_t *ct_handles, const ptl_size_t *tests, unsigned int size, ptl_time_t timeout,
               ptl_ct_event_t *event, unsigned int *which);
 
@@ -407,12 +406,12 @@ int PtlCTInc(ptl_handle_ct_t ct_handle, ptl_ct_event_t increment);
 /* ---- Data movement (clause: Data Movement Operations) ----------------------------------------------- */
 /*
  * All of these start an operation and return. local_offset and length must lie within the descriptor. remote_offset
- * counts from the start of the entry that matches, except where that entry packs messages (PTL_ME_MANAGE_LOCAL).
+ * counts from the start of the matching entry, except where that entry packs messages (PTL_ME_MANAGE_LOCAL).
  * user_ptr comes back in initiator events, hdr_data in target events. match_bits is ignored without matching.
  * Events and counters, not the return code, report that a target refuses or has ended.
  */
 
-/* The acknowledgement of a put or atomic that is done. */
+/* Acknowledgement of a completed put or atomic. */
 typedef unsigned char ptl_ack_req_t;
 #define PTL_NO_ACK_REQ 0 /* nothing */
 #define PTL_ACK_REQ    1 /* a full PTL_EVENT_ACK, which also counts */
@@ -437,7 +436,7 @@ int PtlGet(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length
  * datatype.
  */
 
-/* Operation: the new value of target, from origin (and operand). */
+/* Operation of an atomic: the new value of target, from origin (and operand). */
 typedef unsigned char ptl_op_t;
 #define PTL_MIN      0  /* the smaller */
 #define PTL_MAX      1  /* the larger */
@@ -483,7 +482,7 @@ int PtlAtomic(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t len
               ptl_process_t target_id, ptl_pt_index_t pt_index, ptl_match_bits_t match_bits, ptl_size_t remote_offset,
               void *user_ptr, ptl_hdr_data_t hdr_data, ptl_op_t operation, ptl_datatype_t datatype);
 
-/* The same, and the target's old items come back into the get descriptor (SEND on the put descriptor, REPLY on the get
+/* PtlAtomic that also returns the target's old items in the get descriptor (SEND on the put descriptor, REPLY on the get
  * one; FETCH_ATOMIC at the target, whose entry needs OP_PUT and OP_GET). Up to max_fetch_atomic_size bytes; the two
  * local ranges may not overlap. PTL_ARG_INVALID. */
 int PtlFetchAtomic(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_handle_md_t put_md_handle,
@@ -497,7 +496,7 @@ int PtlSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_hand
             ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
             const void *operand, ptl_op_t operation, ptl_datatype_t datatype);
 
-/* Called at a target: after it, the program may itself change the items of earlier atomics, or use another datatype. */
+/* Called at a target: afterwards the program may change the items of earlier atomics, or use another datatype. */
 int PtlAtomicSync(void);
 
 /* ---- Full events (clause: Events and Event Queues) -------------------------------------------------- */
@@ -517,11 +516,11 @@ typedef unsigned char ptl_event_kind_t;
 #define PTL_EVENT_ACK                   10 /* initiator: delivered; implies that the buffer may be used again */
 #define PTL_EVENT_PT_DISABLED           11 /* target: flow control closed the index */
 #define PTL_EVENT_LINK                  12 /* target: the entry is in its list */
-#define PTL_EVENT_AUTO_UNLINK           13 /* target: the entry left its list by itself */
+#define PTL_EVENT_AUTO_UNLINK           13 /* target: the entry left its list without PtlLEUnlink or PtlMEUnlink */
 #define PTL_EVENT_AUTO_FREE             14 /* target: no event will point into this overflow entry any more */
 #define PTL_EVENT_SEARCH                15 /* target: end of a search */
 
-/* One event. Fields that its kind has no use for are undefined: SEND has no mlength and remote_offset, and the atomic
+/* One event. Fields that its kind does not use are undefined: SEND has no mlength and remote_offset, and the atomic
  * fields belong to atomics. */
 typedef struct {
     void            *start;            /* target: address of the message's data */
@@ -541,7 +540,7 @@ typedef struct {
     ptl_datatype_t   atomic_type;      /* the type of its items, for atomics */
 } ptl_event_t;
 
-/* Makes a queue of at least count events. When it is full, older events are lost unless flow control is on.
+/* Makes a queue of at least count events. A full queue loses older events unless flow control is on.
  * PTL_ARG_INVALID, PTL_NO_SPACE. */
 int PtlEQAlloc(ptl_handle_ni_t ni_handle, ptl_size_t count, ptl_handle_eq_t *eq_handle);
 
@@ -556,17 +555,17 @@ int PtlEQGet(ptl_handle_eq_t eq_handle, ptl_event_t *event);
  * PTL_INTERRUPTED. */
 int PtlEQWait(ptl_handle_eq_t eq_handle, ptl_event_t *event);
 
-/* Takes the next event of any of size queues, all of one interface, waiting up to timeout; which gets the queue's
- * index. PTL_EQ_EMPTY, PTL_EQ_DROPPED, PTL_ARG_INVALID, PTL_ABORTED, PTL_INTERRUPTED. */
+/* Takes the next event of any of size queues, all of one interface, waiting up to timeout; the queue's index is stored
+ * in *which. PTL_EQ_EMPTY, PTL_EQ_DROPPED, PTL_ARG_INVALID, PTL_ABORTED, PTL_INTERRUPTED. */
 int PtlEQPoll(const ptl_handle_eq_t *eq_handles, unsigned int size, ptl_time_t timeout, ptl_event_t *event,
               unsigned int *which);
 
 /* ---- Triggered operations (clause: Triggered Operations) -------------------------------------------- */
 /*
  * Each is the operation of its name, held at the initiator until success + failure of trig_ct_handle >= threshold,
- * which may be so already. It then uses the memory as it is at that moment. Operations that become ready together
- * start in the order in which they were issued. PtlCTCancelTriggered discards those that still wait. All return
- * PTL_ARG_INVALID as their plain forms do, or PTL_NO_SPACE when max_triggered_ops already wait.
+ * which may hold already. It uses the memory as it is at that moment. Operations that become ready together start in
+ * the order in which they were issued. PtlCTCancelTriggered discards those that still wait. All return PTL_ARG_INVALID
+ * as their plain forms do, or PTL_NO_SPACE when max_triggered_ops already wait.
  */
 
 int PtlTriggeredPut(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length, ptl_ack_req_t ack_req,
@@ -596,11 +595,11 @@ int PtlTriggeredSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset,
                      const void *operand, ptl_op_t operation, ptl_datatype_t datatype, ptl_handle_ct_t trig_ct_handle,
                      ptl_size_t threshold);
 
-/* Chains one counter to another. */
+/* Increments ct_handle when trig_ct_handle reaches the threshold: chains two counters. */
 int PtlTriggeredCTInc(ptl_handle_ct_t ct_handle, ptl_ct_event_t increment, ptl_handle_ct_t trig_ct_handle,
                       ptl_size_t threshold);
 
-/* Resets a counter for the next round. */
+/* Sets ct_handle when trig_ct_handle reaches the threshold, for instance to reset it for the next round. */
 int PtlTriggeredCTSet(ptl_handle_ct_t ct_handle, ptl_ct_event_t new_ct, ptl_handle_ct_t trig_ct_handle,
                       ptl_size_t threshold);
 
@@ -626,7 +625,7 @@ int PtlEndBundle(ptl_handle_ni_t ni_handle);
 int PtlHandleIsEqual(ptl_handle_any_t handle1, ptl_handle_any_t handle2);
 
 /* ---- Bit numbers ------------------------------------------------------------------------------------ */
-/* The reference header builds its options from these; programs that use the numbers find them here. */
+/* Bit numbers of the options, under the names of the reference header. */
 
 enum ni_types { NI_T_MATCHING = 0, NI_T_NMATCHING = 1, NI_T_LOGICAL = 2, NI_T_PHYSICAL = 3, NI_T_OPTIONS_MASK = 4 };
 
@@ -681,7 +680,7 @@ enum me_options {
 };
 
 /* ---- Selvedge: additions ---------------------------------------------------------------------------- */
-/* Open MPI uses these names. The reference had the code until 2023, as 8, and the option until 2024, as 1 << 4. Here they
+/* Names that Open MPI uses. The reference had the code until 2023, as 8, and the option until 2024, as 1 << 4. Here they
  * have numbers that the reference does not use. */
 
 #define PTL_INTERRUPTED    16        /* the interface was closed, or the counter or queue freed, during the wait */

@@ -3,11 +3,11 @@
  * librma2: puts, gets, locks and notifications through the RMA unit (seed 002, sections 7.5 and 8.4). Names and values are those of the
  * later public generation.
  *
- * A port is a virtual process id (VPID) of this node. Memory is registered with a port, and is then named by network logical addresses
- * (NLAs). Commands are posted to a connection, and return at once. A notification says that a command, or a part of it, is done. A
- * command that is refused leaves an error notification at the port that posted it, whatever notifications it asked for.
+ * A port is a virtual process id (VPID) of this node. Memory is registered with a port, and is then addressed by network logical addresses
+ * (NLAs). Commands are posted to a connection, and return at once. A notification reports that a command, or a part of it, is done. A
+ * refused command leaves an error notification at the port that posted it, whatever notifications it asked for.
  *
- * One thread at a time may use a port. Functions return RMA2_SUCCESS or an error unless they say otherwise.
+ * One thread at a time may use a port. Functions return RMA2_SUCCESS or an error unless stated otherwise.
  */
 #ifndef RMA2_H
 #define RMA2_H
@@ -24,27 +24,27 @@ extern "C" {
 
 typedef enum {
     RMA2_SUCCESS = 0,
-    RMA2_ERR_ERROR = -1,           /* the library failed; it has logged why */
+    RMA2_ERR_ERROR = -1,           /* the library failed; its log has the reason */
     RMA2_ERR_INV_HANDLE = -2,      /* not a connection */
     RMA2_ERR_INV_PORT = -3,        /* not an open port */
     RMA2_ERR_INV_VALUE = -4,       /* an argument is out of range */
-    RMA2_ERR_NO_ROUTE = -5,        /* there is no such node or port */
+    RMA2_ERR_NO_ROUTE = -5,        /* no such node or port */
     RMA2_ERR_PORTS_USED = -6,      /* all ports of the node are open */
     RMA2_ERR_NO_MEM = -7,          /* the memory is not mapped, or the address tables are full */
-    RMA2_NO_NOTI = -9,             /* no notification is there */
+    RMA2_NO_NOTI = -9,             /* no notification has arrived */
     RMA2_ERR_POLL_EXCEEDED = -10,  /* the wait was aborted */
     RMA2_ERR_WRONG_ARG = -11,      /* a pointer is NULL */
     RMA2_ERR_NOT_YET = -12,        /* this NIC does not have the feature */
-    RMA2_ERR_NO_DESC_MEM = -13,    /* there is no room for the command, or no free descriptor; try again */
-    RMA2_ERR_NO_MATCH = -15,       /* notifications are there, and none matches */
+    RMA2_ERR_NO_DESC_MEM = -13,    /* no room for the command, or no free descriptor; try again */
+    RMA2_ERR_NO_MATCH = -15,       /* notifications have arrived, and none matches */
     RMA2_ERR_WRONG_CMD = -16,      /* the descriptor holds no command */
-    RMA2_ERR_NO_DEVICE = -17,      /* the process can join no job */
+    RMA2_ERR_NO_DEVICE = -17,      /* the process could not join a job */
     RMA2_ERR_NO_CONNECT = -18,     /* the connection is closed */
     RMA2_ERR_INVALID_VERSION = -22,
     RMA2_ERR_IOCTL = -23,
-    RMA2_ERR_MMAP = -24,           /* there is no memory for the node's tables */
+    RMA2_ERR_MMAP = -24,           /* no memory for the node's tables */
     RMA2_ERR_FD = -25,
-    RMA2_ERR_MAP = -26,            /* there is no memory for a region's record */
+    RMA2_ERR_MAP = -26,            /* no memory for a region's record */
     RMA2_ERR_DOUBLE_MAP = 27,
     RMA2_ERR_NO_TABLE = 28,        /* the region is not registered */
     RMA2_ERR_NOT_FREE = 29,        /* the region is in use */
@@ -58,12 +58,12 @@ typedef uint16_t RMA2_VPID;
 typedef uint64_t RMA2_NLA;
 typedef uint8_t RMA2_Class;
 
-/* Which units write a notification; in a notification: which unit wrote it. They may be or'ed. */
+/* Units that write a notification; in a notification, the unit that wrote it. They may be or'ed. */
 typedef enum {
     RMA2_NO_NOTIFICATION = 0,
-    RMA2_REQUESTER_NOTIFICATION = 1, /* at the initiator: the command is on its way, its buffer may be used again */
+    RMA2_REQUESTER_NOTIFICATION = 1, /* at the initiator: the command has left, its buffer is free again */
     RMA2_RESPONDER_NOTIFICATION = 2, /* at the target of a get or a lock: it was answered */
-    RMA2_COMPLETER_NOTIFICATION = 4, /* at the target of a put, or at the initiator of a get or a lock: the data are there */
+    RMA2_COMPLETER_NOTIFICATION = 4, /* at the target of a put, or at the initiator of a get or a lock: the data have arrived */
     RMA2_REQCOMPL_NOTIFICATION = 5,
     RMA2_RESPCOMPL_NOTIFICATION = 6,
     RMA2_ALL_NOTIFICATIONS = 7
@@ -71,7 +71,7 @@ typedef enum {
 
 /* Options of a connection. */
 typedef enum {
-    RMA2_CONN_PHYSICAL = 0, /* physical addresses; only for ports that have the right, else addresses are translated */
+    RMA2_CONN_PHYSICAL = 0, /* physical addresses; only for ports that have the right, otherwise addresses are translated */
     RMA2_CONN_TC0 = 0,      /* traffic classes */
     RMA2_CONN_TC1 = 1,
     RMA2_CONN_TC2 = 2,
@@ -103,12 +103,12 @@ typedef enum {
 typedef enum {
     RMA2_CMD_DEFAULT = 0,
     RMA2_CMD_MC = 1,  /* multicast: refused, no port has the right */
-    RMA2_CMD_NTR = 2, /* a command that is cut writes notifications for each piece */
-    RMA2_CMD_ERA = 4, /* memory of an accelerator: refused, there is none */
+    RMA2_CMD_NTR = 2, /* a command that is split writes notifications for each piece */
+    RMA2_CMD_ERA = 4, /* memory of an accelerator: refused, not supported */
     RMA2_CMD_EWA = 8
 } RMA2_Command_Modifier;
 
-/* The mode of a command in a notification. */
+/* Mode of a command in a notification. */
 typedef enum {
     RMA2_NOTI_RRA = 1,
     RMA2_NOTI_IRQ = 2,
@@ -118,14 +118,14 @@ typedef enum {
     RMA2_NOTI_ERA = 32
 } RMA2_Notification_Modifier;
 
-/* The unit that refused a command. */
+/* Unit that refused a command. */
 typedef enum {
     RMA2_ERROR_REQ = 1,  /* the initiator: its address, or the command itself */
     RMA2_ERROR_RESP = 2, /* the target of a get or a lock */
     RMA2_ERROR_CMPL = 4  /* the target of a put */
 } RMA2_Notification_Error;
 
-/* When commands that were not accepted are sent again. Here every command is accepted or refused at once. */
+/* Time at which commands that were not accepted are sent again. Here every command is accepted or refused at once. */
 typedef enum {
     RMA2_REPLAY_MANUAL = 0,
     RMA2_REPLAY_POST = 1,
@@ -134,7 +134,7 @@ typedef enum {
     RMA2_REPLAY_ALL = 7
 } RMA2_Replay_Buffer_Mode;
 
-/* Two words; the functions rma2_noti_get_* read them. */
+/* A notification: two words, read by the functions rma2_noti_get_*. */
 typedef struct {
     union {
         uint64_t value;
@@ -155,7 +155,7 @@ typedef struct rma2_list_head {
     struct rma2_list_head *next, *prev;
 } rma2_list_head_t;
 
-/* Registered memory. Programs read it, and do not change it. */
+/* Registered memory. Programs only read this record. */
 typedef struct rma2_region {
     rma2_list_head_t list;
     void *start;       /* the first page */
@@ -169,7 +169,7 @@ typedef struct rma2_region {
     struct rma2_region *parent;
 } RMA2_Region;
 
-/* A command that a program makes itself. `value` is what the requester takes. */
+/* A command built by the program. `value` holds the words that the requester reads. */
 typedef struct {
     rma2_list_head_t list;
     RMA2_Handle handle;
@@ -178,7 +178,7 @@ typedef struct {
     uint64_t reserved1;
 } RMA2_Descriptor;
 
-/* Wildcards of the matching functions, and their flags. */
+/* Wildcards and flags of the matching functions. */
 extern const RMA2_Class RMA2_CLASS_ANY;
 extern const RMA2_Nodeid RMA2_NODEID_ANY;
 extern const RMA2_VPID RMA2_VPID_ANY;
@@ -186,7 +186,7 @@ extern const uint32_t RMA2_LOCK_ANY;
 extern const RMA2_NLA RMA2_ANY_NLA;
 extern const uint32_t RMA2_DEFAULT_FLAG;
 extern const uint32_t RMA2_BLOCK_FLAG;          /* wait */
-extern const uint32_t RMA2_MATCH_LAST_NLA_FLAG; /* the NLA is that behind the transfer */
+extern const uint32_t RMA2_MATCH_LAST_NLA_FLAG; /* the NLA is the one behind the transfer */
 
 /* ---- ports and connections ---- */
 
@@ -202,8 +202,8 @@ RMA2_VPID rma2_handle_get_vpid(RMA2_Handle handle);
 /* ---- commands ---- */
 
 /*
- * Puts and gets of bytes (bt) and of quadwords (qw: addresses and sizes are multiples of 8). `size` is in bytes, from 1. The put takes its
- * bytes from the region, the get writes them there; the NLA is that of the other side.
+ * Puts and gets of bytes (bt) and of quadwords (qw: addresses and sizes are multiples of 8). `size` is in bytes, from 1. A put reads from
+ * the region, a get writes to it; the NLA is that of the other side.
  */
 RMA2_ERROR rma2_post_put_bt(RMA2_Port port, RMA2_Handle handle, RMA2_Region *src_region, uint32_t src_offset, uint32_t size,
                             RMA2_NLA dest_address, RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
@@ -213,7 +213,7 @@ RMA2_ERROR rma2_post_get_bt(RMA2_Port port, RMA2_Handle handle, RMA2_Region *des
                             RMA2_NLA src_address, RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
 RMA2_ERROR rma2_post_get_qw(RMA2_Port port, RMA2_Handle handle, RMA2_Region *dest_region, uint32_t dest_offset, uint32_t size,
                             RMA2_NLA src_address, RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
-/* The same with NLAs on both sides: first the local one, then the remote one. */
+/* Puts and gets with NLAs on both sides: first the local one, then the remote one. */
 RMA2_ERROR rma2_post_put_bt_direct(RMA2_Port port, RMA2_Handle handle, RMA2_NLA src, uint32_t size, RMA2_NLA dest_address,
                                    RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
 RMA2_ERROR rma2_post_put_qw_direct(RMA2_Port port, RMA2_Handle handle, RMA2_NLA src, uint32_t size, RMA2_NLA dest_address,
@@ -223,13 +223,13 @@ RMA2_ERROR rma2_post_get_bt_direct(RMA2_Port port, RMA2_Handle handle, RMA2_NLA 
 RMA2_ERROR rma2_post_get_qw_direct(RMA2_Port port, RMA2_Handle handle, RMA2_NLA dest, uint32_t size, RMA2_NLA src_address,
                                    RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
 /*
- * Fetch, compare and add on a lock of the destination, numbered 0 to 1023: if the lock is at most `cmp_value`, `add_value` is added. The
- * notification has the new value, or the old one and no success. Where NICs keep requests (SELVEDGE_LOCK_WAITERS), the answer may come
- * later, with success; one that finds no room fails at once, so try again.
+ * Fetch, compare and add on lock 0 to 1023 of the destination: if the lock is at most `cmp_value`, `add_value` is added. The notification
+ * has the new value and success, or the old value and no success. Where NICs keep requests (SELVEDGE_LOCK_WAITERS), the answer may come
+ * later, with success; a request that finds no room fails at once, so try again.
  */
 RMA2_ERROR rma2_post_lock(RMA2_Port port, RMA2_Handle handle, uint32_t target, uint32_t lock_number, int32_t cmp_value, int32_t add_value,
                           RMA2_Notification_Spec spec, RMA2_Command_Modifier modifier);
-/* A notification at the destination with a value and a class. Classes 254 and 255 are reserved. */
+/* Writes a notification at the destination with a value and a class. Classes 254 and 255 are reserved. */
 RMA2_ERROR rma2_post_notification(RMA2_Port port, RMA2_Handle handle, RMA2_Class mclass, uint64_t value, RMA2_Notification_Spec spec,
                                   RMA2_Command_Modifier modifier);
 /* Puts the first `count` bytes of `value`, 1 to 8. */
@@ -240,7 +240,7 @@ RMA2_ERROR rma2_post_immediate_put(RMA2_Port port, RMA2_Handle handle, uint32_t 
 
 RMA2_ERROR rma2_desc_alloc(RMA2_Port port, RMA2_Descriptor **desc);
 RMA2_ERROR rma2_desc_free(RMA2_Port port, RMA2_Descriptor *desc);
-/* How many descriptors can be allocated. */
+/* Number of descriptors that can still be allocated. */
 RMA2_ERROR rma2_desc_query_free(RMA2_Port port, int *num);
 RMA2_ERROR rma2_desc_set_put_get(RMA2_Descriptor *desc, RMA2_Handle handle, RMA2_Command command, uint32_t count,
                                  RMA2_Notification_Spec noti, RMA2_Command_Modifier modifier, uint64_t read_address,
@@ -258,8 +258,8 @@ RMA2_ERROR rma2_post_descriptor(RMA2_Port port, RMA2_Handle handle, RMA2_Descrip
 /* ---- notifications ---- */
 
 /*
- * The oldest notification, or the oldest that matches. It stays until rma2_noti_free, and until then these functions return it again.
- * RMA2_NO_NOTI: none is there. RMA2_ERR_NO_MATCH: none of those that are there matches. The forms with `block` wait.
+ * Return the oldest notification, or the oldest that matches. It stays until rma2_noti_free; until then these functions return it again.
+ * RMA2_NO_NOTI: none has arrived. RMA2_ERR_NO_MATCH: none of those that have arrived matches. The forms with `block` wait.
  */
 RMA2_ERROR rma2_noti_probe(RMA2_Port port, RMA2_Notification **notification);
 RMA2_ERROR rma2_noti_get_block(RMA2_Port port, RMA2_Notification **notification);
@@ -267,11 +267,11 @@ RMA2_ERROR rma2_noti_match(RMA2_Port port, RMA2_Command cmd, RMA2_Nodeid nodeid,
                            int flags, RMA2_Notification **notification);
 RMA2_ERROR rma2_noti_match_block(RMA2_Port port, RMA2_Command cmd, RMA2_Nodeid nodeid, RMA2_VPID vpid, RMA2_Notification_Spec type,
                                  RMA2_NLA nla, int flags, RMA2_Notification **notification);
-/* Completer notifications of notification puts. */
+/* Match completer notifications of notification puts. */
 RMA2_ERROR rma2_noti_noti_match(RMA2_Port port, RMA2_Class mclass, RMA2_Nodeid nodeid, RMA2_VPID vpid, RMA2_Notification **notification);
 RMA2_ERROR rma2_noti_noti_match_block(RMA2_Port port, RMA2_Class mclass, RMA2_Nodeid nodeid, RMA2_VPID vpid,
                                       RMA2_Notification **notification);
-/* Notifications of lock requests and their responses. */
+/* Match notifications of lock requests and their responses. */
 RMA2_ERROR rma2_noti_lock_match(RMA2_Port port, uint32_t lockid, RMA2_Nodeid nodeid, RMA2_VPID vpid, RMA2_Notification **notification);
 RMA2_ERROR rma2_noti_lock_match_block(RMA2_Port port, uint32_t lockid, RMA2_Nodeid nodeid, RMA2_VPID vpid,
                                       RMA2_Notification **notification);
@@ -302,21 +302,21 @@ uint8_t rma2_noti_get_notiput_class(RMA2_Notification *noti);
 
 RMA2_ERROR rma2_register(RMA2_Port port, void *address, size_t size, RMA2_Region **region);
 RMA2_ERROR rma2_unregister(RMA2_Port port, RMA2_Region *region);
-/* As above, with a record of the program's own. */
+/* Register and unregister with a record that the program provides. */
 RMA2_ERROR rma2_register_nomalloc(RMA2_Port port, void *address, size_t size, RMA2_Region *region);
 RMA2_ERROR rma2_unregister_nofree(RMA2_Port port, RMA2_Region *region);
-/* As above; a region that holds the range is used again, and stays registered for later uses. */
+/* Register and unregister with a cache: a region that holds the range is used again, and stays registered for later uses. */
 RMA2_ERROR rma2_register_cached(RMA2_Port port, void *address, size_t size, RMA2_Region **region);
 RMA2_ERROR rma2_unregister_cached(RMA2_Port port, RMA2_Region *region);
-/* One page, for local use. */
+/* Register and unregister one page, for local use. */
 RMA2_ERROR rma2_register_adhoc(RMA2_Port port, void *address, RMA2_Region **region);
 RMA2_ERROR rma2_unregister_adhoc(RMA2_Port port, RMA2_Region *region);
-/* The NLA, and the address, of a byte of the registered range. */
+/* NLA, and address, of a byte of the registered range. */
 RMA2_ERROR rma2_get_nla(RMA2_Region *region, size_t offset, RMA2_NLA *nla);
 RMA2_ERROR rma2_get_va(RMA2_Region *region, size_t offset, void **va);
 RMA2_ERROR rma2_get_size(RMA2_Region *region, size_t *size);
 RMA2_ERROR rma2_get_page_count(RMA2_Region *region, size_t *count);
-/* 1 or 0: the range lies in the region, overlaps it, is the region. */
+/* Return 1 if the range lies in the region, overlaps it, or equals it; else 0. */
 int rma2_get_region_contained(RMA2_Region *region, void *start, size_t size);
 int rma2_get_region_overlap(RMA2_Region *region, void *start, size_t size);
 int rma2_get_region_equal(RMA2_Region *region, void *start, size_t size);
@@ -327,7 +327,7 @@ void rma2_serror(RMA2_ERROR error, char *buf, int buflen);
 void rma2_perror(RMA2_ERROR error, char *header);
 RMA2_Nodeid rma2_get_nodeid(RMA2_Port port);
 RMA2_VPID rma2_get_vpid(RMA2_Port port);
-/* How many nodes there are, and how many ports each has. */
+/* Number of nodes, and number of ports of each node. */
 RMA2_Nodeid rma2_get_node_num(RMA2_Port port);
 RMA2_VPID rma2_get_proc_num(RMA2_Port port);
 RMA2_ERROR rma2_request_interrupt(RMA2_Port port, RMA2_Handle handle);
@@ -339,7 +339,7 @@ uint32_t rma2_get_physical_access(RMA2_Port port, RMA2_Handle handle);
 RMA2_ERROR rma2_request_tcs(RMA2_Port port, RMA2_Handle handle, uint32_t request_tc, uint32_t response_tc);
 RMA2_ERROR rma2_get_tcs(RMA2_Port port, RMA2_Handle handle, uint32_t *request_tc, uint32_t *response_tc);
 RMA2_ERROR rma2_set_protectionid(RMA2_Port port, uint16_t id);
-/* Bytes of the notification queue. It is as long as the node was made for, and cannot grow. */
+/* Length of the notification queue in bytes. It is fixed when the node is made, and cannot grow. */
 uint32_t rma2_get_queue_size(RMA2_Port port);
 RMA2_ERROR rma2_set_queue_size(RMA2_Port port, uint32_t bytes);
 uint32_t rma2_get_queue_segment_size(RMA2_Port port);

@@ -7,7 +7,7 @@
  *  1. selvedge_init comes first; the others may be called from any thread after it.
  *  2. selvedge_barrier and selvedge_exchange are collective: every rank calls them, in the same order. They go
  *     through the launcher, so they are for start-up and shutdown, not for inner loops.
- *  3. Functions that return int give 0 (or the number asked for) on success and a negative errno value on failure.
+ *  3. Functions that return int return 0 (or the number asked for) on success and a negative errno value on failure.
  */
 #ifndef SELVEDGE_H
 #define SELVEDGE_H
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* Joins the job that the launcher started, or a job of one when there is none. Later calls do nothing. */
+/* Joins the job that the launcher started, or a job of one without a launcher. Later calls do nothing. */
 int selvedge_init(void);
 
 /* Leaves the job. No other function of this header may follow. */
@@ -33,18 +33,18 @@ int selvedge_size(void);
 /* Returns when every rank has called it. It does not wait for messages under way. */
 int selvedge_barrier(void);
 
-/* Gives every rank the bytes of every other: all has room for size * bytes and is filled in rank order, this rank's own
- * part included. bytes is the same everywhere. */
+/* Gathers `bytes` bytes of every rank at every rank: `all` has room for size * bytes and is filled in rank order, this
+ * rank's part included. `bytes` is the same everywhere. */
 int selvedge_exchange(const void *mine, size_t bytes, void *all);
 
-/* Memory in this process's shared arena, aligned to 64 bytes, contents undefined. Peers map it
+/* Allocates memory in this process's shared arena, aligned to 64 bytes, contents undefined. Peers map it
  * directly. Not collective: each rank allocates for itself. NULL if the arena has no room. */
 void *selvedge_alloc(size_t bytes);
 
 /* Frees memory of selvedge_alloc; NULL is allowed. No entry or descriptor may still cover it. */
 void selvedge_free(void *memory);
 
-/* Ends the whole job with exit code `code` and reports why (may be NULL). Does not return. */
+/* Ends the whole job with exit code `code` and prints the reason `why` (may be NULL). Does not return. */
 void selvedge_abort(int code, const char *why);
 
 /* Version of the library, such as "0.1.0". Never NULL; not to be freed. */

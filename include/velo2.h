@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* The longest message in bytes. */
+/* Longest message in bytes. */
 #define VELO2_MTU 120
 
 typedef uint32_t velo2_nodeid_t;
@@ -24,7 +24,7 @@ typedef uint32_t velo2_vpid_t;
 typedef uint8_t velo2_tag_t;
 typedef uint8_t velo2_mtt_t;
 
-/* The id of a port, as receives return it: node in bits 15:0, VPID in bits 31:16. */
+/* Id of a port, as receives return it: node in bits 15:0, VPID in bits 31:16. */
 #define VELO2_ADDR_PACK(nodeid, vpid) ((uint32_t)(((uint32_t)(vpid) << 16) | ((uint32_t)(nodeid) & 0xffffu)))
 #define VELO2_ADDR_NODEID(id) ((velo2_nodeid_t)((id) & 0xffffu))
 #define VELO2_ADDR_VPID(id) ((velo2_vpid_t)((id) >> 16))
@@ -36,14 +36,14 @@ typedef uint8_t velo2_mtt_t;
 
 typedef enum velo2_ret {
     VELO2_RET_SUCCESS = 0,
-    VELO2_RET_ERROR,        /* the library failed; it has logged why */
-    VELO2_RET_INV_MSG,      /* the message is too long, or not there */
+    VELO2_RET_ERROR,        /* the library failed; its log has the reason */
+    VELO2_RET_INV_MSG,      /* the message is too long, or missing */
     VELO2_RET_NO_MSG,       /* the mailbox is empty */
     VELO2_RET_NO_MATCH,     /* no message in the mailbox matches */
-    VELO2_RET_ERR_FDOPEN,   /* the process can join no job */
-    VELO2_RET_ERR_MMAP,     /* there is no memory for the node's tables */
-    VELO2_RET_INVALID_MBOX, /* the port is not open, or all ports are */
-    VELO2_RET_INVALID_NODE, /* there is no such node */
+    VELO2_RET_ERR_FDOPEN,   /* the process could not join a job */
+    VELO2_RET_ERR_MMAP,     /* no memory for the node's tables */
+    VELO2_RET_INVALID_MBOX, /* the port is not open, or all ports are in use */
+    VELO2_RET_INVALID_NODE, /* no such node */
     VELO2_RET_TRY_AGAIN,    /* the mailbox of the destination is full */
     VELO2_RET_INV_MTT       /* the message type is above 3 */
 } velo2_ret_t;
@@ -55,7 +55,7 @@ typedef struct velo2_port {
     uint32_t vpid;
 } velo2_port_t;
 
-/* A connection of a port to another port. No message is exchanged for it. */
+/* A connection of a port to another port. Making it exchanges no message. */
 typedef struct velo2_connection {
     union {
         uint64_t raw;
@@ -80,18 +80,18 @@ velo2_ret_t velo2_connect(velo2_port_t *port, velo2_connection_t *connection, ve
 velo2_ret_t velo2_disconnect(velo2_port_t *port, velo2_connection_t *connection);
 
 /*
- * Sends `length` bytes, 1 to VELO2_MTU. The buffer may be used again when it returns. It waits up to a second while the mailbox of the
- * destination is full, and takes messages to its own port in meanwhile; then it returns VELO2_RET_TRY_AGAIN, and has sent nothing.
+ * Sends `length` bytes, 1 to VELO2_MTU. The buffer is free again when it returns. While the destination's mailbox is full, it waits up to
+ * one second and takes in messages to its own port; then it returns VELO2_RET_TRY_AGAIN and has sent nothing.
  */
 velo2_ret_t velo2_send(velo2_connection_t *connection, const void *buffer, unsigned length, uint8_t tag, unsigned mtt);
 
 /*
- * Receives the oldest message if there is one. Copies at most `max` bytes; `length` says how many bytes the message has.
- * A message that is longer than `max` is cut. Outputs may be NULL.
+ * Receives the oldest message, without waiting. Copies at most `max` bytes; `length` is the length of the whole message in bytes.
+ * A longer message is cut. Outputs may be NULL.
  */
 velo2_ret_t velo2_probe_recv(velo2_port_t *port, void *buffer, unsigned max, uint32_t *length, uint32_t *srcid, uint8_t *tag,
                              uint8_t *mtt);
-/* As velo2_probe_recv, and waits for a message. */
+/* velo2_probe_recv that waits for a message. */
 velo2_ret_t velo2_recv(velo2_port_t *port, void *buffer, unsigned max, uint32_t *length, uint32_t *srcid, uint8_t *tag, uint8_t *mtt);
 /*
  * Receives the oldest message from `srcid` with this tag and type, each of which may be a wildcard. Messages before it stay, in order.
@@ -99,17 +99,17 @@ velo2_ret_t velo2_recv(velo2_port_t *port, void *buffer, unsigned max, uint32_t 
  */
 velo2_ret_t velo2_match_recv(velo2_port_t *port, uint32_t srcid, unsigned tag, unsigned mtt, void *buffer, unsigned max,
                              uint32_t *length, uint32_t *from);
-/* Whether a message is there: VELO2_RET_SUCCESS or VELO2_RET_NO_MSG. */
+/* Tests for a message: VELO2_RET_SUCCESS or VELO2_RET_NO_MSG. */
 velo2_ret_t velo2_check(velo2_port_t *port);
 
 velo2_nodeid_t velo2_get_nodeid(velo2_port_t *port);
 velo2_vpid_t velo2_get_vpid(velo2_port_t *port);
-/* The number of nodes, and of ports of each node. */
+/* Number of nodes, and number of ports of each node. */
 uint32_t velo2_get_node_num(velo2_port_t *port);
 uint32_t velo2_get_proc_num(velo2_port_t *port);
-/* Slots of the mailbox. A slot has 56 bytes of a message. */
+/* Number of slots of the mailbox. A slot has 56 bytes of a message. */
 uint32_t velo2_get_mailbox_slots(velo2_port_t *port);
-/* What a return value means, in words. */
+/* Describes a return value in words. */
 const char *velo2_strerror(velo2_ret_t code);
 
 #ifdef __cplusplus

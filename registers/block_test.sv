@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Simulates the register block beside the tables of VELO, as software sees them on the bus:
-// version, counters, interrupt with mask and clear, enable bits, a RAM array. Prints "passed", or what is wrong.
+// Simulates the register block beside the tables of VELO, as software sees them on the bus: version, counters,
+// interrupt with mask and clear, enable bits, a RAM array. Prints "passed", or the failed check.
 
 module block_test #(
     parameter longint unsigned Version = 0
@@ -45,12 +45,12 @@ module block_test #(
         .hwif_in(velo_in), .hwif_out(velo_out)
     );
 
-    // What the units assert: a request, bytes of a put, a message for a VPID.
+    // Signals from the units: a request, bytes of a put, a message for a VPID.
     logic request = 0;
     logic [31:0] bytes = 0;
     logic [31:0] message = 0;
 
-    // The RAM of the mailboxes' sizes. The others are not there, and answer nothing.
+    // The RAM of the mailboxes' sizes. The other RAMs are missing, and answer nothing.
     logic [63:0] sizes[32];
     logic ram_rd_ack = 0, ram_wr_ack = 0;
     logic [63:0] ram_data = 0;

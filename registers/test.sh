@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Tests of what is made from the description of the registers (make check-registers; `make test` runs it):
+# Tests of the files made from the description of the registers (make check-registers; `make test` runs it):
 #
-#   1. the generated files are those of the description: by their checksums, without Python; and by making them anew
-#   2. an error in the description gives file, line and what to do, exit status 1, and leaves every file as it was
-#   3. the register blocks pass Verilator's lint
-#   4. the header's addresses are those of the page
+# 1. the generated files are those of the description: by their checksums, without Python; and by making them anew
+# 2. an error in the description gives file, line and remedy, exit status 1, and leaves every file as it was
+# 3. the register blocks pass Verilator's lint
+# 4. the header's addresses are those of the page
 #
-# With --simulate it runs instead block_test.sv, a simulation of the register blocks: minutes of compiling.
+# With --simulate it runs block_test.sv instead, a simulation of the register blocks: minutes of compiling.
 #
-# Where Python's packages, Verilator or a C compiler cannot be had, a part is skipped with a word.
+# Without Python's packages, Verilator or a C compiler, a part is skipped with a message.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -26,7 +26,7 @@ failed() {
     exit 1
 }
 
-# A copy of the description and of all that is made from it, in $1.
+# Copies the description and all files made from it to $1.
 copy() {
     mkdir -p "$1/include" "$1/docs/reference" "$1/crates/core/nic/src/registers"
     cp -R registers "$1/"
@@ -69,7 +69,7 @@ if [ "${1-}" = --simulate ]; then
     if [ "$status" = 0 ] && command -v perl >/dev/null && command -v make >/dev/null && verilator_is_here; then
         simulate
     else
-        skipped "Verilator cannot be had: no simulation of the register blocks"
+        skipped "Verilator is missing: no simulation of the register blocks"
     fi
     exit 0
 fi
@@ -83,7 +83,7 @@ for file in registers/velo.rdl docs/reference/registers.md include/selvedge_regi
     echo "// changed" >>"$work/stale/$file"
     if "$work/stale/registers/generate.sh" --sums 2>"$work/said"; then failed "a change of $file is not found"; fi
     grep -q "changed: $file" "$work/said" || failed "a change of $file is not named: $(cat "$work/said")"
-    grep -q "make registers" "$work/said" || failed "what to do is not said: $(cat "$work/said")"
+    grep -q "make registers" "$work/said" || failed "the remedy is not named: $(cat "$work/said")"
     rm -rf "$work/stale"
 done
 passed "stale files are found"
@@ -117,7 +117,7 @@ registers/generate.sh --check || status=$?
 case $status in
 0) passed "made anew, the files are the same" ;;
 77)
-    skipped "Python or its packages cannot be had: the files were not made anew"
+    skipped "Python or its packages are missing: the files were not made anew"
     exit 0
     ;;
 *) failed "made anew, the files differ" ;;
@@ -134,7 +134,7 @@ if command -v perl >/dev/null && verilator_is_here; then
     done
     passed "Verilator's lint"
 else
-    skipped "Verilator cannot be had: no lint of the register blocks"
+    skipped "Verilator is missing: no lint of the register blocks"
 fi
 
 # refuses NAME FILE SED-COMMAND PATTERN...: with the change the description is refused; the message has the patterns.
@@ -166,5 +166,5 @@ at=$(line registers/rma.rdl "requester_puts")
 refuses "a counter without a sentence" registers/rma.rdl "${at}s/\"Puts.*\"/\"\"/" "rma.rdl:$at:" "requester_puts has no sentence"
 refuses "two registers of one name" registers/rma.rdl "${at}s/requester_puts/dropped/" "rma.rdl:$at:" "name dropped"
 refuses "the version elsewhere" registers/selvedge.rdl 's/version @ 0x0/version @ 0x1f8/' "selvedge.rdl:" version
-# The register block refuses what the other exporters take.
+# The register block refuses a table that the other exporters accept.
 refuses "a table that is not aligned" registers/velo.rdl 's/mailbox_bases @ 0x800/mailbox_bases @ 0x808/' "velo.rdl:" mailbox_bases

@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Runs the tests of `make test`: the registers' generated files, the examples, and every suite of the workspace but that of the engine in
-# SystemVerilog. A failure hides nothing: the rest still runs, the last lines list what has failed, and the exit status is 1.
-# What cannot be compiled ends it at once.
+# Runs the tests of `make test`: the registers' generated files, the examples, and every suite of the workspace except
+# that of the engine in SystemVerilog. After a failure the rest still runs; the last lines list the failures, and the
+# exit status is 1. A compilation error ends it at once.
 #
 # usage: make test    or, where setup.sh has run: tests/run.sh
+#
 # CARGO and TEST_PROFILE (checked) are those of the Makefile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 read -ra cargo <<<"${CARGO:-cargo}"
 workspace=(--locked --profile "${TEST_PROFILE:-checked}" --workspace --exclude selvedge-rtl)
-# A suite whose processes mostly wait runs beside the others. It is chosen by its name in the whole workspace, so that nothing is built again.
+# A suite whose processes mostly wait runs beside the others. Its name chooses it in the whole workspace, so that
+# nothing is rebuilt.
 beside=death
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=()
 
-# The tests are built beside the libraries: each of the two builds alone leaves a core idle for a minute.
+# Tests and libraries are built concurrently: each build alone leaves a core idle for a minute.
 "${cargo[@]}" test "${workspace[@]}" --no-run &
 tests=$!
 make --no-print-directory build || failed+=("make build")
@@ -40,11 +42,11 @@ status=0
 wait "$tests" || status=1
 cat "$work/beside"
 
-# The number of suites and tests, then each failing suite, as the options of Cargo that run it again, with its tests that failed. It is
-# read from what Cargo and the suites print.
+# Prints the number of suites and tests, then each failing suite, as the options of Cargo that run it again, with its
+# failed tests. Reads the output of Cargo and the suites.
 cat "$work/others" "$work/beside" | awk '
     / Running | Doc-tests / { suites++; tests = 0 }
-    # A suite lists the names twice, the first time with what each test printed.
+    # A suite lists the names twice, the first time with the output of each test.
     /^failures:$/ { listing = 1; tests = 0; next }
     listing && /^    [^ ]/ { name[tests++] = $0 }
     /^test result: / { listing = 0; passed += $4; bad += $6; ignored += $8 }

@@ -34,7 +34,7 @@ void await(struct bench *b, RMA2_Notification_Spec unit)
     RMA2_Notification *notification;
     OK(rma2_noti_get_block(b->port, &notification));
     if (rma2_noti_get_notification_type(notification) != unit || rma2_noti_get_error(notification))
-        die("a notification of another kind");
+        die("unexpected kind of notification");
     OK(rma2_noti_free(b->port, notification));
 }
 
@@ -58,7 +58,7 @@ struct bench bench_open(const struct options *o, size_t half_bytes)
 {
     OK(velorun_init());
     if (velorun_size() != 2)
-        die("start it with two processes");
+        die("needs two processes: selvedge run -n 2");
     struct bench b = { .o = o, .rank = velorun_rank(), .peer = 1 - velorun_rank(), .half_bytes = half_bytes };
     for (unsigned i = 0; i < o->sizes_count; i++)
         if (o->sizes_bytes[i] > b.half_bytes)

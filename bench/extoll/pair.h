@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Two processes with a port of each library, connected, and registered memory: what the EXTOLL programs of the benchmark share.
+ * The shared part of the EXTOLL programs: two processes with a port of each library, connected, and registered memory.
  */
 #ifndef BENCH_EXTOLL_PAIR_H
 #define BENCH_EXTOLL_PAIR_H
@@ -29,17 +29,17 @@ struct bench {
     unsigned char *memory; /* the first half is sent, the second half arrives; a page behind them is for the program */
     size_t half_bytes;
     RMA2_Region *region;
-    RMA2_NLA there; /* of the peer's memory */
+    RMA2_NLA there; /* the peer's memory */
     size_t bytes;   /* of this measurement */
-    uint64_t round; /* what is polled for */
+    uint64_t round; /* the polled value */
 };
 
-/* Joins the job of two, with halves of at least so many bytes and as many as the longest size. */
+/* Joins the job of two, with halves of at least `half_bytes` and of the longest size. */
 struct bench bench_open(const struct options *o, size_t half_bytes);
 void bench_close(struct bench *b);
 
 unsigned char *arrives(const struct bench *b);
-/* Fills what is sent with a pattern of this measurement's bytes, and checks that memory has the peer's. */
+/* Fills the send buffer with a pattern of this measurement's bytes, and checks that memory has the peer's. */
 void fill(struct bench *b, unsigned seed);
 void verify(const struct bench *b, const unsigned char *memory, unsigned seed);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Protocols of MPI over the EXTOLL units, as figures 9-7 and 9-8 of seed 002 measure them, and the overlap of figure 9-6.
+ * Protocols of MPI over the EXTOLL units, as in figures 9-7 and 9-8 of seed 002, and the overlap of figure 9-6.
  *   extoll_protocol_tiny     half a round trip: one VELO message with a header of 8 bytes (section 8.6)
  *   extoll_protocol_small    several VELO messages, the first with the header
  *   extoll_protocol_medium   a copy, a put of header and payload into a ring at the target with a completer notification, a copy. A
- *                            notification put says when half of the ring has been read
- *   extoll_protocol_long     a VELO message with the address; the target gets, straight to where the message is wanted, and the
+ *                            notification put reports when half of the ring has been read
+ *   extoll_protocol_long     a VELO message with the address; the target gets the payload straight into the receive buffer, and the
  *                            responder's notification ends the send. Memory is registered beforehand, as in the text
- *   extoll_overlap_put, extoll_overlap_get, and the same _host   a put or get between two fences, with computing of its initiator between
- *                            it and the second fence: as long as the whole takes without computing. A fence is a mutual immediate put
+ *   extoll_overlap_put, extoll_overlap_get, and the same _host   a put or get between two fences; before the second fence its initiator
+ *                            computes for as long as the whole takes without computing. A fence is a mutual immediate put
  *                            (section 8.6). With :alone behind the name it is the time without computing. If their ratio is 1, all of the
  *                            computing is hidden, if it is 2, nothing: the overlap of figure 9-6 is 2 less the ratio
  *
@@ -29,24 +29,24 @@ struct header {
     uint32_t tag, bytes;
 };
 
-/* What the program of a protocol has: ordinary memory of its own, and, for the medium one, both ends of a ring. */
+/* State of a protocol's program: ordinary memory, and, for the medium protocol, both ends of a ring. */
 static unsigned char *source, *sink;
 static size_t ring_bytes, ring_at, ring_used, read_at, read_bytes;
 
 static struct header header_of(const struct bench *b) { return (struct header){ (uint32_t)b->round, (uint32_t)b->bytes }; }
 
-/* The matching of a receive that is posted: the next message is the one that it wants. */
+/* Matches a posted receive: the next message is the one that it waits for. */
 static void match(const struct bench *b, const void *found)
 {
     struct header wanted = header_of(b);
     if (memcmp(found, &wanted, sizeof wanted) != 0)
-        die("a message with another tag or size");
+        die("a message with a wrong tag or size");
 }
 
 static void velo_send(struct bench *b, const void *bytes, size_t count, unsigned mtt)
 {
     velo2_ret_t code;
-    /* The receiver may be away for long where cores are shared. */
+    /* The receiver may be descheduled for long where cores are shared. */
     while ((code = velo2_send(&b->connection, bytes, (unsigned)count, 0, mtt)) == VELO2_RET_TRY_AGAIN)
         ;
     OK(code);
@@ -77,7 +77,7 @@ static void small_receive(struct bench *b)
         OK(velo2_recv(&b->mailbox, sink + at, VELO2_MTU, &length, &from, NULL, NULL));
 }
 
-/* The room of a message in the ring, and where it begins. Both ends count alike. */
+/* Returns the room of a message in the ring, and its begin. Both ends count alike. */
 static size_t place(size_t bytes, size_t *at)
 {
     size_t room = (HEADER_BYTES + bytes + LINE - 1) / LINE * LINE;
@@ -86,7 +86,7 @@ static size_t place(size_t bytes, size_t *at)
     return room;
 }
 
-/* Takes a notification. True: it is that of a message; otherwise the peer has read a part of the ring. */
+/* Takes a notification. True: that of a message; false: the peer has read a part of the ring. */
 static bool take_notification(struct bench *b)
 {
     RMA2_Notification *notification;
@@ -100,13 +100,13 @@ static bool take_notification(struct bench *b)
     return is_message;
 }
 
-/* The copy for the put lies where it will lie in the ring, so it is free again when that is. */
+/* The copy for the put has the same place as in the ring, so both are free again at the same time. */
 static void medium_send(struct bench *b)
 {
     size_t room = place(b->bytes, &ring_at);
     while (ring_used + room > ring_bytes / 2)
         if (take_notification(b))
-            die("a message before the ring has room");
+            die("a message arrived before the ring had room");
     struct header header = header_of(b);
     memcpy(b->memory + ring_at, &header, HEADER_BYTES);
     memcpy(b->memory + ring_at + HEADER_BYTES, source, b->bytes);
@@ -149,7 +149,7 @@ static void long_send(struct bench *b)
     memcpy(request, &header, HEADER_BYTES);
     memcpy(request + HEADER_BYTES, &nla, sizeof nla);
     velo_send(b, request, sizeof request, 2);
-    /* The responder says when the buffer has been read. */
+    /* The responder's notification reports that the buffer has been read. */
     await_of(b, RMA2_BT_GET, RMA2_RESPONDER_NOTIFICATION);
 }
 
@@ -205,7 +205,7 @@ static void compute(double ns)
         cpu_relax();
 }
 
-/* Rank 0's time from the put or get to the end of the second fence, with so much computing in between. */
+/* Returns rank 0's time from the put or get to the end of the second fence, with `computing_ns` of computing in between. */
 static double overlapped(struct bench *b, bool is_get, double computing_ns)
 {
     fence(b);
@@ -237,7 +237,7 @@ static void overlap(struct bench *b, bool is_get, const char *alone_name)
         struct samples alone = samples_new(FIRST);
         for (unsigned k = 0; k < 3 * FIRST; k++) {
             double whole_ns = overlapped(b, is_get, 0);
-            /* The first ones are to warm up. */
+            /* The first steps warm up. */
             if (k >= 2 * FIRST)
                 samples_add(&alone, whole_ns);
         }
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
         snprintf(alone, sizeof alone, "%s:alone", what);
         overlap(&b, strncmp(what + 15, "get", 3) == 0, alone);
     } else
-        die("there is no measurement '%s'", what);
+        die("unknown measurement '%s'", what);
     bench_close(&b);
     return 0;
 }

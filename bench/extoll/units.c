@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The EXTOLL units between two processes, as figures 9-1 to 9-5 of seed 002 measure them; protocols.c has the others:
+ * The EXTOLL units between two processes, as in figures 9-1 to 9-5 of seed 002; protocols.c has the others:
  *   extoll_velo               half a round trip of VELO messages; longer ones go in pieces of the longest message
  *   extoll_velo_rate          VELO messages of 8 bytes a second, one way
  *   extoll_put                half a round trip of puts, the target waits for the notification
@@ -11,8 +11,7 @@
  *   extoll_put_bandwidth, extoll_get_bandwidth   one operation after the other
  *   extoll_register, extoll_unregister           one region; the depth is its number of pages
  *
- * Invariants: 1. bytes are checked before and after the timed part, not in it. 2. Values that are polled for differ from one step to
- * the next.
+ * Invariants: 1. bytes are checked before and after the timed part, not in it. 2. Polled values differ from one step to the next.
  */
 #define _GNU_SOURCE
 #include "pair.h"
@@ -30,7 +29,7 @@ static void velo_send(struct bench *b)
     for (size_t at = 0; at < b->bytes; at += VELO2_MTU) {
         unsigned piece = b->bytes - at < VELO2_MTU ? (unsigned)(b->bytes - at) : VELO2_MTU;
         velo2_ret_t code;
-        /* The receiver may be away for long where cores are shared. */
+        /* The receiver may be descheduled for long where cores are shared. */
         while ((code = velo2_send(&b->connection, b->memory + at, piece, 0, 0)) == VELO2_RET_TRY_AGAIN)
             ;
         OK(code);
@@ -140,9 +139,9 @@ static void put_many_steps(void *self, uint64_t count)
     }
 }
 
-/* ---- what is measured ---- */
+/* ---- the measurements ---- */
 
-/* Measures every size up to `most` bytes. `checks`: the bytes of the last step lie where they arrive. */
+/* Measures every size up to `most` bytes. `checks`: the bytes of the last step are checked at the receiver. */
 static void sizes(struct bench *b, const char *name, void (*steps)(void *, uint64_t), double per_step, size_t most, bool checks, enum figures figures)
 {
     for (unsigned i = 0; i < b->o->sizes_count && b->o->sizes_bytes[i] <= most; i++) {
@@ -163,7 +162,7 @@ static void eight(struct bench *b, const char *name, void (*steps)(void *, uint6
     report(b, name, steps, per_step, figures);
 }
 
-/* The regions of one rank; the other waits. Registering and unregistering alternate, and each is timed by itself. */
+/* Registers regions at one rank; the other waits. Registering and unregistering alternate, and each is timed separately. */
 static void registration(struct bench *b, unsigned pages)
 {
     enum { TIMES_MIN = 50 };
@@ -220,7 +219,7 @@ static void measure(struct bench *b)
         registration(b, 1);
         registration(b, PAGES_MAX);
     } else
-        die("there is no measurement '%s'", what);
+        die("unknown measurement '%s'", what);
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The memory that a process needs for each process of another host which it knows and has not sent to: one that a libfabric
+ * The memory of a process for each known process of another host to which it has not sent: one that a libfabric
  * program inserts into an address vector, as the MPIs do when they start.
  *
- * The addresses are this process's own with other tokens and numbers, so they are of other processes, at hosts that are never asked.
- * Figures, by number of peers: what malloc has given out, and the growth of resident memory, each divided by the number.
+ * The addresses are this process's own with other tokens and numbers, so they name processes at hosts that are never contacted.
+ * Figures, by number of peers: bytes allocated by malloc, and the growth of resident memory, each divided by the number.
  *
  * usage: peers PROVIDER COUNT
  */

@@ -5,9 +5,9 @@
  * overlap_posted: rank 0 has posted a receive for each message, and computes. Rank 1 sends without waiting, and makes progress
  * all the time.
  * overlap_tcp: the same without MPI: a thread of rank 0 reads the same bytes from a TCP connection over the loopback interface into
- * the same memory. What is left then is what the kernel's TCP leaves.
- * idle: both ranks have sent to each other, and sleep. The figure is the processor time of rank 0 in a second, its threads
- * included.
+ * the same memory. It shows the cost of the kernel's TCP alone.
+ * idle: both ranks have sent to each other, and sleep. The figure is the processor time of rank 0 in a second, including its
+ * threads.
  */
 #define _GNU_SOURCE
 #include "away.h"
@@ -35,7 +35,7 @@ struct traffic {
     pthread_t reader;
 };
 
-/* Both ranks return the same time, a moment from now. */
+/* Returns the same time at both ranks, a moment from now. */
 static uint64_t agree_start(void *self)
 {
     (void)self;
@@ -65,7 +65,7 @@ static void progress_of_mpi(void *self)
     MPI_Testall((int)t->sent, t->requests, &done, MPI_STATUSES_IGNORE);
 }
 
-/* One message each way and as long as those to come, so that everything is connected. */
+/* Sends one message of full length each way, so that everything is connected. */
 static void warm_up(struct traffic *t)
 {
     unsigned char *other = ordinary_alloc(MESSAGE_BYTES);
@@ -96,7 +96,7 @@ void overlap_posted(const struct options *o)
     free(t.all);
 }
 
-/* ---- the same by the kernel's TCP ---- */
+/* ---- the same over the kernel's TCP ---- */
 
 static void listen_at(int socket_of_all, struct sockaddr_in *at)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Runs the measurements that --what names, in the order given. Has the code that they share. */
+/* Runs the measurements that --what names, in that order. Has the code that they share. */
 #define _GNU_SOURCE
 #include "mpi_rank.h"
 

@@ -32,7 +32,7 @@
 
 static unsigned char *buffer(unsigned char *ring, uint64_t i) { return ring + (i % BUFFERS) * BYTES; }
 
-/* The start of the next transfer, a period after the start `last` of a transfer that is over. */
+/* Returns the start of the next transfer: a period after the start `last` of a finished transfer. */
 static uint64_t next_after(uint64_t last_ns, uint64_t now_ns) { return last_ns + PERIOD_NS > now_ns ? last_ns + PERIOD_NS : now_ns; }
 
 /* Copies without a pause, or at the pace of `traffic`. */
@@ -114,7 +114,7 @@ static double alone(uint64_t pieces)
     return (double)(now_ns() - start);
 }
 
-/* The number of pieces of work that last twice as long as a transfer. Rank 1 computes it for all. */
+/* Returns the number of pieces of work that last twice as long as a transfer. Rank 1 computes it for all. */
 static uint64_t pieces_for(unsigned char *ring)
 {
     struct samples transfers = samples_new(TRIALS), one = samples_new(TRIALS);

@@ -25,7 +25,7 @@ static void receive_from_other(void *at, size_t bytes)
     MPI_Recv(at, (int)bytes, MPI_BYTE, 1 - rank, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* As programs use messages: every word is read, and written again before the message goes back. */
+/* Reads every word, and writes it again before the message returns, as programs do. */
 static void use(unsigned char *at, size_t bytes)
 {
     uint64_t *words = (uint64_t *)(void *)at;
@@ -33,7 +33,7 @@ static void use(unsigned char *at, size_t bytes)
         words[i]++;
 }
 
-/* Returns nanoseconds for one. A single buffer goes back and forth, and is used at both ends. */
+/* Returns nanoseconds for one. A single buffer travels back and forth, and is used at both ends. */
 static double round_trips(unsigned char *in, unsigned char *out, size_t bytes, uint64_t count)
 {
     bool is_used = in == out;
@@ -91,7 +91,7 @@ void pingpong_used(const struct options *o)
     }
 }
 
-/* ---- exchange: both ends send before they receive, as neighbours do that exchange halos ---- */
+/* ---- exchange: both ends send before they receive, like neighbours that exchange halos ---- */
 
 /* Returns nanoseconds for one. */
 static double exchanges(unsigned char *in, unsigned char *out, size_t bytes, uint64_t count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Every PE puts a message to every PE, itself included, and waits until all have arrived (seed 004, section 3.2):
+ * Every PE puts a message to every PE, including itself, and waits until all have arrived (seed 004, section 3.2):
  *   alltoall_barrier   puts, then shmem_barrier_all
  *   alltoall_flags     puts, fence, an atomic increment of every PE's flag, then shmem_int_wait_until
  *   alltoall_counting  counting puts, then shmem_ct_wait
@@ -25,7 +25,7 @@ struct bench {
 #endif
 };
 
-/* How often one of a PE's pair has been used when exchange k, from 0, is done. */
+/* Returns how often one of a PE's pair has been used after exchange k, counted from 0. */
 static long uses(uint64_t k) { return (long)(k / 2 + 1); }
 
 static int next(const struct bench *b, int pe) { return pe + 1 == b->n ? 0 : pe + 1; }

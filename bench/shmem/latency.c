@@ -53,7 +53,7 @@ struct bench {
         }                                            \
     }
 
-/* Calls the library now and then, for messages that are still under way from here. */
+/* Polls, and sometimes calls the library for messages that are still under way from here. */
 static void spin(const _Atomic uint64_t *word, uint64_t value)
 {
     for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++) {
@@ -166,7 +166,7 @@ static const struct way ALL[] = {
 };
 #define ALL_COUNT (sizeof ALL / sizeof *ALL)
 
-/* One message each way with every byte compared, except those that a way numbers or does not send. */
+/* Sends one message each way and compares every byte, except those that a way numbers or does not send. */
 static void checked_step(struct bench *b, const struct way *way, unsigned seed)
 {
     size_t skip = way->steps == put_steps ? WORD : 0;

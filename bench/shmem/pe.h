@@ -4,8 +4,8 @@
  * one operation in one loop. It is standard OpenSHMEM 1.4, so the same source is compiled for a peer. Code for Selvedge
  * only is between #ifdef SELVEDGE_SHMEM, code for OpenSHMEM 1.5 between #if HAS_SIGNALS.
  *
- * Measuring ways together: each is warmed up and planned as in rank.h. Then the timed part has SLICES rounds, in each of
- * which every way runs its share of its batches. So a disturbance of the machine affects all ways.
+ * Measuring ways together: each is warmed up and planned as in rank.h. Then the timed part has SLICES rounds. In each round
+ * every way runs its share of its batches. So a disturbance of the machine affects all ways.
  *
  * Invariants: 1. the PEs agree on every number before the timed part. 2. All symmetric memory comes from shmem_malloc,
  * in the same order at every PE. 3. Only PE 0 keeps samples and prints.
@@ -48,7 +48,7 @@ bool wanted(const struct options *o, const char *name);
 /* Returns PE 0's number at every PE. */
 uint64_t agree(uint64_t mine);
 
-/* Zeroed symmetric memory in cache lines of its own. */
+/* Returns zeroed symmetric memory in cache lines of its own. */
 void *symmetric_alloc(size_t bytes);
 
 void fill(unsigned char *at, size_t bytes, unsigned seed);
@@ -59,7 +59,7 @@ void verify(const unsigned char *at, size_t bytes, unsigned seed);
  * other PE.
  */
 void ways_measure(struct way *ways, unsigned count, const struct options *o, bool together);
-/* The result with name, times and number of samples. Called at PE 0 only. */
+/* Returns the result with name, times and number of samples. Called at PE 0 only. */
 struct result way_result(struct way *way);
 /* Prints at PE 0 and frees the samples at all PEs. `rate`: also prints the operations a second. */
 void way_report(struct way *way, const struct options *o, bool rate);

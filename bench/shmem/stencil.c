@@ -7,10 +7,10 @@
  *   stencil_signal    put with signal
  * The depth is the number of PEs; one message is 8 bytes; the rate is that of additions and subtractions.
  *
- * Each PE has COLUMNS columns, whatever the number of PEs: about as many as one of 50 PEs has of the seed's 12800.
+ * Each PE has COLUMNS columns, for any number of PEs: about the share of one of 50 PEs in the seed's 12800.
  *
- * Invariants: 1. the last PE's corner goes back, negated, to the first one, which waits for it. So no PE begins an
- * iteration before all have finished the one before, and no element is overwritten before it is read. 2. After t
+ * Invariants: 1. the last PE's corner returns, negated, to the first one, which waits for it. So no PE begins an
+ * iteration before all have finished the previous one, and no element is overwritten before it is read. 2. After t
  * iterations, by any ways, the corner is t * (columns + rows - 2); each iteration checks it. 3. Numbers waited for only
  * rise.
  */
@@ -38,7 +38,7 @@ struct bench {
 
 static double *at(struct bench *b, int row, int column) { return &b->grid[(size_t)row * (COLUMNS + 1) + (size_t)column + 1]; }
 
-/* How one way passes an element on, and waits for the `number`th arrival. */
+/* Passes an element on by one way; waits for the `number`th arrival. */
 typedef void sender(struct bench *b, double *to, double *from, uint64_t number, int pe);
 typedef void waiter(struct bench *b, uint64_t number);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // allreduce [COUNT]: COUNT allreduces of one double, each verified. For simulators of MPI: `selvedge bench sim` compares
-// the time that they take for it. Prints "COUNT allreduces, S us each" in the time of the simulated machine.
+// the real time that they take. Prints "COUNT allreduces, S us each" in the time of the simulated machine.
 
 #include <mpi.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Ping-pong between two processes by PALMS, the library of ATOLL (seed 002, section 2.2): half a round trip and bandwidth by size, with
- * complete sends and receives, then the same with the building blocks, and with fast messages. Checks every byte.
+ * complete sends and receives, with the building blocks, and with fast messages. Checks every byte.
  *
  *     velorun -p 2 ping_palms [ROUNDS]
  */
@@ -41,10 +41,10 @@ static void receive_complete(size_t bytes, uint32_t tag)
     size_t room = bytes;
     uint32_t found;
     check(atoll_recv(port, peer_id, NULL, NULL, arrived, &room, &found, NULL), "atoll_recv");
-    if (room != (bytes + 7) / 8 * 8 || found != tag) velorun_abort(1, "a message of another size, or with another tag");
+    if (room != (bytes + 7) / 8 * 8 || found != tag) velorun_abort(1, "wrong size or tag of a message");
 }
 
-/* Figure 2-4: room, the parts of the message, its fields, commit. */
+/* Figure 2-4: allocate, copy the parts of the message, set its fields, commit. */
 static void send_blocks(size_t bytes, uint32_t tag)
 {
     Atoll_Descriptor message;
@@ -65,7 +65,7 @@ static void receive_blocks(size_t bytes, uint32_t tag)
     int code;
     while ((code = atoll_match(port, peer_id, &message)) == ATOLL_ERR_NO_MESSAGE) continue;
     check(code, "atoll_match");
-    if (atoll_get_tag(message) != tag || atoll_get_source(message) != peer_id) velorun_abort(1, "a message of somebody else");
+    if (atoll_get_tag(message) != tag || atoll_get_source(message) != peer_id) velorun_abort(1, "wrong tag or source of a message");
     check(atoll_recv_copy(port, message, arrived, bytes, NULL), "atoll_recv_copy");
     check(atoll_recv_free(port, message), "atoll_recv_free");
 }
@@ -84,7 +84,7 @@ static void receive_fast(size_t bytes, uint32_t tag)
     if (operand != tag) velorun_abort(1, "another operand");
 }
 
-/* Half a round trip, in microseconds. */
+/* Returns half a round trip in microseconds. */
 static double pingpong(size_t bytes, int rounds, void (*send)(size_t, uint32_t), void (*receive)(size_t, uint32_t))
 {
     for (size_t i = 0; i < bytes; i++) sent[i] = (unsigned char)(i * 7 + bytes);
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 {
     check(atollrun_init(&argc, &argv), "atollrun_init");
     int rounds = argc > 1 ? atoi(argv[1]) : 2000;
-    if (atollrun_size() != 2 || rounds < 10) velorun_abort(2, "start it with two processes, and at least ten rounds");
+    if (atollrun_size() != 2 || rounds < 10) velorun_abort(2, "usage: velorun -p 2 ping_palms [ROUNDS], at least 10 rounds");
     port = atollrun_port();
     peer = atollrun_handle(1 - atollrun_rank());
     peer_id = atollrun_id(1 - atollrun_rank());

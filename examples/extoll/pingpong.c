@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Ping-pong between two processes by VELO messages, RMA puts and RMA gets: half of a round trip for messages and puts, a whole get, as
- * figure 9-1 of seed 002 has them. Checks every byte.
+ * Ping-pong between two processes by VELO messages, RMA puts and RMA gets: half a round trip for messages and puts, a whole get, as in
+ * figure 9-1 of seed 002. Checks every byte.
  *
  *     velorun -p 2 pingpong [ROUNDS]
  */
@@ -18,7 +18,7 @@ static RMA2_Port port;
 static RMA2_Handle handle;
 static velo2_port_t mailbox;
 static velo2_connection_t connection;
-static unsigned char *memory; /* first half: what is sent; second half: what arrives */
+static unsigned char *memory; /* first half: bytes to send; second half: received bytes */
 static RMA2_Region *region;
 static RMA2_NLA there;
 static int me, other;
@@ -35,7 +35,7 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Messages longer than one VELO message go in pieces, as the protocol "small" of section 8.6 sends them. */
+/* A message longer than one VELO message goes in pieces, as in the protocol "small" of section 8.6. */
 static void velo_send(unsigned bytes)
 {
     for (unsigned at = 0; at < bytes; at += VELO2_MTU) {
@@ -58,7 +58,7 @@ static void await(RMA2_Notification_Spec unit)
 {
     RMA2_Notification *notification;
     check(rma2_noti_get_block(port, &notification) == RMA2_SUCCESS, "rma2_noti_get_block");
-    check(rma2_noti_get_notification_type(notification) == unit && !rma2_noti_get_error(notification), "a notification of another kind");
+    check(rma2_noti_get_notification_type(notification) == unit && !rma2_noti_get_error(notification), "unexpected notification");
     check(rma2_noti_free(port, notification) == RMA2_SUCCESS, "rma2_noti_free");
 }
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 {
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 2000;
     check(velorun_init() == 0, "velorun_init");
-    if (velorun_size() != 2 || rounds == 0) velorun_abort(2, "start it with two processes, and at least one round");
+    if (velorun_size() != 2 || rounds == 0) velorun_abort(2, "usage: velorun -p 2 pingpong [ROUNDS], at least 1 round");
     me = velorun_rank(), other = 1 - me;
 
     check(rma2_open(&port) == RMA2_SUCCESS && velo2_open(&mailbox) == VELO2_RET_SUCCESS, "a port cannot be opened");
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
             }
             times[kind] = (now_us() - began) / rounds / (kind == 2 ? 1 : 2);
             if (kind != 2 || me == 0) check_bytes(bytes);
-            /* A get is answered while its target waits here: the target's NIC must not need it. */
+            /* The target of the gets waits here: its NIC answers without the process. */
             if (kind == 2) {
                 if (me == 0) check(rma2_post_notification(port, handle, 1, 0, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT) == RMA2_SUCCESS, "");
                 else await(RMA2_COMPLETER_NOTIFICATION);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * One-sided MPI on librma2, by the mapping of section 8.6 of seed 002: windows are regions; put and get are puts and gets; fence is
- * mutual immediate puts; lock and unlock, and post, start, complete and wait, are lock requests with the operands of tables 7-3 to 7-6.
- * Each process checks what it gets.
+ * One-sided MPI on librma2, by the mapping of seed 002, section 8.6: windows are regions; put and get are puts and gets; fence is an
+ * exchange of immediate puts; lock and unlock, and post, start, complete and wait, are lock requests with the operands of tables 7-3 to
+ * 7-6. Each process checks the received values.
  *
  *     velorun -p 4 window
  *
- * Tables 7-5 and 7-6 need a variable for each pair of origin and target, and both sides must call in order: the compare is "at most", so
- * it stops a call that comes too early in a round, and not one of the next round. Here the lock number is the origin's rank, and a fence
- * stands between rounds.
+ * Tables 7-5 and 7-6 need a variable for each pair of origin and target, and both sides must call in order: the comparison is "at most",
+ * so it stops a call that is too early within a round, but not one of the next round. Here the lock number is the origin's rank, and a
+ * fence separates the rounds.
  */
 #include <rma2.h>
 #include <velorun.h>
@@ -74,7 +74,7 @@ static void get(struct window *w, unsigned into, unsigned words, int rank, unsig
     await(RMA2_COMPLETER_NOTIFICATION, &got);
 }
 
-/* Each process stores the number of the fence into its flag at every other, behind its puts, and waits for all flags. */
+/* Each process stores the number of the fence into its flag at every other process, behind its puts, and waits for all flags. */
 static void fence(struct window *w)
 {
     w->fences++;
@@ -144,14 +144,14 @@ int main(void)
     for (int origin = 0; origin < size; origin++) fcaa(me, (uint32_t)origin, 0, 3); /* all pairs are idle */
     fence(&w);
 
-    /* Fence: everyone puts its rank to everyone, and reads its neighbour's. */
+    /* Fence: every process puts its rank to all, and reads its neighbour's. */
     for (uint64_t round = 1; round <= 20; round++) {
         w.memory[200] = round << 32 | (unsigned)me;
         for (int rank = 0; rank < size; rank++) put(&w, 200, 1, rank, (unsigned)me);
         fence(&w);
-        for (int rank = 0; rank < size; rank++) check(w.memory[rank] == (round << 32 | (unsigned)rank), "a put is not there after a fence");
+        for (int rank = 0; rank < size; rank++) check(w.memory[rank] == (round << 32 | (unsigned)rank), "a put is missing after a fence");
         get(&w, 210, (unsigned)size, (me + 1) % size, 0);
-        for (int rank = 0; rank < size; rank++) check(w.memory[210 + rank] == (round << 32 | (unsigned)rank), "a get has other values");
+        for (int rank = 0; rank < size; rank++) check(w.memory[210 + rank] == (round << 32 | (unsigned)rank), "a get returned wrong values");
         fence(&w);
     }
     if (me == 0) printf("fence: %d processes, 20 rounds\n", size);
@@ -160,15 +160,15 @@ int main(void)
     for (int round = 0; round < 50; round++) {
         lock_exclusive(0);
         get(&w, 300, 2, 0, 400);
-        check(w.memory[300] == w.memory[301], "another process is within the exclusive lock");
+        check(w.memory[300] == w.memory[301], "another process is inside the exclusive lock");
         w.memory[300]++, w.memory[301]++;
         put(&w, 300, 1, 0, 400);
         put(&w, 301, 1, 0, 401);
-        get(&w, 302, 2, 0, 400); /* answered behind the puts */
+        get(&w, 302, 2, 0, 400); /* answered after the puts */
         unlock_exclusive(0);
         lock_shared(0);
         get(&w, 300, 2, 0, 400);
-        check(w.memory[300] == w.memory[301], "an exclusive lock is held beside a shared one");
+        check(w.memory[300] == w.memory[301], "exclusive and shared lock held at the same time");
         unlock_shared(0);
     }
     fence(&w);
@@ -177,7 +177,7 @@ int main(void)
         printf("lock and unlock: %llu increments\n", (unsigned long long)w.memory[400]);
     }
 
-    /* Post, start, complete, wait: each process gives its window to its neighbour, which fills it. */
+    /* Post, start, complete, wait: each process exposes its window to its neighbour, which fills it. */
     int origin = (me + size - 1) % size, target = (me + 1) % size;
     for (uint64_t round = 1; round <= 20; round++) {
         if (size == 1) break;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * lennard_jones: molecular dynamics on Global Arrays, a typical program for one-sided communication. Argon in a periodic
- * box: positions, velocities and forces are arrays that all processes share, and no process needs to know the owner of an
+ * box: all processes share the arrays of positions, velocities and forces, and none needs to know the owner of an
  * element. In each step a process
  *
  *   reads     all positions (NGA_Get);
- *   takes     the next piece of the triangle of pairs from a shared counter (NGA_Read_inc), until there is none;
- *   adds      the forces of the piece to the shared ones (NGA_Acc), for both atoms of each pair;
+ *   takes     pieces of the triangle of pairs from a shared counter (NGA_Read_inc), until none is left;
+ *   adds      the forces of each piece to the shared ones (NGA_Acc), for both atoms of a pair;
  *   moves     the atoms in its own memory (NGA_Access), by velocity Verlet.
  *
  *     mpicc -O2 examples/ga/lennard_jones.c -o lennard_jones -lga-openmpi -lscalapack-openmpi -llapack -lblas \
  *         -larmci-openmpi -lgfortran -lm && selvedge mpirun -n 4 ./lennard_jones [steps]
  *
- * Ends with an error when the forces differ from those that one process computes alone, do not add up to nothing, or
- * the energy is not conserved. Lengths are in sigma, energies in epsilon, times in sigma sqrt(mass / epsilon).
+ * Ends with an error when the forces differ from those of a serial computation, do not add up to zero, or the energy is
+ * not conserved. Lengths are in sigma, energies in epsilon, times in sigma sqrt(mass / epsilon).
  */
 #include <ga.h>
 #include <macdecls.h>
@@ -43,10 +43,10 @@ static void check(int right, const char *what, double got)
     if (right)
         return;
     fprintf(stderr, "process %d: %s: %.17g\n", GA_Nodeid(), what, got);
-    GA_Error("lennard_jones is wrong", 1);
+    GA_Error("lennard_jones: a check has failed", 1);
 }
 
-/* Adds the forces between two atoms to both. Returns their energy, which is shifted to be 0 at the cutoff. */
+/* Adds the forces between two atoms to both. Returns their energy, shifted to be 0 at the cutoff. */
 static double pair(int i, int j, vector *force)
 {
     vector d;
@@ -77,7 +77,7 @@ static double block_pairs(int one, int other, vector *force)
     return energy;
 }
 
-/* The forces on all atoms, in the shared array. Returns the potential energy. */
+/* Computes the forces on all atoms into the shared array. Returns the potential energy. */
 static double forces(int positions, int shared_forces, int counter)
 {
     int all_low[] = {0, 0}, all_high[] = {ATOMS - 1, 2}, width = 3, zero = 0;
@@ -92,7 +92,7 @@ static double forces(int positions, int shared_forces, int counter)
     for (long piece; (piece = NGA_Read_inc(counter, &zero, 1)) < BLOCKS * BLOCKS;) {
         int i = (int)piece / BLOCKS, j = (int)piece % BLOCKS;
         if (i > j)
-            continue; /* below the diagonal: the same pairs again */
+            continue; /* below the diagonal: these pairs are done already */
         energy += block_pairs(i, j, pull);
         touched[i] = touched[j] = 1;
     }
@@ -106,7 +106,7 @@ static double forces(int positions, int shared_forces, int counter)
     return energy;
 }
 
-/* Compares with the sum of one process alone, which adds in another order. */
+/* Compares with a serial computation, which adds in another order. */
 static void check_forces(int shared_forces, double energy)
 {
     static vector alone[ATOMS], shared[ATOMS];
@@ -130,7 +130,7 @@ static void check_forces(int shared_forces, double energy)
     GA_Sync();
 }
 
-/* Half a step of velocity, and a whole one of the position where `along` is not 0, for the atoms in this process's memory. */
+/* Advances the atoms in this process's memory: velocities by half a step and, where `along` is not 0, positions by a whole one. */
 static double move(int positions, int velocities, int shared_forces, double along)
 {
     int low[2], high[2], width;
@@ -154,7 +154,7 @@ static double move(int positions, int velocities, int shared_forces, double alon
     return kinetic;
 }
 
-/* A face-centred crystal. Velocities come from a small generator, and their mean is subtracted. Process 0 puts all. */
+/* Sets up a face-centred crystal. Velocities come from a small generator, and their mean is subtracted. Process 0 puts all. */
 static void start(int positions, int velocities)
 {
     static const vector corners[4] = {{0, 0, 0}, {0, 0.5, 0.5}, {0.5, 0, 0.5}, {0.5, 0.5, 0}};
@@ -187,7 +187,7 @@ static void start(int positions, int velocities)
     GA_Sync();
 }
 
-/* An array of which each process owns whole rows. */
+/* Makes an array in which each process owns whole rows. */
 static int shared_array(char *name)
 {
     int dims[] = {ATOMS, 3}, chunk[] = {-1, 3};

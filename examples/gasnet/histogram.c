@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A histogram that is spread over all nodes: each node has some of the bins, and active messages count in them. A batch of values travels
- * as one medium message to the node that has their bins; its handler counts, and replies with the number of values. Checks the total.
+ * A histogram distributed over all nodes: each node owns some of the bins, and active messages count in them. A batch of values travels
+ * as one medium message to the node that owns their bins; its handler counts, and replies with the number of values. Checks the total.
  *
  *     selvedge run -n 4 histogram [VALUES]
  */
@@ -13,7 +13,7 @@
 
 enum { BINS = 1024, BATCH = 64, COUNT = 200, COUNTED };
 
-static uint64_t bins[BINS]; /* those whose number, modulo the nodes, is this node */
+static uint64_t bins[BINS]; /* bins whose number modulo the number of nodes is this node */
 static int values_counted, values_here;
 
 static void count(gasnet_token_t token, void *buffer, size_t bytes)

@@ -6,7 +6,7 @@
  *   types        reductions of every predefined type by every operation that MPI allows for it;
  *   memory       operands and results in place, on the stack, static, allocated and mapped, at odd addresses, of many lengths;
  *   data         broadcasts and allgathers of any length, and of derived types that differ between the ranks;
- *   user         operations of the program's own, on derived types;
+ *   user         user-defined operations, on derived types;
  *   comms        many communicators, at once and one after the other, and two groups of ranks;
  *   progress     a rank waits in a collective operation until a peer has its message;
  *   stream       thousands of broadcasts from changing roots, with late ranks;
@@ -17,9 +17,9 @@
  *
  * Runs all parts, or those that are named. Any number of ranks up to 64. Ends with an error when a result is wrong.
  *
- * Each rank computes what it expects by itself: operands follow from a seed, and are reduced in the order of the ranks. MPI allows
- * another order, so results with rounding may differ a little. With `exact` they must have the same bits. That is so where our library
- * carries out the operations; others are slow where ranks share cores, so there is less to do without `exact`.
+ * Each rank computes the expected results: operands follow from a seed, and are reduced in the order of the ranks. MPI allows another
+ * order, so rounded results may differ a little. With `exact` they must have the same bits, as they do where our library carries out the
+ * operations. Without `exact` there are fewer operations, because others are slow where ranks share cores.
  */
 #include "collectives.h"
 
@@ -29,7 +29,7 @@ enum call { ALLREDUCE, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, REDUCTIONS 
 
 static const char *const call_names[] = {"MPI_Allreduce", "MPI_Reduce", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block"};
 
-/* How a reduction is called. The same at all ranks, but for the memory. */
+/* Arguments of a reduction. The memory differs between the ranks, the rest is the same. */
 struct way {
     enum call call;
     int in_place, root;
@@ -49,7 +49,7 @@ static struct way way(enum call call, uint64_t seed, int size, int rank)
                         .to_shift = (own >> 24) % 16};
 }
 
-/* `count` are the elements of an operand; for MPI_Reduce_scatter_block a few more, so that the parts are equal. */
+/* `count` is the number of elements of an operand; MPI_Reduce_scatter_block gets a few more, so that the parts are equal. */
 static void reduction(MPI_Comm comm, const struct kind *kind, int op, int count, uint64_t seed, enum call call)
 {
     unsigned char stack[2][STACK_BYTES] __attribute__((aligned(16)));
@@ -59,7 +59,7 @@ static void reduction(MPI_Comm comm, const struct kind *kind, int op, int count,
     struct way w = way(call, seed, size, rank);
     int align = exact && kind->align > 4 ? 4 : (int)kind->align; /* a packed structure may hold a double there */
     if (call == REDUCE_SCATTER) {
-        /* Parts of any size, also none. */
+        /* Parts of any size, some of them empty. */
         int left = count;
         for (int r = 0; r < size; r++) {
             uint64_t h = mix(seed + 77 + (uint64_t)r);
@@ -83,7 +83,7 @@ static void reduction(MPI_Comm comm, const struct kind *kind, int op, int count,
     memset(operand, 0, whole);
     kind->fill(operand, (size_t)count, rank, seed, op);
     memcpy(in_place ? to.data : from.data, operand, whole);
-    /* Nobody writes to an operand. */
+    /* The operation must not write to the operand. */
     int is_fixed = !in_place && from.place == MAPPED && mprotect(from.base, from.whole, PROT_READ) == 0;
 
     const void *send = in_place ? MPI_IN_PLACE : from.data;
@@ -103,7 +103,7 @@ static void reduction(MPI_Comm comm, const struct kind *kind, int op, int count,
     if (!is_whole) fail("%s: byte %ld beside the result has changed", text, at);
     if (gets) {
         const unsigned char *want = expected(kind, op, (size_t)count, seed, comm, size) + (size_t)first * kind->bytes;
-        /* The result may lie where no value of this type may. */
+        /* The result may be misaligned for its type, so a copy is compared. */
         unsigned char *got = scratch(1, whole);
         memcpy(got, to.data, (size_t)part * kind->bytes);
         long wrong = kind->differs(got, want, (size_t)part);
@@ -111,11 +111,11 @@ static void reduction(MPI_Comm comm, const struct kind *kind, int op, int count,
             char is[65] = "", should[65] = "";
             hex(is, got + (size_t)wrong * kind->bytes, kind->bytes);
             hex(should, want + (size_t)wrong * kind->bytes, kind->bytes);
-            fail("%s: element %ld of this rank's is %s and should be %s", text, wrong, is, should);
+            fail("%s: element %ld of this rank's result is %s and should be %s", text, wrong, is, should);
         }
     } else {
         for (size_t i = 0; i < to.bytes; i++)
-            if (to.data[i] != 0x5c) fail("%s: byte %zu of a receive buffer that is not the root's has changed", text, i);
+            if (to.data[i] != 0x5c) fail("%s: byte %zu of the receive buffer of a rank that is not the root has changed", text, i);
     }
     if (is_fixed) mprotect(from.base, from.whole, PROT_READ | PROT_WRITE);
     drop(&from);
@@ -131,7 +131,7 @@ static void types(void)
     for (int k = 0; k < kinds_count; k++)
         for (int op = 0; op < OPERATIONS; op++) {
             if (!(kinds[k].allowed >> op & 1)) continue;
-            /* A short one, a longer one, and all functions in turn. */
+            /* A short one, a longer one, and one of the four functions in turn. */
             reduction(MPI_COMM_WORLD, &kinds[k], op, counts[tried % 5], seed++, ALLREDUCE);
             reduction(MPI_COMM_WORLD, &kinds[k], op, counts[5 + tried % 4], seed++, ALLREDUCE);
             reduction(MPI_COMM_WORLD, &kinds[k], op, counts[tried % COUNTS], seed++, 1 + tried % 3);
@@ -156,11 +156,11 @@ static void places(void)
         for (unsigned t = 0; t < 2; t++)
             reduction(MPI_COMM_WORLD, kind_of(some[t]), SUM, 100003, seed++, call);
     for (int root = 0; root < ranks; root++) {
-        /* A seed whose root it is. */
+        /* The next seed that makes this rank the root. */
         while (way(REDUCE, seed, ranks, me).root != root) seed++;
         reduction(MPI_COMM_WORLD, kind_of(MPI_DOUBLE), SUM, 5 + 400 * (root % 2), seed++, REDUCE);
     }
-    /* Nothing from nowhere. */
+    /* No elements, and NULL buffers. */
     int none[RANKS_MAX] = {0};
     MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -174,7 +174,6 @@ static void places(void)
 
 /* ---- broadcasts and allgathers ---- */
 
-/* Broadcasts bytes; `late` is this rank's delay in microseconds. */
 static void broadcast(MPI_Comm comm, size_t bytes, int root, uint64_t seed, int late)
 {
     unsigned char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -200,7 +199,6 @@ static void broadcast(MPI_Comm comm, size_t bytes, int root, uint64_t seed, int 
     drop(&m);
 }
 
-/* Gathers bytes of each rank. */
 static void gather(MPI_Comm comm, size_t bytes, uint64_t seed)
 {
     unsigned char stack[2][STACK_BYTES] __attribute__((aligned(16)));
@@ -208,7 +206,7 @@ static void gather(MPI_Comm comm, size_t bytes, uint64_t seed)
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     struct way w = way(0, seed, 1, rank);
-    /* Also in place at some ranks and not at others: each rank decides for itself. */
+    /* In place at some ranks and not at others: each rank decides for itself. */
     int in_place = seed & 2 ? w.in_place : (int)(mix(seed + (uint64_t)rank) & 1);
     if (seed & 4) in_place = 0;
     struct memory from = memory(w.from, bytes, w.from_shift, stack[0], 0);
@@ -268,7 +266,7 @@ static void derived(int count, uint64_t seed)
     free(operand);
 }
 
-/* No rank leaves a barrier before all are in it. The clock is the host's. */
+/* No rank leaves a barrier before all have entered. The clock is the host's. */
 static void barrier(MPI_Comm comm, uint64_t seed)
 {
     int rank, size;
@@ -287,7 +285,7 @@ static void barrier(MPI_Comm comm, uint64_t seed)
         last = all[2 * r] > last ? all[2 * r] : last;
         first = all[2 * r + 1] < first ? all[2 * r + 1] : first;
     }
-    if (first < last) fail("a rank has left a barrier %.1f us before another came", 1e6 * (last - first));
+    if (first < last) fail("a rank has left a barrier %.1f us before another entered", 1e6 * (last - first));
 }
 
 static void data(void)
@@ -314,9 +312,9 @@ static void data(void)
     if (me == 0) printf("data: broadcasts and allgathers of plain and derived types, barriers\n");
 }
 
-/* ---- operations of the program's own ---- */
+/* ---- user-defined operations ---- */
 
-/* Products of matrices of 2 x 2: the order matters. */
+/* Multiplies matrices of 2 x 2: the order matters. */
 static void times_matrix(void *in, void *inout, int *length, MPI_Datatype *type)
 {
     (void)type;
@@ -349,16 +347,16 @@ static void user_op(MPI_Op op, MPI_User_function *function, MPI_Datatype type, i
     int counts[RANKS_MAX];
     for (int r = 0; r < ranks; r++) counts[r] = count;
     MPI_Allreduce(own, got, count * ranks, type, op, MPI_COMM_WORLD);
-    if (memcmp(got, want, bytes) != 0) fail("MPI_Allreduce by an operation of the program's own is wrong");
+    if (memcmp(got, want, bytes) != 0) fail("MPI_Allreduce by a user-defined operation is wrong");
     memcpy(got, own, bytes);
     MPI_Allreduce(MPI_IN_PLACE, got, count * ranks, type, op, MPI_COMM_WORLD);
-    if (memcmp(got, want, bytes) != 0) fail("MPI_Allreduce in place by an operation of the program's own is wrong");
+    if (memcmp(got, want, bytes) != 0) fail("MPI_Allreduce in place by a user-defined operation is wrong");
     MPI_Reduce(own, got, count * ranks, type, op, ranks - 1, MPI_COMM_WORLD);
-    if (me == ranks - 1 && memcmp(got, want, bytes) != 0) fail("MPI_Reduce by an operation of the program's own is wrong");
+    if (me == ranks - 1 && memcmp(got, want, bytes) != 0) fail("MPI_Reduce by a user-defined operation is wrong");
     MPI_Reduce_scatter(own, got, counts, type, op, MPI_COMM_WORLD);
-    if (memcmp(got, want + me * each, bytes / (size_t)ranks) != 0) fail("MPI_Reduce_scatter by an operation of the program's own is wrong");
+    if (memcmp(got, want + me * each, bytes / (size_t)ranks) != 0) fail("MPI_Reduce_scatter by a user-defined operation is wrong");
     MPI_Reduce_scatter_block(own, got, count, type, op, MPI_COMM_WORLD);
-    if (memcmp(got, want + me * each, bytes / (size_t)ranks) != 0) fail("MPI_Reduce_scatter_block by an operation of the program's own is wrong");
+    if (memcmp(got, want + me * each, bytes / (size_t)ranks) != 0) fail("MPI_Reduce_scatter_block by a user-defined operation is wrong");
     free(own), free(want), free(got), free(other);
 }
 
@@ -381,7 +379,7 @@ static void user(void)
     MPI_Op_free(&vector);
     MPI_Type_free(&four);
     MPI_Type_free(&three);
-    if (me == 0) printf("user: operations of the program's own, of two kinds\n");
+    if (me == 0) printf("user: two user-defined operations\n");
 }
 
 /* ---- communicators ---- */
@@ -526,7 +524,7 @@ static void handler(MPI_Comm *comm, int *code, ...)
 
 static int is_counting;
 
-/* An error of this class, or one that the handler has seen once. With a handler of the program's own MPICH returns no code. */
+/* Expects an error of this class, or one call of the handler. With a user's error handler MPICH returns no code. */
 static void wrong(const char *what, int code, int class)
 {
     int got = MPI_SUCCESS;
@@ -536,7 +534,7 @@ static void wrong(const char *what, int code, int class)
     handled = 0;
 }
 
-/* Left out: what crashes an MPI. Open MPI does in MPI_Allgather without a communicator, MPICH with no type or a length below 0. */
+/* Calls that crash an MPI are left out: Open MPI crashes in MPI_Allgather without a communicator, MPICH with no type or a negative length. */
 static void errors(void)
 {
     int word = 1, sum = 0;
@@ -545,13 +543,13 @@ static void errors(void)
     MPI_Errhandler counts;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_create_errhandler(handler, &counts);
-    MPI_Comm with[] = {comm, MPI_COMM_WORLD, MPI_COMM_SELF}; /* without a communicator one of the latter has the error */
+    MPI_Comm with[] = {comm, MPI_COMM_WORLD, MPI_COMM_SELF}; /* an error without a communicator goes to one of the latter */
     for (int round = 0; round < 4; round++) {
         is_counting = round > 1;
         for (int i = 0; i < 3; i++) MPI_Comm_set_errhandler(with[i], is_counting ? counts : MPI_ERRORS_RETURN);
-        wrong("MPI_Bcast from a rank that is not there", MPI_Bcast(&word, 1, MPI_INT, ranks, comm), MPI_ERR_ROOT);
+        wrong("MPI_Bcast from a rank outside the communicator", MPI_Bcast(&word, 1, MPI_INT, ranks, comm), MPI_ERR_ROOT);
         wrong("MPI_Bcast from rank -7", MPI_Bcast(&word, 1, MPI_INT, -7, comm), MPI_ERR_ROOT);
-        wrong("MPI_Reduce to a rank that is not there", MPI_Reduce(&word, &sum, 1, MPI_INT, MPI_SUM, ranks + 1, comm), MPI_ERR_ROOT);
+        wrong("MPI_Reduce to a rank outside the communicator", MPI_Reduce(&word, &sum, 1, MPI_INT, MPI_SUM, ranks + 1, comm), MPI_ERR_ROOT);
         wrong("MPI_Reduce to rank -7", MPI_Reduce(&word, &sum, 1, MPI_INT, MPI_SUM, -7, comm), MPI_ERR_ROOT);
         wrong("MPI_Allreduce of doubles by bits", MPI_Allreduce(&number, &result, 1, MPI_DOUBLE, MPI_BAND, comm), MPI_ERR_OP);
         wrong("MPI_Barrier without a communicator", MPI_Barrier(none), MPI_ERR_COMM);

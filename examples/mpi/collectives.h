@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the programs collectives and nonblocking share: types and operations, operands that follow from a seed, what one process computes from
- * them in the order of the ranks, memory with guards around it, and ways in which a rank may hold the same ints.
+ * Shared by the programs collectives and nonblocking: types and operations, operands that follow from a seed, the serial result in the order of
+ * the ranks, memory with guards around it, and several layouts of the same ints.
  *
- * Each rank computes what it expects by itself. MPI allows another order, so results with rounding may differ a little. With `exact` they must
- * have the same bits. With `hosts=N`, too, MPI_COMM_WORLD is on N hosts in blocks, and the order is that of the ranks of a host, and then of the hosts.
+ * Each rank computes the expected results. MPI allows another order, so rounded results may differ a little. With `exact` they must have the
+ * same bits. With `hosts=N` as well, MPI_COMM_WORLD is on N hosts in blocks, and the order is first within each host, then between the hosts.
  */
 #include <math.h>
 #include <mpi.h>
@@ -36,7 +36,6 @@ static inline void fail(const char *format, ...)
     exit(1);
 }
 
-/* A number that depends on all bits of the seed (splitmix64). */
 static inline uint64_t mix(uint64_t seed)
 {
     seed += 0x9e3779b97f4a7c15;
@@ -75,8 +74,8 @@ struct kind {
     long (*differs)(const void *got, const void *want, size_t count); /* the first wrong element, or -1 */
 };
 
-/* With `exact` integers have all their bits, and sums and products wrap around. Without, they fit any type: Open MPI ends sums of short
- * integers at the largest one, and compares some types as if they had no sign. */
+/* With `exact` integers use all their bits, and sums and products wrap around. Without, they fit any type: Open MPI saturates sums of short
+ * integers, and compares some types as if they were unsigned. */
 static inline uint64_t whole_number(uint64_t h, int rank, int op)
 {
     if (LOGIC >> op & 1 && h >> 62 == 0) return 0;
@@ -141,7 +140,7 @@ static inline uint64_t whole_number(uint64_t h, int rank, int op)
         return -1;                                                                                               \
     }
 
-/* A value whose last bits a sum in another order changes. Without `exact` nothing cancels out, so the error stays small. */
+/* A value whose sum shows the order in its last bits. Without `exact` nothing cancels out, so the error stays small. */
 static inline long double real(uint64_t h, int op)
 {
     long double value = 0.5L + (long double)(h >> 2) * 0x1p-62L; /* up to 1.5 */
@@ -208,7 +207,7 @@ static inline int is_near(long double got, long double want, long double size, l
         return -1;                                                                                               \
     }
 
-/* A value and an index. There are few values, so many are equal. */
+/* A value and an index. The values are few, so many are equal. */
 #define PAIR(N, T)                                                                                               \
     struct pair_##N {                                                                                            \
         T value;                                                                                                 \
@@ -352,7 +351,7 @@ static const struct kind *kind_of(MPI_Datatype type)
 {
     for (int i = 0; i < kinds_count; i++)
         if (kinds[i].type == type) return &kinds[i];
-    fail("a type of C is not known");
+    fail("a C type is missing from the table of types");
     return NULL;
 }
 
@@ -366,14 +365,14 @@ enum { STACK_BYTES = 20000, STATIC_BYTES = 4 << 20 };
 
 static unsigned char fixed[2][STATIC_BYTES];
 
-/* Bytes of the program with guards around them. */
 struct memory {
     enum place place;
     size_t bytes, whole;
     unsigned char *base, *data;
 };
 
-/* `stack` has STACK_BYTES. What does not fit there, or in static memory, is allocated. The data is `shift` bytes beyond a multiple of 16. */
+/* Makes a buffer; `stack` has STACK_BYTES. One too large for the stack or static memory is allocated. The data is `shift` bytes beyond a
+ * multiple of 16. */
 static inline struct memory memory(enum place place, size_t bytes, int shift, unsigned char *stack, int which)
 {
     struct memory m = {.place = place, .bytes = bytes, .whole = bytes + 2 * GUARD + 32};
@@ -392,7 +391,7 @@ static inline struct memory memory(enum place place, size_t bytes, int shift, un
     return m;
 }
 
-/* The first wrong byte around the data, relative to it, or 0 with *is_whole. */
+/* Returns the first wrong byte around the data, relative to it, or 0 with *is_whole. */
 static inline long guards(const struct memory *m, int *is_whole)
 {
     *is_whole = 0;
@@ -410,7 +409,7 @@ static inline void drop(struct memory *m)
     if (m->place == MAPPED) munmap(m->base, m->whole);
 }
 
-/* ---- what is expected ---- */
+/* ---- expected results ---- */
 
 static inline unsigned char *scratch(int which, size_t bytes)
 {
@@ -439,7 +438,7 @@ static inline void know_hosts(MPI_Comm comm, int size, int *host)
     for (int rank = 0; rank < size; rank++) host[rank] = host[rank] * hosts / ranks;
 }
 
-/* What one process computes in the order of the ranks of a host, and of the hosts. */
+/* Computes the expected result, in the order of the ranks of each host, then of the hosts. */
 static inline const unsigned char *expected_on(const struct kind *kind, int op, size_t count, uint64_t seed, const int *host, int size)
 {
     unsigned char *into = scratch(0, count * kind->bytes), *with = scratch(1, count * kind->bytes);
@@ -470,7 +469,6 @@ static inline void hex(char *to, const unsigned char *from, size_t bytes)
     for (size_t i = 0; i < bytes; i++) sprintf(to + 2 * i, "%02x", from[i]);
 }
 
-/* An operation that the type allows. */
 static inline int op_of(const struct kind *kind, uint64_t seed)
 {
     int op = (int)(seed % OPERATIONS);
@@ -480,14 +478,14 @@ static inline int op_of(const struct kind *kind, uint64_t seed)
 
 /* ---- layouts ---- */
 
-/* Ways in which a rank may hold the same ints: their signature is the same. */
+/* Layouts of the same ints: their type signature is the same. */
 enum layout { PLAIN, VECTOR, CONTIGUOUS, STRUCT, RESIZED, SWAPPED, ABSOLUTE, BEFORE, LAYOUTS, OVERLAPPING = LAYOUTS };
 
 static const char *const layout_names[] = {"ints", "a vector with gaps", "a contiguous type", "structures", "resized ints",
                                            "ints in another order", "absolute addresses", "structures before the address",
                                            "ints that are sent twice"};
 
-/* Bytes from the start of the data to an int. */
+/* Returns the bytes from the start of the data to int number `at`. */
 static inline long offset(enum layout layout, int at)
 {
     switch (layout) {
@@ -565,7 +563,7 @@ static inline void put(unsigned char *data, enum layout layout, int count, uint6
     for (int i = 0; i < count; i++) memcpy(data + offset(layout, i), &(int){value(seed, rank, i)}, sizeof(int));
 }
 
-/* Whether the ints are there and clears them; returns the first wrong one, or -1. */
+/* Checks the ints and clears them; returns the first wrong one, or -1. */
 static inline int take(unsigned char *data, enum layout layout, int count, uint64_t seed, int rank)
 {
     for (int i = 0; i < count; i++) {

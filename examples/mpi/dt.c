@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * dt: NAS benchmark DT, "data traffic" (Frumkin, 2005). Streams of random features run through a graph whose nodes are
- * spread over the ranks. Sources make them, comparators filter one stream by another and send the result on, sinks add up.
- * Three graphs:
+ * distributed over the ranks. Sources make them, comparators filter one stream by another and send the result on, sinks
+ * add up. Three graphs:
  *
  *   BH   black hole: a tree of degree four, from many sources down to one sink;
  *   WH   white hole: the same tree, from one source to many sinks;
@@ -12,7 +12,7 @@
  *
  * Any number of ranks: node i is at rank i mod n. Ends with an error when the checksum is not the published one.
  *
- * Nodes are numbered so that arcs go up. Every rank computes its nodes in that order and sends results without waiting,
+ * Arcs lead from lower to higher nodes. Every rank computes its nodes in that order and sends results without waiting,
  * because the receiver may first need the result of a later node of this rank.
  */
 #include "nas.h"
@@ -70,7 +70,7 @@ static int add_node(enum kind kind)
 
 static void add_arc(int from, int to) { arcs[arc_count++] = (struct arc){from, to}; }
 
-/* Layers from the sources down, each a fourth of the one before, down to one node. */
+/* Layers from the sources down, each a quarter of the one before, down to one node. */
 static void build_black_hole(void)
 {
     int first = 0, width = problem->width;
@@ -112,8 +112,8 @@ static void build_shuffle(void)
 
 /* ---- The work of the nodes ---------------------------------------------------------------------------- */
 
-/* base^exponent mod modulus, reduced after each product. Products wrap at 32 bits, as in the run that made the published
- * checksums. */
+/* Returns base^exponent mod modulus, reduced after each product. Products wrap at 32 bits, as in the run that made the
+ * published checksums. */
 static int power(int base, int64_t exponent, int modulus)
 {
     int32_t square = base, result = 1;
@@ -125,7 +125,7 @@ static int power(int base, int64_t exponent, int modulus)
     return (int32_t)((uint32_t)result * (uint32_t)square) % modulus;
 }
 
-/* A stream's length differs by node ('S' whatever the class); its features are powers of 2 and 5, in residue rings. */
+/* A stream's length differs by node (always with 'S', in class W too); its features are powers of 2 and 5, in residue rings. */
 static struct stream make_stream(int node)
 {
     static const int generators[FIELDS] = {2, 2, 2, 5}, moduli[FIELDS] = {421, 419, 1427, 3527};
@@ -143,7 +143,7 @@ static struct stream make_stream(int node)
 }
 
 /* Stretches a stream to another length: every value is repeated. The published checksums need exactly this stretching, by a
- * whole factor: the rest stays 0, but for the last value. */
+ * whole factor: the rest stays 0, except for the last value. */
 static void resample(struct stream *s, int count)
 {
     struct stream r = new_stream(count);
@@ -166,7 +166,7 @@ static double distance(const double *a, const double *b)
     return sum;
 }
 
-/* Every feature of a, but the first and the last, becomes the weighted nearest of the three features of b around it. */
+/* Every feature of a, except the first and the last, becomes the weighted nearest of the three features of b around it. */
 static void filter(struct stream *a, struct stream *b, int node)
 {
     double weight = (double)(node + 1) / (node + 2);
@@ -210,7 +210,7 @@ static void send_results(int node)
                       MPI_COMM_WORLD, &sends[send_count++]);
 }
 
-/* The stream of an arc: received from another rank, or a copy of a result of this rank. */
+/* Returns the stream of an arc: received from another rank, or a copy of a result of this rank. */
 static struct stream receive(int arc)
 {
     int from = arcs[arc].from, count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * ep: NAS benchmark EP, "embarrassingly parallel". Pairs of random numbers become pairs of Gaussian deviates by the
- * polar method. Only their sums are communicated, and how many fall into each square ring around the origin.
+ * polar method. The ranks communicate only their sums and the number of pairs in each square ring around the origin.
  *
  *     mpicc -O2 examples/mpi/ep.c -o ep -lm && mpirun -n 4 ./ep [S|W]
  *

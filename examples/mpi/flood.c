@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * flood: all ranks but rank 0 send it short messages as fast as they can. Rank 0 first polls another communicator for a second,
+ * flood: all other ranks send rank 0 short messages as fast as they can. For one second rank 0 only polls another communicator
  * and receives none of them: more unexpected messages than a transport can keep. Then it receives them all, from any source, and
  * checks that each arrives once and in order.
  *

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0 OR MIT
 !
-! fortran: the collective operations from Fortran, whose wrappers call the MPI by other names than a C program. Checks results.
+! fortran: the collective operations from Fortran, whose wrappers call MPI functions under other names than C does. Checks results.
 !
 !     mpif90 -O2 examples/mpi/fortran.f90 -o fortran && selvedge mpirun -n 4 ./fortran [exact]
 !
@@ -50,7 +50,7 @@ contains
     call MPI_Abort(MPI_COMM_WORLD, 1, ignored)
   end subroutine expect
 
-  ! An operand. Where the order of a sum is to show, its elements are of many magnitudes; else any order gives the same.
+  ! An operand. With `exact` its elements have many magnitudes, so a sum shows its order; without, any order gives the same sum.
   elemental function operand(rank, i) result(value)
     integer, intent(in) :: rank, i
     real(double) :: value
@@ -140,7 +140,7 @@ contains
     if (me == 0) print '(a)', 'data: broadcasts and allgathers, barriers'
   end subroutine data
 
-  ! Operations of all kinds under way, which end in any order.
+  ! Outstanding operations of all kinds, which complete in any order.
   subroutine nonblocking()
     integer, parameter :: n = 500
     real(double), asynchronous :: from(n), sums(n, 3), to_root(n)
@@ -158,7 +158,7 @@ contains
       call MPI_Iallgather(me, 1, MPI_INTEGER, parts, 1, MPI_INTEGER, MPI_COMM_WORLD, requests(4), code)
       call MPI_Iallreduce(from, sums(:, 2), n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, requests(5), code)
       call MPI_Ibarrier(MPI_COMM_WORLD, requests(6), code)
-      ! One that waits goes behind those under way.
+      ! A blocking operation after outstanding ones.
       call MPI_Allreduce(from, sums(:, 3), n, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, code)
       call MPI_Wait(requests(5), statuses(:, 1), code)
       flag = .false.
@@ -195,7 +195,7 @@ contains
     if (me == 0) print '(a)', 'pairs: the least and the largest, and where they are'
   end subroutine pairs
 
-  ! The larger of two, in the words of the program: the MPI carries it out.
+  ! The larger of two, as a user-defined operation: the MPI carries it out.
   subroutine larger(in, inout, n, datatype)
     integer, intent(in) :: n, datatype
     integer, intent(in) :: in(n)
@@ -216,7 +216,7 @@ contains
     if (me == 0) print '(a)', "own: an operation of the program's own"
   end subroutine own
 
-  ! More communicators than a process may have groups, one after the other.
+  ! More communicators than a process may have aggregation groups, one after the other.
   subroutine comms()
     integer, asynchronous :: behind
     integer :: round, comm, part, members, expected, here, request
@@ -229,7 +229,7 @@ contains
       call MPI_Comm_rank(part, here, code)
       call expect(here == (ranks - 1 - me) / 2, 'the order of a part')
       call MPI_Comm_free(part, code)
-      ! Duplicated without waiting, beside an operation that waits; and freed while one is under way, in which Open MPI's own crash.
+      ! A nonblocking duplicate, beside a blocking operation. It is freed while an operation is outstanding, where Open MPI's own operations crash.
       call MPI_Comm_idup(comm, part, request, code)
       call MPI_Allreduce(1, members, 1, MPI_INTEGER, MPI_SUM, comm, code)
       call MPI_Wait(request, MPI_STATUS_IGNORE, code)
@@ -245,7 +245,7 @@ contains
     if (me == 0) print '(a, i0, a)', 'comms: duplicated, split and freed ', rounds, ' times'
   end subroutine comms
 
-  ! Two halves, and what they do across.
+  ! Two halves, and operations between them.
   subroutine inter()
     integer :: half, between, again, members, of_others, side, root, value, request, merged
     side = merge(1, 0, me >= ranks / 2)

@@ -5,12 +5,12 @@
  *
  *     mpicc -O2 examples/mpi/ft.c -o ft -lm && mpirun -n 4 ./ft [S|W]
  *
- * As many ranks as planes and rows allow (64 in class S, 32 in class W). Ends with an error when a checksum is not the
- * published one.
+ * Up to 64 ranks in class S and 32 in class W, the number of planes or rows. Ends with an error when a checksum is not
+ * the published one.
  *
  * A rank has whole planes (some z, all y and x) while it transforms x and y, and whole columns (all z, some y, all x)
  * while it transforms z. Between the two, all ranks exchange all data: MPI_Alltoallw, with a datatype for each pair of
- * ranks that describes the block in the array, so that nothing is packed here.
+ * ranks that describes the block in the array, so that the program packs nothing.
  */
 #include "nas.h"
 #include <complex.h>
@@ -51,7 +51,7 @@ static void *memory(size_t bytes)
     return m;
 }
 
-/* In place; n is a power of 2, sign -1 forward and +1 back, neither divides by n. */
+/* Transforms one line in place; n is a power of 2, sign -1 forward and +1 back, neither divides by n. */
 static void transform(double complex *line, int n, int sign)
 {
     for (int i = 1, j = 0; i < n; i++) {
@@ -76,7 +76,7 @@ static void transform(double complex *line, int n, int sign)
         }
 }
 
-/* Transforms lines whose elements are `stride` apart: those that begin in the `stride` elements from `at`. */
+/* Transforms the `stride` lines that begin in the `stride` elements from `at`; a line's elements are `stride` apart. */
 static void transform_across(double complex *at, int n, int stride, int sign)
 {
     double complex line[LINE_MAX];
@@ -104,7 +104,7 @@ static void transform_columns(double complex *columns, int sign)
     transform_across(columns, p->nz, rows * p->nx, sign);
 }
 
-/* The block that this rank exchanges with each other one, in both layouts: start and shape. */
+/* Describes the block that this rank exchanges with each other one, in both layouts: start and shape. */
 static void make_blocks(void)
 {
     plane_blocks = memory((size_t)size * sizeof *plane_blocks);
@@ -138,7 +138,7 @@ static void free_blocks(void)
     free(ones);
 }
 
-/* Numbers come in the order of the array, the real part first. */
+/* The random numbers follow the order of the array, the real part first. */
 static void start(void)
 {
     long here = (long)planes * p->ny * p->nx;
@@ -152,7 +152,7 @@ static void start(void)
 /* The frequency of wave k out of n, with its sign. */
 static double wave(int k, int n) { return k < n / 2 ? k : k - n; }
 
-/* The solution at a time, in waves, from the one at the start. */
+/* Computes the solution at a time from the one at the start, both in waves. */
 static void evolve(const double complex *at_start, double complex *at_time, int time)
 {
     for (int z = 0; z < p->nz; z++)

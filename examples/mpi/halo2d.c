@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * halo2d: Jacobi relaxation of a plane that the ranks share as tiles. Before each step every tile sends its edges to its
- * neighbours, into a halo of cells around theirs. Cells that need no halo are relaxed while the edges travel.
+ * halo2d: Jacobi relaxation of a plane that the ranks share as tiles. Before each step every tile sends its edges into its
+ * neighbours' halos. Cells that need no halo are relaxed while the edges travel.
  *
  *     mpicc -O2 examples/mpi/halo2d.c -o halo2d && selvedge mpirun -n 4 ./halo2d [width] [steps]
  *
@@ -57,7 +57,7 @@ static void relax(const struct tile *t, int parity, int y0, int y1, int x0, int 
         }
 }
 
-/* Fills both grids with the start, border of the plane included. */
+/* Fills both grids with the start values, border of the plane included. */
 static void fill(struct tile *t)
 {
     size_t bytes = (size_t)(t->ny + 2) * (size_t)(t->nx + 2) * sizeof(double);
@@ -91,7 +91,7 @@ static void open_tile(struct tile *t, int width)
     };
     for (int parity = 0; parity < 2; parity++)
         for (int s = 0; s < SIDES; s++) {
-            int opposite = s ^ 1; /* the tag says which side of the receiver it is */
+            int opposite = s ^ 1; /* the tag is the side of the receiver */
             MPI_Recv_init(cell(t, parity, sides[s].rim_y, sides[s].rim_x), 1, sides[s].type, neighbours[s], s, grid,
                           &t->exchange[parity][s]);
             MPI_Send_init(cell(t, parity, sides[s].edge_y, sides[s].edge_x), 1, sides[s].type, neighbours[s], opposite,
@@ -110,7 +110,7 @@ static void close_tile(struct tile *t)
     }
 }
 
-/* Returns the seconds of waiting for edges. */
+/* Does one step. Returns the seconds spent waiting for edges. */
 static double step(struct tile *t, int parity)
 {
     MPI_Startall(2 * SIDES, t->exchange[parity]);
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
     MPI_Cart_shift(grid, 1, 1, &neighbours[LEFT], &neighbours[RIGHT]);
     if (steps < 1 || width < dims[0] || dims[0] > CHECK_WIDTH) {
         if (rank == 0)
-            fprintf(stderr, "usage: selvedge mpirun -n 4 halo2d [width] [steps]; at least a cell a rank, and a step\n");
+            fprintf(stderr, "usage: selvedge mpirun -n 4 halo2d [width] [steps]; at least one cell a rank, and one step\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     check_small();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * hello: the smallest complete MPI program. Every rank sends a sentence to the next one round the ring.
+ * hello: the smallest complete MPI program. Every rank sends a sentence to the next rank of a ring.
  *
  *     mpicc examples/mpi/hello.c -o hello && selvedge mpirun -n 4 ./hello
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * is: NAS benchmark IS, integer sort. Ten times, it finds every key's rank among all keys. Keys are counted into buckets,
- * every process gets a run of buckets with about as many keys as the others have, all keys are sent there (MPI_Alltoallv)
- * and counted. Two keys are changed each time. At the end the keys are sorted.
+ * every process gets a run of buckets with about as many keys as the others, all keys are sent there (MPI_Alltoallv) and
+ * counted. Two keys are changed each time. At the end the keys are sorted.
  *
  *     mpicc -O2 examples/mpi/is.c -o is && mpirun -n 4 ./is [S|W]
  *
@@ -19,7 +19,7 @@
 static const struct problem {
     int log2_keys, log2_max, log2_buckets;
     long index[TESTS], place[TESTS]; /* the key at that index has that rank, plus or minus the iteration */
-    int rising, lag;                 /* this many ranks rise by 1 an iteration, the others fall; the rising ones start late */
+    int rising, lag;                 /* the first `rising` ranks grow by 1 an iteration, `lag` later; the others fall */
 } problems[] = {
     {16, 11, 9, {48427, 17148, 23627, 62548, 4431}, {0, 18, 346, 64917, 65463}, 3, 0},
     {20, 16, 10, {357773, 934767, 875723, 898999, 404505}, {1249, 11698, 1039987, 1043896, 1048018}, 2, 2},
@@ -116,7 +116,7 @@ static void rank_keys(void)
         smaller[key + 1] += smaller[key];
 }
 
-/* Checks the published ranks of five keys. Returns how many are wrong, at all processes. */
+/* Checks the published ranks of five keys. Returns the number of wrong ones, at all processes. */
 static int check_ranks(int iteration)
 {
     int looked[TESTS] = {0}, wrong = 0, found = 0;
@@ -136,7 +136,7 @@ static int check_ranks(int iteration)
     return wrong + TESTS - found;
 }
 
-/* Sorts this process's keys, and compares with its neighbours'. Returns how many pairs are out of order. */
+/* Sorts this process's keys, and compares with its neighbours'. Returns the number of pairs out of order. */
 static long check_order(void)
 {
     int *sorted = memory((size_t)mine_count * sizeof *sorted), largest = -1, largest_before = -1;

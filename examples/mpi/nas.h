@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * nas: code that the four ports of NAS parallel benchmarks here (ep, is, ft, dt) share. They are written from the
+ * nas: code shared by the four ports of NAS parallel benchmarks here (ep, is, ft, dt). They are written from the
  * benchmarks' definition, "The NAS Parallel Benchmarks" (Bailey and others, RNR-94-007, and its later additions), and
  * compare their results with the values published for the small problems, classes S and W.
  *
@@ -17,14 +17,14 @@
 #define NAS_MULTIPLIER UINT64_C(1220703125) /* 5^13 */
 #define NAS_MASK       ((UINT64_C(1) << 46) - 1)
 
-/* The next number, in 0..1. */
+/* Returns the next number, in 0..1. */
 static inline double nas_random(uint64_t *x)
 {
     *x = *x * NAS_MULTIPLIER & NAS_MASK;
     return (double)*x * 0x1p-46;
 }
 
-/* Skips that many numbers, to the start of a rank's part of the sequence. */
+/* Skips `count` numbers, to the start of a rank's part of the sequence. */
 static inline uint64_t nas_skip(uint64_t seed, uint64_t count)
 {
     for (uint64_t a = NAS_MULTIPLIER; count != 0; count >>= 1, a = a * a & NAS_MASK)
@@ -33,13 +33,13 @@ static inline uint64_t nas_skip(uint64_t seed, uint64_t count)
     return seed;
 }
 
-/* The start of rank `rank`'s part of n things that `size` ranks share. It ends where the next one's starts. */
+/* Returns the start of rank `rank`'s part of n items shared by `size` ranks. It ends where the next rank's starts. */
 static inline long nas_first(long n, int rank, int size)
 {
     return (long)((int64_t)n * rank / size);
 }
 
-/* 0 for class S, 1 for class W; -1 and a message for any other argument. */
+/* Returns 0 for class S, 1 for class W; for another argument prints the usage and returns -1. */
 static inline int nas_class(int argc, char **argv, int at, const char *usage)
 {
     const char *given = argc > at ? argv[at] : "S";

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * nonblocking: the collective operations of the program collectives in the forms that do not wait (MPI 4.1, 6.12), whose requests the calls
- * of MPI complete in all ways. The parts:
+ * nonblocking: the collective operations of the program collectives in their nonblocking forms (MPI 4.1, 6.12), completed by all of MPI's
+ * calls for requests. The parts:
  *
- *   types        reductions of every predefined type by every operation that MPI allows for it, several under way;
+ *   types        reductions of every predefined type by every operation that MPI allows for it, several outstanding;
  *   lengths      every form at many lengths, in place, and of derived types that are freed at once;
- *   ways         many operations under way on several communicators, completed by Wait, Test, and their forms for many requests;
- *   blocking     operations that wait among those that do not, and some by an operation of the program's own;
- *   messages     messages and operations in one Waitall; a rank that waits for a message carries on what its peers wait for;
- *   comms        communicators whose first operation does not wait, and that are freed while operations are under way;
+ *   ways         many outstanding operations on several communicators, completed by Wait, Test, and their forms for many requests;
+ *   blocking     blocking operations among nonblocking ones, and some by a user-defined operation;
+ *   messages     messages and operations in one Waitall; a rank that waits for a message makes progress on operations of its peers;
+ *   comms        communicators whose first operation is nonblocking, and that are freed while operations are outstanding;
  *   late         ranks that start long after the others;
  *   errors       wrong arguments, and ranks that disagree, give error codes, and the communicator still works;
  *   threads      MPI_THREAD_MULTIPLE: threads with a communicator each. Only if it is named.
@@ -16,7 +16,7 @@
  *     mpicc -O2 examples/mpi/nonblocking.c -o nonblocking -lm -lpthread && selvedge mpirun -n 4 ./nonblocking [exact] [hosts=N] [part]...
  *
  * Runs all parts, or those that are named. Any number of ranks up to 64. Ends with an error when a result is wrong. `exact`: results have
- * the bits of the ranks' order, as where our library carries the operations out.
+ * the bits of the ranks' order, as where our library carries out the operations.
  */
 #include "collectives.h"
 
@@ -26,15 +26,15 @@ enum form { BARRIER, BCAST, ALLREDUCE, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BL
 
 static const char *const form_names[] = {"MPI_Ibarrier", "MPI_Ibcast", "MPI_Iallreduce", "MPI_Ireduce", "MPI_Ireduce_scatter",
                                          "MPI_Ireduce_scatter_block", "MPI_Iallgather", "MPI_Ibcast of a derived type",
-                                         "MPI_Iallgather of derived types", "MPI_Iallreduce by an operation of the program's own"};
+                                         "MPI_Iallgather of derived types", "MPI_Iallreduce by a user-defined operation"};
 
-/* An operation under way, and what it is to give. */
+/* An outstanding operation, and its expected result. */
 struct started {
     enum form form;
     MPI_Comm comm;
     const struct kind *kind;
     int op, count, root, rank, size, in_place, first, part;
-    int counts[RANKS_MAX], host[RANKS_MAX]; /* The communicator may be freed before the operation is over. */
+    int counts[RANKS_MAX], host[RANKS_MAX]; /* The communicator may be freed before the operation completes. */
     enum layout layout, sent;
     MPI_Aint block;
     uint64_t seed;
@@ -44,7 +44,7 @@ struct started {
 
 static MPI_Op user_op;
 
-/* x -> m * x + c, with 16 bits each: one after the other. The order matters. */
+/* Composes x -> m * x + c, with 16 bits each. The order matters. */
 static uint32_t compose(uint32_t a, uint32_t b)
 {
     uint32_t m = (a >> 16) * (b >> 16), c = (a & 0xffff) * (b >> 16) + b;
@@ -64,7 +64,7 @@ static struct memory bytes_of(uint64_t h, size_t bytes, int align)
     return memory(h & 1 ? HEAP : MAPPED, bytes, (int)(h >> 8 & 15) / align * align, NULL, 0);
 }
 
-/* Starts an operation. All ranks of the communicator give the same; what may differ follows from the seed and the rank. */
+/* Starts an operation. Its arguments are the same at all ranks; memory and layout follow from the seed and the rank. */
 static struct started *begin(MPI_Comm comm, enum form form, const struct kind *kind, int op, int count, uint64_t seed)
 {
     struct started *o = calloc(1, sizeof *o);
@@ -131,7 +131,7 @@ static struct started *begin(MPI_Comm comm, enum form form, const struct kind *k
         for (int i = 0; i < count; i++) ((uint32_t *)o->from.data)[i] = (uint32_t)draw(seed, o->rank, (size_t)i);
         code = MPI_Iallreduce(o->from.data, o->to.data, count, MPI_UINT32_T, user_op, comm, &o->request);
     } else {
-        /* Ints, as each rank likes them; their number is a multiple of 6. Open MPI 4.1 keeps no type for its own operations. */
+        /* Ints, in a layout of each rank's own; their number is a multiple of 6. Open MPI 4.1 keeps no type for its own operations. */
         o->count = count = count / 6 * 6 + 6;
         size_t part = 12 * (size_t)count;
         o->layout = own % LAYOUTS;
@@ -160,13 +160,12 @@ static struct started *begin(MPI_Comm comm, enum form form, const struct kind *k
     return o;
 }
 
-/* The operation is over: looks at what it gives. */
 static void end(struct started *o)
 {
     char text[300];
     snprintf(text, sizeof text, "%s of %d %s, %s, by %d ranks, root %d%s", form_names[o->form], o->count, o->kind->name, op_names[o->op], o->size,
              o->root, o->in_place ? ", in place" : "");
-    if (o->request != MPI_REQUEST_NULL) fail("%s: its request is still there", text);
+    if (o->request != MPI_REQUEST_NULL) fail("%s: its request is not MPI_REQUEST_NULL", text);
     int is_whole, rank = o->rank, size = o->size, count = o->count;
     long at = guards(&o->to, &is_whole);
     if (!is_whole) fail("%s: byte %ld beside the result has changed", text, at);
@@ -182,11 +181,11 @@ static void end(struct started *o)
                 char is[65] = "", should[65] = "";
                 hex(is, got + (size_t)wrong * o->kind->bytes, o->kind->bytes);
                 hex(should, want + (size_t)wrong * o->kind->bytes, o->kind->bytes);
-                fail("%s: element %ld of this rank's is %s and should be %s", text, wrong, is, should);
+                fail("%s: element %ld of this rank's result is %s and should be %s", text, wrong, is, should);
             }
         } else {
             for (size_t i = 0; i < o->to.bytes; i++)
-                if (data[i] != 0x5c) fail("%s: byte %zu of a receive buffer that is not the root's has changed", text, i);
+                if (data[i] != 0x5c) fail("%s: byte %zu of the receive buffer of a rank that is not the root has changed", text, i);
         }
         unsigned char *operand = scratch(0, whole);
         memset(operand, 0, whole);
@@ -219,7 +218,7 @@ static void end(struct started *o)
     free(o);
 }
 
-/* An operation that follows from a seed, of so many of the forms. */
+/* Starts an operation chosen by the seed, of the first `forms` forms. */
 static struct started *one_of(MPI_Comm comm, uint64_t seed, int longest, int forms, int least)
 {
     uint64_t h = mix(seed);
@@ -291,7 +290,7 @@ static void lengths(void)
             else
                 for (int i = 0; i < FORMS; i++) wait_and_end(all[FORMS - 1 - i]);
         }
-    /* Nothing. */
+    /* No elements. */
     MPI_Request none[6];
     int zeros[RANKS_MAX] = {0};
     MPI_Iallreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &none[0]);
@@ -304,7 +303,7 @@ static void lengths(void)
     if (me == 0) printf("lengths: every form, of up to 300001 elements\n");
 }
 
-/* Completes operations in one of the ways that MPI has; which, each rank decides. */
+/* Completes operations by one of MPI's calls; each rank chooses one. */
 static void complete(struct started **all, int count, uint64_t way)
 {
     enum { MOST = 64 };
@@ -374,15 +373,15 @@ static void ways(void)
         uint64_t seed = mix(3000 + (uint64_t)round);
         int count = 1 + (int)(seed % MOST);
         for (int i = 0; i < count; i++) all[i] = any(use[mix(seed + 1 + (uint64_t)i) % 3], seed + 100 + (uint64_t)i, 20000);
-        /* Half of the rounds with one way at all ranks, half with another at each. */
+        /* Half of the rounds with the same call at all ranks, half with different ones. */
         complete(all, count, round % 2 ? (uint64_t)(round / 2) : mix(seed + (uint64_t)me));
     }
     MPI_Comm_free(&use[1]);
     MPI_Comm_free(&use[2]);
-    if (me == 0) printf("ways: %d rounds of up to %d operations under way\n", rounds, MOST);
+    if (me == 0) printf("ways: %d rounds of up to %d outstanding operations\n", rounds, MOST);
 }
 
-/* An operation that waits, and its result. */
+/* Checks one blocking operation. */
 static void blocking_one(MPI_Comm comm, uint64_t seed)
 {
     int rank, size, longs = seed % 4 == 0, count = longs ? 3000 : 5;
@@ -397,13 +396,13 @@ static void blocking_one(MPI_Comm comm, uint64_t seed)
         if (rank != (int)(seed % (unsigned)size)) memset(from, 0, (size_t)count * sizeof *from);
         MPI_Bcast(from, count, MPI_DOUBLE, (int)(seed % (unsigned)size), comm);
         kind->fill(to, (size_t)count, (int)(seed % (unsigned)size), seed, SUM);
-        if (memcmp(from, to, (size_t)count * sizeof *from) != 0) fail("MPI_Bcast among operations that do not wait is wrong");
+        if (memcmp(from, to, (size_t)count * sizeof *from) != 0) fail("MPI_Bcast among nonblocking operations is wrong");
         break;
     default:
         kind->fill(from, (size_t)count, rank, seed, SUM);
         MPI_Allreduce(from, to, count, MPI_DOUBLE, MPI_SUM, comm);
         if (kind->differs(to, expected(kind, SUM, (size_t)count, seed, comm, size), (size_t)count) >= 0)
-            fail("MPI_Allreduce among operations that do not wait is wrong");
+            fail("MPI_Allreduce among nonblocking operations is wrong");
     }
     free(from);
     free(to);
@@ -427,7 +426,7 @@ static void blocking(void)
         complete(all, count, mix(seed + (uint64_t)me));
     }
     MPI_Comm_free(&comm);
-    if (me == 0) printf("blocking: %d rounds with operations that wait in between\n", rounds);
+    if (me == 0) printf("blocking: %d rounds with blocking operations in between\n", rounds);
 }
 
 static void messages(void)
@@ -456,7 +455,7 @@ static void messages(void)
             if (got[i] != (unsigned char)(before + round)) fail("byte %d of a message is wrong", i);
         for (int i = 0; i < EACH; i++) all[i]->request = requests[i < 2 ? i : i + 2], end(all[i]);
     }
-    /* Rank 0 waits in a call that knows nothing of the operation, until a peer has its result. */
+    /* Rank 0 waits in a call that does not name the operation, until a peer has its result. */
     for (int round = 0; ranks > 1 && round < 12; round++) {
         int word = 0, length = round % 2 ? 100000 : 10;
         const struct kind *kind = kind_of(MPI_DOUBLE);
@@ -475,11 +474,11 @@ static void messages(void)
     }
     free(sent);
     free(got);
-    if (me == 0) printf("messages: with operations in one call; operations go on while a rank waits for a message\n");
+    if (me == 0) printf("messages: with operations in one call; operations make progress while a rank waits for a message\n");
 }
 
-/* Our library carries the operations of a communicator out from its first one on that waits. Those before are the MPI's, in its order. And both
- * Open MPIs crash if a communicator is freed while operations of their own are under way. */
+/* Our library carries out the operations of a communicator from its first blocking one on. Earlier ones are the MPI's, in its order. Both
+ * versions of Open MPI crash if a communicator is freed while operations of their own are outstanding. */
 static void comms(void)
 {
     enum { EACH = 6 };
@@ -504,7 +503,7 @@ static void comms(void)
         MPI_Comm_free(&comm);
         if (!exact) continue;
         if (round % 5 == 0) {
-            /* One that may have the handle of the one before. */
+            /* This communicator may have the handle of the freed one. */
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
             blocking_one(comm, seed + 1);
             wait_and_end(any(comm, seed + 200, 1000));
@@ -515,7 +514,7 @@ static void comms(void)
         }
     }
     exact = 0;
-    /* Many without waiting, on a communicator that has had no other operation. */
+    /* Many nonblocking operations, on a communicator that has had no other operation. */
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (int i = 0; i < steps; i++) {
@@ -525,7 +524,7 @@ static void comms(void)
         if (i == steps / 4 * 3) blocking_one(comm, 8);
     }
     MPI_Comm_free(&comm);
-    /* A rank has what its peers have sent before it starts the first operation. */
+    /* A rank has received its peers' data before it starts the first operation. */
     for (int i = 0; i < 8; i++) {
         int word = me;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -536,7 +535,7 @@ static void comms(void)
         MPI_Comm_free(&comm);
     }
     exact = are_ours;
-    if (me == 0) printf("comms: freed while operations are under way, and begun without waiting\n");
+    if (me == 0) printf("comms: freed while operations are outstanding, and begun nonblocking\n");
 }
 
 static void late(void)
@@ -581,11 +580,11 @@ static void errors(void)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Barrier(comm);
     for (int round = 0; round < 3; round++) {
-        wrong("MPI_Ibcast from a rank that is not there", MPI_Ibcast(&word, 1, MPI_INT, ranks, comm, &request), MPI_ERR_ROOT);
+        wrong("MPI_Ibcast from a rank outside the communicator", MPI_Ibcast(&word, 1, MPI_INT, ranks, comm, &request), MPI_ERR_ROOT);
         wrong("MPI_Ireduce to rank -7", MPI_Ireduce(&word, &sum, 1, MPI_INT, MPI_SUM, -7, comm, &request), MPI_ERR_ROOT);
         wrong("MPI_Iallreduce of doubles by bits", MPI_Iallreduce(&number, &result, 1, MPI_DOUBLE, MPI_BAND, comm, &request), MPI_ERR_OP);
         wait_and_end(any(comm, 8000 + (uint64_t)round, 100));
-        /* Ranks that disagree. Only a group hears that; an MPI crashes, or waits for ever. */
+        /* Ranks that disagree. Only our library reports it; an MPI crashes, or waits for ever. */
         if (!exact || ranks == 1) continue;
         MPI_Iallreduce(many, results, me == 0 ? 1 : 2, MPI_DOUBLE, MPI_SUM, comm, &request);
         wrong("MPI_Wait for operations that disagree", MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_OTHER);
@@ -602,7 +601,7 @@ static void errors(void)
         /* A call need not wait for the others when one has failed (MPI 4.1, 3.7.5). */
         if (statuses[1].MPI_ERROR == MPI_ERR_PENDING) statuses[1].MPI_ERROR = MPI_Wait(&both[1], MPI_STATUS_IGNORE);
         wrong("the status of the other operation", statuses[1].MPI_ERROR, MPI_SUCCESS);
-        if (sum != ranks) fail("an operation beside one that failed gives %d", sum);
+        if (sum != ranks) fail("an operation beside a failed one gives %d", sum);
         wait_and_end(any(comm, 8100 + (uint64_t)round, 10000));
     }
     if (exact && ranks > 1) {

@@ -3,7 +3,7 @@
  * onesided: MPI's windows, with each kind of synchronization in its typical use. Every rank opens a part of its memory,
  * and others read and write it:
  *
- *   fence        all ranks step together: put to the next, get from the previous one;
+ *   fence        all ranks step together: put to the next, get from it;
  *   pscw         only neighbours synchronize: post and wait at the target, start and complete at the origin;
  *   lock         only the origin synchronizes: an exclusive lock makes a read, a change and a write atomic;
  *   accumulate   many origins add to the same element at once, without a lock;
@@ -47,7 +47,7 @@ static void clear(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A word of this rank's own window, after the accesses of others. */
+/* Reads a word of this rank's own window, after the accesses of others. */
 static long look(int at)
 {
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
@@ -205,7 +205,7 @@ static void dynamic(void)
 
 /*
  * Rank 0 puts and counts at the last rank, which only computes. MPI guarantees that this completes when the target calls MPI
- * again; a good transport completes it before. If it does not, that is printed, and is no error.
+ * again; a good transport completes it before. If it does not, the program prints that, without an error.
  */
 static void passive(void)
 {

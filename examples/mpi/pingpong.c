@@ -83,7 +83,7 @@ static void await_message(enum method method, int bytes)
     }
 }
 
-/* There and back; rank 0 begins. */
+/* One message there and back; rank 0 begins. */
 static void round_trip(enum method method, int bytes)
 {
     if (rank == 0) {
@@ -131,7 +131,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median half round trip in microseconds; meaningful at rank 0. */
+/* Returns the median half round trip in microseconds; meaningful at rank 0. */
 static double ping_pong(enum method method, int bytes, int rounds, double *half_us)
 {
     MPI_Barrier(MPI_COMM_WORLD);

@@ -2,8 +2,8 @@
 /*
  * Ranks of one host that share memory: a ring of cells in one window, which neighbours read and write by loads and stores.
  *
- * Each rank owns a part of the window. In each step it adds its left neighbour's value to its own. The window has the parts in
- * one piece, or each at a page of its own; a part may be empty. At last the window is used by one-sided operations, too.
+ * Each rank owns a part of the window. In each step it adds its left neighbour's value to its own. The parts are contiguous, or
+ * each starts at a page of its own; a part may be empty. At the end one-sided operations use the window, too.
  *
  * mpicc -O2 shared.c -o shared; mpirun -n 4 ./shared
  */
@@ -43,10 +43,10 @@ static void ring(MPI_Comm comm, int apart)
     MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavor, &found);
     check(found && *flavor == MPI_WIN_FLAVOR_SHARED, "the window's flavor is not MPI_WIN_FLAVOR_SHARED");
     MPI_Win_shared_query(win, (me + ranks - 1) % ranks, &size, &unit, &left);
-    /* Open MPI reports whole pages for parts that are apart. */
+    /* Open MPI reports whole pages for parts that are not contiguous. */
     check(size >= CELLS * (MPI_Aint)sizeof(long) && unit == sizeof(long), "the neighbour's part has another size");
     MPI_Win_shared_query(win, 0, &size, &unit, &first);
-    check(apart || own == first + (long)me * CELLS, "the parts are not in one piece");
+    check(apart || own == first + (long)me * CELLS, "the parts are not contiguous");
 
     MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
     for (int i = 0; i < CELLS; i++) own[i] = me + i;
@@ -54,7 +54,7 @@ static void ring(MPI_Comm comm, int apart)
     for (int s = 0; s < STEPS; s++) {
         step(win, comm);
         long theirs = left[0];
-        for (int i = 0; i < CELLS; i++) check(left[i] == theirs + (s == 0 ? i : 0), "a neighbour's store is not seen");
+        for (int i = 0; i < CELLS; i++) check(left[i] == theirs + (s == 0 ? i : 0), "a neighbour's store is not visible");
         step(win, comm);
         sum += theirs;
         for (int i = 0; i < CELLS; i++) own[i] = sum;
@@ -93,7 +93,7 @@ static void one_part(MPI_Comm comm)
     MPI_Win_fence(0, win);
     if (me == 0) theirs[99] = 7;
     MPI_Win_fence(0, win);
-    check(theirs[99] == 7, "a store is not seen");
+    check(theirs[99] == 7, "a store is not visible");
     MPI_Win_free(&win);
 }
 
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     ring(comm, 1);
     one_part(comm);
 
-    /* A part of the ranks, in the other order; the others have no communicator. */
+    /* Some of the ranks, in the other order; the others get no communicator. */
     int take = all == 1 || world > 0;
     MPI_Comm_split_type(MPI_COMM_WORLD, take ? MPI_COMM_TYPE_SHARED : MPI_UNDEFINED, -world, MPI_INFO_NULL, &halves);
     check((halves != MPI_COMM_NULL) == take, "MPI_UNDEFINED is not left out");

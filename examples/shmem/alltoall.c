@@ -32,7 +32,7 @@ static const char *const names[METHODS] = {"barrier", "flags", "counting"};
 static int me, n;
 static unsigned char *inbox, *outbox; /* symmetric, a message for each PE */
 static int *flags[2];                 /* symmetric, n at first and between rounds */
-static long rounds_done;              /* with flags or counters: the one of the next round */
+static long rounds_done;              /* rounds with flags or with counters; selects the one of the next round */
 #ifdef SELVEDGE_SHMEM
 static shmem_ct_t cts[2];
 #endif
@@ -44,7 +44,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Zeroed, in cache lines of its own. */
+/* Allocates zeroed memory in cache lines of its own. */
 static void *symmetric(size_t bytes)
 {
     size_t whole = (bytes + 63) / 64 * 64;
@@ -123,7 +123,7 @@ static void checked_exchange(enum method method, size_t bytes)
     shmem_barrier_all(); /* all PEs have checked before the next messages arrive */
 }
 
-/* Bytes a second that one PE sends, messages to itself included. */
+/* Returns the bytes a second that one PE sends, messages to itself included. */
 static double bandwidth(enum method method, size_t bytes, int rounds)
 {
     checked_exchange(method, bytes);

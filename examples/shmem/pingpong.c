@@ -40,7 +40,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* Zeroed, in cache lines of its own. */
+/* Allocates zeroed memory in cache lines of its own. */
 static void *symmetric(size_t bytes)
 {
     size_t whole = (bytes + 63) / 64 * 64;
@@ -78,7 +78,7 @@ static void send_message(enum method method, size_t bytes)
 #endif
 }
 
-/* Resets flag, counter or signal before the answer, so before the peer can send again. */
+/* Waits, and resets flag, counter or signal before the answer, so before the peer can send again. */
 static void await_message(enum method method)
 {
     if (method == FENCED_FLAG) {
@@ -132,7 +132,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median half round trip in microseconds; meaningful at PE 0. */
+/* Returns the median half round trip in microseconds; meaningful at PE 0. */
 static double ping_pong(enum method method, size_t bytes, int rounds, double *half_us)
 {
     for (int round = 0; round < CHECK_ROUNDS; round++)

@@ -15,8 +15,8 @@
  *
  *     selvedge run -n 4 build/examples/shmem/stencil [columns] [rows] [iterations]
  *
- * Prints GFLOP/s. With A(i,0) = i and A(0,j) = j at first, and the last corner put into the first, negated, after each
- * iteration, the last corner is t * (columns + rows - 2) after t of them; every iteration checks that.
+ * Prints GFLOP/s. At first A(i,0) = i and A(0,j) = j. After each iteration the last corner is negated and put into the
+ * first. So after t iterations the last corner is t * (columns + rows - 2); every iteration checks that.
  *
  * Invariant: nothing is overwritten before it is read. The first PE begins an iteration when the last corner has arrived.
  * The last PE sends it after it has received every row from its neighbour, and so on back to the first.
@@ -52,7 +52,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Zeroed, in cache lines of its own. */
+/* Allocates zeroed memory in cache lines of its own. */
 static void *symmetric(size_t bytes)
 {
     size_t whole = (bytes + 63) / 64 * 64;

@@ -14,7 +14,7 @@
  *
  * Layout: PE (x, y) of a grid of `across` by `down` has the block of C, A and B in block row y, block column x. The number
  * of steps is the least common multiple of both, so that every panel is at one PE. A block of A is stored as panels of
- * columns, one after the other, so that each is contiguous; the rows of B are contiguous by themselves.
+ * columns, one after the other, so that each is contiguous; the rows of B are contiguous anyway.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <shmem.h>
@@ -107,11 +107,11 @@ static void multiply(const double *panel_a, const double *panel_b)
 
 /* ---- The two ways to get the panels ---- */
 
-/* The address of a step's panel at its owner: the same place at every PE, so a symmetric address. */
+/* Return the address of a step's panel at its owner: the same place at every PE, so a symmetric address. */
 static const double *a_panel(int s) { return a + (size_t)(s % (steps / across)) * height_c * depth; }
 static const double *b_panel(int s) { return b + (size_t)(s % (steps / down)) * width_c * depth; }
 
-/* The owner: the x of the panel of A, the y of the panel of B. */
+/* Return the owner: the x of the panel of A, the y of the panel of B. */
 static int a_owner(int s) { return s / (steps / across); }
 static int b_owner(int s) { return s / (steps / down); }
 
@@ -135,7 +135,7 @@ static void fetch(shmem_ctx_t ctx, int s)
     shmem_ctx_double_get_nbi(ctx, panels_b[s % 2], b_panel(s), width_c * depth, b_owner(s) * across + x);
 }
 
-/* Only this PE writes its panels, and no PE writes A and B, so there is nothing to synchronise. */
+/* Only this PE writes its panels, and no PE writes A and B, so no synchronisation is needed. */
 static void with_gets(shmem_ctx_t ctx)
 {
     fetch(ctx, 0);
@@ -151,7 +151,7 @@ static void with_gets(shmem_ctx_t ctx)
 
 static int common_divisor(int p, int q) { return q == 0 ? p : common_divisor(q, p % q); }
 
-/* A grid as square as n allows. */
+/* Chooses a grid as square as n allows. */
 static void choose_grid(int n)
 {
     down = 1;
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
     if (shmem_team_split_2d(SHMEM_TEAM_WORLD, across, NULL, 0, &row, NULL, 0, &column) != 0)
         fail("the world could not be split");
     if (shmem_team_my_pe(row) != x || shmem_team_my_pe(column) != y)
-        fail("the teams are not those of the grid");
+        fail("the teams do not match the grid");
     if (shmem_ctx_create(SHMEM_CTX_PRIVATE, &ctx) != 0)
         fail("no context");
     shmem_barrier_all(); /* all blocks are filled */

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Executions one after the other, each from its own seed, watched for panics and for loops that do not end.
+//! Executions one after the other, each from its own seed, watched for panics and for endless loops.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// An execution that takes longer hangs.
+/// Time after which an execution counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long, and from which seed.
+/// Duration and first seed of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
     pub seconds: u64,
     pub seed: u64,
-    /// The most, and the fewest, however long they take.
+    /// Most executions; and fewest, however long they take.
     pub executions: u64,
     pub executions_min: u64,
 }
 
-/// What is fuzzed.
+/// A target of fuzzing.
 pub trait Fuzz {
-    /// One execution.
     fn execute(&mut self, source: &mut Source);
 }
 
 impl Campaign {
-    /// Runs until the time or the executions are used up; gives how many there were. Panics with the first failure.
+    /// Runs until the time or the executions are used up; returns the number of executions. Panics on failure.
     pub fn run(self, mut target: impl Fuzz) -> u64 {
         let end = Instant::now() + Duration::from_secs(self.seconds);
         let watch = Watch::start();
@@ -102,7 +101,7 @@ impl Source {
         self.word() % limit.max(1)
     }
 
-    /// True once in so many times.
+    /// Returns true once in `count` times.
     pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
@@ -111,7 +110,7 @@ impl Source {
         of[self.below(of.len() as u64) as usize]
     }
 
-    /// A word that breaks things: a limit, a small number, one bit, or anything.
+    /// Returns a word likely to cause errors: a limit, a small number, one bit, or anything.
     pub fn nasty(&mut self) -> u64 {
         let word = self.word();
         match word % 8 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program that says anything to its NIC: stale references, others' references, absurd sizes.
+//! A program that issues arbitrary commands to its NIC: stale references, others' references, absurd sizes.
 //!
-//! Whatever it says, the tables stay sane (but for blocks of the heap, where it lies about its I/O vectors).
+//! The tables stay sane (except blocks of the heap, when it forges I/O vectors).
 
 use crate::campaign::{Fuzz, Source};
 use crate::home::{Home, TINY, TestBus};

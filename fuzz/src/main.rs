@@ -3,10 +3,9 @@
 //!
 //! `selvedge-fuzz <packets|commands|rings|segment|units> [--seconds S] [--seed N] [--executions E]`
 //!
-//! Runs on a stable compiler: inputs come from a seeded generator that mutates what is valid. Each execution has a seed
-//! of its own, printed when it fails; `--seed` with it and `--executions 1` runs it again. A panic, a loop that does
-//! not end, or tables that are not sane where they must be is a bug. Build with overflow checks: without `--release`,
-//! or with `-C overflow-checks`.
+//! Runs on a stable compiler: a seeded generator mutates valid inputs. Each execution has its own seed, printed when it
+//! fails; `--seed` with it and `--executions 1` repeats it. A panic, an endless loop, or tables that are not sane where
+//! they must be is a bug. Build with overflow checks: without `--release`, or with `-C overflow-checks`.
 
 mod campaign;
 mod commands;

@@ -20,7 +20,7 @@ pub struct Target {
     interface: Arc<Interface>,
     /// The program's memory, which entries and descriptors describe.
     memory: Vec<u8>,
-    /// What lies around it must stay as it is.
+    /// Bytes around it that must stay unchanged.
     guard_bytes: usize,
     executions: u64,
     _directory: TempDir,
@@ -42,7 +42,7 @@ impl Target {
         self.memory.as_ptr() as u64 + self.guard_bytes as u64
     }
 
-    /// A fresh NIC with entries on both lists.
+    /// Makes a fresh NIC with entries on both lists.
     fn renew(&mut self) {
         self.interface.shut();
         self.interface = open(&self._directory);
@@ -74,7 +74,7 @@ impl Target {
         self.interface.settle(false);
     }
 
-    /// Requests of this process that wait for an answer, so that responses meet some.
+    /// Makes requests of this process that wait for an answer, so that responses find some.
     fn pend(&self, source: &mut Source) -> u64 {
         let memory = Side { start: self.start(), ..Side::NOWHERE };
         let request = Request { kind: 1 + source.below(5) as u8, length: source.below(4096), ..Request::default() };
@@ -134,7 +134,7 @@ fn decode(source: &mut Source, packet: &Packet) -> [u8; HEADER_BYTES] {
         }
     }
     if let Ok(decoded) = Packet::decode(&bytes) {
-        assert_eq!(Packet::decode(&decoded.encode(true)), Ok(decoded), "what decodes can be sent on");
+        assert_eq!(Packet::decode(&decoded.encode(true)), Ok(decoded), "a decoded packet can be encoded again");
     }
     bytes
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program without sense: any operation on a NIC, with any arguments.
+//! A random program: any operation on a NIC, with any arguments.
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::descriptor::DescriptorView;
@@ -11,11 +11,11 @@ use selvedge_nic::{Bus, Nic};
 use crate::campaign::Source;
 use crate::home::{MEMORY_AT, TestBus};
 
-/// What operations gave, to be used again, and by others.
+/// Results of operations, for reuse by this and other programs.
 #[derive(Default)]
 pub struct Program {
     pub references: Vec<u64>,
-    /// Vectors that the program made up, which the heap knows nothing of.
+    /// Whether the program forges I/O vectors that the heap has not allocated.
     pub lies_about_vectors: bool,
 }
 
@@ -110,7 +110,7 @@ impl Program {
         }
     }
 
-    /// One operation.
+    /// Runs one operation.
     pub fn step(&mut self, nic: &mut Nic<'_>, bus: &mut TestBus, source: &mut Source) {
         bus.calls = 0;
         bus.mapped = source.one_in(2);
@@ -121,7 +121,7 @@ impl Program {
             6 => self.triggered(nic, bus, source),
             _ => self.initiator(nic, bus, source),
         }
-        assert!(bus.calls < CALLS_MAX, "an operation went on and on: {} steps", bus.calls);
+        assert!(bus.calls < CALLS_MAX, "an operation does not end: {} steps", bus.calls);
     }
 
     fn target(&mut self, nic: &mut Nic<'_>, bus: &mut TestBus, source: &mut Source) {

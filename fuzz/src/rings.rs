@@ -30,7 +30,7 @@ impl Target {
         let longest = source.pick(&[8, 104, 105, 3000, MESSAGE_BYTES_MAX as u64 + 1]);
         let length = source.below(longest + 1) as usize;
         let copy = |to: *mut u8| {
-            // SAFETY: as many bytes, and the ring gives room for them.
+            // SAFETY: `payload` has `length` bytes, and the ring provides room for them.
             unsafe { std::ptr::copy_nonoverlapping(self.payload.as_ptr(), to, length) }
         };
         sender.enqueue_with(&envelope, length, source.below(2) as u32, copy);
@@ -56,17 +56,16 @@ impl Target {
     }
 }
 
-/// Reads all of a message's bytes.
 fn read<const LONG: bool>(message: &RingMessage) -> bool {
     assert!(message.length <= MESSAGE_BYTES_MAX);
     let mut bytes = vec![0u8; MESSAGE_BYTES_MAX];
-    // SAFETY: there is room for the longest message, and this one is of the sort.
+    // SAFETY: `bytes` has room for the longest message, and `LONG` says whether this one is long.
     unsafe { message.copy_part::<LONG>(bytes.as_mut_ptr(), message.length) };
     true
 }
 
 fn read_either(message: &RingMessage) {
-    // The longest that lies in its slot alone has 104 bytes.
+    // The longest message that fits into its slot alone has 104 bytes.
     if message.length > 104 {
         read::<true>(message)
     } else {
@@ -103,7 +102,7 @@ impl Fuzz for Target {
         let own = Rings::create(directory, 1, 0).expect("rings");
         let file = File::options().write(true).open(Rings::path(directory, 1, 0)).expect("their file");
         if source.one_in(4) {
-            // The header alone is there.
+            // Only the header is there.
             Target::spoil(&file, source);
         }
         let Some(mut sender) = Rings::open(directory, 1, 0, owner).and_then(|rings| rings.claim(owner, 2)) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC whose memory a hostile process writes to, between operations; and segments' files of any content.
+//! A NIC whose memory a hostile process writes to between operations; and segments' files of any content.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -25,7 +25,6 @@ impl Target {
         Target { directory: TempDir::new().expect("a directory") }
     }
 
-    /// In plain memory.
     fn in_memory(source: &mut Source) {
         let mut home = Home::new(&LIMITS);
         let mut bus = TestBus::default();
@@ -53,7 +52,7 @@ impl Target {
         }
     }
 
-    /// In a file, as a peer's segment would be.
+    /// Tests a NIC in a file, like a peer's segment.
     fn in_file(&self, source: &mut Source) {
         let path = self.directory.path().join("1.0.nic");
         let bytes = self.make(&path);

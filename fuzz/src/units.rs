@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The EXTOLL units: descriptors of both generations, stores to requester pages, requests, pages of any content, and tables that a
-//! hostile program has written to.
+//! The EXTOLL units: descriptors of both generations, stores to requester pages, requests, pages of any content, and
+//! tables that a hostile program has written to.
 //!
-//! Two NICs. All that is hostile concerns the VPIDs above 0 of the target. After each execution its VPID 0, whose program is
-//! honest, still gets a notification and a message.
+//! Two NICs. Only the VPIDs above 0 of the target are hostile. After each execution the honest program of its VPID 0
+//! still gets a notification and a message.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,13 +37,12 @@ const LIMITS: Limits = Limits {
 };
 
 pub struct Target {
-    /// A fresh NIC with open ports; address tables take long to make.
+    /// A fresh NIC with open ports, kept because address tables take long to make.
     fresh: Home,
     initiator: Home,
     target: Home,
 }
 
-/// One execution: the NICs of both ends.
 struct Scene<'a> {
     initiator: &'a mut Home,
     target: &'a mut Home,
@@ -100,12 +99,12 @@ impl Scene<'_> {
         }
     }
 
-    /// A VPID: one that there is, mostly; not the honest one where it would be changed.
+    /// Returns a VPID, mostly an existing one; never the honest one.
     fn vpid(&mut self) -> u16 {
         1 + self.source.below(u64::from(VPIDS)) as u16
     }
 
-    /// A word: any, or one that is nearly right as an address or a count.
+    /// Returns a word: any, or one that is nearly right as an address or a count.
     fn word(&mut self) -> u64 {
         match self.source.below(6) {
             0..=3 => self.source.below(NLA_PAGES) * PAGE + self.source.pick(&[0, 0, 8, 100, 4088, 4095]),
@@ -114,11 +113,11 @@ impl Scene<'_> {
         }
     }
 
-    /// A program writes a descriptor: what the requester makes of it is carried out.
+    /// Writes a descriptor, and carries out the requester's command.
     fn descriptor(&mut self) {
         let [mut head, read, write] = [self.word(), self.word(), self.word()];
         if self.source.one_in(2) {
-            // A command that there is, with few bytes.
+            // An existing command, with few bytes.
             head = head & !(0xf << 2 | 0x7f_ffff << 40) | self.source.below(7) << 2 | self.source.below(200) << 40;
         }
         let early = self.source.one_in(2);
@@ -176,7 +175,7 @@ impl Scene<'_> {
         nic.complete_response(command, &delivery);
     }
 
-    /// A write to a requester page of the prototype becomes a packet.
+    /// Writes to a requester page of the prototype; the write becomes a packet.
     fn store(&mut self) {
         let (address, bytes) = (self.source.nasty(), self.source.nasty32() % 256);
         let Ok(store) = Store::at(address, bytes) else { return };
@@ -202,7 +201,7 @@ impl Scene<'_> {
         }
     }
 
-    /// A hostile program writes to what its process has mapped.
+    /// Spoils words of the memory that a hostile program has mapped.
     fn spoil(&mut self) {
         let vpid = usize::from(self.vpid()) % VPIDS as usize;
         let (word, more, at) = (self.word(), self.source.nasty(), self.source.word() as usize);
@@ -228,7 +227,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Entries of any content are written, cleared and flushed.
+    /// Writes, clears and flushes entries of any content.
     fn pages(&mut self) {
         let (word, first) =
             (self.word(), if self.source.one_in(8) { self.source.nasty() } else { self.source.below(NLA_PAGES) });
@@ -286,13 +285,13 @@ impl Scene<'_> {
         while let Some(answer) = nic.locks().next_answer(2, is_alive) {
             nic.locks().finish_answer(answer.index, answer.sequence);
             answered += 1;
-            assert!(answered <= LIMITS.lock_waiters, "more were answered than can wait");
+            assert!(answered <= LIMITS.lock_waiters, "more requests were answered than can wait");
         }
         let ended = self.source.below(4);
         nic.locks().forget_waiters(|waiter| waiter.token == ended);
     }
 
-    /// A program reads mailbox and queue, whatever lies there; and the tables are rebuilt.
+    /// Reads mailbox and queue of any content; and rebuilds the tables.
     fn program(&mut self) {
         let vpid = self.vpid();
         let mut nic = self.target.nic();
@@ -307,11 +306,11 @@ impl Scene<'_> {
         }
     }
 
-    /// A word of the address translation service.
+    /// Decodes a word of the address translation service.
     fn transaction(&mut self) {
         let word = self.source.nasty() | self.source.below(16) << 60;
         if let Ok(transaction) = Transaction::decode(word) {
-            let again = transaction.encode().expect("what decodes can be sent on");
+            let again = transaction.encode().expect("a decoded word can be encoded again");
             assert_eq!(Transaction::decode(again), Ok(transaction));
         }
     }
@@ -357,5 +356,5 @@ fn read(nic: &Nic<'_>, mailbox: &mut Mailbox, mut seen: impl FnMut(&Status, &[u8
             Err(_) => {}
         }
     }
-    panic!("the mailbox does not get empty");
+    panic!("the mailbox does not become empty");
 }

@@ -95,7 +95,8 @@ CASE(no_init_operations, 1, "data movement and triggered functions return PTL_NO
 
 /* ---- Opening an interface --------------------------------------------------------------------------------- */
 
-CASE(niinit_options, 1, "PtlNIInit wants one of matching and no matching, one of logical and physical, and nothing else")
+CASE(niinit_options, 1,
+     "PtlNIInit takes exactly one of matching and no matching, one of logical and physical, and no other option")
 {
     const unsigned m = PTL_NI_MATCHING, n = PTL_NI_NO_MATCHING, l = PTL_NI_LOGICAL, p = PTL_NI_PHYSICAL;
     const unsigned wrong[] = {0, m, n, l, p, m | n, l | p, m | n | l, m | l | p, m | n | l | p, m | l | (1u << 20)};
@@ -106,7 +107,7 @@ CASE(niinit_options, 1, "PtlNIInit wants one of matching and no matching, one of
     PtlFini();
 }
 
-CASE(niinit_arguments, 1, "PtlNIInit refuses an interface that there is not, a process id out of range, no place for the handle")
+CASE(niinit_arguments, 1, "PtlNIInit refuses an unknown interface, a process id out of range, and NULL for the handle")
 {
     const unsigned options = PTL_NI_MATCHING | PTL_NI_PHYSICAL;
     ptl_handle_ni_t handle;
@@ -221,7 +222,7 @@ static void check_bad_md(ptl_handle_md_t bad)
     OK(PtlMDRelease(good));
 }
 
-CASE(handles_that_are_none, 1, "a handle that names nothing is PTL_ARG_INVALID everywhere")
+CASE(handles_that_are_none, 1, "a handle that names no object is PTL_ARG_INVALID everywhere")
 {
     ni_matching();
     const ptl_handle_any_t none[] = {PTL_INVALID_HANDLE, PTL_EQ_NONE, PTL_CT_NONE, 0x12345678, 0x7fffffff};
@@ -272,7 +273,7 @@ CASE(handles_of_freed_objects, 1, "a handle whose object was freed is PTL_ARG_IN
     CHECK_EQ(PtlMEUnlink(me), PTL_ARG_INVALID);
 }
 
-CASE(objects_of_another_interface, 1, "an object cannot be tied to objects of another interface")
+CASE(objects_of_another_interface, 1, "an object cannot use objects of another interface")
 {
     ptl_handle_any_t handle;
     ptl_pt_index_t index;
@@ -292,7 +293,7 @@ CASE(objects_of_another_interface, 1, "an object cannot be tied to objects of an
 
 /* ---- Results and structures ------------------------------------------------------------------------------- */
 
-CASE(nowhere_for_results, 1, "a call without a place for its result is PTL_ARG_INVALID and allocates nothing")
+CASE(nowhere_for_results, 1, "a call with NULL for its result is PTL_ARG_INVALID and allocates nothing")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     desired.max_eqs = desired.max_cts = desired.max_mds = desired.max_entries = 1;
@@ -321,7 +322,7 @@ CASE(nowhere_for_results, 1, "a call without a place for its result is PTL_ARG_I
     CHECK_EQ(PtlGetUid(ni(), NULL), PTL_ARG_INVALID);
 }
 
-CASE(nothing_to_read_from, 1, "a call without the structure that it reads is PTL_ARG_INVALID")
+CASE(nothing_to_read_from, 1, "a call with NULL for its input structure is PTL_ARG_INVALID")
 {
     ptl_handle_any_t handle;
     ni_matching();
@@ -336,7 +337,7 @@ CASE(nothing_to_read_from, 1, "a call without the structure that it reads is PTL
     CHECK_EQ(PtlLESearch(ni(), pt, NULL, PTL_SEARCH_ONLY, NULL), PTL_ARG_INVALID);
 }
 
-CASE(status_register_index, 1, "PtlNIStatus refuses a register that there is not")
+CASE(status_register_index, 1, "PtlNIStatus refuses an unknown register")
 {
     ptl_sr_value_t value;
     ni_matching();
@@ -344,7 +345,7 @@ CASE(status_register_index, 1, "PtlNIStatus refuses a register that there is not
     CHECK_EQ(PtlNIStatus(ni(), (ptl_sr_index_t)1000, &value), PTL_ARG_INVALID);
 }
 
-CASE(setmap_empty, 1, "PtlSetMap refuses a map of no process")
+CASE(setmap_empty, 1, "PtlSetMap refuses an empty map")
 {
     ni_matching();
     ptl_process_t map = peer_physical(0);
@@ -416,7 +417,7 @@ CASE(operation_bounds, 1, "an operation outside its descriptor is PTL_ARG_INVALI
     no_event(eq, 20);
 }
 
-CASE(operation_targets, 2, "an operation to a rank that the map does not have is PTL_ARG_INVALID")
+CASE(operation_targets, 2, "an operation to a rank outside the map is PTL_ARG_INVALID")
 {
     ni_matching();
     ptl_handle_md_t md = md_new(buffer(8), 8, 0, PTL_EQ_NONE, PTL_CT_NONE);
@@ -429,7 +430,7 @@ CASE(operation_targets, 2, "an operation to a rank that the map does not have is
     }
 }
 
-CASE(ack_request_is_known, 1, "PtlPut refuses a kind of acknowledgment that there is not")
+CASE(ack_request_is_known, 1, "PtlPut refuses an unknown kind of acknowledgment")
 {
     ni_matching();
     ptl_handle_md_t md = md_new(buffer(8), 8, 0, PTL_EQ_NONE, PTL_CT_NONE);

@@ -2,8 +2,8 @@
 /*
  * Atomic operations: PtlAtomic, PtlFetchAtomic, PtlSwap, PtlAtomicSync. Portals 4.3, "Atomic Operations".
  *
- * The cases compare every result with the result that the C compiler computes for the same operands. Operands are small
- * and exact in every type, so that nothing is rounded, except where the rule is about overflow.
+ * The cases compare every result with C's for the same operands. Operands are small and exact in every type, so that
+ * nothing is rounded, except where the rule is about overflow.
  */
 #include "suite.h"
 
@@ -56,7 +56,7 @@ static bool is_integer(int type)
     return !is_complex(type) && type != PTL_FLOAT && type != PTL_DOUBLE && type != PTL_LONG_DOUBLE;
 }
 
-/* The operations that a type has: comparisons are not for complex numbers, logic and masks are for integers only. */
+/* Operations that a type supports: no comparisons for complex numbers, logic and masks for integers only. */
 static bool is_allowed(int op, int type)
 {
     switch (op) {
@@ -126,7 +126,7 @@ static bool item_equal(int type, const void *a_at, const void *b_at)
     return equal;
 }
 
-/* The value at the target after `op` with the initiator's item. */
+/* Returns the value at the target after `op` with the initiator's item. */
 static item arithmetic(int op, int type, item target, item initiator)
 {
     item out = target;
@@ -156,7 +156,7 @@ static item arithmetic(int op, int type, item target, item initiator)
     return out;
 }
 
-/* The value at the target after a swap. The condition compares the operand, on the left, with the target. */
+/* Returns the value at the target after a swap. The condition compares the operand, on the left, with the target. */
 static item swapped(int op, int type, item target, item initiator, item operand)
 {
     bool swaps = op == PTL_SWAP;
@@ -249,7 +249,7 @@ static void look(struct side *s, size_t bytes)
 static void check_item(int op, int type, const char *what, const void *found, const item *wanted)
 {
     if (!item_equal(type, found, wanted))
-        FAIL("operation %d of type %d: %s is not what C computes", op, type, what);
+        FAIL("operation %d of type %d: %s differs from C's result", op, type, what);
 }
 
 /* ---- Results -------------------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ CASE(atomic_of_every_operation_and_type, 2, "PtlAtomic leaves at the target what
     check_arithmetic(false);
 }
 
-CASE(fetch_of_every_operation_and_type, 2, "PtlFetchAtomic does the same and returns the value from before")
+CASE(fetch_of_every_operation_and_type, 2, "PtlFetchAtomic does the same and returns the old value")
 {
     check_arithmetic(true);
 }
@@ -313,7 +313,6 @@ CASE(swap_of_every_operation_and_type, 2,
     for (int op = PTL_SWAP; rank() == 0 && op <= PTL_MSWAP; op++) {
         for (int type = 0; type < TYPES; type++) {
             for (unsigned v = 0; is_allowed(op, type) && v < PAIRS * PAIRS; v++) {
-                /* All pairs of operand and target. */
                 item target = value_at(type, v / PAIRS), operand = value_at(type, v % PAIRS);
                 item initiator = value_at(type, v / PAIRS + 3), wanted = swapped(op, type, target, initiator, operand);
                 size_t width = item_bytes[type];
@@ -351,7 +350,7 @@ CASE(swap_of_many_items, 2, "PTL_SWAP takes several items; its operand is ignore
     barrier();
 }
 
-CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap, minima and maxima compare as the type is signed or not")
+CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap; minima and maxima compare signed or unsigned, as the type is")
 {
     ni_matching();
     struct side s = open_side(SLOT, 0);
@@ -384,9 +383,9 @@ CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap, minima and maxima compare
     barrier();
 }
 
-/* ---- What is refused ------------------------------------------------------------------------------------ */
+/* ---- Refused calls -------------------------------------------------------------------------------------- */
 
-CASE(pairs_without_meaning_are_refused, 1, "operations that a type does not have are invalid in all three calls")
+CASE(pairs_without_meaning_are_refused, 1, "operations that a type does not support are invalid in all three calls")
 {
     ni_matching();
     struct side s = open_side(SLOT, 0);
@@ -473,7 +472,7 @@ static void expect_failure_counted(ptl_handle_ct_t ct)
     OK(PtlCTSet(ct, (ptl_ct_event_t){0, 0}));
 }
 
-CASE(permissions_of_the_entry, 2, "an atomic needs OP_PUT at its target, one that fetches OP_GET as well")
+CASE(permissions_of_the_entry, 2, "an atomic needs OP_PUT at its target, a fetching one OP_GET as well")
 {
     ni_matching();
     struct side s = open_side(SLOT, PTL_ME_OP_GET);
@@ -635,7 +634,7 @@ CASE(compare_and_swap_excludes, 4, "a lock made of compare-and-swap admits one p
             expect_ct(s.ct, ++s.done, 0);
             memcpy(&value, s.back, 8);
         } while (value != 0);
-        /* The lock holder alone reads and writes the value at offset 64, in two steps. */
+        /* Only the lock holder reads and writes the value at offset 64, in two steps. */
         OK(PtlGet(s.md_back, 64, 8, peer(0), PT, BITS, 64, NULL));
         expect_ct(s.ct, ++s.done, 0);
         memcpy(&value, s.back + 64, 8);
@@ -695,7 +694,8 @@ CASE(different_operations_are_atomic_together, 4, "sums and fetching sums of the
         CHECK_EQ(*(uint64_t *)s.exposed, 4 * EACH);
 }
 
-CASE(sync_lets_the_host_modify, 2, "after PtlAtomicSync the target may modify what atomics touched, and they see it")
+CASE(sync_lets_the_host_modify, 2,
+     "after PtlAtomicSync the target may modify the items of atomics, and later atomics see the change")
 {
     ni_matching();
     struct side s = open_side(SLOT, 0);

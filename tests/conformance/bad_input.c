@@ -2,7 +2,7 @@
 /*
  * Mistakes of a program: wrong handles, pointers, lengths, identifiers, memory. A call that cannot run returns an error,
  * or the operation fails with an event. The mistake harms neither the caller nor its peer, and everything else still works
- * after it. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
+ * afterwards. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
  */
 #include "suite.h"
 
@@ -40,7 +40,7 @@ static void make_objects(void)
     }
 }
 
-/* A put into `to` and a get from it, with new objects. */
+/* Puts into `to` and gets from it, with new objects. */
 static void still_works(int to)
 {
     static unsigned seed = 1000;
@@ -308,7 +308,6 @@ static const struct probe ct_probes[] = {
 PROBE(ct_in_md, bind_with(ni(), PTL_EQ_NONE, h))
 PROBE(ct_in_me, append_me(ni(), h))
 
-/* These take PTL_CT_NONE. */
 static const struct probe ct_or_none_probes[] = {{"PtlMDBind", ct_in_md}, {"PtlMEAppend", ct_in_me}};
 
 PROBE(eq_free, PtlEQFree(h))
@@ -322,7 +321,6 @@ static const struct probe eq_probes[] = {
 PROBE(eq_in_md, bind_with(ni(), h, PTL_CT_NONE))
 PROBE(eq_in_pt, PtlPTAlloc(ni(), 0, h, PTL_PT_ANY, &pt_out))
 
-/* These take PTL_EQ_NONE. */
 static const struct probe eq_or_none_probes[] = {{"PtlMDBind", eq_in_md}, {"PtlPTAlloc", eq_in_pt}};
 
 PROBE(me_unlink, PtlMEUnlink(h))
@@ -521,7 +519,7 @@ CASE(null_arguments_are_refused, 1, "no function reads its arguments through NUL
     still_works(0);
 }
 
-CASE(null_vectors_are_refused, 1, "a vector of some elements is not at NULL, and its elements of some bytes are not")
+CASE(null_vectors_are_refused, 1, "a vector with elements is not NULL, nor is an element with bytes")
 {
     ni_matching();
     make_objects();
@@ -544,7 +542,7 @@ CASE(nothing_to_poll, 1, "polling no counter or no queue is refused or times out
     still_works(0);
 }
 
-CASE(queues_of_odd_counts, 1, "a queue of no events or of impossibly many is refused, or it works")
+CASE(queues_of_odd_counts, 1, "a queue of zero or impossibly many events is refused, or it works")
 {
     static const ptl_size_t counts[] = {PTL_SIZE_MAX, PTL_SIZE_MAX - 1, (ptl_size_t)1 << 63, (ptl_size_t)1 << 48,
                                         0xffffffff, 0};
@@ -588,7 +586,7 @@ static void check_granted(const ptl_ni_limits_t *wanted)
     PtlFini();
 }
 
-CASE(odd_limits, 1, "limits of zero, negative ones and huge ones are refused or brought to what is possible")
+CASE(odd_limits, 1, "limits of zero, negative ones and huge ones are refused or clamped")
 {
     ptl_ni_limits_t zero, most = limits_default(), negative = limits_default();
     memset(&zero, 0, sizeof zero);
@@ -664,7 +662,7 @@ CASE(remote_offsets_near_the_end_of_numbers, 2, "a remote offset so large that i
     barrier();
 }
 
-CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bounded; nobody is harmed by using it")
+CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bounded; using it harms no process")
 {
     ni_matching();
     make_objects();
@@ -694,7 +692,7 @@ CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bou
     barrier();
 }
 
-CASE(vectors_that_overflow, 1, "a vector whose lengths sum beyond 2^64 is refused, or what reaches beyond memory fails")
+CASE(vectors_that_overflow, 1, "a vector whose lengths sum beyond 2^64 is refused, or accesses beyond memory fail")
 {
     ni_matching();
     make_objects();
@@ -712,7 +710,7 @@ CASE(vectors_that_overflow, 1, "a vector whose lengths sum beyond 2^64 is refuse
     still_works(0);
 }
 
-CASE(targets_out_of_range, 1, "a rank that is not in the map is not a target")
+CASE(targets_out_of_range, 1, "a rank outside the map is not a target")
 {
     ni_matching();
     make_objects();
@@ -729,7 +727,7 @@ CASE(targets_out_of_range, 1, "a rank that is not in the map is not a target")
     still_works(0);
 }
 
-CASE(physical_targets_that_do_not_exist, 1, "a nid and pid of nobody is refused, or the message is undeliverable")
+CASE(physical_targets_that_do_not_exist, 1, "an unused nid and pid is refused, or the message is undeliverable")
 {
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
     make_objects();
@@ -785,7 +783,7 @@ CASE(portal_indices_out_of_range, 2, "an index beyond the table is refused local
     barrier();
 }
 
-CASE(entries_that_are_not_allocated, 1, "a portal table entry that nobody allocated takes no list entries")
+CASE(entries_that_are_not_allocated, 1, "an unallocated portal table entry takes no list entries")
 {
     ni_matching();
     make_objects();
@@ -845,7 +843,7 @@ static void *pages(size_t bytes, int protection)
 
 enum { PAGES_BYTES = 1 << 16 };
 
-/* A short and a long message both ways: what a library maps at its first ones must not land where pages are to be without access. */
+/* A short and a long message both ways first: the library's mappings for them must not land on the inaccessible pages. */
 static void exchange_messages(void)
 {
     ptl_me_t me = me_over(buffer(PAGES_BYTES), PAGES_BYTES, BITS + 2);
@@ -896,22 +894,24 @@ static void use_bad_entry(int protection, bool puts)
     barrier();
 }
 
-CASE(put_into_unmapped_memory, 2, "a put into an entry over unmapped memory fails with PTL_NI_SEGV and harms nobody")
+CASE(put_into_unmapped_memory, 2,
+     "a put into an entry over unmapped memory fails with PTL_NI_SEGV and harms no process")
 {
     use_bad_entry(-1, true);
 }
 
-CASE(get_from_unmapped_memory, 2, "a get from an entry over unmapped memory fails with PTL_NI_SEGV and harms nobody")
+CASE(get_from_unmapped_memory, 2,
+     "a get from an entry over unmapped memory fails with PTL_NI_SEGV and harms no process")
 {
     use_bad_entry(-1, false);
 }
 
-CASE(put_into_read_only_memory, 2, "a put into an entry over memory that may not be written fails with PTL_NI_SEGV")
+CASE(put_into_read_only_memory, 2, "a put into an entry over read-only memory fails with PTL_NI_SEGV")
 {
     use_bad_entry(PROT_READ, true);
 }
 
-/* The result of an operation of process 0 with a bad descriptor: an argument error, or a completion that fails. */
+/* Expects an argument error or a failed completion from an operation of process 0 with a bad descriptor. */
 static void check_failed_here(int rc, ptl_handle_eq_t eq, ptl_event_kind_t completion)
 {
     ptl_event_t ev;
@@ -958,7 +958,7 @@ CASE(descriptors_over_unmapped_memory, 2,
     barrier();
 }
 
-CASE(triggered_put_of_memory_that_went_away, 2, "a peer that fires a put whose memory is gone is not harmed by it")
+CASE(triggered_put_of_memory_that_went_away, 2, "a peer that fires a put whose memory is unmapped is not harmed")
 {
     ni_matching();
     make_objects();
@@ -990,7 +990,7 @@ CASE(triggered_put_of_memory_that_went_away, 2, "a peer that fires a put whose m
     barrier();
 }
 
-CASE(read_only_source, 2, "memory that may only be read is a source like any other, where ordinary memory is reached")
+CASE(read_only_source, 2, "read-only memory is a source like any other, where ordinary memory is reached")
 {
     ni_matching();
     make_objects();

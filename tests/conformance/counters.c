@@ -61,7 +61,7 @@ static void waiter_join(struct waiter *w)
 
 /* ---- Values --------------------------------------------------------------------------------------------- */
 
-CASE(new_counter_is_zero, 1, "a newly allocated counter is zero, also where a used one was freed")
+CASE(new_counter_is_zero, 1, "a newly allocated counter is zero, also when it reuses a freed one")
 {
     ni_matching();
     for (int i = 0; i < 20; i++) {
@@ -131,7 +131,7 @@ CASE(counters_are_independent, 1, "changing a counter changes no other")
 
 /* ---- Allocation ----------------------------------------------------------------------------------------- */
 
-CASE(max_cts_can_be_allocated_and_no_more, 1, "max_cts counters exist at a time; one freed makes room for one")
+CASE(max_cts_can_be_allocated_and_no_more, 1, "max_cts counters can exist at a time; freeing one makes room for one")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_cts = 9;
@@ -172,7 +172,7 @@ CASE(freed_counter_is_refused, 1, "no function takes the handle of a freed count
     }
 }
 
-CASE(free_with_armed_operations, 1, "freeing a counter destroys what waits on it and gives back its places")
+CASE(free_with_armed_operations, 1, "freeing a counter destroys the operations that wait on it and frees their places")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_triggered_ops = 16;
@@ -548,7 +548,8 @@ CASE(many_senders_lose_no_count, 4, "counts of concurrent messages and increment
 
 /* ---- Cancelling ----------------------------------------------------------------------------------------- */
 
-CASE(cancel_destroys_what_waits, 1, "PtlCTCancelTriggered destroys what waits on the counter, and nothing else changes")
+CASE(cancel_destroys_what_waits, 1,
+     "PtlCTCancelTriggered destroys the operations that wait on the counter, and changes nothing else")
 {
     ni_matching();
     ptl_handle_ct_t trigger = ct_new(), other = ct_new(), seen = ct_new();
@@ -580,7 +581,8 @@ CASE(cancel_leaves_later_operations, 1, "a counter serves operations that are ar
 
 /* ---- Freeing -------------------------------------------------------------------------------------------- */
 
-CASE(free_ends_waits_for_it_only, 1, "PtlCTFree ends the waits for this counter, also one for several; others go on")
+CASE(free_ends_waits_for_it_only, 1,
+     "PtlCTFree ends the waits for this counter, also polls of several; other waits continue")
 {
     ni_matching();
     struct waiter freed = {.ct = ct_new(), .test = 1}, other = {.ct = ct_new(), .test = 1};
@@ -628,8 +630,8 @@ CASE(free_ends_a_poll_of_several, 1, "PtlCTFree of one of the counters that PtlC
     }
 }
 
-/* Makes and frees counters until one has the handle of a freed one, and lets it reach every test. Handles have few bits
- * beside the index where the table is large. */
+/* Makes and frees counters until one has the handle of a freed one, and makes it reach every test. Handles have few bits
+ * besides the index where the table is large. */
 static void make_again(ptl_handle_ct_t freed)
 {
     ptl_handle_ct_t made = PTL_INVALID_HANDLE;
@@ -643,7 +645,7 @@ static void make_again(ptl_handle_ct_t freed)
 }
 
 CASE(a_wait_never_passes_to_the_next_counter, 1,
-     "a wait for a freed counter ends with PTL_INTERRUPTED, also when a counter with its handle is made at once")
+     "a wait for a freed counter ends with PTL_INTERRUPTED, also when a new counter gets its handle at once")
 {
     ptl_ni_limits_t wanted = limits_default();
     wanted.max_cts = 1 << 18;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Long lists against a plain model. The model keeps posted entries and unexpected messages in two arrays in order, and
- * searches them from the front, as the specification says. However the interface searches, each message must match the
+ * Long lists against a plain model. The model keeps posted entries and unexpected messages in two ordered arrays, and
+ * searches them from the front, as the specification demands. However the interface searches, each message must match the
  * entry that the model finds. A seed makes all choices. Portals 4.3, matching.
  *
  * Costs: the model is quadratic; 5000 entries are about 12 million comparisons.
@@ -50,7 +50,7 @@ static void list_add(struct list *list, struct item item)
     list->items[list->count++] = item;
 }
 
-/* Removes the first of the list that matches `item`: an entry if the list has messages, a message if it has entries. */
+/* Removes the first item of the list that matches `item`: an entry if the list has messages, else a message. */
 static struct item *list_take(struct list *list, const struct item *item, bool list_has_entries)
 {
     while (list->first < list->count && list->items[list->first].gone) list->first++;
@@ -133,7 +133,9 @@ static void deep_posted(unsigned addressing)
     free(posted);
 }
 
-CASE(posted_logical, 3, "5000 posted entries, a fifth with wildcards, two senders: every message meets the entry that the model says")
+CASE(posted_logical, 3,
+     "5000 posted entries, a fifth with wildcards, two senders: every message matches the entry that the model "
+     "predicts")
 {
     deep_posted(PTL_NI_LOGICAL);
 }
@@ -143,7 +145,8 @@ CASE(posted_physical, 3, "the same with physical addressing")
     deep_posted(PTL_NI_PHYSICAL);
 }
 
-CASE(unexpected_deep, 3, "5000 unexpected messages of two senders: every appended entry meets the message that the model says")
+CASE(unexpected_deep, 3,
+     "5000 unexpected messages of two senders: every appended entry matches the message that the model predicts")
 {
     enum { TURN = 250 };
     struct list *waiting = calloc(1, sizeof *waiting);
@@ -188,7 +191,7 @@ CASE(unexpected_deep, 3, "5000 unexpected messages of two senders: every appende
     free(waiting);
 }
 
-/* Appends, sends to itself, unlinks and searches at random. After each step the events are those of the model. */
+/* Appends, sends to itself, unlinks and searches at random. After each step the events must equal the model's. */
 CASE(random_steps, 1, "20000 random steps of appending, unlinking, searching and sending agree with the model")
 {
     enum { STEPS = 20000, ENTRIES = 2 * DEPTH };

@@ -11,7 +11,7 @@ enum { PT = 3, BITS = 0x51 };
 
 static ptl_ack_req_t const ACKS[] = {PTL_ACK_REQ, PTL_CT_ACK_REQ, PTL_OC_ACK_REQ};
 
-/* An entry at PT that accepts everything, over `bytes` of new memory; returns the memory. */
+/* Appends an entry at PT that accepts everything, over `bytes` of new memory; returns the memory. */
 static unsigned char *target_memory(size_t bytes, ptl_handle_eq_t eq)
 {
     unsigned char *memory = buffer(bytes);
@@ -42,7 +42,7 @@ CASE(released_handle_is_refused, 1, "a descriptor's handle is invalid once it is
     CHECK_EQ(PtlPut(md, 0, 8, PTL_NO_ACK_REQ, peer(0), PT, 0, 0, NULL, 0), PTL_ARG_INVALID);
 }
 
-CASE(released_handle_stays_refused_after_reuse, 1, "a new descriptor never answers to the handle of a released one")
+CASE(released_handle_stays_refused_after_reuse, 1, "a new descriptor never has the handle of a released one")
 {
     ni_matching();
     void *memory = buffer(64);
@@ -85,7 +85,7 @@ CASE(bind_refuses_objects_of_another_interface, 1,
     OK(PtlMDBind(other, &md, &handle));
 }
 
-CASE(max_mds_can_be_bound_and_no_more, 1, "max_mds descriptors exist at a time; one released makes room for one")
+CASE(max_mds_can_be_bound_and_no_more, 1, "max_mds descriptors can exist at a time; releasing one makes room for one")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_mds = 7;
@@ -216,7 +216,6 @@ CASE(vector_is_one_contiguous_region, 2,
         ptl_iovec_t *vector = buffer(6 * sizeof *vector), copy[6];
         pattern_fill(whole, TOTAL, 3);
         for (size_t i = 0, at = 0; i < 6; at += lengths[i], i++) {
-            /* Later elements have lower addresses. */
             vector[i] = (ptl_iovec_t){.iov_base = scattered + (5 - i) * 160 + i, .iov_len = lengths[i]};
             memcpy(vector[i].iov_base, whole + at, lengths[i]);
         }
@@ -315,7 +314,7 @@ CASE(zero_length_descriptor_sends_headers, 2, "an empty descriptor sends message
 
 /* ---- Counting ------------------------------------------------------------------------------------------- */
 
-CASE(send_counts_events_or_bytes, 2, "CT_SEND counts one a send, with CT_BYTES the requested length")
+CASE(send_counts_events_or_bytes, 2, "CT_SEND counts one per send, with CT_BYTES the requested length")
 {
     ni_matching();
     target_memory(10, PTL_EQ_NONE);
@@ -353,7 +352,8 @@ CASE(acknowledgements_count_events, 2, "CT_ACK counts one for each kind of ackno
     barrier();
 }
 
-CASE(acknowledgements_count_manipulated_bytes, 2, "with CT_BYTES an acknowledgement counts what the target took")
+CASE(acknowledgements_count_manipulated_bytes, 2,
+     "with CT_BYTES an acknowledgement counts the bytes that the target took")
 {
     ni_matching();
     target_memory(10, PTL_EQ_NONE);
@@ -390,7 +390,7 @@ CASE(completion_acknowledgement_counts_operations, 2,
     barrier();
 }
 
-CASE(replies_count_events_or_bytes, 2, "CT_REPLY counts one a reply, with CT_BYTES the length that came")
+CASE(replies_count_events_or_bytes, 2, "CT_REPLY counts one per reply, with CT_BYTES the length received")
 {
     ni_matching();
     target_memory(10, PTL_EQ_NONE);
@@ -472,7 +472,7 @@ CASE(send_disable_silences_send, 2, "EVENT_SEND_DISABLE: no SEND event; the ackn
 }
 
 CASE(success_disable_silences_success, 2,
-     "EVENT_SUCCESS_DISABLE: no event for success, counting goes on, failure is told")
+     "EVENT_SUCCESS_DISABLE: no event for success; counting continues, a failure has its event")
 {
     ni_matching();
     target_memory(64, PTL_EQ_NONE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Events and event queues: PtlEQAlloc, PtlEQFree, PtlEQGet, PtlEQWait, PtlEQPoll, the members that each of the sixteen
- * kinds of event carries, and which option disables which kind. Portals 4.3, "Events and Event Queues".
+ * Events and event queues: PtlEQAlloc, PtlEQFree, PtlEQGet, PtlEQWait, PtlEQPoll, the members of each of the sixteen kinds
+ * of event, and the options that disable them. Portals 4.3, "Events and Event Queues".
  *
  * In the cases with two processes, process 0 is the initiator and process 1 the target.
  */
@@ -43,7 +43,7 @@ static void put_tagged(ptl_handle_md_t md, ptl_size_t bytes, ptl_size_t remote, 
     OK(PtlPut(md, 0, bytes, PTL_ACK_REQ, peer(1), PT, BITS, remote, tag, HDR));
 }
 
-/* The members that every event of a message has at its target. */
+/* Members that every event of a message has at its target. */
 static void check_message(const ptl_event_t *ev, void *tag, const void *start, ptl_size_t rlength, ptl_size_t mlength,
                           ptl_size_t remote_offset, ptl_list_t list)
 {
@@ -85,7 +85,7 @@ CASE(empty_queue_gives_nothing, 1, "PtlEQGet of an empty queue returns PTL_EQ_EM
     CHECK_EQ(PtlEQPoll(eq, 2, 0, &ev, &which), PTL_EQ_EMPTY);
 }
 
-CASE(max_eqs_can_be_allocated_and_no_more, 1, "max_eqs queues exist at a time; one freed makes room for one")
+CASE(max_eqs_can_be_allocated_and_no_more, 1, "max_eqs queues can exist at a time; freeing one makes room for one")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_eqs = 5;
@@ -138,7 +138,7 @@ CASE(freed_queue_leaves_no_events, 1, "a queue that takes the place of another s
     }
 }
 
-CASE(queue_holds_its_count, 2, "a queue keeps as many events as it was asked for, again and again")
+CASE(queue_holds_its_count, 2, "a queue holds the requested number of events, repeatedly")
 {
     static const size_t counts[] = {1, 2, 3, 7, 8, 64, 1000};
     ni_matching();
@@ -169,7 +169,7 @@ CASE(queue_holds_its_count, 2, "a queue keeps as many events as it was asked for
 }
 
 CASE(overrun_is_told_where_it_happened, 2,
-     "PTL_EQ_DROPPED comes with the event after the lost ones; the newest events are kept, whole and in order")
+     "PTL_EQ_DROPPED is returned with the event after the lost ones; the newest events are kept, whole and in order")
 {
     enum { SENT = 3000, ROOM = 16 };
     ni_matching();
@@ -219,7 +219,7 @@ CASE(overrun_is_told_where_it_happened, 2,
     barrier();
 }
 
-CASE(initiator_overrun_is_told, 2, "a queue of an initiator tells of lost events too, and goes on")
+CASE(initiator_overrun_is_told, 2, "a queue of an initiator reports lost events too, and keeps working")
 {
     enum { SENT = 500 };
     ni_matching();
@@ -249,7 +249,7 @@ CASE(initiator_overrun_is_told, 2, "a queue of an initiator tells of lost events
     barrier();
 }
 
-CASE(events_come_in_order, 2, "the events of one sender's puts are in the order in which it sent")
+CASE(events_come_in_order, 2, "the events of one sender's puts are in sending order")
 {
     ni_matching();
     struct target t = target_with(0, PTL_PRIORITY_LIST);
@@ -359,7 +359,7 @@ CASE(send_and_ack_fields, 2, "SEND and ACK carry the tag; ACK the length and off
     barrier();
 }
 
-CASE(ack_tells_the_offset_in_use, 2, "where the target manages offsets, ACK and REPLY tell the one that was used")
+CASE(ack_tells_the_offset_in_use, 2, "where the target manages offsets, ACK and REPLY report the offset used")
 {
     ni_matching();
     target_with(PTL_ME_MANAGE_LOCAL, PTL_PRIORITY_LIST);
@@ -377,7 +377,7 @@ CASE(ack_tells_the_offset_in_use, 2, "where the target manages offsets, ACK and 
     barrier();
 }
 
-CASE(ack_tells_the_overflow_list, 2, "ACK says that a message was delivered in the overflow list")
+CASE(ack_tells_the_overflow_list, 2, "ACK reports that a message was delivered in the overflow list")
 {
     ni_matching();
     target_with(0, PTL_OVERFLOW_LIST);
@@ -390,7 +390,7 @@ CASE(ack_tells_the_overflow_list, 2, "ACK says that a message was delivered in t
     barrier();
 }
 
-CASE(reply_fields, 2, "REPLY carries the tag, the length that came and the offset at the target")
+CASE(reply_fields, 2, "REPLY carries the tag, the length received and the offset at the target")
 {
     ni_matching();
     target_with(0, PTL_PRIORITY_LIST);
@@ -489,7 +489,7 @@ CASE(target_event_fields_physical, 2, "on a physical interface the initiator of 
 }
 
 CASE(start_follows_the_managed_offset, 2,
-     "with a locally managed offset, start follows it and remote_offset is what was asked")
+     "with a locally managed offset, start follows it and remote_offset is the offset requested")
 {
     ni_matching();
     struct target t = target_with(PTL_ME_MANAGE_LOCAL, PTL_PRIORITY_LIST);
@@ -557,12 +557,13 @@ static void overflow_fetch(ptl_handle_md_t md)
     OK(PtlFetchAtomic(md, 128, md, 0, 8, peer(1), PT, BITS, 24, NULL, HDR, PTL_PROD, PTL_FLOAT));
 }
 
-CASE(put_overflow_fields, 2, "PUT_OVERFLOW tells of the message with the tag of the new entry, start where data lies")
+CASE(put_overflow_fields, 2,
+     "PUT_OVERFLOW describes the message with the tag of the new entry, start where the data lies")
 {
     check_overflow(PTL_EVENT_PUT, PTL_EVENT_PUT_OVERFLOW, overflow_put, 40, 12);
 }
 
-CASE(get_overflow_fields, 2, "GET_OVERFLOW tells of a get that was served by the overflow list")
+CASE(get_overflow_fields, 2, "GET_OVERFLOW describes a get that was served by the overflow list")
 {
     check_overflow(PTL_EVENT_GET, PTL_EVENT_GET_OVERFLOW, overflow_get, 40, 12);
 }
@@ -609,7 +610,7 @@ CASE(auto_unlink_fields, 2, "AUTO_UNLINK follows the event of the message that u
     barrier();
 }
 
-CASE(auto_free_fields, 2, "AUTO_FREE tells that an unlinked overflow entry has no unexpected header left")
+CASE(auto_free_fields, 2, "AUTO_FREE reports that an unlinked overflow entry has no unexpected header left")
 {
     ni_matching();
     struct target t = target_with(PTL_ME_USE_ONCE, PTL_OVERFLOW_LIST);
@@ -631,7 +632,7 @@ CASE(auto_free_fields, 2, "AUTO_FREE tells that an unlinked overflow entry has n
 }
 
 CASE(auto_unlink_of_an_entry_never_linked, 2,
-     "an entry with USE_ONCE that finds its message waiting tells the message and AUTO_UNLINK, and no LINK")
+     "an entry with USE_ONCE that finds its message waiting gives the message's event and AUTO_UNLINK, and no LINK")
 {
     ni_matching();
     struct target t = target_with(0, PTL_OVERFLOW_LIST);
@@ -651,7 +652,7 @@ CASE(auto_unlink_of_an_entry_never_linked, 2,
     barrier();
 }
 
-CASE(pt_disabled_fields, 2, "PT_DISABLED tells which entry flow control disabled; the sender's ACK says so too")
+CASE(pt_disabled_fields, 2, "PT_DISABLED names the entry that flow control disabled; the sender's ACK reports it too")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(16);
@@ -671,7 +672,7 @@ CASE(pt_disabled_fields, 2, "PT_DISABLED tells which entry flow control disabled
     barrier();
 }
 
-CASE(search_fields, 2, "SEARCH tells of what is found as an overflow event does, or NO_MATCH, with the tag")
+CASE(search_fields, 2, "SEARCH describes the header found as an overflow event does, or NO_MATCH, with the tag")
 {
     ni_matching();
     struct target t = target_with(0, PTL_OVERFLOW_LIST);
@@ -723,7 +724,7 @@ CASE(comm_disable_silences_messages, 2, "EVENT_COMM_DISABLE: no PUT, GET or ATOM
     }
 }
 
-CASE(success_disable_silences_messages, 2, "EVENT_SUCCESS_DISABLE: a message that succeeds leaves no event but counts")
+CASE(success_disable_silences_messages, 2, "EVENT_SUCCESS_DISABLE: a successful message leaves no event but counts")
 {
     ni_nonmatching();
     ptl_handle_eq_t eq = eq_new(32);
@@ -755,7 +756,7 @@ CASE(link_disable_silences_link, 1, "EVENT_LINK_DISABLE: appending leaves no eve
     no_event(eq, 30);
 }
 
-CASE(over_disable_silences_overflow, 2, "EVENT_OVER_DISABLE: an entry that finds unexpected messages tells nothing")
+CASE(over_disable_silences_overflow, 2, "EVENT_OVER_DISABLE: an entry that finds unexpected messages gives no event")
 {
     ni_matching();
     struct target t = target_with(0, PTL_OVERFLOW_LIST);
@@ -808,7 +809,7 @@ CASE(ack_disable_silences_the_sender, 2, "ACK_DISABLE: an entry that declines ac
     barrier();
 }
 
-/* Fills the target's queue until flow control stops it; returns how many puts were delivered. */
+/* Fills the target's queue until flow control stops it; returns the number of delivered puts. */
 static int put_until_disabled(ptl_handle_eq_t eq)
 {
     ptl_handle_md_t md = md_new(buffer(8), 8, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);
@@ -850,7 +851,7 @@ static void check_full_queue(unsigned options, bool told)
 }
 
 CASE(full_queue_disables_without_loss, 2,
-     "with flow control a full queue disables the entry: what was accepted has its event, then PT_DISABLED")
+     "with flow control a full queue disables the entry: accepted messages have their events, then PT_DISABLED")
 {
     check_full_queue(0, true);
 }
@@ -878,7 +879,7 @@ static void *waiter_run(void *opaque)
     return NULL;
 }
 
-CASE(free_ends_waits_for_it_only, 1, "PtlEQFree ends the waits for this queue; others go on")
+CASE(free_ends_waits_for_it_only, 1, "PtlEQFree ends the waits for this queue; other waits continue")
 {
     ni_matching();
     struct waiter w[4];
@@ -906,7 +907,7 @@ CASE(free_ends_waits_for_it_only, 1, "PtlEQFree ends the waits for this queue; o
 }
 
 CASE(a_wait_never_passes_to_the_next_queue, 1,
-     "a wait for a freed queue ends with PTL_INTERRUPTED, also when a queue with its handle is made at once")
+     "a wait for a freed queue ends with PTL_INTERRUPTED, also when a new queue gets its handle at once")
 {
     ptl_ni_limits_t wanted = limits_default();
     wanted.max_eqs = 1 << 18;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Flow control. An index with PTL_PT_FLOWCTRL that runs out of entries, of unexpected headers or of event space is
- * disabled by the interface. The interface refuses that message and all that follow with PTL_NI_PT_DISABLED, and they
- * change nothing. The target gets one PTL_EVENT_PT_DISABLED. After PtlPTEnable, senders can send everything again. No
- * message is lost, and none overtakes another. Portals 4.3, flow control.
+ * Flow control. The interface disables an index with PTL_PT_FLOWCTRL that runs out of entries, of unexpected headers or of
+ * event space. It refuses that message and all later ones with PTL_NI_PT_DISABLED, and they change nothing. The target
+ * gets one PTL_EVENT_PT_DISABLED. After PtlPTEnable, senders can send everything again. No message is lost, and none
+ * overtakes another. Portals 4.3, flow control.
  *
- * In the storms several processes send numbered messages to one, and send again what was refused. The acknowledgements
- * that senders get must agree, message by message and in order, with the events of the target.
+ * In the storms several processes send numbered messages to one, and resend refused ones. The acknowledgements that
+ * senders get must agree, message by message and in order, with the events of the target.
  */
 #include "suite.h"
 
@@ -47,9 +47,9 @@ static struct setup setup_with(const ptl_ni_limits_t *desired, size_t target_eve
     return s;
 }
 
-/* ---- What disables, and what is told ------------------------------------------------------------------------- */
+/* ---- Causes of disabling, and their events ------------------------------------------------------------------- */
 
-CASE(missing_entry_disables, 2, "a message that finds no entry disables the index; both sides are told")
+CASE(missing_entry_disables, 2, "a message that finds no entry disables the index; both sides get the event")
 {
     struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     barrier();
@@ -97,7 +97,7 @@ CASE(disabled_refuses_what_would_match, 2, "once disabled the index refuses mess
     }
 }
 
-CASE(enable_recovers, 2, "after PtlPTEnable messages are taken again; each disabling is told once")
+CASE(enable_recovers, 2, "after PtlPTEnable messages are accepted again; each disabling is reported once")
 {
     struct setup s = setup_with(NULL, 256, PTL_PT_FLOWCTRL);
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -119,7 +119,8 @@ CASE(enable_recovers, 2, "after PtlPTEnable messages are taken again; each disab
     }
 }
 
-CASE(enable_without_cure_disables_again, 2, "an index that is enabled with its want not cured is disabled by the next message again")
+CASE(enable_without_cure_disables_again, 2,
+     "an index enabled without its shortage cured is disabled by the next message again")
 {
     struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     for (int round = 0; round < 10; round++) {
@@ -146,7 +147,8 @@ CASE(overflow_entry_prevents, 2, "as long as an overflow entry takes the message
     if (rank() == 1) no_event(s.eq, 10);
 }
 
-CASE(missing_headers_disable, 2, "a message that finds no unexpected header left disables the index; both sides are told")
+CASE(missing_headers_disable, 2,
+     "a message that finds no unexpected header left disables the index; both sides get the event")
 {
     ptl_ni_limits_t desired = limits_default();
     desired.max_unexpected_headers = 4;
@@ -184,7 +186,7 @@ CASE(missing_event_space_disables, 2, "a message whose event finds no room disab
     unsigned taken = 0, all[2];
     for (unsigned i = 0; i < SENT && rank() == 0; i++) {
         ptl_ni_fail_t outcome = outcome_of_put(s.md, s.eq, 8, 1, i);
-        if (outcome == PTL_NI_OK) CHECK_EQ(taken++, i); /* no message is accepted after the first that was refused */
+        if (outcome == PTL_NI_OK) CHECK_EQ(taken++, i); /* no message is accepted after the first refused one */
         else CHECK_EQ(outcome, PTL_NI_PT_DISABLED);
     }
     barrier();
@@ -353,7 +355,7 @@ CASE(refusal_is_counted, 2, "with a counting acknowledgment a refusal is one fai
     }
 }
 
-CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its reply says PTL_NI_PT_DISABLED")
+CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its reply is PTL_NI_PT_DISABLED")
 {
     struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     barrier();
@@ -366,7 +368,8 @@ CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its re
     if (rank() == 1) expect_disabled(s.eq);
 }
 
-CASE(other_indexes_go_on, 2, "an index without flow control, or with its own resources, is not disabled with another")
+CASE(other_indexes_go_on, 2,
+     "an index without flow control, or with its own resources, stays enabled when another is disabled")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(128);
@@ -395,7 +398,7 @@ CASE(other_indexes_go_on, 2, "an index without flow control, or with its own res
 enum want { WANT_ENTRIES, WANT_HEADERS, WANT_EVENTS, WANT_NOTHING_BUT_TOGGLED };
 enum { WINDOW = 16, MESSAGES_MAX = 512, EVENTS_OF_TARGET = 16 };
 
-/* The results that one process got, in order: the target has one list for each sender. */
+/* Results of one process, in order: the target has one list for each sender. */
 struct record {
     unsigned count;
     uint16_t number[MESSAGES_MAX];
@@ -444,7 +447,7 @@ static void storm_receive(enum want want, unsigned expected, struct record *seen
     unsigned appended = 0;
     for (unsigned got = 0; got < expected;) {
         ptl_event_t ev;
-        /* each entry takes one message, unexpected or later: append no more than the messages that are still to come */
+        /* each entry takes one message, unexpected or later: append no more entries than messages are still to come */
         if (want == WANT_HEADERS && appended == got) me_append(PT, &me, PTL_PRIORITY_LIST, NULL), appended++;
         CHECK_EQ(wait_event(eq, &ev, 0), PTL_OK);
         if (ev.type == PTL_EVENT_PUT || ev.type == PTL_EVENT_PUT_OVERFLOW) {
@@ -492,7 +495,7 @@ static void storm(enum want want, unsigned messages)
             CHECK_EQ(told[sender].count, messages);
             for (unsigned i = 0; i < messages; i++)
                 if (seen[sender].number[i] != told[sender].number[i])
-                    FAIL("message %u of sender %d: it was told that %u arrived, the target saw %u", i, sender,
+                    FAIL("message %u of sender %d: its acknowledgement has %u arrived, the target saw %u", i, sender,
                          told[sender].number[i], seen[sender].number[i]);
         }
     }
@@ -500,7 +503,8 @@ static void storm(enum want want, unsigned messages)
     free(told);
 }
 
-CASE(storm_over_entries_4, 5, "4 senders, entries posted ten at a time: all messages arrive, as told, none twice, in order")
+CASE(storm_over_entries_4, 5,
+     "4 senders, entries posted ten at a time: all messages arrive, as acknowledged, none twice, in order")
 {
     storm(WANT_ENTRIES, 200);
 }

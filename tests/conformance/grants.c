@@ -30,8 +30,7 @@ static ptl_size_t counted(ptl_handle_ct_t ct)
     return value_of(ct).success;
 }
 
-/* The number of puts that an entry must take before the sender has a grant again: the number grows after each revoked
- * grant. */
+/* Number of puts that an entry must take before the sender has a grant again. It grows after each revoked grant. */
 static ptl_size_t enough(int round)
 {
     static const ptl_size_t puts[] = {300, 700, 1800};
@@ -40,7 +39,7 @@ static ptl_size_t enough(int round)
 
 struct end {
     unsigned char *memory;
-    ptl_handle_ct_t ct, stop, flagged; /* what arrived at the entry, or what the descriptor counted */
+    ptl_handle_ct_t ct, stop, flagged; /* arrivals at the entry, or completions of the descriptor */
     ptl_handle_md_t md;
     ptl_handle_me_t entry;
     uint64_t sent;
@@ -95,7 +94,7 @@ static ptl_ack_req_t ack_of(unsigned md_options)
     return md_options & PTL_MD_EVENT_CT_ACK ? PTL_CT_ACK_REQ : PTL_NO_ACK_REQ;
 }
 
-/* Puts of 8 bytes that hold their number, from 1. No more puts are outstanding than the smallest queue holds. */
+/* Puts 8 bytes at a time that hold their number, from 1. At most as many puts are outstanding as the smallest queue holds. */
 static void send_one(struct end *e, unsigned md_options, int to)
 {
     uint64_t number = ++e->sent;
@@ -123,7 +122,7 @@ static void stop(struct end *e, int who)
     OK(PtlPut(e->md, 0, 0, PTL_NO_ACK_REQ, peer(who), PT_STOP, BITS, 0, NULL, 0));
 }
 
-/* The number of puts that rank 0 sent; every rank gets it. */
+/* Returns the number of puts that rank 0 sent, at every rank. */
 static uint64_t sent_by(struct end *e, int who)
 {
     uint64_t all[RANKS_MAX];
@@ -138,7 +137,7 @@ static uint64_t word_at(const void *at)
 
 /* ---- Bytes and counts ----------------------------------------------------------------------------------- */
 
-CASE(puts_of_every_length, 2, "short puts and long ones alike arrive whole, and are counted at both ends, in order")
+CASE(puts_of_every_length, 2, "short and long puts arrive whole, and are counted at both ends, in order")
 {
     static const size_t lengths[] = {0, 1, 4, 8, 40, 512, 8192, 8193, 65536, 262144, 262145};
     enum { EACH = 150, LENGTHS = sizeof lengths / sizeof *lengths };
@@ -203,7 +202,7 @@ CASE(initiators_are_told_of_sends_and_acknowledgements, 2,
 }
 
 CASE(entries_count_bytes_or_operations_and_may_decline, 2,
-     "an entry that counts bytes counts them; one that declines acknowledgements has none counted")
+     "an entry with CT_BYTES counts bytes; one with ACK_DISABLE has no acknowledgements counted")
 {
     enum { EACH = 700 };
     struct end e = open_end(true, 0);
@@ -227,7 +226,8 @@ CASE(entries_count_bytes_or_operations_and_may_decline, 2,
     if (rank() == TARGET) expect_ct(e.ct, 12 * EACH, 0);
 }
 
-CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is dropped, what is not there is refused, as ever")
+CASE(odd_puts_in_between, 2,
+     "long puts are truncated, unmatched ones dropped, ones without an entry refused, as outside a stream")
 {
     enum { ROUNDS = 300 };
     struct end e = open_end(true, 0);
@@ -268,7 +268,8 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
     }
 }
 
-CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no more fail at both ends, those before it have not")
+CASE_NIC(memory_taken_away_in_mid_stream, 2,
+         "puts to memory that was unmapped fail at both ends; those before them succeed")
 {
     /* The owner's own call may write there, and the owner has unmapped its own memory. */
     if (path_is("bounce") || getenv("SELVEDGE_HOST")) return;
@@ -307,9 +308,10 @@ CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no mo
     expect_ct(ct, arrived, BEFORE + AFTER - arrived);
 }
 
-/* ---- What the target changes ---------------------------------------------------------------------------- */
+/* ---- Changes at the target ------------------------------------------------------------------------------ */
 
-CASE(set_in_mid_stream, 2, "PtlCTSet takes effect at one point of a stream: all puts before it are forgotten, none after it")
+CASE(set_in_mid_stream, 2,
+     "PtlCTSet takes effect at one point of a stream: it overwrites all puts before that point and none after it")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     uint64_t least = 0, most = 0;
@@ -360,8 +362,8 @@ CASE(increments_in_mid_stream, 2, "PtlCTInc and triggered increments add to a co
     if (rank() == 0) expect_ct(e.ct, 2 * sent, 0);
 }
 
-/* At the end of a stream, on every rank: the completions that rank 0 counts agree with the puts that it sent and with those
- * that the target counted. Returns the number of puts. */
+/* At the end of a stream, on every rank: the completions counted by rank 0 agree with its puts and with those counted by
+ * the target. Returns the number of puts. */
 static uint64_t check_completions(struct end *e)
 {
     barrier();
@@ -373,7 +375,7 @@ static uint64_t check_completions(struct end *e)
     return sent;
 }
 
-/* Nothing arrives for a while: memory and counter do not change. */
+/* Checks that nothing arrives for a while: memory and counter do not change. */
 static void check_nothing_arrives(struct end *e)
 {
     uint64_t word = word_at(e->memory);
@@ -400,7 +402,7 @@ static void unlink_in_mid_stream(bool matching)
             CHECK_EQ(rc, PTL_OK);
             check_nothing_arrives(&e);
             taken = counted(e.ct);
-            /* The same memory, the same counter: later puts arrive through the new entry. */
+            /* Memory and counter stay the same: later puts arrive through the new entry. */
             if (matching) {
                 ptl_me_t me = counting(e.memory, BYTES, e.ct, 0);
                 e.entry = me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -428,7 +430,8 @@ CASE(match_entry_unlinked_in_mid_stream, 2, "after PtlMEUnlink nothing arrives b
     unlink_in_mid_stream(true);
 }
 
-CASE(second_entry_in_mid_stream, 2, "an entry that is appended behind another gets nothing until that is gone, and then everything")
+CASE(second_entry_in_mid_stream, 2,
+     "an entry appended behind another gets nothing until the first is gone, and then everything")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     ptl_handle_ct_t second = ct_new();
@@ -457,7 +460,8 @@ CASE(second_entry_in_mid_stream, 2, "an entry that is appended behind another ge
     }
 }
 
-CASE(disabled_in_mid_stream, 2, "after PtlPTDisable nothing arrives; what is refused fails with its count, all else arrives")
+CASE(disabled_in_mid_stream, 2,
+     "after PtlPTDisable nothing arrives; refused puts fail and are counted, all others arrive")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     if (rank() == 0)
@@ -477,7 +481,8 @@ CASE(disabled_in_mid_stream, 2, "after PtlPTDisable nothing arrives; what is ref
     check_completions(&e);
 }
 
-CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, and one that takes its place counts what is its own")
+CASE(counter_freed_in_mid_stream, 2,
+     "a freed counter counts no more, and one that reuses its place counts only its own messages")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     if (rank() == 0)
@@ -506,7 +511,8 @@ CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, an
     barrier();
 }
 
-CASE(armed_in_mid_stream, 2, "an operation that is armed in the middle of a stream fires once, not before its threshold, and not late")
+CASE(armed_in_mid_stream, 2,
+     "an operation armed in the middle of a stream fires once, neither before its threshold nor late")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     ptl_handle_ct_t fired = ct_new();
@@ -540,7 +546,7 @@ CASE(armed_in_mid_stream, 2, "an operation that is armed in the middle of a stre
     }
 }
 
-CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream fires with that, and not one put before")
+CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream fires with that put, not one earlier")
 {
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
     ptl_handle_ct_t fired = ct_new();
@@ -562,9 +568,9 @@ CASE(armed_exactly, 2, "an operation whose threshold is the last put of a stream
     }
 }
 
-/* ---- What the initiator changes ------------------------------------------------------------------------- */
+/* ---- Changes at the initiator --------------------------------------------------------------------------- */
 
-CASE(descriptor_bound_anew, 2, "a descriptor that is released and bound elsewhere sends what is there")
+CASE(descriptor_bound_anew, 2, "a descriptor released and bound to other memory sends that memory")
 {
     enum { TIMES = 24, EACH = 400 };
     struct end e = open_end(true, 0);
@@ -595,7 +601,8 @@ CASE(descriptor_bound_anew, 2, "a descriptor that is released and bound elsewher
     }
 }
 
-CASE(counter_of_the_descriptor_freed, 2, "a descriptor whose counter is gone still sends; the counter that takes its place stays as it is")
+CASE(counter_of_the_descriptor_freed, 2,
+     "a descriptor whose counter is freed still sends; a counter that reuses the place stays unchanged")
 {
     struct end e = open_end(true, 0);
     if (rank() == 0) {
@@ -669,7 +676,7 @@ CASE(set_to_nothing_at_the_initiator, 2, "a descriptor's counter that is set to 
     if (rank() == TARGET) expect_ct(e.ct, 4000, 0);
 }
 
-CASE(map_set_anew, 3, "after PtlSetMap a rank is who the new map says")
+CASE(map_set_anew, 3, "after PtlSetMap a rank is the process of the new map")
 {
     struct end e = open_end(true, rank() == 0 ? ACKED : 0);
     if (rank() == 2) {
@@ -760,7 +767,8 @@ CASE(threads_to_two_entries_far_apart, 2, "puts of two threads to entries whose 
     threads_to(PT, PT + 16);
 }
 
-CASE(many_senders_to_one_counter, 7, "puts of six processes to one entry are all counted, also while it is taken away and comes again")
+CASE(many_senders_to_one_counter, 7,
+     "puts of six processes to one entry are all counted, also while it is unlinked and appended again")
 {
     enum { EACH = 2500 };
     struct end e = open_end(true, rank() == TARGET ? 0 : ACKED);
@@ -784,7 +792,8 @@ CASE(many_senders_to_one_counter, 7, "puts of six processes to one entry are all
 
 /* ---- Interfaces that come and go ------------------------------------------------------------------------ */
 
-CASE(sender_comes_and_goes, 2, "an interface that is closed and opened many times leaves nothing behind that its peers would miss")
+CASE(sender_comes_and_goes, 2,
+     "an interface that is closed and opened many times leaves no state at its peers that breaks later puts")
 {
     enum { TIMES = 70, EACH = 100 };
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
@@ -814,7 +823,7 @@ CASE(sender_comes_and_goes, 2, "an interface that is closed and opened many time
     if (rank() == TARGET) expect_ct(e.ct, TIMES * EACH, 0);
 }
 
-CASE_NIC(target_comes_and_goes, 2, "puts to an interface that is closed fail, and arrive again when it is opened anew")
+CASE_NIC(target_comes_and_goes, 2, "puts to a closed interface fail, and arrive again when it is reopened")
 {
     enum { TIMES = 6 };
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
@@ -877,7 +886,8 @@ CASE_NIC(target_comes_and_goes, 2, "puts to an interface that is closed fail, an
 
 /* ---- Order ---------------------------------------------------------------------------------------------- */
 
-CASE(small_puts_stay_behind_large_ones, 2, "a short put that is counted comes behind the long one before it, to whatever memory")
+CASE(small_puts_stay_behind_large_ones, 2,
+     "a short counted put arrives after the long one before it, whatever their memory")
 {
     enum { TIMES = 60, LARGE = 300 << 10 };
     struct end e = open_end(true, 0);

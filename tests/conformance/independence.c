@@ -2,7 +2,7 @@
 /*
  * Progress without the target's program. While a process computes and makes no call, operations on its interface complete.
  * Portals 4.3 promises that communication makes progress without calls of the application ("application bypass"). These
- * cases hold only where the interface works by itself (CASE_NIC).
+ * cases hold only where the interface works without its owner (CASE_NIC).
  *
  * In every case process 1 is busy: it computes, for at least BUSY_MS, until it sees a byte in its own memory. Process 0
  * writes this byte as its last message, after all its other operations are complete. If one of them needed a call of the
@@ -158,7 +158,8 @@ CASE_NIC(atomics_are_done, 3, "atomics and their replies complete at a busy proc
     barrier();
 }
 
-CASE_NIC(counters_trigger, 2, "messages count at a busy process, and the counts fire what it armed, messages too")
+CASE_NIC(counters_trigger, 2,
+         "messages count at a busy process, and the counts fire its armed operations, messages too")
 {
     enum { COUNT = 50 };
     ni_matching();
@@ -242,7 +243,8 @@ CASE_NIC(entries_are_used_up, 2, "a busy process's entries match, unlink and giv
     barrier();
 }
 
-CASE_NIC(failures_are_told, 2, "a busy process's interface refuses and drops as it should, and tells the sender")
+CASE_NIC(failures_are_told, 2,
+         "a busy process's interface refuses and drops as specified, and the sender gets the error")
 {
     ni_matching();
     struct side s = open_side(PTL_PRIORITY_LIST, 0);

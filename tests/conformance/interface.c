@@ -23,7 +23,7 @@ static ptl_sr_value_t status_of(ptl_sr_index_t reg)
 
 /* ---- Starting and stopping ------------------------------------------------------------------------------- */
 
-CASE(init_counts_references, 1, "PtlInit may be called again; the library stays until as many PtlFini have been made")
+CASE(init_counts_references, 1, "PtlInit may be called again; the library stays until PtlFini was called as often")
 {
     ptl_handle_ni_t handle;
     ptl_process_t id;
@@ -69,7 +69,7 @@ CASE(four_kinds_one_identity, 2, "all interfaces of a process share one node id 
     }
 }
 
-CASE(four_kinds_are_apart, 2, "a message reaches the interface of its own kind and no other")
+CASE(four_kinds_are_apart, 2, "a message reaches the interface of its own kind only")
 {
     ptl_handle_ni_t handles[NI_KINDS];
     ptl_handle_eq_t queues[NI_KINDS];
@@ -99,7 +99,8 @@ CASE(four_kinds_are_apart, 2, "a message reaches the interface of its own kind a
     }
 }
 
-CASE(kinds_progress_together, 2, "a process that puts from one of its interfaces still handles what arrives at another")
+CASE(kinds_progress_together, 2,
+     "a process that puts from one of its interfaces still handles messages that arrive at another")
 {
     enum { PUTS = 10000, BYTES = 8 }; /* each process fills a ring, however late the other starts */
     ptl_handle_ni_t handles[2] = {ni_matching(), ni_nonmatching()};
@@ -117,8 +118,8 @@ CASE(kinds_progress_together, 2, "a process that puts from one of its interfaces
         else le_append(5, &le, PTL_PRIORITY_LIST, NULL);
     }
     barrier();
-    /* Process 0 puts between the matching interfaces, process 1 between the others. Neither waits for an event before
-     * its last put, so neither makes a call of the interface at which its messages arrive. */
+    /* Process 0 puts between the matching interfaces, process 1 between the others. Neither waits for an event before its last
+     * put, so neither makes a call of the interface at which its messages arrive. */
     ni_use(handles[rank()]);
     ptl_handle_md_t md = md_new(buffer(BYTES), BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     for (int i = 0; i < PUTS; i++) OK(PtlPut(md, 0, BYTES, PTL_NO_ACK_REQ, peer(1 - rank()), 5, 9, 0, NULL, 0));
@@ -173,7 +174,7 @@ CASE(nifini_ends_the_handle, 1, "after its last PtlNIFini the handle of an inter
     CHECK_EQ(PtlNIFini(handle), PTL_ARG_INVALID);
 }
 
-CASE(nifini_releases_everything, 1, "PtlNIFini releases what was allocated on the interface, freed or not")
+CASE(nifini_releases_everything, 1, "PtlNIFini releases everything allocated on the interface, freed or not")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     for (int round = 0; round < 4; round++) {
@@ -287,7 +288,8 @@ CASE(any_pid_is_unique, 8, "PTL_PID_ANY gives every process an id of its own, ne
     }
 }
 
-CASE(pid_0_is_for_who_asks, 2, "process id 0 may be asked for; PTL_PID_ANY does not give it to the process that has it either")
+CASE(pid_0_is_for_who_asks, 2,
+     "process id 0 is given only on request; PTL_PID_ANY does not give it, not even to its owner")
 {
     ptl_handle_ni_t zero, any;
     ptl_process_t id;
@@ -377,7 +379,7 @@ CASE(getmap_returns_setmap, 4, "PtlGetMap returns what PtlSetMap set")
     }
 }
 
-CASE(getmap_into_short_array, 4, "PtlGetMap fills no more than the array holds and still tells the size of the map")
+CASE(getmap_into_short_array, 4, "PtlGetMap fills no more than the array holds and still returns the size of the map")
 {
     ptl_process_t map[3];
     ptl_size_t actual = 0;
@@ -426,7 +428,7 @@ CASE(setmap_again_overwrites, 2, "PtlSetMap again overwrites the map, or returns
     CHECK_EQ(map[0].phys.pid, rc == PTL_OK ? reversed[0].phys.pid : reversed[1].phys.pid);
 }
 
-CASE(setmap_is_per_interface, 2, "the map of one logical interface is not that of the other")
+CASE(setmap_is_per_interface, 2, "the two logical interfaces have separate maps")
 {
     ptl_process_t id;
     ptl_handle_ni_t matching = ni_matching(), plain;
@@ -492,7 +494,8 @@ CASE(drop_count_counts_absent_entry, 2, "a message to a portal table index that 
     provoke(md_new(buffer(8), 8, 0, eq, PTL_CT_NONE), eq, 3, PTL_NI_DROPPED, PTL_SR_DROP_COUNT);
 }
 
-CASE(operation_violations_counted, 2, "a put to an entry without OP_PUT is an operation violation, told and counted")
+CASE(operation_violations_counted, 2,
+     "a put to an entry without OP_PUT is an operation violation, reported and counted")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(64);
@@ -504,7 +507,8 @@ CASE(operation_violations_counted, 2, "a put to an entry without OP_PUT is an op
     provoke(md, eq, 5, PTL_NI_OP_VIOLATION, PTL_SR_OPERATION_VIOLATIONS);
 }
 
-CASE(permission_violations_counted, 2, "a put to an entry of another user is a permission violation, told and counted")
+CASE(permission_violations_counted, 2,
+     "a put to an entry of another user is a permission violation, reported and counted")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(64);
@@ -518,7 +522,7 @@ CASE(permission_violations_counted, 2, "a put to an entry of another user is a p
     provoke(md, eq, 4, PTL_NI_PERM_VIOLATION, PTL_SR_PERMISSION_VIOLATIONS);
 }
 
-CASE(status_registers_are_per_interface, 1, "what one interface drops is not counted by another")
+CASE(status_registers_are_per_interface, 1, "a drop on one interface is not counted by another")
 {
     ptl_handle_ni_t other = ni_matching();
     ptl_sr_value_t drops = -1;
@@ -531,7 +535,7 @@ CASE(status_registers_are_per_interface, 1, "what one interface drops is not cou
     CHECK_EQ(drops, 0);
 }
 
-CASE(absent_process_is_undeliverable, 1, "a message to a process id that nobody has ends with PTL_NI_UNDELIVERABLE")
+CASE(absent_process_is_undeliverable, 1, "a message to an unused process id ends with PTL_NI_UNDELIVERABLE")
 {
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
     ptl_handle_eq_t eq = eq_new(8);
@@ -565,7 +569,7 @@ CASE(nihandle_of_every_object, 1, "PtlNIHandle gives the interface of any object
     }
 }
 
-CASE(nihandle_of_no_object, 1, "PtlNIHandle of what is no object is PTL_ARG_INVALID")
+CASE(nihandle_of_no_object, 1, "PtlNIHandle of an invalid handle is PTL_ARG_INVALID")
 {
     ptl_handle_ni_t found;
     ni_matching();
@@ -586,7 +590,7 @@ CASE(handles_compare, 1, "PtlHandleIsEqual is non-zero for one object, zero for 
         for (int j = 0; j < count; j++) CHECK_EQ(PtlHandleIsEqual(objects[i], objects[j]) != 0, i == j);
 }
 
-CASE(handles_are_not_reused_at_once, 1, "the handle of a freed object does not name the next object made")
+CASE(handles_are_not_reused_at_once, 1, "a freed object's handle does not name the next object made")
 {
     ni_matching();
     ptl_ct_event_t value;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The limits of an interface. The interface grants the limits that a program asks for. Every table holds exactly the
- * granted number. The next allocation fails with the code that the specification names, and changes nothing. A freed entry
- * can be allocated again. Portals 4.3, network interface limits.
+ * The limits of an interface. The interface grants the requested limits. Every table holds exactly the granted number. The
+ * next allocation fails with the specification's code, and changes nothing. A freed entry can be allocated again. Portals
+ * 4.3, network interface limits.
  */
 #include "suite.h"
 
 static const unsigned matching = PTL_NI_MATCHING | PTL_NI_LOGICAL;
 
-/* The limits that are numbers, in one array, so that a case can loop over them. */
+/* All numeric limits in one array, so that a case can loop over them. */
 enum { COUNTS = 9 };
 struct counts {
     int of[COUNTS];
@@ -35,10 +35,10 @@ static void check_granted(const ptl_ni_limits_t *desired)
     ni_open(matching, desired, &actual);
     struct counts wanted = counts_of(desired), got = counts_of(&actual);
     for (int i = 0; i < COUNTS; i++)
-        if (got.of[i] != wanted.of[i]) FAIL("count %d: asked for %d, granted %d", i, wanted.of[i], got.of[i]);
+        if (got.of[i] != wanted.of[i]) FAIL("count %d: requested %d, granted %d", i, wanted.of[i], got.of[i]);
 }
 
-/* ---- What is granted -------------------------------------------------------------------------------------- */
+/* ---- Granted limits --------------------------------------------------------------------------------------- */
 
 CASE(defaults_are_usable, 1, "without desired limits every limit is usable and the specification's minima are met")
 {
@@ -55,13 +55,13 @@ CASE(defaults_are_usable, 1, "without desired limits every limit is usable and t
     CHECK_OP(actual.max_fetch_atomic_size, >=, 8);
 }
 
-CASE(counts_granted_as_asked, 1, "the counts asked for are the counts granted")
+CASE(counts_granted_as_asked, 1, "requested counts are granted")
 {
     ptl_ni_limits_t desired = limits_default();
     check_granted(&desired);
 }
 
-CASE(odd_counts_granted_as_asked, 1, "counts that are no round numbers are granted as they are")
+CASE(odd_counts_granted_as_asked, 1, "requested counts that are not powers of two are granted as they are")
 {
     ptl_ni_limits_t desired = limits_default();
     desired.max_entries = 777;
@@ -97,7 +97,7 @@ CASE(tiny_counts_granted_as_asked, 1, "counts of one are granted, but the portal
     for (int i = 0; i < COUNTS; i++) CHECK_EQ(got.of[i], wanted.of[i]);
 }
 
-CASE(zero_counts_open, 1, "an interface with counts of zero opens, and refuses what it has none of")
+CASE(zero_counts_open, 1, "an interface with counts of zero opens, and refuses those objects")
 {
     ptl_ni_limits_t desired = limits_all(0), actual;
     ptl_handle_any_t handle;
@@ -118,7 +118,7 @@ CASE(zero_counts_open, 1, "an interface with counts of zero opens, and refuses w
     }
 }
 
-CASE(minima_kept, 1, "ordering sizes are never below the specification's minima, whatever is asked")
+CASE(minima_kept, 1, "ordering sizes are never below the specification's minima, whatever was requested")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     desired.max_waw_ordered_size = 0;
@@ -130,7 +130,7 @@ CASE(minima_kept, 1, "ordering sizes are never below the specification's minima,
     CHECK_OP(actual.max_pt_index, >=, 63);
 }
 
-CASE(features_are_known_bits, 1, "the features told are those that the specification defines")
+CASE(features_are_known_bits, 1, "the reported features are those that the specification defines")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     desired.features = ~0u;
@@ -138,7 +138,7 @@ CASE(features_are_known_bits, 1, "the features told are those that the specifica
     CHECK_EQ(actual.features & ~(unsigned)(PTL_TARGET_BIND_INACCESSIBLE | PTL_TOTAL_DATA_ORDERING | PTL_COHERENT_ATOMICS), 0);
 }
 
-/* ---- Each table holds exactly what was granted ------------------------------------------------------------ */
+/* ---- Each table holds exactly the granted number ---------------------------------------------------------- */
 
 CASE(entries_exactly, 1, "max_entries entries can be appended, over all lists together; the next is PTL_NO_SPACE")
 {
@@ -176,7 +176,7 @@ CASE(list_entries_exactly, 1, "max_entries holds for list entries of an interfac
     le_append(pt, &le, PTL_PRIORITY_LIST, NULL);
 }
 
-CASE(many_entries_really_fit, 1, "70000 entries asked for are 70000 entries that can be appended and removed")
+CASE(many_entries_really_fit, 1, "with 70000 entries requested, 70000 entries can be appended and removed")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     desired.max_entries = 70000;
@@ -417,7 +417,7 @@ CASE(message_size_exactly, 2, "a message of max_msg_size bytes arrives whole; a 
     no_event(eq, 20);
 }
 
-CASE(full_tables_do_not_disturb, 2, "with every table full, what exists goes on working")
+CASE(full_tables_do_not_disturb, 2, "with every table full, existing objects keep working")
 {
     ptl_ni_limits_t desired = limits_default(), actual;
     ptl_handle_any_t extra;

@@ -26,7 +26,8 @@ CASE(priority_before_overflow, 2, "a message goes to a matching priority entry e
     }
 }
 
-CASE(overflow_takes_the_rest, 2, "a message that no priority entry matches goes to the overflow list, and its event says so")
+CASE(overflow_takes_the_rest, 2,
+     "a message that no priority entry matches goes to the overflow list, and its event reports that")
 {
     struct setup s = matching_setup();
     unsigned char *spare = buffer(64);
@@ -47,7 +48,7 @@ CASE(overflow_takes_the_rest, 2, "a message that no priority entry matches goes 
     }
 }
 
-CASE(overflow_of_list_entries, 2, "without matching the overflow list takes what comes while the priority list is empty")
+CASE(overflow_of_list_entries, 2, "without matching the overflow list takes messages while the priority list is empty")
 {
     struct setup s = plain_setup();
     unsigned char *spare = buffer(64);
@@ -67,7 +68,8 @@ CASE(overflow_of_list_entries, 2, "without matching the overflow list takes what
     if (rank() == 1) CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).ptl_list, PTL_PRIORITY_LIST);
 }
 
-CASE(first_entry_wins, 2, "of several matching entries the one appended first takes the message, as long as it is there")
+CASE(first_entry_wins, 2,
+     "of several matching entries the one appended first takes the messages, as long as it is linked")
 {
     struct setup s = matching_setup();
     ptl_handle_me_t entries[3] = {0};
@@ -109,7 +111,8 @@ CASE(persistent_entry_stays, 2, "an entry without USE_ONCE takes any number of m
     if (rank() == 1) CHECK_EQ(value_at(s.memory), 100);
 }
 
-CASE(no_entry_drops, 2, "a message that matches nothing on either list is dropped and its initiator is told")
+CASE(no_entry_drops, 2,
+     "a message that matches nothing on either list is dropped and its initiator gets PTL_NI_DROPPED")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -128,7 +131,8 @@ CASE(no_entry_drops, 2, "a message that matches nothing on either list is droppe
 
 /* ---- Use once, and the end of an entry --------------------------------------------------------------------------- */
 
-CASE(use_once_unlinks, 2, "an entry with USE_ONCE takes one message and is unlinked: PUT, then AUTO_UNLINK; its handle is void")
+CASE(use_once_unlinks, 2,
+     "an entry with USE_ONCE takes one message and is unlinked: PUT, then AUTO_UNLINK; its handle becomes invalid")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -193,7 +197,7 @@ CASE(comm_event_disabled_unlink_told, 2, "EVENT_COMM_DISABLE drops the PUT event
     }
 }
 
-CASE(link_event, 1, "appending an entry is told by PTL_EVENT_LINK, with its user pointer, index and list")
+CASE(link_event, 1, "appending an entry gives PTL_EVENT_LINK, with its user pointer, index and list")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(16);
@@ -209,7 +213,7 @@ CASE(link_event, 1, "appending an entry is told by PTL_EVENT_LINK, with its user
     no_event(eq, 10);
 }
 
-CASE(link_event_of_list_entry, 1, "appending a list entry is told by PTL_EVENT_LINK too, and LINK_DISABLE silences it")
+CASE(link_event_of_list_entry, 1, "appending a list entry gives PTL_EVENT_LINK too, and LINK_DISABLE silences it")
 {
     ni_nonmatching();
     ptl_handle_eq_t eq = eq_new(16);
@@ -222,7 +226,7 @@ CASE(link_event_of_list_entry, 1, "appending a list entry is told by PTL_EVENT_L
     CHECK_EQ((uintptr_t)expect_event(eq, PTL_EVENT_LINK).user_ptr, 3);
 }
 
-CASE(unlink_is_silent, 1, "PtlMEUnlink gives no event, and the entry takes nothing any more")
+CASE(unlink_is_silent, 1, "PtlMEUnlink gives no event, and the entry takes nothing afterwards")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(16);

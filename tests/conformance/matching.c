@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Which entry a message matches, and where in the entry the data goes. Match bits and ignored bits, sources and wildcards,
- * the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages. Portals 4.3,
- * matching and list entry options. Long queues against a plain model are in deep_queues.c.
+ * Matching of messages and entries, and the place of the data in the entry. Match bits and ignored bits, sources and
+ * wildcards, the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages.
+ * Portals 4.3, matching and list entry options. Long queues against a plain model are in deep_queues.c.
  */
 #include "setup.h"
 
@@ -27,7 +27,7 @@ CASE(bits_must_be_equal, 2, "without ignored bits an entry takes exactly its own
     if (rank() == TARGET) CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).match_bits, bits);
 }
 
-CASE(ignored_bits_are_ignored, 2, "a message matches where ((its bits ^ match bits) & ~ignore bits) is zero, and nowhere else")
+CASE(ignored_bits_are_ignored, 2, "a message matches exactly where ((its bits ^ match bits) & ~ignore bits) is zero")
 {
     struct setup s = matching_setup();
     uint64_t state = 20100401;
@@ -84,7 +84,7 @@ CASE(header_data_arrives_whole, 2, "all 64 bits of the header data arrive, and t
 
 /* ---- Sources ------------------------------------------------------------------------------------------------------ */
 
-/* Rank 1 posts one entry for `source`. Ranks 0 and 2 send to it, and learn whether their message matched. */
+/* Rank 1 posts one entry for `source`. Ranks 0 and 2 send to it, and find out whether their message matched. */
 static void check_source(struct setup *s, ptl_process_t source, bool takes_0, bool takes_2)
 {
     ptl_me_t me = me_over(s->memory, 64, 1);
@@ -291,7 +291,7 @@ CASE(message_that_fits, 2, "a message that fits is taken whole, at its remote of
     check_placed(&s, 0, 5, 0);
 }
 
-CASE(message_too_long_is_truncated, 2, "of a message too long as much as fits is taken; both sides are told mlength")
+CASE(message_too_long_is_truncated, 2, "a message that is too long is truncated; both sides get mlength")
 {
     struct setup s = matching_setup();
     check_placed(&s, 65, 0, 64);
@@ -308,7 +308,7 @@ CASE(message_outside_is_truncated_to_nothing, 2, "a message at or beyond the end
     check_placed(&s, 8, ~0ull, 0);
 }
 
-CASE(get_is_truncated, 2, "a get of more than the entry has replies what there is, and tells mlength")
+CASE(get_is_truncated, 2, "a get beyond the end of the entry replies the bytes up to the end, and returns mlength")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -339,7 +339,8 @@ CASE(get_is_truncated, 2, "a get of more than the entry has replies what there i
     }
 }
 
-CASE(no_truncate_does_not_match, 2, "NO_TRUNCATE: a message that does not fit, length or offset, does not match; the next entry is tried")
+CASE(no_truncate_does_not_match, 2,
+     "NO_TRUNCATE: a message that does not fit, by length or offset, does not match; the next entry is tried")
 {
     struct setup s = matching_setup();
     ptl_me_t strict = me_over(buffer(64), 64, 1), lax = me_over(s.memory, 64, 1);
@@ -389,7 +390,7 @@ CASE(empty_messages, 2, "a message of no bytes matches like any other, has its e
         CHECK_EQ(expect_send_ack(s.eq).mlength, 0);
         get(md, 0, TARGET, PT, 1, 0);
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_REPLY).mlength, 0);
-        put(s.md, 100, TARGET, PT, 1, 6); /* into an entry of no bytes */
+        put(s.md, 100, TARGET, PT, 1, 6); /* into an entry of zero bytes */
         CHECK_EQ(expect_send_ack(s.eq).mlength, 0);
     } else {
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).hdr_data, 5);
@@ -402,7 +403,8 @@ CASE(empty_messages, 2, "a message of no bytes matches like any other, has its e
 
 /* ---- Locally managed entries ------------------------------------------------------------------------------------------ */
 
-CASE(local_offset_advances, 2, "MANAGE_LOCAL: each message goes after the one before, whatever its remote offset; the ACK tells where")
+CASE(local_offset_advances, 2,
+     "MANAGE_LOCAL: each message goes after the one before, whatever its remote offset; the ACK has the offset")
 {
     struct setup s = matching_setup();
     unsigned char *memory = buffer(64);
@@ -425,7 +427,7 @@ CASE(local_offset_advances, 2, "MANAGE_LOCAL: each message goes after the one be
     if (rank() == TARGET) CHECK_PATTERN(memory, 32, 2);
 }
 
-CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets move one and the same offset")
+CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets advance the same offset")
 {
     struct setup s = matching_setup();
     unsigned char *memory = buffer(64);
@@ -490,7 +492,7 @@ CASE(min_free_unlinks, 2, "MANAGE_LOCAL: the entry is unlinked when less than mi
     if (rank() == TARGET) no_event(s.eq, 10);
 }
 
-CASE(min_free_only_if_managed, 2, "min_free means nothing without MANAGE_LOCAL")
+CASE(min_free_only_if_managed, 2, "min_free has no effect without MANAGE_LOCAL")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -501,7 +503,8 @@ CASE(min_free_only_if_managed, 2, "min_free means nothing without MANAGE_LOCAL")
     if (rank() == TARGET) no_event(s.eq, 10);
 }
 
-CASE(managed_no_truncate, 2, "MANAGE_LOCAL with NO_TRUNCATE: what does not fit in what is left goes to the next entry")
+CASE(managed_no_truncate, 2,
+     "MANAGE_LOCAL with NO_TRUNCATE: a message that exceeds the space left goes to the next entry")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(buffer(64), 20, 1);
@@ -523,7 +526,8 @@ CASE(managed_no_truncate, 2, "MANAGE_LOCAL with NO_TRUNCATE: what does not fit i
     }
 }
 
-CASE(may_align_keeps_messages_apart, 2, "MAY_ALIGN: messages go one after the other, aligned or not, inside the entry, never over one another")
+CASE(may_align_keeps_messages_apart, 2,
+     "MAY_ALIGN: messages go one after the other, aligned or not, inside the entry, without overlap")
 {
     struct setup s = matching_setup();
     unsigned char *memory = buffer(1024), *end = memory;
@@ -547,8 +551,8 @@ CASE(may_align_keeps_messages_apart, 2, "MAY_ALIGN: messages go one after the ot
     }
 }
 
-/* Five messages of 8 bytes wait, then rank 1 appends an entry of 48 bytes. Returns how many it took; `unlinked` if it was
- * unlinked. */
+/* Five messages of 8 bytes wait, then rank 1 appends an entry of 48 bytes. Returns the number of messages taken; sets
+ * `unlinked` if the entry was unlinked. */
 static unsigned append_over_unexpected(struct setup *s, unsigned char *memory, unsigned options, size_t min_free,
                                        bool *unlinked)
 {

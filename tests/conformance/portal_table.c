@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Portal table entries: which index is allocated, when allocation and freeing fail, which queue gets the events of an
- * index, disabling and enabling by the program, allocation as disabled, and the hints of an index. Portals 4.3, portal
- * table management. Disabling by the interface is in flow_control.c.
+ * Portal table entries: the allocated index, failures of allocation and freeing, the queue of an index's events, disabling
+ * and enabling by the program, allocation as disabled, and the hints of an index. Portals 4.3, portal table management.
+ * Disabling by the interface is in flow_control.c.
  */
 #include "suite.h"
 
-/* The failure kind of the ACK of a put of 8 bytes with these bits to rank `to`. */
+/* Returns the failure kind in the ACK of a put of 8 bytes with these bits to rank `to`. */
 static ptl_ni_fail_t outcome_of_put(ptl_handle_md_t md, ptl_handle_eq_t eq, int to, ptl_pt_index_t pt,
                                     ptl_match_bits_t bits, ptl_hdr_data_t hdr)
 {
@@ -19,7 +19,7 @@ static ptl_ni_fail_t outcome_of_put(ptl_handle_md_t md, ptl_handle_eq_t eq, int 
 
 /* ---- Allocation -------------------------------------------------------------------------------------------- */
 
-CASE(any_gives_lowest_free, 1, "PTL_PT_ANY gives the lowest index that is free")
+CASE(any_gives_lowest_free, 1, "PTL_PT_ANY gives the lowest free index")
 {
     ni_matching();
     for (ptl_pt_index_t i = 0; i < 10; i++) CHECK_EQ(pt_new(PTL_EQ_NONE, 0), i);
@@ -30,7 +30,7 @@ CASE(any_gives_lowest_free, 1, "PTL_PT_ANY gives the lowest index that is free")
     CHECK_EQ(pt_new(PTL_EQ_NONE, 0), 10);
 }
 
-CASE(wanted_index_is_given, 1, "an index asked for that is free is given, in any order")
+CASE(wanted_index_is_given, 1, "a requested free index is given, in any order")
 {
     ptl_ni_limits_t actual;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &actual);
@@ -39,7 +39,7 @@ CASE(wanted_index_is_given, 1, "an index asked for that is free is given, in any
     CHECK_EQ(pt_new(PTL_EQ_NONE, 0), 1);
 }
 
-CASE(wanted_index_in_use, 1, "an index asked for that is allocated is PTL_PT_IN_USE, and stays as it was")
+CASE(wanted_index_in_use, 1, "a requested index that is allocated is PTL_PT_IN_USE, and stays as it was")
 {
     ptl_pt_index_t index = 999;
     ni_matching();
@@ -62,7 +62,7 @@ CASE(table_full, 1, "with all indexes allocated PTL_PT_ANY is PTL_PT_FULL, and f
     CHECK_EQ(PtlPTAlloc(ni(), 0, PTL_EQ_NONE, PTL_PT_ANY, &index), PTL_PT_FULL);
 }
 
-CASE(alloc_arguments, 1, "PtlPTAlloc refuses options that there are not and an index out of range")
+CASE(alloc_arguments, 1, "PtlPTAlloc refuses unknown options and an index out of range")
 {
     ptl_ni_limits_t actual;
     ptl_pt_index_t index;
@@ -172,7 +172,7 @@ CASE(reallocated_index_is_fresh, 2, "an index that is freed and allocated again 
 
 /* ---- Where events go ---------------------------------------------------------------------------------------- */
 
-CASE(events_go_to_the_index_queue, 2, "an operation is logged in the queue of the index that it came to, with that index")
+CASE(events_go_to_the_index_queue, 2, "an operation's event goes to the queue of its index, with that index")
 {
     ni_matching();
     ptl_handle_eq_t own = eq_new(32), shared = eq_new(32);
@@ -203,7 +203,8 @@ CASE(events_go_to_the_index_queue, 2, "an operation is logged in the queue of th
 
 /* ---- Disabling and enabling --------------------------------------------------------------------------------- */
 
-CASE(disabled_index_refuses, 2, "a disabled index takes no message and tells the initiator PTL_NI_PT_DISABLED; no event at the target")
+CASE(disabled_index_refuses, 2,
+     "a disabled index takes no message; the initiator gets PTL_NI_PT_DISABLED, the target no event")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(32);
@@ -505,7 +506,8 @@ CASE(hint_only_use_once_broken, 2, "a persistent entry under PTL_PT_ONLY_USE_ONC
     }
 }
 
-CASE(hint_only_truncate_broken, 2, "a NO_TRUNCATE entry under PTL_PT_ONLY_TRUNCATE is appended, and takes what fits only")
+CASE(hint_only_truncate_broken, 2,
+     "a NO_TRUNCATE entry under PTL_PT_ONLY_TRUNCATE is appended, and takes only messages that fit")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(16);

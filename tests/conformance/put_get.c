@@ -134,7 +134,7 @@ CASE(all_to_all, 4, "every process puts into every other at once, each into its 
     }
 }
 
-CASE(messages_to_oneself, 1, "a process is a target like any other to itself")
+CASE(messages_to_oneself, 1, "a process can be its own target")
 {
     ni_matching();
     ptl_handle_eq_t target_eq = eq_new(64), eq = eq_new(64);
@@ -158,7 +158,7 @@ CASE(messages_to_oneself, 1, "a process is a target like any other to itself")
     }
 }
 
-CASE(message_size_is_limited, 1, "a message longer than max_msg_size is refused, one as long is sent")
+CASE(message_size_is_limited, 1, "a message of max_msg_size is sent, a longer one is refused")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_msg_size = 4096;
@@ -181,7 +181,7 @@ CASE(message_size_is_limited, 1, "a message longer than max_msg_size is refused,
 
 /* ---- Offsets and truncation ----------------------------------------------------------------------------- */
 
-CASE(remote_offsets_select_the_place, 2, "the remote offset is where in the entry's memory a message goes")
+CASE(remote_offsets_select_the_place, 2, "the remote offset is the message's place in the entry's memory")
 {
     enum { BYTES = 4096 };
     ni_matching();
@@ -209,7 +209,8 @@ CASE(remote_offsets_select_the_place, 2, "the remote offset is where in the entr
         CHECK_PATTERN(memory, BYTES, 6);
 }
 
-CASE(put_is_truncated_to_what_fits, 2, "a put that runs over the entry's end is cut; beyond the end nothing is written")
+CASE(put_is_truncated_to_what_fits, 2,
+     "a put that runs over the entry's end is truncated; beyond the end nothing is written")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(16);
@@ -243,7 +244,7 @@ CASE(put_is_truncated_to_what_fits, 2, "a put that runs over the entry's end is 
     barrier();
 }
 
-CASE(get_is_truncated_to_what_is_there, 2, "a get that runs over the entry's end brings what is there")
+CASE(get_is_truncated_to_what_is_there, 2, "a get that runs over the entry's end returns the bytes up to the end")
 {
     ni_matching();
     unsigned char *memory = expose(100, 0, PTL_EQ_NONE);
@@ -268,8 +269,7 @@ CASE(get_is_truncated_to_what_is_there, 2, "a get that runs over the entry's end
 
 /* ---- Acknowledgements and what travels along ------------------------------------------------------------ */
 
-CASE(acknowledgement_kinds, 2,
-     "NO_ACK brings nothing, ACK an event and a count, CT_ACK and OC_ACK a count and no event")
+CASE(acknowledgement_kinds, 2, "NO_ACK gives nothing, ACK an event and a count, CT_ACK and OC_ACK a count and no event")
 {
     ni_matching();
     expose(64, 0, PTL_EQ_NONE);
@@ -306,7 +306,7 @@ CASE(acknowledgements_need_a_place, 1, "ACK_REQ without a queue and CT_ACK_REQ w
     CHECK_EQ(PtlPut(md, 0, 8, 4, peer(0), PT, BITS, 0, NULL, 0), PTL_ARG_INVALID);
 }
 
-CASE(completion_is_acknowledged_even_when_dropped, 2, "OC_ACK comes also for a message that nothing matched")
+CASE(completion_is_acknowledged_even_when_dropped, 2, "OC_ACK arrives also for a message that nothing matched")
 {
     ni_matching();
     expose(64, 0, PTL_EQ_NONE);
@@ -320,7 +320,7 @@ CASE(completion_is_acknowledged_even_when_dropped, 2, "OC_ACK comes also for a m
     barrier();
 }
 
-CASE(dropped_messages_are_told, 2, "a message that nothing matches is counted as dropped and its sender is told")
+CASE(dropped_messages_are_told, 2, "an unmatched message is counted as dropped and its sender gets the error")
 {
     ni_matching();
     expose(64, 0, PTL_EQ_NONE);
@@ -373,7 +373,7 @@ CASE(header_data_and_tags_travel, 2,
     barrier();
 }
 
-CASE(data_is_there_before_its_event, 2, "when an event or a count of a message is seen, its data is in memory")
+CASE(data_is_there_before_its_event, 2, "a message's data is in memory before its event or count is visible")
 {
     enum { ROUNDS = 400, BYTES = 2048 };
     ni_matching();
@@ -382,7 +382,6 @@ CASE(data_is_there_before_its_event, 2, "when an event or a count of a message i
     unsigned char *local = buffer(BYTES);
     ptl_handle_md_t md = md_new(local, BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     barrier();
-    /* Ping-pong: the case checks the data of each message as soon as its event is there. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         for (int sender = 0; sender < 2; sender++) {
             if (rank() == sender) {
@@ -452,7 +451,7 @@ CASE(order_holds_for_mixed_sizes, 2, "a short message does not overtake a long o
                 OK(PtlPut(md, 0, mix[i], PTL_CT_ACK_REQ, peer(1), PT, BITS, 0, NULL, i));
             expect_ct(ct, COUNT * (round + 1), 0);
         } else {
-            /* An event comes when the data is complete; each message took the entry of its turn. */
+            /* An event arrives when the data is complete; each message took the entry of its turn. */
             for (int n = 0; n < COUNT; n++) {
                 ptl_event_t ev = expect_event(eq, PTL_EVENT_PUT);
                 CHECK_EQ(ev.hdr_data, (uintptr_t)ev.user_ptr);
@@ -490,7 +489,7 @@ CASE(writes_to_one_address_keep_their_order, 2,
 }
 
 CASE(read_before_write_keeps_its_order, 2,
-     "a get before a put to the same place, up to max_war_ordered_size, sees the old")
+     "a get before a put to the same place, up to max_war_ordered_size, reads the old bytes")
 {
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
@@ -514,7 +513,7 @@ CASE(read_before_write_keeps_its_order, 2,
 
 /* ---- Vectors -------------------------------------------------------------------------------------------- */
 
-/* A random vector of `total` bytes: elements are apart, in random order, and some are empty. */
+/* Makes a random vector of `total` bytes: elements are apart, in random order, and some are empty. */
 struct scattered {
     ptl_iovec_t *vector;
     size_t count;
@@ -578,7 +577,7 @@ CASE(vectors_of_any_shape, 2,
     pt_at(PT, PTL_EQ_NONE, 0);
     ptl_handle_ct_t ct = ct_new();
     ptl_size_t done = 0;
-    uint64_t state = 0x5e1ed6e; /* the same in both processes: both know all shapes and operations */
+    uint64_t state = 0x5e1ed6e; /* the same in both processes: both compute all shapes and operations */
     for (unsigned shape = 0; shape < SHAPES; shape++) {
         static unsigned char here[TOTAL_MAX], there[TOTAL_MAX], found[TOTAL_MAX];
         size_t total = 1 + random_next(&state) % (shape % 3 ? 200 : TOTAL_MAX);

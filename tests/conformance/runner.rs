@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of the Portals suite. How its cases run, and how to choose among them, stands in `tests/runner`.
+//! The table of the Portals suite. `tests/runner` explains how its cases run and how to choose among them.
 //!
-//! A variant says which process runs a NIC (`--mode` of the launcher), how the library reaches ordinary memory (`--path`), and
-//! which memory the cases use.
+//! A variant selects the process that runs a NIC (`--mode` of the launcher), the path to ordinary memory (`--path`),
+//! and the memory that the cases use.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,12 +13,12 @@ use selvedge_test_runner::{Compiler, Start, Suite, Variant, run, tree};
 const CASE_LIMIT_S: u64 = 180;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
 
-/// An interface works while the program of its owner makes no call.
+/// Feature of variants where an interface works while the program of its owner makes no call.
 const INDEPENDENT: &[&str] = &["independent"];
-/// It does not.
+/// Features where it does not.
 const DRIVEN: &[&str] = &[];
 
-/// Runs each rank as if it were on a host of its own.
+/// Runs each rank as on its own host.
 const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
 
 fn main() -> ExitCode {
@@ -61,7 +61,7 @@ fn variants() -> Vec<Variant> {
             long: true,
             ..live("pairs", &["--mode", "nic", "env", "RANKS_OF_HOST=2", APART], "ordinary", INDEPENDENT)
         },
-        // A program that computes without end keeps the turn: one process runs at a time.
+        // An endless computation keeps the turn: one process runs at a time.
         variant("simulated", simulated(false), "ordinary", DRIVEN),
         Variant { long: true, ..variant("simulated-node", simulated(true), "ordinary", DRIVEN) },
     ]

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Searches of the unexpected list. SEARCH_ONLY reports messages, SEARCH_DELETE removes them. The cases check the events
- * and counts that follow for entries that are used once and persistent ones, and that nothing else happens. Portals 4.3,
- * PtlLESearch and PtlMESearch.
+ * Searches of the unexpected list. SEARCH_ONLY reports messages, SEARCH_DELETE removes them. The cases check the resulting
+ * events and counts for use-once and persistent entries, and that nothing else happens. Portals 4.3, PtlLESearch and
+ * PtlMESearch.
  */
 #include "setup.h"
 
@@ -29,7 +29,8 @@ static ptl_me_t seeker(ptl_match_bits_t bits, unsigned options)
     return me;
 }
 
-CASE(only_tells_of_the_oldest, 2, "SEARCH_ONLY with USE_ONCE: one SEARCH event that describes the oldest match, which stays")
+CASE(only_tells_of_the_oldest, 2,
+     "SEARCH_ONLY with USE_ONCE: one SEARCH event that describes the oldest match, which stays")
 {
     struct setup s = setup_with_messages();
     ptl_me_t me = seeker(2, PTL_ME_USE_ONCE);
@@ -101,7 +102,8 @@ CASE(nothing_found, 2, "a search that finds nothing: one SEARCH event with PTL_N
     }
 }
 
-CASE(nothing_found_in_empty_list, 1, "a search of an index that never had a message says PTL_NI_NO_MATCH; posted entries are not searched")
+CASE(nothing_found_in_empty_list, 1,
+     "a search of an index that never had a message gives PTL_NI_NO_MATCH; posted entries are not searched")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(16);
@@ -133,7 +135,7 @@ CASE(search_entry_is_not_linked, 2, "the entry of a search never takes a later m
     if (rank() == TARGET) no_event(s.eq, 10);
 }
 
-CASE(deleted_is_not_found_by_append, 2, "what a search deleted is not found by appending, what it only told of is")
+CASE(deleted_is_not_found_by_append, 2, "appending finds the headers that a search only reported, not those it deleted")
 {
     struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
@@ -233,7 +235,7 @@ CASE(over_disable_silences_delete, 2, "SEARCH_DELETE with EVENT_OVER_DISABLE tak
     CHECK_EQ(expect_event(s.eq, PTL_EVENT_SEARCH).hdr_data, 2);
 }
 
-CASE(success_disable_tells_failures, 2, "with EVENT_SUCCESS_DISABLE a search tells only that it found nothing")
+CASE(success_disable_tells_failures, 2, "with EVENT_SUCCESS_DISABLE a search reports only that it found nothing")
 {
     struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
@@ -276,7 +278,7 @@ static void check_counts(ptl_match_bits_t bits, unsigned options, ptl_search_op_
     OK(PtlCTFree(me.ct_handle));
 }
 
-CASE(only_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_ONLY finds, and a failure where it comes to the end")
+CASE(only_counts, 2, "EVENT_CT_OVERFLOW counts the headers that SEARCH_ONLY finds, and a failure at the end")
 {
     setup_with_messages();
     if (rank() != TARGET) return;
@@ -287,7 +289,7 @@ CASE(only_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_ONLY finds, and a fai
     check_counts(3, PTL_ME_USE_ONCE, PTL_SEARCH_ONLY, 0, 1);
 }
 
-CASE(delete_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_DELETE takes, and a failure where it comes to the end")
+CASE(delete_counts, 2, "EVENT_CT_OVERFLOW counts the headers that SEARCH_DELETE takes, and a failure at the end")
 {
     setup_with_messages();
     if (rank() != TARGET) return;
@@ -298,7 +300,7 @@ CASE(delete_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_DELETE takes, and a
     check_counts(2, 0, PTL_SEARCH_DELETE, 2, 1);
 }
 
-CASE(search_of_list_entries, 2, "without matching PtlLESearch tells of and takes the oldest, or all, whatever was sent")
+CASE(search_of_list_entries, 2, "without matching PtlLESearch reports and takes the oldest, or all, whatever was sent")
 {
     struct setup s = plain_setup();
     ptl_le_t overflow = le_over(buffer(64), 64), le = le_over(NULL, 0);

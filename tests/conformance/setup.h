@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The setup of the cases about lists and matching: rank 1 is the target and has the index PT with a queue; every other
- * rank is an initiator with a descriptor over its memory. One C file of a program includes it.
+ * Setup of the cases about lists and matching: rank 1 is the target and has the index PT with a queue; every other rank is
+ * an initiator with a descriptor over its memory. One C file of a program includes it.
  */
 #ifndef CONFORMANCE_SETUP_H
 #define CONFORMANCE_SETUP_H
@@ -39,8 +39,8 @@ static inline uint64_t value_at(const void *start)
     return value;
 }
 
-/* Rank `from` sends messages `first` to `last`. Each has 8 bytes that hold its number, these match bits, and the number
- * as header data. Collective; all messages are delivered when it returns. */
+/* Rank `from` sends messages `first` to `last`. Each has 8 bytes that hold its number, these match bits, and the number as
+ * header data. Collective; all messages are delivered when it returns. */
 static inline void send_numbered_from(int from, struct setup *s, ptl_match_bits_t bits, unsigned first, unsigned last)
 {
     barrier();

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The part of the Portals suite that its programs share: the job's processes, interfaces, waiting, memory. See suite.h for
- * the contract.
+ * Shared part of the Portals suite: the job's processes, interfaces, waiting, memory. See suite.h for the contract.
  *
  * Invariants
- * 1. Each interface in `open_interfaces` holds one reference of PtlInit and one of PtlNIInit, which ni_open took, or the
- *    case that called ni_adopt. Closing gives both back.
- * 2. A call that blocks on other processes runs in `while_driving`, so that an interface which makes progress only in its
- *    owner's calls makes progress. The driver takes a counter for the time of the wait and frees it after, so it uses up no
+ * 1. Each interface in `open_interfaces` holds one reference of PtlInit and one of PtlNIInit, taken by ni_open or by the
+ *    case that called ni_adopt. Closing releases both.
+ * 2. A call that blocks on other processes runs in `while_driving`, so that interfaces which make progress only in their
+ *    owner's calls make progress. The driver takes a counter during the wait and frees it afterwards, so it uses up no
  *    limit of the interface between calls.
  *
  * Costs: a barrier with interfaces to drive starts one thread.
@@ -73,7 +72,7 @@ static bool ends_with(const char *text, const char *tail)
     return text_length >= tail_length && strcmp(text + text_length - tail_length, tail) == 0;
 }
 
-/* Events, failures and return codes have names; the source text shows which of them a value is. */
+/* Events, failures and return codes have names; the source text shows the kind of a value. */
 static const char *value_name(const char *found_text, const char *wanted_text, unsigned long long value)
 {
     if (is_one_of(wanted_text, event_names, COUNT_OF(event_names)) || ends_with(found_text, ".type"))
@@ -256,7 +255,7 @@ void ni_close_all(void)
 
 ptl_process_t peer_physical(int rank)
 {
-    if (rank < 0 || rank >= ranks()) FAIL("there is no rank %d", rank);
+    if (rank < 0 || rank >= ranks()) FAIL("invalid rank %d", rank);
     return in_use()->physical[rank];
 }
 
@@ -424,7 +423,7 @@ int wait_event_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_t *e
     int rc = PtlEQPoll(&eq, 1, (ptl_time_t)timeout_ms, ev, &which);
     if (rc == PTL_EQ_EMPTY) fail_at(file, line, "no event within %d ms", timeout_ms);
     if (rc != PTL_OK && rc != PTL_EQ_DROPPED) fail_at(file, line, "PtlEQPoll returned %d %s", rc, return_name(rc));
-    if (which != 0) fail_at(file, line, "PtlEQPoll of one queue says which = %u", which);
+    if (which != 0) fail_at(file, line, "PtlEQPoll of one queue returned which = %u", which);
     return rc;
 }
 
@@ -484,7 +483,7 @@ ptl_ct_event_t wait_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_si
         if (rc != PTL_OK && rc != PTL_CT_NONE_REACHED)
             fail_at(file, line, "PtlCTPoll returned %d %s", rc, return_name(rc));
         if (rc == PTL_OK && value.success + value.failure >= n) return value;
-        nap_us(200); /* the call may return early because of a failure: the cases in counters.c check when it should */
+        nap_us(200); /* after a failure the call may return early: counters.c checks when it should */
     }
     PtlCTGet(ct, &value);
     fail_at(file, line, "counter stays at success %llu failure %llu, wanted a sum of %llu",

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The header of the Portals suite: what its cases need beyond check.h.
+ * The header of the Portals suite, in addition to check.h.
  *
- * The launcher starts as many processes as a case wants, and each runs `program NAME`.
+ * The launcher starts the case's number of processes, and each runs `program NAME`.
  *
  * Rules for cases
- * 1. A case runs in all of its processes at once. It opens the interfaces that it needs. suite.c closes those that are
- *    still open when the body returns, after a barrier, and frees the buffers. Nothing outlives a case.
+ * 1. A case runs in all of its processes at once. It opens the interfaces that it needs. After the body and a barrier,
+ *    suite.c closes the open ones and frees the buffers. Nothing outlives a case.
  * 2. A failed check in any process ends the whole job with an exit status that is not 0.
- * 3. Memory for communication comes from buffer(): it is shared memory or ordinary memory, as the variant wants. Memory on
+ * 3. Memory for communication comes from buffer(): it is shared or ordinary memory, depending on the variant. Memory on
  *    the stack and in globals cannot be reached in every variant.
  * 4. A case waits for another process only in barrier(), exchange() and the waiting functions below. In host mode and on the
  *    bounce path an interface makes progress only in its owner's calls; these functions make such calls, a plain sleep does
@@ -30,12 +30,11 @@ enum { RANKS_MAX = 64, WAIT_DEFAULT_MS = 60000 };
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
-/* CHECK_EQ prints return codes, event kinds and failure kinds by name. The text of `wanted` (PTL_EVENT_*, PTL_NI_*) or of
- * `found` (a call of a Ptl function, a member .type) shows which of them the value is. */
+/* CHECK_EQ that prints return codes, event kinds and failure kinds by name. The text of `wanted` (PTL_EVENT_*, PTL_NI_*) or
+ * of `found` (a call of a Ptl function, a member .type) shows the kind of the value. */
 
-/* The call returned PTL_OK. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "PTL_OK", PTL_OK)
-/* The same process, as the interface in use names processes. */
+/* Checks for the same process, in the addressing of the interface in use. */
 #define CHECK_PROCESS(found, wanted) check_process_at(__FILE__, __LINE__, #found, found, #wanted, wanted)
 void check_process_at(const char *file, int line, const char *found_text, ptl_process_t found, const char *wanted_text,
                       ptl_process_t wanted);
@@ -54,7 +53,7 @@ bool memory_is_shared(void);    /* buffer() returns memory of the shared arena *
 
 /* ---- Interfaces ----------------------------------------------------------------------------------------- */
 
-/* PtlInit and PtlNIInit on the default interface with PTL_PID_ANY. Then the processes exchange their ids, a logical
+/* Calls PtlInit and PtlNIInit on the default interface with PTL_PID_ANY. Then the processes exchange their ids, a logical
  * interface gets its map, and the interface becomes the one in use. `desired` and `actual` may be NULL. */
 ptl_handle_ni_t ni_open(unsigned options, const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual);
 ptl_handle_ni_t ni_matching(void);    /* logical, matching, default limits */
@@ -69,12 +68,12 @@ void ni_close(ptl_handle_ni_t handle);
 void ni_close_all(void);
 bool ni_is_logical(void);
 bool ni_is_matching(void);
-ptl_process_t peer(int rank);           /* the process of that rank, as the interface in use names it */
+ptl_process_t peer(int rank);           /* the process of that rank, in the addressing of the interface in use */
 ptl_process_t peer_physical(int rank);  /* its nid and pid */
 ptl_process_t any_process(void);        /* the wildcard of the interface in use */
 int rank_of(ptl_process_t process);     /* the inverse of peer(); -1 if no rank is this process */
 bool same_process(ptl_process_t a, ptl_process_t b);
-/* Limits to ask for: a case changes the member that it is about. */
+/* Limits to request: a case changes the member under test. */
 ptl_ni_limits_t limits_default(void);
 
 /* ---- Objects (on the interface in use; any failure fails the case) --------------------------------------- */
@@ -82,43 +81,42 @@ ptl_ni_limits_t limits_default(void);
 ptl_handle_eq_t eq_new(size_t count);
 ptl_handle_ct_t ct_new(void);
 ptl_pt_index_t pt_new(ptl_handle_eq_t eq, unsigned options); /* any index */
-/* Allocates exactly this index: all processes of a case know it without a message. */
+/* Allocates exactly this index, known to all processes without a message. */
 ptl_pt_index_t pt_at(ptl_pt_index_t index, ptl_handle_eq_t eq, unsigned options);
 ptl_handle_md_t md_new(void *start, size_t bytes, unsigned options, ptl_handle_eq_t eq, ptl_handle_ct_t ct);
 
-/* An entry over memory: PUT and GET, no LINK event, any user, no counter; these bits exactly, any source. */
+/* Returns an entry over memory: PUT and GET, no LINK event, any user, no counter; these bits exactly, any source. */
 ptl_me_t me_over(void *start, size_t bytes, ptl_match_bits_t bits);
 ptl_le_t le_over(void *start, size_t bytes);
 ptl_handle_me_t me_append(ptl_pt_index_t pt, const ptl_me_t *me, ptl_list_t list, void *user_ptr);
 ptl_handle_le_t le_append(ptl_pt_index_t pt, const ptl_le_t *le, ptl_list_t list, void *user_ptr);
 
-/* A put of the first `bytes` of `md` with PTL_ACK_REQ, at remote offset 0; user_ptr is NULL. */
+/* Puts the first `bytes` of `md` with PTL_ACK_REQ, at remote offset 0; user_ptr is NULL. */
 void put(ptl_handle_md_t md, size_t bytes, int to, ptl_pt_index_t pt, ptl_match_bits_t bits, ptl_hdr_data_t hdr);
 void get(ptl_handle_md_t md, size_t bytes, int from, ptl_pt_index_t pt, ptl_match_bits_t bits, size_t remote_offset);
 
 /* ---- Waiting -------------------------------------------------------------------------------------------- */
 
-/* Waits for the next event (timeout_ms <= 0: WAIT_DEFAULT_MS); the case fails if none comes. Returns PTL_OK or
+/* Waits for the next event (timeout_ms <= 0: WAIT_DEFAULT_MS); the case fails without one. Returns PTL_OK or
  * PTL_EQ_DROPPED. Checks neither kind nor failure. */
 #define wait_event(eq, ev, timeout_ms) wait_event_at(__FILE__, __LINE__, eq, ev, timeout_ms)
 int wait_event_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_t *ev, int timeout_ms);
 /* Returns the next event, which must be of this kind, with PTL_NI_OK, and with no event dropped before it. */
 #define expect_event(eq, kind) expect_failure_at(__FILE__, __LINE__, eq, kind, PTL_NI_OK)
-/* The same, with the failure that the event must carry. */
+/* Like expect_event, with the failure that the event must carry. */
 #define expect_failure(eq, kind, failure) expect_failure_at(__FILE__, __LINE__, eq, kind, failure)
 ptl_event_t expect_failure_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_kind_t kind,
                               ptl_ni_fail_t failure);
-/* An acknowledged put leaves a SEND and an ACK at its initiator, in either order. Returns the ACK. */
+/* Takes the SEND and the ACK that an acknowledged put leaves at its initiator, in either order. Returns the ACK. */
 #define expect_send_ack(eq) expect_send_ack_at(__FILE__, __LINE__, eq, PTL_NI_OK)
 #define expect_send_ack_failure(eq, failure) expect_send_ack_at(__FILE__, __LINE__, eq, failure)
 ptl_event_t expect_send_ack_at(const char *file, int line, ptl_handle_eq_t eq, ptl_ni_fail_t failure);
-/* No event arrives for this time. */
+/* Checks that no event arrives for this time. */
 #define no_event(eq, ms) no_event_at(__FILE__, __LINE__, eq, ms)
 void no_event_at(const char *file, int line, ptl_handle_eq_t eq, int ms);
-/* Waits until success + failure of the counter reaches n. */
 #define wait_ct(ct, n) wait_ct_at(__FILE__, __LINE__, ct, n)
 ptl_ct_event_t wait_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t n);
-/* Waits for the sum of these, then expects exactly these. */
+/* Waits for the sum of these values, then checks for exactly these. */
 #define expect_ct(ct, success, failure) expect_ct_at(__FILE__, __LINE__, ct, success, failure)
 void expect_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t success, ptl_size_t failure);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Many threads of one process on one interface. Portals 4.3 is thread safe throughout: any thread may make any call at any
- * time, and PtlEQWait wakes exactly one thread for each event.
+ * Many threads of one process on one interface. Portals 4.3 is thread safe: any thread may make any call at any time, and
+ * PtlEQWait wakes exactly one thread for each event.
  */
 #include "suite.h"
 
@@ -12,7 +12,7 @@ enum { PT = 9, BITS = 0xc7, THREADS = 6 };
 
 static const ptl_ct_event_t one = {1, 0};
 
-/* Runs `body` in this many threads at once, each with its number, and waits for all of them. */
+/* Runs `body` in this number of threads at once, each with its index, and waits for all of them. */
 struct crew {
     void (*body)(int number, void *shared);
     void *shared;
@@ -81,7 +81,7 @@ static void puts_of_one_thread(int number, void *opaque)
     OK(PtlCTFree(ct));
 }
 
-CASE(threads_put_and_get_at_once, 2, "threads of one process put and get concurrently, each sees its own data")
+CASE(threads_put_and_get_at_once, 2, "threads of one process put and get concurrently, each with its own data")
 {
     ni_matching();
     struct shared s = {.local = buffer(THREADS * PIECE), .exposed = buffer(THREADS * PIECE)};
@@ -107,7 +107,7 @@ static void puts_over_one_descriptor(int number, void *opaque)
     struct shared *s = opaque;
     for (ptl_hdr_data_t i = 0; i < 400; i++) {
         OK(PtlPut(s->md, 0, 8, PTL_CT_ACK_REQ, peer(1), PT, BITS, 0, NULL, (ptl_hdr_data_t)number << 32 | i));
-        if (i % 50 == 49) /* the slowest thread bounds how far the others run ahead */
+        if (i % 50 == 49) /* the slowest thread limits the lead of the others */
             wait_ct(s->ct, i + 1);
     }
 }
@@ -404,7 +404,7 @@ CASE(threads_open_one_interface, 1, "threads that initialise the same interface 
         PtlFini();
 }
 
-/* Threads in each of the four calls that wait, and thread 0, which ends all of the waits in one way. */
+/* Threads in each of the four waiting calls, and thread 0, which ends all waits in one way. */
 struct ending {
     struct shared shared;
     void (*end)(struct shared *s);
@@ -450,7 +450,7 @@ static void aborts(struct shared *s)
     PtlAbort();
 }
 
-CASE(abort_wakes_every_thread, 1, "PtlAbort wakes all threads, in whichever of the four calls they wait")
+CASE(abort_wakes_every_thread, 1, "PtlAbort wakes all threads, in any of the four waiting calls")
 {
     struct shared s = check_ending(aborts, PTL_ABORTED);
     OK(PtlEQFree(s.eq));
@@ -463,7 +463,7 @@ static void closes(struct shared *s)
     ni_close(ni());
 }
 
-CASE(closing_wakes_every_thread, 1, "PtlNIFini wakes all threads with PTL_INTERRUPTED, in whichever call they wait")
+CASE(closing_wakes_every_thread, 1, "PtlNIFini wakes all threads with PTL_INTERRUPTED, in any waiting call")
 {
     check_ending(closes, PTL_INTERRUPTED);
 }
@@ -475,7 +475,7 @@ static void frees(struct shared *s)
 }
 
 CASE(freeing_wakes_every_thread, 1,
-     "PtlCTFree and PtlEQFree wake the threads that wait for the object with PTL_INTERRUPTED, in whichever call")
+     "PtlCTFree and PtlEQFree wake the threads that wait for the object with PTL_INTERRUPTED, in any call")
 {
     struct shared s = check_ending(frees, PTL_INTERRUPTED);
     ptl_ct_event_t count;

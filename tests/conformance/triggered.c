@@ -23,7 +23,7 @@ static ptl_ct_event_t value_of(ptl_handle_ct_t ct)
     return value;
 }
 
-/* The objects of both ranks of a case: memory behind PT, which counts arrivals; descriptors, which count completions. */
+/* Objects of both ranks of a case: memory behind PT, which counts arrivals; descriptors, which count completions. */
 struct side {
     unsigned char *exposed, *local, *back;
     ptl_handle_ct_t arrived, done, trigger;
@@ -54,7 +54,7 @@ static int arm_put(struct side *s, int to, ptl_size_t bytes, ptl_handle_ct_t tri
 /* ---- The nine calls ------------------------------------------------------------------------------------- */
 
 CASE(put_waits_for_its_threshold, 2,
-     "a triggered put leaves when the counter reaches the threshold, with the data of then")
+     "a triggered put leaves when the counter reaches the threshold, with the data at that moment")
 {
     ni_matching();
     struct side s = open_side();
@@ -125,7 +125,7 @@ CASE(atomic_waits_for_its_threshold, 2, "a triggered atomic leaves when the coun
         CHECK_EQ(*(int64_t *)(s.exposed + 16), -7);
 }
 
-CASE(fetch_atomic_waits_for_its_threshold, 2, "a triggered fetching atomic returns the value of when it ran")
+CASE(fetch_atomic_waits_for_its_threshold, 2, "a triggered fetching atomic returns the value at the moment it ran")
 {
     ni_matching();
     struct side s = open_side();
@@ -145,8 +145,7 @@ CASE(fetch_atomic_waits_for_its_threshold, 2, "a triggered fetching atomic retur
         CHECK_EQ(*(uint32_t *)s.exposed, 10);
 }
 
-CASE(swap_waits_for_its_threshold, 2,
-     "a triggered swap keeps the operand of the call and takes the data of when it ran")
+CASE(swap_waits_for_its_threshold, 2, "a triggered swap uses the operand at the call and the data at the moment it ran")
 {
     ni_matching();
     struct side s = open_side();
@@ -291,7 +290,8 @@ CASE(failures_count_towards_thresholds, 1, "the threshold is compared with the s
     expect_ct(target, 1, 0);
 }
 
-CASE(set_fires_what_it_reaches, 1, "PtlCTSet fires what it reaches or passes; setting it back fires nothing again")
+CASE(set_fires_what_it_reaches, 1,
+     "PtlCTSet fires operations whose threshold it reaches or passes; setting it back fires nothing again")
 {
     ni_matching();
     ptl_handle_ct_t trigger = ct_new(), target = ct_new();
@@ -346,7 +346,7 @@ CASE(equal_thresholds_fire_in_call_order, 2,
     }
 }
 
-CASE(counted_bytes_reach_thresholds, 2, "a counter of bytes triggers when enough bytes have come")
+CASE(counted_bytes_reach_thresholds, 2, "a counter of bytes triggers when enough bytes have arrived")
 {
     ni_matching();
     pt_at(PT, PTL_EQ_NONE, 0);
@@ -374,8 +374,7 @@ CASE(counted_bytes_reach_thresholds, 2, "a counter of bytes triggers when enough
     barrier();
 }
 
-CASE(cancelled_messages_never_leave, 2,
-     "what PtlCTCancelTriggered destroyed is not sent, whatever the counter does later")
+CASE(cancelled_messages_never_leave, 2, "operations destroyed by PtlCTCancelTriggered are never sent")
 {
     ni_matching();
     struct side s = open_side();
@@ -428,7 +427,7 @@ CASE(chain_as_long_as_the_capacity, 1, "a chain of max_triggered_ops operations 
 }
 
 CASE(put_before_what_follows_it, 2,
-     "a put and an increment on one threshold: what the increment triggers leaves after the put")
+     "a put and an increment on one threshold: operations that the increment triggers leave after the put")
 {
     ni_matching();
     ptl_handle_eq_t eq = eq_new(64);
@@ -452,7 +451,7 @@ CASE(put_before_what_follows_it, 2,
     }
 }
 
-CASE(completion_triggers_the_next, 2, "the acknowledgement of a put triggers a get, its reply a put, all armed before")
+CASE(completion_triggers_the_next, 2, "a put's acknowledgement triggers a get, the get's reply a put, all armed before")
 {
     ni_matching();
     struct side s = open_side();
@@ -489,7 +488,7 @@ CASE(ring_of_processes, 4, "a message that triggers the next process's message g
     barrier();
 }
 
-/* The operation triggers at a process whose program computes and makes no call until the sender has the answer. */
+/* Triggers the operation at a process whose program makes no call until the sender has the answer. */
 CASE_NIC(fires_without_its_owner, 2, "a triggered operation runs while its owner computes and makes no call")
 {
     ni_matching();
@@ -520,7 +519,7 @@ CASE_NIC(fires_without_its_owner, 2, "a triggered operation runs while its owner
 /* ---- Capacity and refusals ------------------------------------------------------------------------------ */
 
 CASE(capacity_is_exact, 1,
-     "max_triggered_ops operations of each kind can wait, one more is PTL_NO_SPACE, places come back")
+     "max_triggered_ops operations of each kind can wait, one more is PTL_NO_SPACE; fired ones make room")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_triggered_ops = 12;
@@ -564,7 +563,7 @@ CASE(capacity_is_exact, 1,
     }
 }
 
-CASE(no_place_is_needed_when_reached, 1, "an operation whose threshold is reached needs no place among the waiting")
+CASE(no_place_is_needed_when_reached, 1, "an operation whose threshold is reached needs no place in the table")
 {
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_triggered_ops = 4;
@@ -576,8 +575,7 @@ CASE(no_place_is_needed_when_reached, 1, "an operation whose threshold is reache
     expect_ct(target, 3 * (ptl_size_t)granted.max_triggered_ops, 0);
 }
 
-CASE(arguments_are_checked_at_the_call, 1,
-     "what the plain call would refuse, its triggered form refuses when it is made")
+CASE(arguments_are_checked_at_the_call, 1, "a triggered call refuses at once the arguments that the plain call refuses")
 {
     ni_matching();
     struct side s = open_side();
@@ -657,7 +655,8 @@ static void tree_arm(struct tree *t, ptl_size_t round)
         signal_when(t, t->parent, UP, t->up, all_arrived);
 }
 
-CASE(barrier_of_eight_processes, 8, "a barrier made of triggered operations lets nobody go before all have come")
+CASE(barrier_of_eight_processes, 8,
+     "a barrier made of triggered operations releases no process before all have entered")
 {
     enum { ROUNDS = 40 };
     ni_nonmatching();

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The unexpected list. An overflow entry takes messages; a later entry in the priority list matches them, in order, with
- * the events and counts that the specification names. The overflow entry stays in use until then, and AUTO_FREE ends it.
- * Portals 4.3, list entries and lists, overflow events.
+ * the specified events and counts. The overflow entry stays in use until then, and AUTO_FREE ends it. Portals 4.3, list
+ * entries and lists, overflow events.
  */
 #include "setup.h"
 
 /* ---- The unexpected list ------------------------------------------------------------------------------------------ */
 
-CASE(append_takes_unexpected, 2, "appending finds the oldest matching unexpected message: PUT_OVERFLOW with all that the message said")
+CASE(append_takes_unexpected, 2,
+     "appending finds the oldest matching unexpected message: PUT_OVERFLOW with all fields of the message")
 {
     struct setup s = matching_setup();
     unsigned char *spare = buffer(256);
@@ -49,7 +50,7 @@ CASE(use_once_unexpected_is_not_linked, 2, "an appended USE_ONCE entry that foun
         CHECK_EQ((uintptr_t)expect_event(s.eq, PTL_EVENT_AUTO_UNLINK).user_ptr, 5);
         no_event(s.eq, 10);
     }
-    send_numbered(&s, 1, 2, 2); /* the message goes to the overflow entry again, not to the entry that is unlinked */
+    send_numbered(&s, 1, 2, 2); /* the message goes to the overflow entry again, not to the unlinked entry */
     if (rank() == 1) no_event(s.eq, 10);
 }
 
@@ -138,7 +139,8 @@ CASE(unexpected_messages_of_every_operation, 2, "unexpected gets and atomics are
     }
 }
 
-CASE(unexpected_header_disable, 2, "UNEXPECTED_HDR_DISABLE: what the overflow entry took leaves no unexpected message")
+CASE(unexpected_header_disable, 2,
+     "UNEXPECTED_HDR_DISABLE: messages taken by the overflow entry leave no unexpected header")
 {
     struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(NULL, 0), me = me_over(s.memory, 64, 1);
@@ -183,7 +185,8 @@ CASE(over_events_can_be_disabled, 2, "EVENT_OVER_DISABLE on the appended entry: 
     }
 }
 
-CASE(overflow_counted_on_request, 2, "EVENT_CT_OVERFLOW counts the unexpected messages that appending found, events or bytes")
+CASE(overflow_counted_on_request, 2,
+     "EVENT_CT_OVERFLOW counts the unexpected messages found by appending, events or bytes")
 {
     struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
@@ -246,7 +249,8 @@ CASE(overflow_entry_in_use, 2, "an overflow entry with messages in the unexpecte
     }
 }
 
-CASE(auto_free_follows_last_message, 2, "AUTO_FREE comes when an unlinked overflow entry has no message in the unexpected list any more")
+CASE(auto_free_follows_last_message, 2,
+     "AUTO_FREE arrives when an unlinked overflow entry has no message left in the unexpected list")
 {
     struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(32), 32), me = me_over(s.memory, 64, 1);
@@ -267,7 +271,8 @@ CASE(auto_free_follows_last_message, 2, "AUTO_FREE comes when an unlinked overfl
     no_event(s.eq, 10);
 }
 
-CASE(auto_free_of_use_once, 2, "an overflow entry with USE_ONCE takes one message: AUTO_UNLINK, and AUTO_FREE when that is taken")
+CASE(auto_free_of_use_once, 2,
+     "an overflow entry with USE_ONCE takes one message: AUTO_UNLINK, and AUTO_FREE when that message is taken")
 {
     struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(64), 64), me = me_over(s.memory, 64, 1);
@@ -302,7 +307,7 @@ CASE(auto_free_can_be_disabled, 2, "EVENT_UNLINK_DISABLE on an overflow entry si
     }
 }
 
-CASE(priority_entry_has_no_auto_free, 2, "an entry of the priority list that is unlinked gives no AUTO_FREE")
+CASE(priority_entry_has_no_auto_free, 2, "unlinking an entry of the priority list gives no AUTO_FREE")
 {
     struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);

@@ -9,7 +9,7 @@ enum { PIECES = 5 };
 static const size_t piece_bytes[PIECES] = {8, 1, 0, 100, 19};
 enum { TOTAL_BYTES = 128 };
 
-/* Pieces of one buffer, with gaps of 16 bytes between them that no operation may write. */
+/* Pieces of one buffer, separated by gaps of 16 bytes that no operation may write. */
 struct pieces {
     ptl_iovec_t vectors[PIECES];
     unsigned char *memory;
@@ -167,7 +167,7 @@ CASE(descriptor_is_scattered, 2, "a get into a descriptor of vectors fills them 
     }
 }
 
-CASE(vectors_to_vectors, 2, "vectors at both ends: pieces of different sizes are no matter")
+CASE(vectors_to_vectors, 2, "vectors at both ends may have pieces of different sizes")
 {
     struct setup s = matching_setup();
     struct pieces p = pieces_new();

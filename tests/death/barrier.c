@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* barrier.c: rank r enters the launcher's barrier after r ms, and then another barrier at once; it prints when it has
- * left both. */
+/* Rank r enters the launcher's barrier after r ms, and then another barrier at once; it prints the time when it has left both. */
 #include <selvedge.h>
 
 #include <stdio.h>

@@ -7,15 +7,16 @@
 //! DEATH_KILLS=1000 DEATH_SEED=7 cargo test -p selvedge-death -- nurse::cma
 //! ```
 //!
-//! A test is named `style::variant`. Styles: `nurse` (victims die at random instants, and others take their places), `step`
-//! (victims die after a random number of instructions of one operation, most of them while they hold the survivor's lock),
-//! `rank` (ranks of the job die themselves). The variant says which process runs a NIC and how memory is reached.
-//! `sim::machine` has the same traffic in virtual time ([`simulated`]).
+//! A test is named `style::variant`. Styles: `nurse` (victims die at random instants, and others take their places),
+//! `step` (victims die after a random number of instructions of one operation, most of them while they hold the
+//! survivor's lock), `rank` (ranks of the job die themselves). The variant selects the process that runs a NIC and the
+//! path to memory. `sim::machine` has the same traffic in virtual time ([`simulated`]).
 //!
-//! 1. The head of `traffic.c` lists what the survivors check; a violation fails the job.
-//! 2. A job ends by itself, with status 0 when its ranks ended with 0, and with 137 when ranks were killed. It leaves no
-//!    directory and no process, and nothing else in the parent directory, which belongs to this test alone.
-//! 3. The library's log counts the deaths that left a lock behind. A long run without such a death fails: it tests too little.
+//! 1. The head of `traffic.c` lists the survivors' checks; a violation fails the job.
+//! 2. A job ends without help: with status 0 when its ranks ended with 0, and with 137 when ranks were killed. It
+//!    leaves no directory and no process, and nothing else in the parent directory, which belongs to this test alone.
+//! 3. The library's log counts the deaths that left a lock behind. A long run without such a death fails: it tests too
+//!    little.
 
 mod simulated;
 
@@ -31,12 +32,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use libtest_mimic::{Arguments, Failed, Trial};
 use selvedge_test_runner::{Compiler, process, tree};
 
-/// Ranks of a job, and the number of them that are killed or kill their children.
+/// Ranks of a job, and those among them that are killed or kill their children.
 const RANKS: u32 = 5;
 const DYING: u32 = RANKS - 2;
-/// The most deaths of one job; a test runs as many jobs as it needs.
+/// Most deaths of one job; a test runs as many jobs as it needs.
 const KILLS_PER_JOB: u32 = 240;
-/// The time that the launcher gives a job, and that this program gives the launcher.
+/// Seconds that the launcher gives a job, and limit that this program gives the launcher.
 const JOB_TIMEOUT_S: u64 = 300;
 const LAUNCHER_LIMIT: Duration = Duration::from_secs(JOB_TIMEOUT_S + 60);
 /// Room for `struct board`.
@@ -106,7 +107,7 @@ struct Places {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // One job after the other: the processes of a job ought to run at the same time.
+    // One job at a time: the processes of a job should run concurrently.
     arguments.test_threads.get_or_insert(1);
     let trials = match Places::find().and_then(|places| places.compile("traffic.c").map(|program| (places, program))) {
         Ok(found) => {
@@ -189,7 +190,7 @@ impl Totals {
         let summaries: Vec<&str> =
             printed.lines().filter_map(|line| line.split_once("summary ")).map(|s| s.1).collect();
         if summaries.len() != 2 {
-            return Err(format!("{} survivors came to their end", summaries.len()));
+            return Err(format!("{} survivors reached their end", summaries.len()));
         }
         for pair in summaries.iter().flat_map(|summary| summary.split(' ')) {
             let (key, value) = pair.split_once('=').ok_or_else(|| format!("not a summary: {pair}"))?;
@@ -260,7 +261,7 @@ fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: 
             Ok(totals)
         }
         Err(why) => Err(Failed::from(format!(
-            "{why}\n{}, seed {seed}, {kills_each} deaths for each of {DYING} ranks; what it printed is in {}:\n{}",
+            "{why}\n{}, seed {seed}, {kills_each} deaths for each of {DYING} ranks; its output is in {}:\n{}",
             test.name(),
             log.display(),
             head_and_tail(&printed)
@@ -279,7 +280,7 @@ fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, 
     Ok(totals)
 }
 
-/// Checks that a job which has ended left no file and no process.
+/// Checks that an ended job left no file and no process.
 fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
     let left = process::files_below(parent);
     if !left.is_empty() {
@@ -298,7 +299,7 @@ fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
     }
 }
 
-/// Processes of this user that have this in their environment. A zombie has no environment.
+/// Processes of this user with this text in their environment. A zombie has no environment.
 fn processes_with(marker: &str) -> Vec<u32> {
     let has = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -314,7 +315,7 @@ fn shared_memory() -> PathBuf {
     if usual.is_dir() { usual } else { std::env::temp_dir() }
 }
 
-/// The first and last lines, without the library's reports of locks that dead processes held.
+/// First and last lines, without the library's reports of locks that dead processes held.
 fn head_and_tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.contains("died holding the lock")).collect();
     let mut shown = String::new();

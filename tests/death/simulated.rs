@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same traffic in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated machines.
+//! Runs `traffic.c` in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated
+//! machines.
 //!
-//! A test is named `sim::variant`, after the machine or after the behaviour of its links. Of each job's 8 ranks, 6 die at
-//! times that the seed chooses. The simulator kills half of them. The others end themselves: by a signal, with a status that
-//! is not 0, or with status 0 but with their NICs open.
+//! A test is named `sim::variant`, after the machine or the behaviour of its links. Of each job's 8 ranks, 6 die at
+//! times that the seed chooses. The simulator kills half of them. The others end themselves: by a signal, with a status
+//! that is not 0, or with status 0 but with their NICs open.
 //!
-//! 1. The survivors check the same rules as in live jobs, with limits of virtual time. No operation fails before its target
-//!    is dead, except where links lose packets.
-//! 2. A rank that is killed ends at exactly that time. Each rank has the exit code of its end; the job has that of the first
+//! 1. The survivors check the same rules as in live jobs, with limits of virtual time. No operation fails before its
+//!    target is dead, except where links lose packets.
+//! 2. A killed rank ends at exactly that time. Each rank has the exit code of its end; the job has that of the first
 //!    rank that failed.
 //! 3. No file and no process is left.
 //! 4. The first job of each test runs twice: its output and its report are the same, except for the wall clock.
@@ -33,17 +34,17 @@ use super::{
 const RANKS: u32 = 8;
 const SURVIVORS: u32 = 2;
 const DYING: u32 = RANKS - SURVIVORS;
-/// The time with traffic, and the time in which ranks die.
+/// Time with traffic, and time in which ranks die.
 const TRAFFIC_US: u64 = 3500;
 const DEATHS_NS: u64 = 3_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     Sound,
-    /// They fail for less than the limit after which waiting packets are lost. They lose and corrupt packets, and retransmit
-    /// them.
+    /// Links fail for less than the limit after which waiting packets are lost. They lose and corrupt packets, and
+    /// retransmit them.
     Failing,
-    /// They also fail for longer, and retransmit nothing.
+    /// Links also fail for longer, and retransmit nothing.
     Losing,
 }
 
@@ -83,7 +84,7 @@ pub(super) fn trials(found: &Arc<(Places, PathBuf)>) -> Vec<Trial> {
     trials
 }
 
-/// The way a rank ends, and the time.
+/// The end of a rank: its kind and its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct End {
     how: char,
@@ -101,7 +102,7 @@ impl End {
     }
 }
 
-/// The random choices of a seed for a job.
+/// Random choices of a seed for a job.
 struct Draw {
     state: u64,
 }
@@ -159,7 +160,7 @@ fn run_test(places: &Places, program: &Path, test: &Simulated) -> Result<(), Fai
     println!("sim::{}: {jobs} jobs from seed {seed}, {:.1} s, {totals}", test.variant, began.elapsed().as_secs_f64());
     println!("    {} operations between survivors lost, {sent_again} packets sent again", totals.lost);
     match test.links {
-        Links::Failing if sent_again == 0 => Err("no link had anything to send again: this tests nothing".into()),
+        Links::Failing if sent_again == 0 => Err("no link retransmitted anything: this tests nothing".into()),
         Links::Losing if totals.lost == 0 => Err("no link lost anything: this tests nothing".into()),
         _ => Ok(()),
     }
@@ -205,7 +206,7 @@ impl<'a> Job<'a> {
         match self.test.links {
             Links::Sound => {}
             Links::Failing => _ = command.args(["--loss", "0.002", "--corruption", "0.002"]),
-            // As fast as the hosts: on slower links the long messages take more time than their limit.
+            // As fast as the hosts: on slower links the long messages exceed their time limit.
             Links::Losing => _ = command.args(["--set", "link.bandwidth_MBps=1600"]),
         }
         command.arg("--").args([program, &board]).args(["sim", &TRAFFIC_US.to_string(), &self.seed.to_string()]);
@@ -216,7 +217,7 @@ impl<'a> Job<'a> {
         Ok(command)
     }
 
-    /// Runs the job in its own directory, of which nothing may be left.
+    /// Runs the job in its own directory, which must be empty afterwards.
     fn carry_out(&self, program: &Path, keep_going: bool) -> Result<(ExitStatus, Ended), String> {
         let parent = shared_memory().join(format!("selvedge-death-{}", self.name));
         fs::create_dir(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
@@ -250,7 +251,7 @@ impl<'a> Job<'a> {
         let totals = Totals::read(printed)?;
         let codes = |rank: u32| report["rank_codes"][rank as usize].as_i64();
         let ends = |rank: u32| report["rank_ends_ps"][rank as usize].as_u64();
-        // The time and the code of the first that failed.
+        // The time and the code of the first rank that failed.
         let mut first = (u64::MAX, 0);
         for rank in 0..RANKS {
             let end = rank.checked_sub(SURVIVORS).map(|number| self.ends[number as usize]);
@@ -290,7 +291,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Rule 5.
+/// Checks rule 5.
 fn first_death(places: &Places, program: &Path) -> Result<(), Failed> {
     for (seed, how, code) in [(1, 'k', KILLED), (2, 's', KILLED), (3, 'v', 139), (4, 'e', 3)] {
         let mut job = Job::new(places, &TESTS[0], seed);
@@ -308,7 +309,8 @@ fn first_death(places: &Places, program: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Rule 6. Rank r enters the barrier after r ms. Ranks 0, 3 and 4 are killed in it, before it, and before they begin.
+/// Checks rule 6. Rank r enters the barrier after r ms. Ranks 0, 3 and 4 are killed in it, before it, and before they
+/// begin.
 fn barrier(places: &Places) -> Result<(), Failed> {
     let program = places.compile("barrier.c")?;
     let parent = shared_memory().join(format!("selvedge-death-barrier-{}", std::process::id()));

@@ -12,19 +12,19 @@
  *         step    rank >= 2 forks its victims, steps each through one operation, and kills it after the k-th
  *                 instruction, with another k and another operation each time
  *         rank    rank >= 2 is itself the victim, once
- *         sim     the same in virtual time, with traffic for MICROSECONDS; limits of time are short ones,
- *                 and nothing depends on anything but the arguments
+ *         sim     the same in virtual time, with traffic for MICROSECONDS; time limits are short,
+ *                 and everything depends on the arguments only
  *   KILLS         the number of victims of every rank >= 2
  *   MEMORY        shared (all of it from selvedge_alloc) or mixed
  *   ENDS          for each rank >= 2, HOW@NANOSECONDS of virtual time. k: the simulator kills it. s, v, e, x: it ends itself
  *                 then or soon after, by SIGKILL, by SIGSEGV, with status 3, or with status 0 and its NICs open. `lossy` as
  *                 the last word: links lose packets, so that operations between survivors may fail
- *   BOARD         a file that all ranks map: which processes live, and when each died. It is not part of the test's subject
+ *   BOARD         a file that all ranks map: the living processes, and the times of deaths. It is not itself under test
  *
- * What the survivors check
- *  1. The bytes of a message or reply whose event has PTL_NI_OK are those that were sent.
- *  2. Every operation posts exactly the events that it asked for, also after its target's death. Live, `limits` only end a test in which
- *     one does not, however busy the machine is; simulated, they hold the library to them.
+ * The survivors check
+ *  1. The bytes of a message or reply whose event has PTL_NI_OK are the bytes sent.
+ *  2. Every operation posts exactly the events that it asked for, also after its target's death. Live, `limits` only end a test
+ *     in which one does not, however busy the machine is; simulated, they bound the library.
  *  3. Operations between survivors never fail and never stall; but a triggered one fails if a victim was running it.
  *  4. An entry that is used once posts one message event and one AUTO_UNLINK, whichever process dies meanwhile.
  *  5. Small puts that are only counted: those between survivors count exactly once, at both ends. When an entry is unlinked,
@@ -61,7 +61,7 @@ enum {
     SURVIVORS = 2,
     RANKS_MAX = 8,
     GENERATIONS_MAX = 4096,
-    OPERATIONS = 32,             /* under way at once */
+    OPERATIONS = 32,             /* outstanding at once */
     SLOT_BYTES = 64 << 10,       /* most bytes of a usual message */
     REGION_BYTES = 1 << 20,      /* a sender's part of a persistent entry, and the longest message */
     ONCE_ENTRIES = 24,
@@ -75,7 +75,6 @@ enum {
     STEPS_MAX = 6000, /* the most instructions of one operation */
 };
 
-/* Portal table indices. */
 enum { PT_REGION, PT_ATOMIC, PT_ONCE, PT_PING, PT_STREAM, PT_OWN };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -90,20 +89,20 @@ static const struct limits live_limits = {SECOND_NS, 60 * SECOND_NS, 60 * SECOND
 static const struct limits simulated_limits = {SECOND_NS / 100, SECOND_NS / 100, SECOND_NS / 100, SECOND_NS / 10};
 static struct limits limits;
 #define MEETING_NS (120 * SECOND_NS)
-#define LIFE_NS (240 * SECOND_NS) /* no process here lives longer, whatever happens */
+#define LIFE_NS (240 * SECOND_NS) /* no process of this test lives longer */
 
 /* ---- The board ---------------------------------------------------------------------------------------- */
 
 struct seat {
-    _Atomic uint32_t generation;      /* of the victim that has this id, from 1; 0: none so far */
+    _Atomic uint32_t generation;      /* of the victim with this id, from 1; 0: none yet */
     _Atomic uint32_t ready;           /* the last generation that began to send */
-    _Atomic uint32_t host;            /* number of the rank's host, plus 1; 0: it has not started yet */
+    _Atomic uint32_t host;            /* number of the rank's host, plus 1; 0: not started yet */
     _Atomic uint64_t died_ns[GENERATIONS_MAX];
 };
 
 struct board {
     _Atomic uint32_t done;     /* ranks whose victims are all dead */
-    _Atomic uint32_t arrived[8]; /* survivors at each barrier of theirs */
+    _Atomic uint32_t arrived[8]; /* survivors at each of their barriers */
     _Atomic uint32_t corrupt;  /* corrupt messages that any process found, victims included */
     _Atomic uint64_t streamed[SURVIVORS][2]; /* puts of each survivor to PT_OWN of the other, for each side */
     struct seat seats[RANKS_MAX];
@@ -156,7 +155,6 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
     fprintf(stderr, "ERROR rank %d at %.3f s: %s\n", rank, (double)(now_ns() - born_ns) * 1e-9, text);
 }
 
-/* A call that must succeed. */
 #define OK(call)                                                     \
     do {                                                             \
         int code_ = (call);                                          \
@@ -188,7 +186,7 @@ static void check(const void *memory, size_t bytes, uint64_t seed, const char *w
     }
 }
 
-/* ---- What a process has ------------------------------------------------------------------------------- */
+/* ---- State of a process ------------------------------------------------------------------------------- */
 
 enum op_kind { OP_NONE, OP_REGION_PUT, OP_REGION_GET, OP_ONCE, OP_FETCH, OP_ADD, OP_TRIGGERED };
 static const char *const kind_names[] = {"none", "region put", "region get", "put", "fetch", "add", "triggered put"};
@@ -231,7 +229,7 @@ struct side {
     unsigned char *stream_memory[2], *stream_source;
     uint64_t streamed;
     struct operation operations[OPERATIONS];
-    /* The bytes in our part of a peer's region, and the count in our word of its atomics. */
+    /* Our bytes in a peer's region, and our count in its atomics. */
     struct { bool known, busy; uint64_t seed, bytes; } there[RANKS_MAX];
     struct { bool known, busy; uint64_t value; } counted[RANKS_MAX];
     uint64_t region_ok;
@@ -246,7 +244,7 @@ static uint32_t sequence_next = 1;
  * second report comes late. */
 enum { TRIGGERED_KNOWN = 1 << 14 };
 static uint32_t triggered_ended[TRIGGERED_KNOWN];
-/* Only survivors know which bytes and counts are there: what a victim knew is lost with it. */
+/* Only survivors keep track of the bytes and counts at targets: a victim's knowledge is lost with it. */
 static struct {
     uint64_t started, done, failed, received, unexpected, between, undeliverable_received, slowest_ns, dropped_events,
         refused, disabled, triggered, executor_died, reported_twice, gap_ns, noticed_ns, lost, streamed;
@@ -440,7 +438,7 @@ static size_t slot_offset(struct operation *op)
     return (size_t)(op - sides[op->side].operations) * SLOT_BYTES;
 }
 
-/* Descriptors cover all memory: the offset into one is the address. */
+/* Descriptors cover all memory: the offset into a descriptor is the address. */
 static ptl_size_t address(const void *memory)
 {
     return (ptl_size_t)(uintptr_t)memory;
@@ -518,8 +516,8 @@ static bool start_atomic(int which, int target, bool fetches)
     return true;
 }
 
-/* A put that any message to our region triggers, sometimes through a second counter. Its target is the last part of the
- * peer's region, which nothing checks. */
+/* Starts a put that any message to our region triggers, sometimes through a second counter. Its target is the last part of
+ * the peer's region, which is not checked. */
 static bool start_triggered(int which, int target)
 {
     struct side *s = &sides[which];
@@ -552,7 +550,7 @@ static bool start_triggered(int which, int target)
     return true;
 }
 
-/* True if the puts of streams are complete, except for at most `but` of them. */
+/* True if the puts of streams have completed, except for at most `but` of them. */
 static bool stream_is_told(const struct side *s, uint64_t but)
 {
     ptl_ct_event_t told = {0};
@@ -560,7 +558,6 @@ static bool stream_is_told(const struct side *s, uint64_t but)
     return told.success + told.failure + 2 * but >= 2 * s->streamed;
 }
 
-/* Some puts of a stream. The puts of survivors are numbered. */
 static void start_stream(int which, int target, unsigned puts)
 {
     struct side *s = &sides[which];
@@ -578,7 +575,6 @@ static void start_stream(int which, int target, unsigned puts)
     }
 }
 
-/* Changes an object that streams to this process depend on. */
 static void disturb_streams(void)
 {
     struct side *s = &sides[any()];
@@ -602,7 +598,7 @@ static void disturb_streams(void)
             ptl_ct_event_t then = {0};
             OK(PtlCTGet(s->stream_ct[0], &then));
             if (then.success != now.success || memcmp(before, s->stream_memory[0], sizeof before) != 0) {
-                complain("a put came to an entry that had been unlinked");
+                complain("a put reached an unlinked entry");
                 break;
             }
         }
@@ -611,7 +607,7 @@ static void disturb_streams(void)
     }
 }
 
-/* Rule 5, after a barrier of the survivors, while none sends. */
+/* Checks rule 5, after a barrier of the survivors, while none sends. */
 static void check_streams(void)
 {
     for (int which = 0; which < 2; which++) {
@@ -622,7 +618,7 @@ static void check_streams(void)
         uint64_t wanted = atomic_load(&board->streamed[1 - rank][which]), last = 0;
         memcpy(&last, s->stream_memory[1] + (1 - rank) * STREAM_SLOT_BYTES, 8);
         if (told.success + told.failure != 2 * s->streamed)
-            complain("side %d: %zu of %zu puts of streams were told of", which, (size_t)(told.success + told.failure),
+            complain("side %d: %zu of %zu puts of streams completed", which, (size_t)(told.success + told.failure),
                      (size_t)(2 * s->streamed));
         if ((!lossy && (arrived.success != wanted || last != wanted)) || arrived.success > wanted || arrived.failure != 0)
             complain("side %d: %zu puts of %zu of the survivor's stream are counted, the last is %zu", which,
@@ -750,7 +746,7 @@ static void initiator_event(int which, const ptl_event_t *ev)
         return;
     }
     op->wanted &= ~what;
-    /* SEND and ACK may come in any order; the ACK decides about the operation. */
+    /* SEND and ACK may arrive in any order; the ACK decides the result of the operation. */
     static ptl_event_t answers[2][OPERATIONS];
     int index = (int)(op - sides[which].operations);
     if (what != WANT_SEND)
@@ -771,7 +767,7 @@ static void once_event(const ptl_event_t *ev)
         return;
     }
     if (!overflow && (entry < onces || entry >= onces + ONCE_ENTRIES)) {
-        complain("event %d (fail %d, %zu bytes from %u, list %d, bits %zu, start %p) has a user_ptr that no entry has: %p",
+        complain("event %d (fail %d, %zu bytes from %u, list %d, bits %zu, start %p) has an unknown user_ptr: %p",
                  ev->type, ev->ni_fail_type, (size_t)ev->mlength, ev->initiator.phys.pid, ev->ptl_list,
                  (size_t)ev->match_bits, ev->start, ev->user_ptr);
         return;
@@ -790,7 +786,7 @@ static void once_event(const ptl_event_t *ev)
         if (ev->ni_fail_type == PTL_NI_OK) {
             tally.received++;
             if (ev->start != entry->memory || ev->mlength != ev->rlength)
-                complain("a put was cut: %zu of %zu", (size_t)ev->mlength, (size_t)ev->rlength);
+                complain("a put was truncated: %zu of %zu", (size_t)ev->mlength, (size_t)ev->rlength);
             check(ev->start, ev->mlength, ev->hdr_data, "a message", ev->initiator.phys.pid);
         } else {
             tally.undeliverable_received++;
@@ -831,7 +827,7 @@ static void once_event(const ptl_event_t *ev)
     }
 }
 
-static bool closing; /* do not append entries again that are used up */
+static bool closing; /* used-up entries are not appended again */
 
 static bool take_events(int which, unsigned timeout_ms)
 {
@@ -863,7 +859,7 @@ static bool take_events(int which, unsigned timeout_ms)
         else
             once_event(&ev);
     }
-    /* Messages to the region overwrite each other's data; each event that is there must be whole. */
+    /* Messages to the region overwrite each other's data; each received event must be whole. */
     for (int n = 0; which == 1 && n < 64; n++) {
         int code = PtlEQGet(s->region_eq, &ev);
         if (code != PTL_OK && code != PTL_EQ_DROPPED)
@@ -876,7 +872,6 @@ static bool take_events(int which, unsigned timeout_ms)
     return found;
 }
 
-/* Appends again the entries that are used up. */
 static void repost(void)
 {
     static uint64_t disabled_seen;
@@ -901,7 +896,7 @@ static void tick_own_time(void)
     own_last_ns = now;
 }
 
-/* Rule 2: no operation stays open. */
+/* Checks rule 2: no operation stays open. */
 static unsigned watch(void)
 {
     unsigned open = 0;
@@ -920,7 +915,7 @@ static unsigned watch(void)
             open++;
             bool dead = op->target >= SURVIVORS && has_died(op->target, op->generation);
             if (!dead && op->generation != 0 && own_ns - op->started_ns < limits.patience_ns) {
-                op->threshold = op->kind == OP_TRIGGERED ? op->threshold : own_ns; /* last seen with a target that lived */
+                op->threshold = op->kind == OP_TRIGGERED ? op->threshold : own_ns; /* last seen with a living target */
                 continue;
             }
             uint64_t since = op->kind != OP_TRIGGERED && op->threshold > op->started_ns ? op->threshold : op->started_ns;
@@ -953,7 +948,7 @@ static void turn(void)
     repost();
     if (!found && random_below(simulated ? 512 : 64) == 0)
         take_events(any(), 1 + (unsigned)random_below(3));
-    /* The simulator gives fewer turns to a process that polls and finds nothing, so this one sleeps. */
+    /* The simulator gives fewer turns to a process that polls in vain, so this one sleeps. */
     if (!found && simulated)
         sleep_ns(500 + random_below(4000));
     if (count % 64 == 0) {
@@ -965,8 +960,8 @@ static void turn(void)
     }
 }
 
-/* When all victims are dead, operations to their ids must begin to fail: the library notices a death though few messages
- * go there. */
+/* When all victims are dead, operations to their ids must begin to fail: the library notices a death despite few messages
+ * to it. */
 static void notice_the_dead(void)
 {
     uint64_t began = own_ns, since = began;
@@ -996,7 +991,7 @@ static void meet(int point)
     while (atomic_load(&board->arrived[point]) < SURVIVORS) {
         turn();
         if (now_ns() - since > MEETING_NS) {
-            complain("the other survivor has not come to point %d", point);
+            complain("the other survivor did not reach point %d", point);
             _exit(5);
         }
     }
@@ -1030,8 +1025,8 @@ static void ping_pong(void)
     }
 }
 
-/* Rule 6. Every linked entry can be unlinked. An entry that cannot had unexpected headers, or was unlinked by itself and
- * must have posted an event. */
+/* Checks rule 6. Every linked entry can be unlinked. One that cannot had unexpected headers, or unlinked itself and must
+ * have posted an event. */
 static void take_down(void)
 {
     closing = true;
@@ -1042,9 +1037,9 @@ static void take_down(void)
             continue;
         int code = PtlMEUnlink(onces[i].handle);
         if (code != PTL_OK)
-            complain("an entry used once is neither linked nor told of: PtlMEUnlink gave %d", code);
+            complain("an entry used once is not linked, and has no event: PtlMEUnlink gave %d", code);
     }
-    /* The headers that no entry matched. */
+    /* Takes the headers that no entry matched. */
     ptl_me_t all = {.uid = PTL_UID_ANY, .options = PTL_ME_OP_PUT | PTL_ME_EVENT_OVER_DISABLE, .ct_handle = PTL_CT_NONE,
                     .match_id = {.phys = {.nid = PTL_NID_ANY, .pid = PTL_PID_ANY}}, .ignore_bits = ~UINT64_C(0)};
     OK(PtlMESearch(sides[0].ni, PT_ONCE, &all, PTL_SEARCH_DELETE, NULL));
@@ -1140,7 +1135,7 @@ static int survive(bool ranks_die, uint64_t life_ns)
 
 /* ---- Victims ------------------------------------------------------------------------------------------ */
 
-/* One operation of each kind that changes a survivor's tables; `which` selects the kind. */
+/* Starts one operation that changes a survivor's tables; `which` selects its kind. */
 static void step_operation(unsigned which)
 {
     int target = (int)(which / 16 % SURVIVORS);
@@ -1156,7 +1151,6 @@ static void step_operation(unsigned which)
     }
 }
 
-/* A simulated rank ends itself. */
 static void end_myself(void)
 {
     struct rlimit none = {0};
@@ -1211,7 +1205,7 @@ _Noreturn static void be_victim(uint32_t generation, bool stepped, unsigned whic
     }
 }
 
-/* A process that dies with this one. */
+/* Forks a process that dies with this one. */
 static pid_t fork_victim(uint32_t generation, bool stepped, unsigned which)
 {
     pid_t parent = getpid();
@@ -1241,7 +1235,7 @@ static void bury(pid_t pid, uint32_t generation)
         sleep_ns(random_below(5000000)); /* a zombie for a while */
     waitpid(pid, &status, 0);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        complain("a victim ended by itself: status %#x", status);
+        complain("a victim ended without being killed: status %#x", status);
 }
 
 static bool wait_ready(pid_t pid, uint32_t generation)
@@ -1250,7 +1244,7 @@ static bool wait_ready(pid_t pid, uint32_t generation)
         siginfo_t info = {0};
         bool ended = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid == pid;
         if (ended || now_ns() - since > limits.patience_ns) {
-            complain("a victim did not come up");
+            complain("a victim did not start");
             return false;
         }
     }
@@ -1261,7 +1255,7 @@ static void kill_at_random(uint32_t generation)
 {
     pid_t pid = fork_victim(generation, false, 0);
     if (random_below(10) == 0)
-        sleep_ns(random_below(6000000)); /* perhaps while the victim still starts */
+        sleep_ns(random_below(6000000)); /* the victim may still be starting */
     else if (wait_ready(pid, generation))
         sleep_ns(random_below(UINT64_C(1000) << random_below(15)));
     bury(pid, generation);
@@ -1277,7 +1271,6 @@ static bool stopped(pid_t pid, int *signal)
     return true;
 }
 
-/* Lets the victim run until it stops itself. */
 static bool run_to_stop(pid_t pid)
 {
     int signal = 0;
@@ -1290,8 +1283,8 @@ static bool run_to_stop(pid_t pid)
     return true;
 }
 
-/* Every instruction of every operation is equally likely: a number beyond the operation's length is drawn again, with the
- * next operation. */
+/* Kills a victim after a random instruction, each equally likely: a number beyond the operation's length is drawn again,
+ * with the next operation. */
 static void kill_after_step(uint32_t generation)
 {
     pid_t pid = fork_victim(generation, true, generation);
@@ -1347,7 +1340,7 @@ static void crash(int signal)
     _exit(128 + signal);
 }
 
-/* The words that say how ranks end, for ranks from SURVIVORS on. False: they are wrong. */
+/* Reads the ENDS of ranks from SURVIVORS on. False: they are wrong. */
 static bool read_ends(char **words, int count)
 {
     /* Virtual clocks begin with an uptime; no rank runs before the first one reads it. */

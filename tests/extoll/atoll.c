@@ -2,8 +2,8 @@
 /*
  * PALMS: atoll.h; seed 002, section 2.2.
  *
- * Each rank has a port, here(), and connections to all ranks, which family_begin and join() make. A rank that others wait for in
- * atoll_recv must not wait in barrier() while they send: barriers do not receive.
+ * Each rank has a port, here(), and connections to all ranks, made by family_begin and join(). A rank whose atoll_recv others feed must
+ * not wait in barrier() while they send: barriers do not receive.
  */
 #include "suite.h"
 
@@ -17,7 +17,6 @@ static Atoll_Handle handles[RANKS_MAX];
 static unsigned char sent[LONG_MAX_BYTES], found[LONG_MAX_BYTES + 8];
 
 #define AOK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "ATOLL_SUCCESS", ATOLL_SUCCESS)
-/* An int that may be any code. */
 #define CODE(call) ((unsigned long long)(call))
 
 void family_begin(void)
@@ -32,7 +31,6 @@ void family_end(void)
     port = NULL;
 }
 
-/* Tells all ranks this port's id, and connects to all. */
 static void join(void)
 {
     Atoll_Id mine;
@@ -44,7 +42,7 @@ static void join(void)
 
 static size_t whole(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/* A message whose bytes tell what they should be. */
+/* Sends a message whose size and tag determine its bytes. */
 static void send_to(int to, size_t header, size_t data, uint32_t tag)
 {
     pattern_fill(sent, header, tag);
@@ -89,7 +87,7 @@ CASE(message, 2, "2.2.2: a message arrives with its header, its data, its tag an
     }
 }
 
-CASE(every_size, 2, "a message of any size arrives whole, filled up with zeroes to 64 bits")
+CASE(every_size, 2, "a message of any size arrives whole, padded with zeroes to 64 bits")
 {
     join();
     static const size_t longer[] = {1000, 4095, 4097, 8192, 16383, 16384, 16385, 32768 + 9, 100000, 262144 + 1, 524288, 524289, 600001, LONG_MAX_BYTES - 3};
@@ -125,7 +123,7 @@ CASE(unaligned, 2, "2.2.2: a 3-byte message may be received into a 3-byte buffer
     }
 }
 
-CASE(cut, 2, "what is longer than its buffer is cut, and the next message is not touched")
+CASE(cut, 2, "a message longer than its buffer is cut, and the next message is not affected")
 {
     join();
     static const size_t sizes[] = {20, 300, 5000, 50000, 1000000};
@@ -148,7 +146,7 @@ CASE(cut, 2, "what is longer than its buffer is cut, and the next message is not
     }
 }
 
-CASE(order, 2, "messages through one connection arrive in order, however many and of whatever size")
+CASE(order, 2, "messages through one connection arrive in order, in any number and size")
 {
     join();
     static const size_t sizes[] = {0, 8, 80, 90, 300, 500, 2000, 20000, 1, 70000, 0, 3};
@@ -158,7 +156,7 @@ CASE(order, 2, "messages through one connection arrive in order, however many an
     }
 }
 
-CASE(many_to_one, 4, "a port takes messages of all nodes, and those of each in order")
+CASE(many_to_one, 4, "a port receives from all nodes, each node's messages in order")
 {
     join();
     enum { COUNT = 300 };
@@ -182,7 +180,8 @@ CASE(many_to_one, 4, "a port takes messages of all nodes, and those of each in o
     }
 }
 
-CASE(both_send_first, 2, "two ports that send each other more than either has room for, and receive later, lose nothing")
+CASE(both_send_first, 2,
+     "two ports that send each other more than either has room for, and receive later, lose nothing")
 {
     join();
     enum { COUNT = 1500 };
@@ -225,7 +224,7 @@ CASE(matching, 3, "2.2.2: a receive takes the next message of the peer that it n
     for (uint32_t i = 0; i < COUNT; i++) expect_from(i % 3 == 0 ? ids[1] : ATOLL_ANY, 0, i * 40, i);
 }
 
-CASE(without_waiting, 2, "2.2.2: a non-blocking receive takes a message that is there, also a long one")
+CASE(without_waiting, 2, "2.2.2: a non-blocking receive takes a message that has arrived, also a long one")
 {
     join();
     size_t room = sizeof found;
@@ -299,7 +298,7 @@ CASE(building_blocks, 2, "figures 2-4 and 2-5: a message is built of header, par
     }
 }
 
-CASE(lengths, 2, "a message under construction may become shorter; what is not copied is zero")
+CASE(lengths, 2, "a message under construction may become shorter; bytes that are not copied are zero")
 {
     join();
     if (rank() == 0) {
@@ -369,7 +368,7 @@ CASE(multicast, 4, "2.2.2: a multicast reaches every connection that it names")
             pattern_fill(sent + 5, sizes[i], i + 1);
             AOK(atoll_multicast(port, handles + 1, (unsigned)ranks() - 1, sent, 5, sent + 5, sizes[i], i));
         } else {
-            /* The last one receives last: the others must not wait for it. */
+            /* The last rank receives last: the others must not wait for it. */
             if (rank() == ranks() - 1) expect_from(ids[1], 0, 0, i);
             expect_from(ids[0], 5, sizes[i], i);
             if (rank() == 1) send_to(ranks() - 1, 0, 0, i);
@@ -415,7 +414,8 @@ CASE(held, 3, "messages that are matched and not freed hold up their sender only
     }
 }
 
-CASE(send_area, 2, "a send area that is full refuses further messages until some are committed or freed; complete sends go on")
+CASE(send_area, 2,
+     "a full send area refuses further messages until some are committed or freed; complete sends still work")
 {
     join();
     Atoll_Resources has;
@@ -483,7 +483,7 @@ CASE(connections, 2, "connections may be made and ended many times; those to one
     AOK(atoll_connect(port, ids[other], &handles[other]));
 }
 
-CASE(left_messages, 2, "what was sent before a disconnect arrives, in order with what is sent after another connect")
+CASE(left_messages, 2, "messages sent before a disconnect arrive, in order with those sent after another connect")
 {
     join();
     enum { ROUNDS = 20, EACH = 10 };
@@ -491,7 +491,7 @@ CASE(left_messages, 2, "what was sent before a disconnect arrives, in order with
         for (uint32_t i = 0; i < ROUNDS; i++) {
             for (uint32_t k = 0; k < EACH; k++) send_to(1, 0, k * 100, i * EACH + k);
             AOK(atoll_disconnect(port, handles[1]));
-            /* The peer gives a channel back when it has read all of it. */
+            /* The peer returns a channel when it has read all of it. */
             int code;
             while ((code = atoll_connect(port, ids[1], &handles[1])) == ATOLL_ERR_NO_ROUTE) atoll_poll(port);
             AOK(code);
@@ -534,7 +534,7 @@ CASE(closed_peer, 2, "2.3: a peer that closes its port invalidates the route; se
     }
 }
 
-CASE(unread_messages, 2, "a port that is opened again gets nothing that was sent to it before it was closed")
+CASE(unread_messages, 2, "a port that is opened again gets no message sent to it before it was closed")
 {
     join();
     for (uint32_t i = 0; i < 6; i++) {
@@ -601,7 +601,7 @@ CASE(hostports, 2, "2.1: a node has four Hostports, each with messages of its ow
     AOK(atoll_close(fifth));
 }
 
-CASE(watermarks, 2, "2.2: pointers may be updated lazily, after as many pieces as the program says")
+CASE(watermarks, 2, "2.2: pointers are updated lazily, after the number of pieces that the program sets")
 {
     join();
     unsigned send, receive;
@@ -643,7 +643,6 @@ CASE(utilities, 4, "2.2.2: resources, ids, neighbours and texts of errors")
     unsigned nodes;
     AOK(atoll_get_node_num(port, &nodes));
     CHECK_EQ(nodes, ranks());
-    /* 0 1 / 2 3 */
     static const Atoll_Id wanted[4][ATOLL_LINKS] = {
         {1, ATOLL_NO_ID, 2, ATOLL_NO_ID}, {ATOLL_NO_ID, 0, 3, ATOLL_NO_ID}, {3, ATOLL_NO_ID, ATOLL_NO_ID, 0}, {ATOLL_NO_ID, 2, ATOLL_NO_ID, 1}};
     Atoll_Id neighbours[ATOLL_LINKS];
@@ -670,7 +669,7 @@ CASE(late_port, 2, "a port that is opened after ports of velo2 and rma2 has less
     for (uint32_t i = 0; i < 200; i++) expect_from(ids[other], 0, i, i);
 }
 
-CASE(beside_others, 2, "messages of velo2 and puts of rma2 go their ways beside those of PALMS")
+CASE(beside_others, 2, "messages of velo2 and puts of rma2 do not disturb those of PALMS")
 {
     join();
     struct memory m = shared(PAGE);
@@ -732,7 +731,6 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     CHECK_EQ(atoll_get_source(NULL), ATOLL_NO_ID);
     CHECK_EQ(CODE(atoll_resources(port, NULL)), ATOLL_ERR_POINTER);
     CHECK_EQ(CODE(atoll_get_neighbours(port, NULL)), ATOLL_ERR_POINTER);
-    /* A message of another port. */
     Atoll_Port second;
     AOK(atoll_open(&second));
     CHECK_EQ(CODE(atoll_send_free(second, message)), ATOLL_ERR_DESCRIPTOR);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Lock requests that fail are kept at their target, and answered when they succeed: seed 002, section 7.5.4, "implementation
- * requirements" and "future extension". In the variants of these cases a NIC keeps QUEUE requests.
+ * Failing lock requests are kept at their target, and answered when they succeed: seed 002, section 7.5.4, "implementation requirements"
+ * and "future extension". In the variants of these cases a NIC keeps QUEUE requests.
  *
- * A process that dies leaves by _exit(0), without closing anything: a launcher goes on then. The others cannot come to the suite's last
- * barrier, so they leave in the same way, by leave().
+ * A process that dies calls _exit(0) without closing anything, so that the launcher continues. The others cannot reach the suite's last
+ * barrier, so they end in the same way, by leave().
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ enum { QUEUE = 4, LOCK = 5, FENCE = 6, ORDER = 7, DONE_CLASS = 252 };
 
 #define CASE_KEPT(name, ranks, rule, ...) CASE(name, ranks, rule, .needs = "kept locks", __VA_ARGS__)
 
-/* Tables 7-3 and 7-4. */
+/* Operands of tables 7-3 and 7-4. */
 struct operands {
     int32_t compare, add;
 };
@@ -36,13 +36,12 @@ static bool is_answered(uint32_t lock)
          (int)rma2_noti_get_error(found));
 }
 
-/* Waits for the answer to a request for this lock. */
 static RMA2_Notification answer(uint32_t lock)
 {
     long long give_up = now_ms() + WAIT_MS;
     RMA2_Notification *found, copy;
     while (rma2_noti_lock_match(rma(), lock, RMA2_NODEID_ANY, RMA2_VPID_ANY, &found) != RMA2_SUCCESS) {
-        if (now_ms() > give_up) FAIL("lock %u: no answer came", lock);
+        if (now_ms() > give_up) FAIL("lock %u: no answer", lock);
         poll_ports();
     }
     OK(rma2_noti_dup(found, &copy));
@@ -50,7 +49,7 @@ static RMA2_Notification answer(uint32_t lock)
     return copy;
 }
 
-/* The request succeeds, with this value. */
+/* Waits until the request succeeds, with this value. */
 static void expect_success(int target, uint32_t lock, int32_t value)
 {
     RMA2_Notification got = answer(lock);
@@ -68,10 +67,10 @@ static int32_t succeed(int target, uint32_t lock, struct operands with)
     return (int32_t)rma2_noti_get_lock_value(&got);
 }
 
-/* What this rank has asked before is at the target: a target handles the commands of a node in order. */
+/* Waits until earlier requests of this rank are at the target, which handles the commands of a node in order. */
 static void fence(int target) { succeed(target, FENCE, (struct operands){INT32_MAX, 0}); }
 
-/* The ranks from `first` on ask for the lock one after the other. */
+/* The ranks from `first` on request the lock one after the other. */
 static void ask_in_turn(int target, int first, struct operands (*with)(void))
 {
     for (int turn = first; turn < ranks(); turn++) {
@@ -83,7 +82,7 @@ static void ask_in_turn(int target, int first, struct operands (*with)(void))
     }
 }
 
-/* Tells a rank that this one is done, and leaves. */
+/* Notifies a rank that this one has finished, and ends. */
 static void leave(int host)
 {
     if (host != rank()) {
@@ -93,7 +92,7 @@ static void leave(int host)
     _exit(0);
 }
 
-/* Waits for so many others to leave, and leaves. */
+/* Waits until `others` ranks have ended, and ends. */
 static void leave_after(int others)
 {
     long long give_up = now_ms() + WAIT_MS;
@@ -103,7 +102,7 @@ static void leave_after(int others)
             OK(rma2_noti_free(rma(), found));
             others--;
         } else if (now_ms() > give_up) {
-            FAIL("%d ranks are not done", others);
+            FAIL("%d ranks have not finished", others);
         }
         poll_ports();
     }
@@ -150,10 +149,11 @@ static void holder_and_waiters(int home, int holder)
     barrier();
 }
 
-CASE_KEPT(in_order, 4, "one holder and several waiters: each gets the lock when the one before has freed it, in the order of the requests")
+CASE_KEPT(in_order, 4,
+          "one holder and several waiters: each gets the lock when the previous holder frees it, in request order")
 {
     holder_and_waiters(0, 0); /* the holder at its own lock */
-    holder_and_waiters(0, 1); /* and at that of another */
+    holder_and_waiters(0, 1); /* and at another rank's */
     holder_and_waiters(3, 1); /* the home is a waiter, too */
 }
 
@@ -191,7 +191,7 @@ CASE_KEPT(nobody_polls, 4, "tables 7-3 and 7-4: with room for all waiters no req
     for (int i = 0; i < ROUNDS; i++) {
         if (random_next(&random) % 2) {
             CHECK_EQ(succeed(1, LOCK, exclusive()), n + 1);
-            CHECK_EQ(succeed(1, ORDER, (struct operands){0, 1}), 1); /* nobody else is here */
+            CHECK_EQ(succeed(1, ORDER, (struct operands){0, 1}), 1); /* the only holder */
             succeed(1, ORDER, (struct operands){INT32_MAX, -1});
             succeed(1, LOCK, free_exclusive());
         } else {
@@ -225,13 +225,13 @@ CASE_KEPT(post_start_complete_wait, 2, "tables 7-5 and 7-6: post, start, complet
     }
 }
 
-CASE_KEPT(full, 2, "a request that finds no room is answered at once, as failed; those that are kept get the lock in order")
+CASE_KEPT(full, 2, "a request that finds no room fails at once; kept requests get the lock in order")
 {
     enum { HELD = 100 };
     if (rank() == 0) CHECK_EQ(succeed(1, LOCK, (struct operands){0, HELD}), HELD);
     barrier();
     if (rank() == 1) {
-        /* Each has success with the value that the one before leaves. */
+        /* Each request succeeds on the value that the one before leaves. */
         for (int i = 0; i < QUEUE; i++) ask(1, LOCK, (struct operands){i, 1});
         fence(1);
         CHECK(!is_answered(LOCK));
@@ -240,14 +240,12 @@ CASE_KEPT(full, 2, "a request that finds no room is answered at once, as failed;
         CHECK_NOTIFICATION(got, RMA2_COMPLETER_NOTIFICATION, RMA2_LOCK_RSP, 1, 0);
         CHECK_EQ(rma2_noti_get_lock_result(&got), 0);
         CHECK_EQ((int32_t)rma2_noti_get_lock_value(&got), HELD);
-        /* Other locks are as before. */
         succeed(1, ORDER, (struct operands){0, 1});
     }
     barrier();
     if (rank() == 0) succeed(1, LOCK, (struct operands){INT32_MAX, -HELD});
     for (int i = 0; rank() == 1 && i < QUEUE; i++) expect_success(1, LOCK, i + 1);
     barrier();
-    /* There is room again. */
     if (rank() == 1) {
         ask(1, LOCK, (struct operands){0, 1});
         fence(1);
@@ -296,7 +294,8 @@ CASE_KEPT(informed, 2, "table 7-2: the target is informed of a kept request when
     expect_no_notification();
 }
 
-CASE(home_sleeps, 3, "the process that frees a lock answers the waiter, also if the lock's owner makes no call", .needs = "kept locks, independent")
+CASE(home_sleeps, 3,
+     "the process that frees a lock answers the waiter, also if the lock's owner makes no call", .needs = "kept locks, independent")
 {
     if (rank() == 0) succeed(1, LOCK, exclusive());
     barrier();
@@ -313,12 +312,12 @@ CASE(home_sleeps, 3, "the process that frees a lock answers the waiter, also if 
         long long before = now_ms();
         expect_success(1, LOCK, ranks() + 1);
         about("the answer took %lld ms", now_ms() - before);
-        /* The owner is still away: it has a notification that it has not read. */
+        /* The owner is still absent: a notification for it is unread. */
         succeed(1, LOCK, free_exclusive());
     }
 }
 
-CASE_KEPT(closed_home, 2, "when a port is closed, requests that are kept for its locks are refused")
+CASE_KEPT(closed_home, 2, "when a port is closed, requests kept for its locks are refused")
 {
     RMA2_Port port;
     RMA2_Handle handle;
@@ -342,7 +341,7 @@ CASE_KEPT(closed_home, 2, "when a port is closed, requests that are kept for its
         CHECK_EQ(rma2_noti_get_lock_result(&got), 0);
     }
     barrier();
-    /* A port that is opened again has free locks, and nobody waits for them. */
+    /* A port that is opened again has free locks without waiters. */
     OK(rma2_open(&port));
     CHECK_EQ(rma2_get_vpid(port), vpid);
     barrier();
@@ -356,7 +355,8 @@ CASE_KEPT(closed_home, 2, "when a port is closed, requests that are kept for its
     OK(rma2_close(port));
 }
 
-CASE_KEPT(closed_waiter, 3, "a port that is closed waits no more: the lock goes to the next, and no later port of its VPID gets an answer")
+CASE_KEPT(closed_waiter, 3,
+          "a closed port waits no more: the lock goes to the next waiter, and no later port of its VPID gets an answer")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -375,7 +375,6 @@ CASE_KEPT(closed_waiter, 3, "a port that is closed waits no more: the lock goes 
     }
     barrier();
     if (rank() == 2) {
-        /* There is room again. */
         for (int i = 0; i < QUEUE - 1; i++) ask(0, LOCK, exclusive());
         fence(0);
         CHECK(!is_answered(LOCK));
@@ -396,7 +395,7 @@ CASE_KEPT(closed_waiter, 3, "a port that is closed waits no more: the lock goes 
     }
 }
 
-CASE_KEPT(waiter_dies, 4, "a waiter that dies is forgotten: the lock goes to the next, and its place is free")
+CASE_KEPT(waiter_dies, 4, "a waiter that dies is removed: the lock goes to the next waiter, and its place is free")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -418,7 +417,7 @@ CASE_KEPT(waiter_dies, 4, "a waiter that dies is forgotten: the lock goes to the
     }
     if (rank() == 2) {
         expect_success(0, LOCK, ranks() + 1);
-        /* The places of the dead are free: this many are kept. */
+        /* The places of the dead are free: a full queue of requests is kept. */
         for (int i = 0; i < QUEUE; i++) ask(0, LOCK, exclusive());
         fence(0);
         CHECK(!is_answered(LOCK));
@@ -430,7 +429,7 @@ CASE_KEPT(waiter_dies, 4, "a waiter that dies is forgotten: the lock goes to the
     leave(0);
 }
 
-CASE_KEPT(dead_waiters_make_room, 3, "the places of waiters that have died are free, also while nobody frees the lock")
+CASE_KEPT(dead_waiters_make_room, 3, "the places of dead waiters are free, also while no process frees the lock")
 {
     if (rank() == 0) succeed(0, LOCK, exclusive());
     barrier();
@@ -460,7 +459,9 @@ CASE_KEPT(dead_waiters_make_room, 3, "the places of waiters that have died are f
     leave(0);
 }
 
-CASE_KEPT(holder_dies, 4, "a lock keeps the value of a holder that dies; who frees it for the dead gives it to the next waiter")
+CASE_KEPT(holder_dies, 4,
+          "a lock keeps the value of a holder that dies; a process that frees it for the dead one passes it to the next "
+          "waiter")
 {
     if (rank() == 1) succeed(0, LOCK, exclusive());
     barrier();
@@ -479,7 +480,7 @@ CASE_KEPT(holder_dies, 4, "a lock keeps the value of a holder that dies; who fre
     leave(0);
 }
 
-CASE_KEPT(home_dies, 3, "when the process dies that has the locks, requests that it has kept fail, as other requests to it")
+CASE_KEPT(home_dies, 3, "when the process that owns the locks dies, its kept requests fail like other requests to it")
 {
     if (rank() == 0) succeed(1, LOCK, exclusive());
     barrier();

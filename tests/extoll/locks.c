@@ -2,7 +2,6 @@
 /* Fetch, compare and add: seed 002, section 7.5.4. */
 #include "suite.h"
 
-/* Posts a lock command and waits for its answer. */
 static bool fcaa(int target, uint32_t lock, int32_t compare, int32_t add, int32_t *value)
 {
     OK(rma2_post_lock(rma(), to(target), 1, lock, compare, add, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
@@ -27,7 +26,7 @@ CASE(definition, 2, "7.5.4: adds if the lock is at most the compare value; signe
         CHECK_EQ(value, steps[i].value);
     }
     barrier();
-    /* The other side's lock of that number is another lock, and a lock beside it too. */
+    /* Lock 7 of the other rank, and lock 8 beside it, are separate locks. */
     if (rank() == 1) {
         CHECK(!fcaa(1, 7, 0, 1, &value));
         CHECK_EQ(value, INT32_MAX);
@@ -76,7 +75,7 @@ CASE(exclusive_and_shared, 4, "tables 7-3 and 7-4: MPI's locks: exclusive, share
             CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_GET_QW_RSP, 0, 0);
             *mine += 1;
             OK(rma2_post_put_qw(rma(), to(0), m.region, 512, 8, m.of_rank[0], RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT));
-            /* A get behind the put is answered behind it. */
+            /* A later get is answered after the put. */
             OK(rma2_post_get_qw(rma(), to(0), m.region, 1024, 8, m.of_rank[0], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
             CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_GET_QW_RSP, 0, 0);
             CHECK_EQ(((uint64_t *)m.start)[128], *mine);
@@ -113,7 +112,7 @@ CASE(post_start_complete_wait, 2, "tables 7-5 and 7-6: MPI's post, start, comple
             OK(rma2_post_immediate_put(rma(), to(1), 8, i, m.of_rank[1], RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT));
             while (!fcaa(1, LOCK, 1, -1, NULL)) {} /* complete */
         }
-        /* The compare is "at most", so a start that comes before the wait would succeed, too (section 7.5.4 does not say so). */
+        /* The comparison is "at most", so a start before the wait would succeed, too (section 7.5.4 does not say so). */
         barrier();
     }
 }
@@ -142,7 +141,7 @@ CASE(refused, 2, "a lock request to a port that is not open is an error, which a
     OK(rma2_disconnect(rma(), handle));
 }
 
-CASE(answer_to_a_closed_port, 2, "what answers a command of a port goes to no later port of its VPID")
+CASE(answer_to_a_closed_port, 2, "the answer to a command of a closed port goes to no later port of its VPID")
 {
     RMA2_Port port;
     RMA2_Handle handle;

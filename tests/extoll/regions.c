@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Registered memory, and what happens to commands that use other memory: seed 002, section 5.3. */
+/* Registered memory, and commands that use other memory: seed 002, section 5.3. */
 #include "suite.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* Waits until everything that this rank has posted to a rank is done there. */
+/* Waits until everything that this rank posted to a rank is complete there. */
 static void flush(int target)
 {
     int32_t unused = 0;
@@ -14,7 +14,7 @@ static void flush(int target)
     CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_LOCK_RSP, target, 0);
 }
 
-CASE(records, 1, "a region says where it is, and is compared with ranges")
+CASE(records, 1, "a region reports its place, and is compared with ranges")
 {
     unsigned char *memory = aligned_alloc(PAGE, 4 * PAGE);
     RMA2_Region *region;
@@ -109,7 +109,7 @@ CASE(unregistered_source, 1, "a local address that is not registered is an error
 
 CASE(adjacent_regions, 2, "a command whose local memory is not contiguous is cut, and notified once; a target's memory need not be contiguous either")
 {
-    /* The entries of two regions that are registered one after the other are adjacent, their pages are not. */
+    /* The entries of two regions registered in turn are adjacent, their pages are not. */
     unsigned char *memory = aligned_alloc(PAGE, 6 * PAGE);
     memset(memory, 0, 6 * PAGE);
     RMA2_Region *first, *second;
@@ -139,7 +139,7 @@ CASE(adjacent_regions, 2, "a command whose local memory is not contiguous is cut
         CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_GET_BT_RSP, other, 0);
         CHECK_PATTERN(memory, PAGE, 1);
         CHECK_PATTERN(memory + 3 * PAGE, PAGE, 2);
-        /* The end of the second region is not registered: nothing of the command is sent. */
+        /* The end of the second region is not registered: no part of the command is sent. */
         memset(memory, 9, PAGE);
         OK(rma2_post_put_bt_direct(rma(), to(other), nla, 2 * PAGE + 8, nlas[other], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
         CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_BT_PUT, other, RMA2_ERROR_REQ);
@@ -152,7 +152,7 @@ CASE(adjacent_regions, 2, "a command whose local memory is not contiguous is cut
     free(memory);
 }
 
-CASE(read_only, 2, "memory that cannot be written is registered for reading")
+CASE(read_only, 2, "read-only memory is registered for reading")
 {
     unsigned char *memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pattern_fill(memory, 2 * PAGE, 3);
@@ -173,7 +173,7 @@ CASE(read_only, 2, "memory that cannot be written is registered for reading")
     munmap(memory, 2 * PAGE);
 }
 
-CASE_NIC(forked_child, 1, "a forked child is refused the ports of its parent, which work on")
+CASE_NIC(forked_child, 1, "a forked child is refused the ports of its parent, which keep working")
 {
     fflush(NULL);
     pid_t child = fork();
@@ -261,7 +261,8 @@ CASE(many, 1, "regions of all sizes come and go, and their addresses stay apart"
     free(memory);
 }
 
-CASE(full_tables, 1, "when the tables are full, registration says so, and works again when there is room", .environment = "SELVEDGE_ADDRESS_TABLES=1")
+CASE(full_tables, 1,
+     "when the tables are full, registration reports it, and works again after regions are freed", .environment = "SELVEDGE_ADDRESS_TABLES=1")
 {
     enum { BYTES = 512 << 20 };
     unsigned char *memory = aligned_alloc(PAGE, BYTES);
@@ -303,7 +304,7 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     CHECK_EQ(rma2_noti_free(rma(), NULL), RMA2_ERR_INV_VALUE);
     /* The barriers of the suite are notifications, too. */
     CHECK_EITHER(rma2_noti_match(rma(), RMA2_BT_PUT, 0, 0, RMA2_ALL_NOTIFICATIONS, RMA2_ANY_NLA, 0, &got), RMA2_NO_NOTI, RMA2_ERR_NO_MATCH);
-    /* Multicast, accelerators and registers: no port has the right. */
+    /* Multicast, accelerators and registers are refused: no port has the right. */
     OK(rma2_post_put_bt(rma(), to(0), m.region, 0, 8, m.of_rank[0], 0, RMA2_CMD_MC));
     CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_BT_PUT, 0, RMA2_ERROR_REQ);
     CHECK_EQ(rma2_request_rra(rma(), to(0)), RMA2_ERR_NOT_YET);
@@ -311,7 +312,6 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     OK(rma2_post_immediate_put(rma(), handle, 8, 1, m.of_rank[0], RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT));
     CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_IMMEDIATE_PUT, 0, RMA2_ERROR_REQ);
     OK(rma2_disconnect(rma(), handle));
-    /* A connection to a port that nobody has open. */
     int other = 1 - rank();
     OK(rma2_connect(rma(), (RMA2_Nodeid)other, rma2_get_proc_num(rma()) - 1, RMA2_CONN_DEFAULT, &handle));
     OK(rma2_post_notification(rma(), handle, 1, 1, RMA2_COMPLETER_NOTIFICATION, 0));

@@ -172,7 +172,7 @@ CASE(order, 2, "notifications of one source come in the order of its commands")
     }
 }
 
-CASE(long_put, 2, "a put that is longer than one descriptor can say is cut, and notified once")
+CASE(long_put, 2, "a put longer than one descriptor allows is split, and notified once")
 {
     enum { BYTES = (8 << 20) + 12345 };
     struct memory m = shared(BYTES);
@@ -187,7 +187,7 @@ CASE(long_put, 2, "a put that is longer than one descriptor can say is cut, and 
     expect_no_notification();
 }
 
-CASE(descriptors, 2, "8.4: a program makes descriptors, and posts them as often as it likes")
+CASE(descriptors, 2, "8.4: a program makes descriptors, and posts them any number of times")
 {
     struct memory m = shared(PAGE);
     int free_before, free_after;
@@ -226,7 +226,7 @@ CASE(full_queue, 2, "a full queue loses notifications and nothing else")
     if (rank() == 0) {
         for (uint32_t i = 0; i < entries + 10; i++)
             OK(rma2_post_immediate_put(rma(), to(1), 8, i + 1, m.of_rank[1], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
-        /* The notification of a barrier of the suite would be lost. */
+        /* A full queue would lose the notification of a barrier of the suite. */
         CHECK_EQ(velorun_barrier(), 0);
         return;
     }

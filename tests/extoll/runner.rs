@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of the EXTOLL suite. How its cases run, and how to choose among them, stands in `tests/runner`.
+//! The table of the EXTOLL suite. `tests/runner` explains how its cases run and how to choose among them.
 //!
-//! A variant says which process runs a NIC (`--mode` of the launcher) and how the library reaches memory (`--path`), or that a
-//! simulated machine runs them.
+//! A variant selects the process that runs a NIC (`--mode` of the launcher) and the path to memory (`--path`), or a
+//! simulated machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use selvedge_test_runner::{Compiler, Exception, Start, Suite, Variant, run, tree};
 
-/// Each rank takes the others for processes of other hosts.
+/// Makes each rank treat the others as processes of other hosts.
 const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
 
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
@@ -65,20 +65,20 @@ fn main() -> ExitCode {
     })
 }
 
-/// A NIC works while the program of its owner makes no call.
+/// Features of variants where a NIC works while the program of its owner makes no call.
 const INDEPENDENT: &[&str] = &["independent", "mailboxes that refuse"];
-/// It does not.
+/// Features where it does not.
 const DRIVEN: &[&str] = &["mailboxes that refuse"];
 /// With credits no mailbox is ever full. An interrupt splits one store in ten.
 const CREDITS: &[&str] = &["nic.full_mailbox=credits", "interface.splits_ppm=100000"];
-/// On a simulated machine a full mailbox discards, unless its senders have credits.
+/// On a simulated machine a full mailbox discards messages, unless its senders have credits.
 const SIMULATED: &[&str] = &[];
 
-/// Lock requests that fail are kept: four of them, as `kept_locks.c` expects.
+/// Failing lock requests are kept: four of them, as `kept_locks.c` expects.
 const KEPT: &[&str] = &["kept locks"];
 const KEPT_INDEPENDENT: &[&str] = &["kept locks", "kept locks, independent", "independent", "mailboxes that refuse"];
 const NOT_KEPT: &[&[Exception]] =
-    &[&[("locks::definition", "its requests that fail wait for an answer that only another process can bring about")]];
+    &[&[("locks::definition", "its failing requests wait for an answer that only another process can bring about")]];
 const KEEPS: &[&str] = &["limits.lock_waiters=4"];
 
 fn keeping(name: &'static str, arguments: &'static [&'static str], offers: &'static [&'static str]) -> Variant {
@@ -95,7 +95,7 @@ fn simulated(one_node: bool) -> Start {
     Start::Simulator { machine: "cluster", changes: &[], one_node, shared_file: None }
 }
 
-/// A machine of seed 002: the prototype of EXTOLL, whose messages and commands pass units of their own, or ATOLL.
+/// A machine of seed 002: the prototype of EXTOLL, where messages and commands pass separate units, or ATOLL.
 fn machine(name: &'static str, changes: &'static [&'static str]) -> Start {
     Start::Simulator { machine: name, changes, one_node: false, shared_file: None }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The part of the EXTOLL suite that its programs share: ports, connections, memory, waiting. See suite.h for the contract.
+ * Shared part of the EXTOLL suite: ports, connections, memory, waiting. See suite.h for the contract.
  *
  * A barrier is a dissemination barrier of notification puts, so that it needs no launcher and polls the port while it waits.
  */
@@ -54,7 +54,7 @@ void barrier(void)
                 OK(rma2_noti_free(rma_port, found));
                 break;
             }
-            if (now_ms() > give_up) FAIL("rank %d did not come to the barrier", before);
+            if (now_ms() > give_up) FAIL("rank %d did not enter the barrier", before);
             poll_ports();
         }
     }
@@ -163,7 +163,7 @@ static int run_case(const struct test_case *c)
     c->body();
     if (family_end != NULL) family_end();
     barrier();
-    /* The last messages of the barrier may still be on their way to others. */
+    /* The last messages of the barrier may still be under way to others. */
     sleep_ms(20);
     while (memories_count > 0) {
         struct memory *last = &memories[--memories_count];

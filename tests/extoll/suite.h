@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The header of the EXTOLL suite: what its cases need beyond check.h.
+ * The header of the EXTOLL suite, in addition to check.h.
  *
  * Rules for cases
- * 1. A case runs in all of its ranks at once. The suite has one port of each library open in every rank before the case starts,
- *    rma() and velo(), and closes them after a barrier when it returns. Their VPIDs are the same everywhere.
- * 2. A rank waits for another one only in barrier(), exchange() and the waiting functions below. They poll both ports, so that a
- *    NIC makes progress that its owner must drive.
+ * 1. A case runs in all of its ranks at once. The suite opens one port of each library in every rank before the case starts, rma() and
+ *    velo(), and closes them after a barrier when it returns. Their VPIDs are the same everywhere.
+ * 2. A rank waits for another one only in barrier(), exchange() and the waiting functions below. They poll both ports, so that a NIC
+ *    that needs its owner's calls makes progress.
  * 3. Notification puts of class BARRIER_CLASS belong to the suite.
  */
 #ifndef EXTOLL_SUITE_H
@@ -30,19 +30,17 @@ void family_end(void) __attribute__((weak));
 /* A case for variants where a NIC works while its owner makes no call. */
 #define CASE_NIC(name, ranks, rule) CASE(name, ranks, rule, .needs = "independent")
 
-/* The call succeeded. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "RMA2_SUCCESS", RMA2_SUCCESS)
 #define VOK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "VELO2_RET_SUCCESS", VELO2_RET_SUCCESS)
 
 RMA2_Port rma(void);
 velo2_port_t *velo(void);
-/* The connection of rma() to rma() of a rank; of velo() to velo() of a rank. */
+/* Connection of rma() to rma() of a rank; of velo() to velo() of a rank. */
 RMA2_Handle to(int rank);
 velo2_connection_t *velo_to(int rank);
-/* All-gather in rank order. */
 void exchange(const void *mine, size_t bytes, void *all);
 
-/* Page-aligned memory of zeroes, registered with rma(). Freed when the case ends. */
+/* Zeroed page-aligned memory, registered with rma(). Freed when the case ends. */
 struct memory {
     unsigned char *start;
     RMA2_Region *region;
@@ -50,26 +48,23 @@ struct memory {
     RMA2_NLA of_rank[RANKS_MAX]; /* of the same memory at every rank, if it is shared() */
 };
 struct memory registered(size_t bytes);
-/* As above, collective. */
+/* Makes such memory at every rank. Collective. */
 struct memory shared(size_t bytes);
 
 /* Waits for the next notification that is not the suite's, and frees it. */
 RMA2_Notification next_notification(void);
-/* No notification comes within some milliseconds. */
+/* Checks that no notification arrives within some milliseconds. */
 void expect_no_notification(void);
-/* The fields of a notification. */
 void check_notification_at(const char *file, int line, RMA2_Notification found, RMA2_Notification_Spec unit, RMA2_Command command, int from,
                            int error);
 #define CHECK_NOTIFICATION(found, unit, command, from, error) \
     check_notification_at(__FILE__, __LINE__, found, unit, command, from, error)
 
-/* Waits for a message. */
 struct message {
     unsigned char bytes[VELO2_MTU];
     uint32_t length, source;
     uint8_t tag, mtt;
 };
 struct message next_message(void);
-/* Polls both ports once. */
 void poll_ports(void);
 #endif

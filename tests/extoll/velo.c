@@ -31,7 +31,7 @@ CASE(every_length, 2, "a message of any length to the longest arrives with its l
     }
 }
 
-CASE(order, 2, "messages from one port to another arrive in order, however many")
+CASE(order, 2, "messages from one port to another arrive in order, in any number")
 {
     enum { COUNT = 5000 };
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -50,9 +50,9 @@ CASE(order, 2, "messages from one port to another arrive in order, however many"
     }
 }
 
-CASE(many_to_one, 4, "a mailbox takes messages of all nodes, and those of each in order", .crowded = 8)
+CASE(many_to_one, 4, "a mailbox receives from all nodes, each node's messages in order", .crowded = 8)
 {
-    /* A sender goes on when its last messages were answered: a full mailbox of a simulated machine discards. */
+    /* A sender continues when its last messages were answered: a full mailbox of a simulated machine discards. */
     enum { COUNT = 320, CREDITS = 20 };
     if (rank() != 0) {
         for (uint64_t i = 0; i < COUNT; i++) {
@@ -81,7 +81,7 @@ CASE_NIC(full_mailbox, 2, "a full mailbox refuses messages and loses none")
         int code;
         while ((code = velo2_send(velo_to(1), &sent, 8, 0, 0)) == VELO2_RET_SUCCESS) sent++;
         CHECK_EQ(code, VELO2_RET_TRY_AGAIN);
-        /* The NIC keeps those of a sender on another host that may be without an answer. */
+        /* The NIC also keeps unanswered messages of a sender on another host. */
         unsigned kept = getenv("SELVEDGE_HOSTS") != NULL ? 64 : 0;
         CHECK_EQ(sent, velo2_get_mailbox_slots(velo()) + kept);
     }
@@ -97,7 +97,8 @@ CASE_NIC(full_mailbox, 2, "a full mailbox refuses messages and loses none")
     if (rank() == 1) CHECK_EQ(next_message().length, 8);
 }
 
-CASE(full_mailbox_beside_a_get, 2, "a mailbox that nobody reads holds up neither puts and gets nor their answers", .needs = "mailboxes that refuse")
+CASE(full_mailbox_beside_a_get, 2,
+     "an unread mailbox delays neither puts and gets nor their answers", .needs = "mailboxes that refuse")
 {
     struct memory m = shared(PAGE);
     enum { COUNT = 300 };
@@ -115,7 +116,7 @@ CASE(full_mailbox_beside_a_get, 2, "a mailbox that nobody reads holds up neither
         OK(rma2_noti_free(rma(), got));
         uint64_t *words = (uint64_t *)m.start;
         CHECK_EQ(words[1], 4711);
-        /* All messages are there, in order. A share of a mailbox is half of its 256 slots here. */
+        /* All messages are in the mailbox, in order. A sender's share is half of its 256 slots here. */
         CHECK(words[2] >= 128);
         uint64_t value;
         uint32_t length, source;
@@ -183,7 +184,8 @@ CASE(several_ports, 2, "a node has several ports, each with a mailbox of its own
     VOK(velo2_close(&other));
 }
 
-CASE(full_mailbox_beside_another, 2, "a port that nobody reads and that is full holds up no other port of its node", .needs = "mailboxes that refuse")
+CASE(full_mailbox_beside_another, 2,
+     "a full, unread port delays no other port of its node", .needs = "mailboxes that refuse")
 {
     enum { COUNT = 200 };
     velo2_port_t other;
@@ -215,7 +217,7 @@ CASE(full_mailbox_beside_another, 2, "a port that nobody reads and that is full 
     VOK(velo2_close(&other));
 }
 
-CASE(reopened_port, 2, "a port that is closed and opened again gets nothing that was sent to it before, and what is sent to it then")
+CASE(reopened_port, 2, "a port that is closed and opened again gets only messages sent to it afterwards")
 {
     velo2_port_t mine;
     VOK(velo2_open(&mine));
@@ -249,7 +251,7 @@ CASE(both_send_first, 2, "two ports that send each other more than either has ro
     CHECK_EQ(velo2_check(velo()), VELO2_RET_NO_MSG);
 }
 
-CASE(more_senders_than_rings, 7, "messages of more senders than a node has rings for arrive, those of each in order",
+CASE(more_senders_than_rings, 7, "messages of more senders than a node has rings for arrive, each sender's in order",
      .needs = "mailboxes that refuse")
 {
     enum { PORTS = 12, COUNT = 40 };
@@ -292,7 +294,8 @@ CASE(all_ports, 1, "all ports of a node can be open; the next is refused; a clos
     for (uint32_t i = 0; i < count; i++) VOK(velo2_close(&ports[i]));
 }
 
-CASE(all_ports_under_load, 3, "section 7.4: messages between all ports of all nodes at once arrive, those of each pair in order")
+CASE(all_ports_under_load, 3,
+     "section 7.4: messages between all ports of all nodes at once arrive, each pair's in order")
 {
     enum { COUNT = 12, PORTS_MAX = 256 };
     static velo2_port_t ports[PORTS_MAX];
@@ -345,7 +348,6 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     CHECK_EQ(velo2_probe_recv(&closed, buffer, 8, &length, &source, NULL, NULL), VELO2_RET_INVALID_MBOX);
     CHECK_EQ(velo2_close(&closed), VELO2_RET_INVALID_MBOX);
     CHECK_EQ(velo2_open(NULL), VELO2_RET_INVALID_MBOX);
-    /* A message to a port that nobody has open is discarded. */
     velo2_connection_t unopened;
     VOK(velo2_connect(velo(), &unopened, (velo2_nodeid_t)(1 - rank()), velo2_get_proc_num(velo()) - 1));
     VOK(velo2_send(&unopened, buffer, 8, 0, 0));

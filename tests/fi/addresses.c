@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Address vectors: maps and tables, insertion, lookup, removal, printing, bad input, and insertion that posts events; and
+ * Address vectors: maps and tables, insertion, lookup, removal, printing, bad input, insertion that posts events;
  * fi_getname. fi_av(3), fi_cm(3).
  */
 #include "suite.h"
@@ -14,7 +14,6 @@ static struct fid_av *av_open(struct side *side, struct fi_av_attr attr)
     return av;
 }
 
-/* The addresses of existing endpoints, one after another. */
 static unsigned char *addresses_of(struct side **sides, int count)
 {
     size_t bytes = sides[0]->address_bytes;
@@ -33,7 +32,7 @@ static void sides_of_one_domain(struct side **sides, int count)
 }
 
 CASE(types, 1,
-     "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which tells the type that was chosen; others are refused",
+     "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which returns the chosen type; others are refused",
      .stock = "tcp;ofi_rxm: keeps no context of a vector | shm: keeps no context of a vector")
 {
     static const enum fi_av_type TYPES[] = {FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC};
@@ -105,9 +104,9 @@ CASE(a_map_maps, 1, "FI_AV_MAP: each address gets its own fi_addr_t, which is us
     }
 }
 
-CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never given out, or was removed, is an error",
-     .stock = "tcp;ofi_rxm: finds an index that was never given out | shm: finds an index that was never given out | "
-              "sockets: finds an index that was never given out")
+CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never assigned, or was removed, is an error",
+     .stock = "tcp;ofi_rxm: finds an index that was never assigned | shm: finds an index that was never assigned | "
+              "sockets: finds an index that was never assigned")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     unsigned char found[ADDRESS_BYTES_MAX];
@@ -122,7 +121,7 @@ CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never give
     REFUSED(fi_av_lookup(p.a->av, p.to_b, found, &room));
 }
 
-CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size that is needed",
+CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and returns the size needed",
      .stock = "shm: writes a byte more")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
@@ -138,7 +137,7 @@ CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size
 }
 
 CASE(removed_and_inserted_again, 1,
-     "fi_av_remove: an address may come back, and is usable then; a table uses its lowest free index first",
+     "fi_av_remove: an address may be inserted again, and is usable then; a table uses its lowest free index first",
      .stock = "sockets: uses no index again")
 {
     struct side *sides[6];
@@ -167,7 +166,7 @@ CASE(removed_and_inserted_again, 1,
     }
 }
 
-CASE(remove_what_is_not_there, 1, "fi_av_remove: an index that is not there is refused, and the flags must be 0",
+CASE(remove_what_is_not_there, 1, "fi_av_remove: an unknown index is refused, and the flags must be 0",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
@@ -204,9 +203,8 @@ CASE(one_vector_for_two_endpoints, 1, "fi_ep_bind: endpoints may share a vector,
     OK(fi_close(&ep->fid));
 }
 
-CASE(printed_addresses, 1,
-     "fi_av_straddr: text of the address, cut where the buffer ends, with the length that is needed",
-     .stock = "shm: does not end what it cuts")
+CASE(printed_addresses, 1, "fi_av_straddr: text of the address, truncated to the buffer, with the length needed",
+     .stock = "shm: does not terminate a truncated text")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char *text = buffer(512), whole[512];
@@ -233,8 +231,8 @@ CASE(printed_addresses, 1,
 }
 
 CASE(bad_addresses, 1,
-     "fi_av_insert: bytes that are no address are not inserted: the return tells how many were, FI_SYNC_ERR which "
-     "were not, and their fi_addr_t is FI_ADDR_NOTAVAIL",
+     "fi_av_insert: invalid addresses are not inserted: the return value is the number inserted, FI_SYNC_ERR marks "
+     "the others, and their fi_addr_t is FI_ADDR_NOTAVAIL",
      .needs = OUR_PROVIDER)
 {
     struct side *sides[3];
@@ -263,7 +261,7 @@ CASE(bad_addresses, 1,
     }
 }
 
-CASE(no_addresses, 1, "fi_av_insert: null in place of addresses, as a dest_addr that is not set, is refused",
+CASE(no_addresses, 1, "fi_av_insert: NULL for the addresses, as an unset dest_addr, is refused",
      .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
@@ -272,7 +270,7 @@ CASE(no_addresses, 1, "fi_av_insert: null in place of addresses, as a dest_addr 
     CHECK_RC(fi_av_insert(side->av, NULL, 0, &inserted, 0, NULL), 0);
 }
 
-CASE(insert_flags, 1, "fi_av_insert: flags that it does not have are refused", .needs = OUR_PROVIDER)
+CASE(insert_flags, 1, "fi_av_insert: unsupported flags are refused", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     fi_addr_t inserted = 0;
@@ -308,7 +306,7 @@ CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does 
     CHECK_OP(rc, <=, 0);
 }
 
-/* A number that no case has which runs at the same time. */
+/* A service number that no concurrent case uses. */
 static const char *own_service(void)
 {
     static char text[8];
@@ -325,8 +323,8 @@ static struct fi_info *named(const char *service, uint64_t flags)
 }
 
 CASE(services, 1,
-     "fi_getinfo, fi_av_insert: an endpoint that was opened with a service as its src_addr is who gets that service as its "
-     "dest_addr; a service has one endpoint, as long as that is open",
+     "fi_getinfo, fi_av_insert: a service as dest_addr names the endpoint that was opened with that service as its "
+     "src_addr; a service has one endpoint while that is open",
      .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
@@ -341,7 +339,7 @@ CASE(services, 1,
         if (round == 0) {
             OK(fi_endpoint(side->domain, source, &ep, NULL));
         } else {
-            /* by fi_setname, from the next free one */
+            /* fi_setname takes the next free number */
             struct fi_info *any = named("0", FI_SOURCE);
             OK(fi_endpoint(side->domain, any, &ep, NULL));
             OK(fi_setname(&ep->fid, source->src_addr, source->src_addrlen));
@@ -381,7 +379,7 @@ CASE(services, 1,
     fi_freeinfo(target);
 }
 
-CASE(addresses_are_no_names, 1, "fi_setname: an address that fi_getname gave, or bytes of anybody's, cannot be an endpoint's",
+CASE(addresses_are_no_names, 1, "fi_setname: refuses an address that fi_getname returned, and arbitrary bytes",
      .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG, .disabled = true});
@@ -415,7 +413,7 @@ CASE(rx_address, 1, "fi_rx_addr: the first receive context of an address is the 
 }
 
 CASE(removed_senders, 1,
-     "fi_cq_readfrom: what a sender that was removed from the vector sends comes from FI_ADDR_NOTAVAIL")
+     "fi_cq_readfrom: messages of a sender removed from the vector have the source FI_ADDR_NOTAVAIL")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_SOURCE});
     char in[8];
@@ -431,8 +429,7 @@ CASE(removed_senders, 1,
 
 /* ---- Names of endpoints ------------------------------------------------------------------------------------------ */
 
-CASE(getname_of_short_buffers, 1,
-     "fi_getname: -FI_ETOOSMALL where the buffer is too small, with the size that is needed")
+CASE(getname_of_short_buffers, 1, "fi_getname: -FI_ETOOSMALL where the buffer is too small, with the size needed")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     unsigned char *name = buffer(ADDRESS_BYTES_MAX);
@@ -459,12 +456,12 @@ CASE(names_differ, 1, "fi_getname: each endpoint has its own address, of this do
         for (int k = 0; k < i; k++) CHECK_OP(memcmp(sides[i]->address, sides[k]->address, sides[0]->address_bytes), !=, 0);
 }
 
-/* ---- Told by events ---------------------------------------------------------------------------------------------- */
+/* ---- Events of insertions ---------------------------------------------------------------------------------------- */
 
 CASE(insertion_by_events, 1,
-     "FI_EVENT: insertions are told by an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the "
+     "FI_EVENT: insertions report to an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the "
      "number; or refused when opened",
-     .stock = "shm: inserts at once, and tells no event | sockets: closes the event queue under the vector")
+     .stock = "shm: inserts at once, without an event | sockets: closes the event queue under the vector")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     struct fi_av_attr attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};

@@ -5,7 +5,8 @@
  */
 #include "atomics.h"
 
-CASE(counts, 1, "fi_atomic: as many elements as the valid call tells at once; one more is refused, and so is none",
+CASE(counts, 1,
+     "fi_atomic: takes up to the number of elements that the valid call returns; one more is refused, and so is zero",
      .stock = "tcp;ofi_rxm: -FI_EINVAL | shm: takes more | sockets: takes more")
 {
     struct setup b = setup_open();
@@ -221,7 +222,7 @@ CASE(unaligned, 1,
 /* ---- Several processes ------------------------------------------------------------------------------------------- */
 
 CASE(fetch_add_by_four, 4,
-     "fi_fetch_atomic: four processes add to one word at once: the sum is exact, and no two fetch the same",
+     "fi_fetch_atomic: four processes add to one word at once: the sum is exact, and no two fetch the same value",
      .stock = "sockets: an atomic hangs now and then")
 {
     enum { EACH = 1000 };
@@ -276,7 +277,7 @@ CASE(adds_of_all_types_by_four, 4,
                        NULL));
         WAIT_TX(side);
     }
-    /* a fetch after them: when it completes, they are done */
+    /* when this later fetch completes, the operations are done */
     uint64_t old;
     POST(fi_fetch_atomic(side->ep, NULL, 1, NULL, &old, NULL, to(3), all[3].base, all[3].key, FI_UINT64, FI_ATOMIC_READ,
                          NULL));

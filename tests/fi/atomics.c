@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Atomic operations: every operation on every type that the provider grants, compared with the same operation computed
- * here. The provider refuses what it does not grant. fi_atomic(3).
+ * Every atomic operation on every type that the provider grants, compared with the result computed here. The provider
+ * refuses the others. fi_atomic(3).
  */
 #include "atomics.h"
 
@@ -16,7 +16,7 @@ typedef long double complex long_double_complex;
 
 /* ---- The same, computed here ------------------------------------------------------------------------------------- */
 
-/* One element: writes the target's new value to `target`. False: the operation has no meaning for the type. */
+/* Computes one element: writes the target's new value to `target`. False: the operation has no meaning for the type. */
 typedef bool compute_fn(enum fi_op op, void *target, const void *operand, const void *compare);
 
 #define COMMON_CASES(T)                                                                                                \
@@ -79,7 +79,7 @@ typedef bool compute_fn(enum fi_op op, void *target, const void *operand, const 
 #define COMPUTE_REAL(T) COMPUTE(T, COMMON_CASES(T) ORDERED_CASES)
 #define COMPUTE_COMPLEX(T) COMPUTE(T, COMMON_CASES(T))
 
-/* Multiplies signed integers as unsigned ones, because their overflow is not undefined. */
+/* Multiplies signed integers as unsigned ones, whose overflow is defined. */
 #define COMPUTE_SIGNED(T, U)                                                                                           \
     static bool compute_##T(enum fi_op op, void *target, const void *operand, const void *compare)                     \
     {                                                                                                                  \
@@ -252,7 +252,7 @@ static void try_one(struct setup *b, enum call call, const struct type *t, enum 
                                op, CONTEXT(1)));
     struct completion c = WAIT_TX(b->p.a);
     CHECK_PTR(c.context, CONTEXT(1));
-    if (call == BASE) { /* the result is there when a read that follows it completes */
+    if (call == BASE) { /* the result is in place when a later read completes */
         char probe[8];
         POST(fi_fetch_atomic(ep, NULL, 1, NULL, probe, NULL, b->p.to_b, b->region.base, key, FI_UINT64, FI_ATOMIC_READ,
                              CONTEXT(2)));
@@ -270,7 +270,7 @@ static void try_one(struct setup *b, enum call call, const struct type *t, enum 
                  text[1], text[2], text[3], text[4], text[5]);
         }
         if (call != BASE && !same(t, result + i * t->bytes, target + i * t->bytes))
-            FAIL("the result is not what was there before");
+            FAIL("the result is not the old value");
     }
     CHECK_BYTES(b->memory + 64 + count * t->bytes, 64, 0xee);
     CHECK_BYTES(b->memory, 64, 0xee);
@@ -288,34 +288,34 @@ static void try_all(enum call call, int rounds)
             if (valid(b.p.a->ep, call, TYPES[t].datatype, OPS[o].op, &count) != 0) continue;
             if (call != COMPARE && is_comparing(OPS[o].op)) FAIL("granted, though it needs a comparand");
             if (call == COMPARE && !is_comparing(OPS[o].op)) FAIL("granted, though it takes no comparand");
-            if (call == BASE && OPS[o].op == FI_ATOMIC_READ) continue; /* reads nothing into nowhere */
+            if (call == BASE && OPS[o].op == FI_ATOMIC_READ) continue; /* a read without a result has no effect */
             granted++;
             for (int i = 0; i < rounds; i++) try_one(&b, call, &TYPES[t], OPS[o].op, OPS[o].name, &state);
         }
     CHECK_OP(granted, >, 0);
 }
 
-CASE(base, 1, "fi_atomic: every operation and type that fi_atomicvalid grants gives what C gives, elements beside stay",
+CASE(base, 1,
+     "fi_atomic: every operation and type that fi_atomicvalid grants has the result of C; adjacent elements stay",
      .stock = "sockets: an atomic without a result hangs now and then")
 {
     try_all(BASE, 12);
 }
 
-CASE(fetching, 1, "fi_fetch_atomic: every operation and type that is granted; the result is what was there before",
+CASE(fetching, 1, "fi_fetch_atomic: every granted operation and type; the result is the old value",
      .stock = "sockets: an atomic hangs now and then")
 {
     try_all(FETCH, 12);
 }
 
 CASE(comparing, 1,
-     "fi_compare_atomic: every operation and type that is granted; swaps where the manual says so; the result is "
-     "what was there before")
+     "fi_compare_atomic: every granted operation and type; swaps where the manual says so; the result is the old value")
 {
     try_all(COMPARE, 20);
 }
 
 CASE(granted_by_ours, 1,
-     "contract: all operations on integers of 8 to 64 bits, those that have a meaning on reals and complex numbers",
+     "contract: all operations on integers of 8 to 64 bits, the meaningful ones on reals and complex numbers",
      .needs = OUR_PROVIDER)
 {
     struct setup b = setup_open();
@@ -345,8 +345,8 @@ CASE(granted_by_ours, 1,
 }
 
 CASE(refused, 1,
-     "fi_atomicvalid: what it refuses with -FI_EOPNOTSUPP the calls refuse, too; types and operations that do not "
-     "exist",
+     "fi_atomicvalid: the calls refuse everything that it refuses with -FI_EOPNOTSUPP, and unknown types and "
+     "operations",
      .stock = "tcp;ofi_rxm: -FI_EAGAIN until there is a connection | shm: -FI_EAGAIN until there is a connection | "
               "sockets: -FI_EINVAL")
 {
@@ -383,8 +383,8 @@ CASE(refused, 1,
 }
 
 CASE(query, 1,
-     "fi_query_atomic: tells what the valid calls tell, with the size of the type; FI_FETCH_ATOMIC and "
-     "FI_COMPARE_ATOMIC not both")
+     "fi_query_atomic: returns the same as the valid calls, with the size of the type; refuses FI_FETCH_ATOMIC with "
+     "FI_COMPARE_ATOMIC")
 {
     struct setup b = setup_open();
     static const uint64_t FLAGS[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * The setup of the cases about atomic operations: a pair of endpoints, and memory of one that the other may change.
- */
+/* Setup of the cases about atomic operations: a pair of endpoints, and memory of one that the other may change. */
 #ifndef FI_TESTS_ATOMICS_H
 #define FI_TESTS_ATOMICS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Collective operations: what is supported, and every operation with every type against a sequential reduction, to the
+ * Collective operations: the supported ones, and every operation with every type against a sequential reduction, to the
  * bit, in 1 to 8 processes. fi_collective(3).
  */
 #include "collectives.h"
@@ -59,7 +59,7 @@ static const size_t SIZES[TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16, 32,
         return true;                                                                                                   \
     } while (0)
 
-/* acc = acc op from, for each element. False: there is no such reduction. */
+/* Computes acc = acc op from, for each element. False: the reduction is undefined. */
 static bool reduce(enum fi_op op, enum fi_datatype type, void *acc, const void *from, size_t n)
 {
     switch (type) {
@@ -90,7 +90,7 @@ static uint64_t random_word(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Zero now and then, else a number of few digits that is not whole: sums and products round. */
+/* Sometimes zero, else a fraction with few digits: sums and products round. */
 static double random_real(uint64_t *state)
 {
     uint64_t word = random_word(state);
@@ -118,7 +118,7 @@ static void fill(enum fi_datatype type, void *to, size_t n, uint64_t seed)
     }
 }
 
-/* Equal to the bit. The ten bytes of a long double count; the six behind them have no meaning. */
+/* Compares to the bit. Of a long double ten bytes count; the six behind them are padding. */
 static bool are_equal(enum fi_datatype type, const void *a, const void *b, size_t n)
 {
     if (type != FI_LONG_DOUBLE && type != FI_LONG_DOUBLE_COMPLEX) return memcmp(a, b, n * SIZES[type]) == 0;
@@ -141,11 +141,11 @@ static bool is_supported(struct side *side, enum fi_collective_op what, enum fi_
     return true;
 }
 
-/* ---- What there is ----------------------------------------------------------------------------------------------- */
+/* ---- Supported operations ---------------------------------------------------------------------------------------- */
 
 CASE(query, 1,
-     "fi_query_collective: barrier, the collectives that move any type, those that reduce what fi_atomic defines; their "
-     "sizes and limits; all else is -FI_EOPNOTSUPP",
+     "fi_query_collective: barrier, the collectives that move any type, and those that reduce as fi_atomic defines; "
+     "their sizes and limits; all others are -FI_EOPNOTSUPP",
      POSSIBLE)
 {
     static const enum fi_collective_op MOVES[] = {FI_BROADCAST, FI_ALLGATHER, FI_SCATTER, FI_GATHER};
@@ -178,7 +178,7 @@ CASE(query, 1,
     CHECK_RC(fi_query_collective(side->domain, 77, &attr, 0), -FI_EOPNOTSUPP);
 }
 
-CASE(capability, 1, "fi_getinfo: FI_COLLECTIVE is there for those who ask, alone too, and not for others", POSSIBLE)
+CASE(capability, 1, "fi_getinfo: FI_COLLECTIVE is granted on request, also alone, and not otherwise", POSSIBLE)
 {
     struct fi_info *info = info_for((struct wants){.caps = FI_COLLECTIVE});
     if (info == NULL) FAIL("FI_COLLECTIVE alone is refused");
@@ -213,7 +213,6 @@ static void reductions(struct side *side, fi_addr_t group, enum fi_op op, enum f
     if (rank() == root) CHECK(are_equal(type, result, want, n));
     DO(side, fi_reduce_scatter(side->ep, from, n, NULL, result, NULL, group, type, op, 0, CONTEXT(9)));
     CHECK(are_equal(type, result, want + bytes * (size_t)rank(), n));
-    /* In place. */
     DO(side, fi_allreduce(side->ep, from, n, NULL, from, NULL, group, type, op, 0, CONTEXT(9)));
     CHECK(are_equal(type, from, want, n));
 }
@@ -244,7 +243,7 @@ static void moves(struct side *side, fi_addr_t group, enum fi_datatype type, siz
 
 static void everything(void)
 {
-    /* Many processes on few cores take long. */
+    /* Many processes on few cores are slow. */
     static const size_t FEW[] = {1, 3, 7, 130, 2100}, MANY[] = {3, 700};
     const size_t *counts = ranks() < 5 ? FEW : MANY, lengths = ranks() < 5 ? COUNT_OF(FEW) : COUNT_OF(MANY);
     struct side *side = job_open(WANTS);

@@ -15,7 +15,6 @@
 #define WANTS (struct wants){.caps = FI_MSG | FI_TAGGED | FI_COLLECTIVE, .events = true}
 #define POSSIBLE .needs = "collectives"
 
-/* A set of some members of the job, in this order. */
 static inline struct fid_av_set *set_of(struct side *side, const int *members, int count)
 {
     struct fi_av_set_attr attr = {.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL};
@@ -36,7 +35,7 @@ static inline struct fid_mc *join_begin(struct side *side, struct fid_av_set *se
     return mc;
 }
 
-/* Waits for the end of a join: 0, or the error. Its event is the next one. */
+/* Waits for the end of a join, which must be the next event. Returns 0 or the error. */
 static inline int join_end(struct side *side, struct fid_mc *mc, void *context)
 {
     struct fi_eq_entry entry = {0};
@@ -61,7 +60,7 @@ static inline int join_end(struct side *side, struct fid_mc *mc, void *context)
     return 0;
 }
 
-/* A group of some members of the job. Collective among them. */
+/* Makes a group of some members of the job. Collective among them. */
 static inline struct fid_mc *group_of(struct side *side, const int *members, int count)
 {
     struct fid_av_set *set = set_of(side, members, count);
@@ -78,7 +77,7 @@ static inline struct fid_mc *group_of_all(struct side *side)
     return group_of(side, all, ranks());
 }
 
-/* The next completion is this operation's. */
+/* Waits for the next completion, which must be this operation's. */
 static inline void wait_for(struct side *side, void *context)
 {
     struct completion c = WAIT_TX(side);

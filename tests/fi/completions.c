@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * When an operation writes a completion, and when it does not: selective completion, the levels, the default flags of an
- * endpoint, injection by flag, an alias. fi_endpoint(3) on fi_ep_bind, fi_control and fi_ep_alias; fi_cq(3) on completion
- * semantics.
+ * The completions that operations write: selective completion, the levels, the default flags of an endpoint, injection by
+ * flag, an alias. fi_endpoint(3) on fi_ep_bind, fi_control and fi_ep_alias; fi_cq(3) on completion semantics.
  */
 #include "transfers.h"
 
@@ -30,7 +29,7 @@ CASE(selective_sends, 1, "FI_SELECTIVE_COMPLETION on FI_TRANSMIT: only operation
 
 CASE(selective_by_default_flags, 1,
      "FI_SELECTIVE_COMPLETION with FI_COMPLETION among the endpoint's op_flags: plain sends write an entry; sendmsg "
-     "goes by its own flags")
+     "uses its own flags")
 {
     struct pair p = pair_open(
         (struct wants){.caps = FI_MSG, .bind_tx = FI_SELECTIVE_COMPLETION, .tx_op_flags = FI_COMPLETION});
@@ -64,8 +63,8 @@ CASE(selective_receives, 1,
     }
 }
 
-CASE(selective_errors_are_told, 1, "fi_ep_bind: an operation that fails writes an error entry though it asked for none",
-     .stock = "tcp;ofi_rxm: tells no truncation then | shm: the error is negative")
+CASE(selective_errors_are_told, 1, "fi_ep_bind: a failed operation writes an error entry even without FI_COMPLETION",
+     .stock = "tcp;ofi_rxm: reports no truncation then | shm: the error is negative")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .bind_rx = FI_SELECTIVE_COMPLETION});
     char in[8];
@@ -98,7 +97,7 @@ static const size_t LEVEL_LENGTHS[] = {0, 8, 60, 256, 300, 8192, 16385, 100000, 
 CASE(levels, 1,
      "FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, by call and by op_flags: one entry each, the "
      "data whole, at every size",
-     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
+     .stock = "shm: never completes FI_DELIVERY_COMPLETE within a process")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     char *out = buffer(1 << 20), *in = buffer(1 << 20);
@@ -123,7 +122,7 @@ CASE(levels, 1,
 }
 
 CASE(levels_by_default_flags, 1, "fi_tx_attr: each level may be the default of an endpoint, and its messages complete",
-     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
+     .stock = "shm: never completes FI_DELIVERY_COMPLETE within a process")
 {
     for (size_t v = 0; v < 3; v++) {
         struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .tx_op_flags = LEVELS[v]});
@@ -137,13 +136,12 @@ CASE(levels_by_default_flags, 1, "fi_tx_attr: each level may be the default of a
     }
 }
 
-CASE(delivery_complete_means_delivered, 2,
-     "FI_DELIVERY_COMPLETE: when it is told, the data are in the buffer that was posted",
-     .stock = "tcp;ofi_rxm: tells it when it is sent")
+CASE(delivery_complete_means_delivered, 2, "FI_DELIVERY_COMPLETE: on completion the data are in the posted buffer",
+     .stock = "tcp;ofi_rxm: completes when it is sent")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     unsigned char *in = shared(), *out = buffer(1 << 20);
-    pass_around(side, 1 - rank(), 2); /* after this message, short messages use the protocol that they keep */
+    pass_around(side, 1 - rank(), 2); /* after this message, short messages keep their protocol */
     for (size_t l = 1; l < COUNT_OF(LEVEL_LENGTHS); l++) {
         size_t bytes = LEVEL_LENGTHS[l];
         about("%zu bytes", bytes);
@@ -163,9 +161,9 @@ CASE(delivery_complete_means_delivered, 2,
 }
 
 CASE(delivery_complete_after_the_target, 2,
-     "FI_DELIVERY_COMPLETE: not told before the target has the message, whether or not it makes calls meanwhile, nor before "
-     "it has what was sent earlier",
-     .stock = "tcp;ofi_rxm: tells it when it is sent")
+     "FI_DELIVERY_COMPLETE: completes only after the target has the message and all earlier ones, whether or not it "
+     "makes calls meanwhile",
+     .stock = "tcp;ofi_rxm: completes when it is sent")
 {
     enum { EACH = 3 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -195,9 +193,9 @@ CASE(delivery_complete_after_the_target, 2,
 }
 
 CASE(delivery_complete_of_unexpected, 2,
-     "FI_DELIVERY_COMPLETE: the send of an unexpected message completes when the target has a copy: nothing the "
-     "sender does later changes it",
-     .stock = "tcp;ofi_rxm: tells it when it is sent")
+     "FI_DELIVERY_COMPLETE: the send of an unexpected message completes when the target has a copy, which later "
+     "actions of the sender do not change",
+     .stock = "tcp;ofi_rxm: completes when it is sent")
 {
     enum { MESSAGES = 100 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -225,7 +223,7 @@ CASE(delivery_complete_of_unexpected, 2,
 }
 
 CASE(delivery_complete_while_the_target_sleeps, 2,
-     "FI_PROGRESS_AUTO: messages that end with their delivery end while the target's program calls nothing",
+     "FI_PROGRESS_AUTO: messages with FI_DELIVERY_COMPLETE complete while the target's program calls nothing",
      .stock = "tcp;ofi_rxm: makes no progress then | shm: makes no progress then")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .progress = FI_PROGRESS_AUTO});
@@ -249,7 +247,7 @@ CASE(delivery_complete_while_the_target_sleeps, 2,
 }
 
 CASE(buffers_are_free_when_told, 1,
-     "FI_INJECT_COMPLETE: when it is told, the buffer may be written, though the message was not received yet")
+     "FI_INJECT_COMPLETE: on completion the buffer may be written, even before the message is received")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     char *out = buffer(100000), *in = buffer(100000);
@@ -273,9 +271,9 @@ CASE(buffers_are_free_when_told, 1,
     }
 }
 
-CASE(match_complete, 1, "FI_MATCH_COMPLETE: not told before the message has met a receive",
-     .stock = "tcp;ofi_rxm: takes the flag, and tells it when it is sent | shm: takes the flag, and tells it when it "
-              "is sent | sockets: takes the flag, and tells it when it is sent")
+CASE(match_complete, 1, "FI_MATCH_COMPLETE: completes only after the message has matched a receive",
+     .stock = "tcp;ofi_rxm: takes the flag, and completes when it is sent | shm: takes the flag, and completes when it "
+              "is sent | sockets: takes the flag, and completes when it is sent")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_MSG});
     char *out = buffer(100000), *in = buffer(100000);
@@ -295,7 +293,8 @@ CASE(match_complete, 1, "FI_MATCH_COMPLETE: not told before the message has met 
         }
 }
 
-CASE(match_complete_posted, 1, "FI_MATCH_COMPLETE of the endpoint: told once where the receive is posted; nothing is kept for later")
+CASE(match_complete_posted, 1,
+     "FI_MATCH_COMPLETE of the endpoint: completes once where the receive is posted; no state is left for later")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     char *out = buffer(100000), *in = buffer(100000);
@@ -317,7 +316,7 @@ CASE(match_complete_posted, 1, "FI_MATCH_COMPLETE of the endpoint: told once whe
 /* ---- The endpoint's flags, and an alias -------------------------------------------------------------------------- */
 
 CASE(flags_of_the_endpoint, 1,
-     "fi_control: FI_SETOPSFLAG sets what FI_GETOPSFLAG tells, for FI_TRANSMIT or FI_RECV, not both",
+     "fi_control: FI_SETOPSFLAG sets the flags that FI_GETOPSFLAG returns, for FI_TRANSMIT or FI_RECV, not both",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG, .bind_tx = FI_SELECTIVE_COMPLETION});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Counters: their values, waits for them, and what an endpoint counts in the counters that are bound to it. fi_cntr(3),
- * fi_endpoint(3) on fi_ep_bind.
+ * Counters: values, waits, and the operations that the counters bound to an endpoint count. fi_cntr(3), fi_endpoint(3) on
+ * fi_ep_bind.
  */
 #include "transfers.h"
 
@@ -9,8 +9,8 @@
 
 /* Updates may become visible a little later: fi_cntr(3), NOTES. */
 CASE(values, 1,
-     "fi_cntr_set, add, seterr, adderr: what fi_cntr_read and fi_cntr_readerr tell in the end; the two values are "
-     "apart",
+     "fi_cntr_set, add, seterr, adderr: the values that fi_cntr_read and fi_cntr_readerr return in the end; the two "
+     "are independent",
      .stock = "sockets: adds 32 bits")
 {
     struct side *side = side_open((struct wants){0});
@@ -63,7 +63,7 @@ CASE(attributes_not_known, 1, "fi_cntr_open: unknown events, wait objects and fl
     REFUSED(fi_cntr_open(side->domain, &flags, &cntr, NULL));
 }
 
-CASE(wait_is_over_at_once, 1, "fi_cntr_wait: 0 where the value is there already")
+CASE(wait_is_over_at_once, 1, "fi_cntr_wait: 0 if the value is already reached")
 {
     struct side *side = side_open((struct wants){0});
     struct fid_cntr *cntr = counter_open(side, FI_WAIT_UNSPEC);
@@ -74,7 +74,7 @@ CASE(wait_is_over_at_once, 1, "fi_cntr_wait: 0 where the value is there already"
     OK(fi_cntr_wait(cntr, 10, -1));
 }
 
-CASE(wait_times_out, 1, "fi_cntr_wait: -FI_ETIMEDOUT when the time is over, not before; the error value stays",
+CASE(wait_times_out, 1, "fi_cntr_wait: -FI_ETIMEDOUT after the timeout, not before; the error value stays",
      .stock = "shm: never returns | sockets: a wait that would sleep returns 110")
 {
     struct side *side = side_open((struct wants){0});
@@ -106,7 +106,8 @@ static void *fails_later(void *cntr)
     return NULL;
 }
 
-CASE(wait_is_woken, 1, "fi_cntr_wait: by another thread that adds; a change of the error value ends it with -FI_EAVAIL",
+CASE(wait_is_woken, 1,
+     "fi_cntr_wait: woken by another thread's add; a change of the error value ends it with -FI_EAVAIL",
      .stock = "sockets: a wait that would sleep returns 110")
 {
     struct side *side = side_open((struct wants){.threading = FI_THREAD_SAFE});
@@ -122,7 +123,8 @@ CASE(wait_is_woken, 1, "fi_cntr_wait: by another thread that adds; a change of t
     CHECK_COUNTER_ERRORS(cntr, 1);
 }
 
-CASE(wait_without_a_wait_object, 1, "fi_cntr_wait: invalid with FI_WAIT_NONE; here it waits all the same", .needs = OUR_PROVIDER)
+CASE(wait_without_a_wait_object, 1,
+     "fi_cntr_wait: invalid with FI_WAIT_NONE; our provider waits nevertheless", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){0});
     struct fid_cntr *cntr = counter_open(side, FI_WAIT_NONE);
@@ -140,7 +142,7 @@ struct counted {
     char *target;
 };
 
-/* a sends, reads and writes; b receives, and its memory is read and written. */
+/* Side a sends, reads and writes; side b receives, and its memory is read and written. */
 static struct counted counted_pair(uint64_t caps, enum fi_wait_obj wait_obj)
 {
     struct wants wants = {.caps = caps, .disabled = true};
@@ -191,7 +193,7 @@ CASE(sends_and_receives_are_counted, 1,
 }
 
 CASE(bound_to_an_enabled_endpoint, 1,
-     "fi_ep_bind: a counter that is bound after fi_enable counts what comes later: sends and receives, reads and writes",
+     "fi_ep_bind: a counter bound after fi_enable counts later operations: sends and receives, reads and writes",
      .stock = "sockets: counts after another fi_enable")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA});
@@ -275,8 +277,8 @@ CASE(rma_is_counted, 1,
 }
 
 CASE(rma_is_counted_in_memory_from_before, 1,
-     "fi_ep_bind: others' accesses count also where the memory was registered before the counter was bound; when the "
-     "endpoint is gone they count nowhere",
+     "fi_ep_bind: peers' accesses also count in memory registered before the counter was bound; after the endpoint is "
+     "closed they count nowhere",
      .needs = OUR_PROVIDER)
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA | FI_RMA_EVENT, .disabled = true};
@@ -293,7 +295,7 @@ CASE(rma_is_counted_in_memory_from_before, 1,
         POST(fi_read(a->ep, local, 8, NULL, to_b, region.base, region.key, NULL));
         CHECK_COUNTER(writes, 2 * n);
     }
-    /* a second endpoint of the domain may share the counter, and not have one of its own */
+    /* a second endpoint of the domain may share the counter, but not have its own */
     wants.beside = b;
     struct side *c = side_open(wants);
     REFUSED(fi_ep_bind(c->ep, &other->fid, FI_REMOTE_WRITE));
@@ -305,7 +307,7 @@ CASE(rma_is_counted_in_memory_from_before, 1,
 }
 
 CASE(operations_of_many_pieces_count_once, 1,
-     "fi_cntr: a write, read or atomic counts once, at either end, in however many pieces it is",
+     "fi_cntr: a write, read or atomic counts once, at either end, whatever its number of pieces",
      .needs = OUR_PROVIDER)
 {
     struct counted c = counted_pair(FI_MSG | FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_WAIT_NONE);
@@ -369,7 +371,7 @@ CASE(atomics_are_counted, 1, "fi_ep_bind: base atomics count as writes, fetching
 }
 
 CASE(wait_for_messages, 2,
-     "fi_cntr_wait: on a bound counter returns when so many messages have come from another process",
+     "fi_cntr_wait: on a bound counter returns when that number of messages has arrived from another process",
      .stock = "sockets: a wait that would sleep returns 110")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
@@ -394,7 +396,7 @@ CASE(wait_for_messages, 2,
 }
 
 CASE(bind_rules, 1,
-     "fi_ep_bind: two counters of one endpoint cannot count the same; a counter that is bound cannot be closed: "
+     "fi_ep_bind: two counters of one endpoint cannot count the same events; a bound counter cannot be closed: "
      "-FI_EBUSY",
      .stock = "sockets: the second takes the place of the first")
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Processes that die: the errors that their peers get, and that the peers go on; another process in the place of a dead
- * one. fi_errno(3), and what the provider promises beyond the manual.
+ * Processes that die: the errors of their peers, which continue; a process in the place of a dead one. fi_errno(3), and
+ * the provider's promises beyond the manual.
  */
 #include "transfers.h"
 
 #include <sched.h>
 
 
-/* Sends `bytes` to the dead process until a send is an error: of the call, or as a completion. */
+/* Sends `bytes` to the dead process until a send fails, by its call or its completion. */
 static int error_of_sends(struct side *side, int dead, size_t bytes)
 {
     char *out = buffer(bytes);
@@ -51,21 +51,22 @@ static void sends_to_the_dead(size_t bytes)
 }
 
 CASE(small_sends_to_the_dead, 3,
-     "contract: sends of 8 bytes to a process that was killed end in error, and its peers go on with each other",
+     "contract: sends of 8 bytes to a killed process end in error, and its peers keep communicating",
      .stock = "tcp;ofi_rxm: -FI_EAGAIN for ever | shm: -FI_EAGAIN for ever")
 {
     sends_to_the_dead(8);
 }
 
 CASE(large_sends_to_the_dead, 3,
-     "contract: sends of 1 MiB to a process that was killed end in error, and its peers go on with each other",
+     "contract: sends of 1 MiB to a killed process end in error, and its peers keep communicating",
      .stock = "tcp;ofi_rxm: -FI_EAGAIN for ever | shm: -FI_EAGAIN for ever")
 {
     sends_to_the_dead(1 << 20);
 }
 
 CASE(killed_with_a_flood_before_it, 3,
-     "contract: a process that has no room for what is sent to it is killed: every send that it had not taken ends in error",
+     "contract: a process without room for arriving messages is killed: every send that it had not accepted ends in "
+     "error",
      .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -112,8 +113,8 @@ CASE(killed_with_a_flood_before_it, 3,
 }
 
 CASE(killed_before_it_takes_them, 3,
-     "contract: messages that end with their delivery wait at a process that is killed before it makes a call: each ends "
-     "in error, and a peer that had its own has them",
+     "contract: messages with FI_DELIVERY_COMPLETE wait at a process that is killed before it makes a call: each ends "
+     "in error, and the messages to another peer arrive",
      .needs = OUR_PROVIDER)
 {
     enum { MESSAGES = 50 };
@@ -155,7 +156,7 @@ CASE(killed_before_it_takes_them, 3,
     pass_around(side, 1 - rank(), 77);
 }
 
-CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a process that was killed end in error",
+CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a killed process end in error",
      .stock = "tcp;ofi_rxm: -FI_EAGAIN for ever | shm: -FI_EAGAIN for ever")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA | FI_ATOMIC});
@@ -198,7 +199,7 @@ CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a process that 
     pass_around(side, 1 - rank(), 77);
 }
 
-/* A window of reads and writes to `dead`, of which each ends once. Returns how many ended in error. */
+/* Runs a window of reads and writes to `dead`; each ends once. Returns the number that ended in error. */
 static int ends_of_window(struct side *side, int dead, const struct region *there, char *local, char *in, size_t bytes)
 {
     enum { WINDOW = 48 };
@@ -240,8 +241,8 @@ static int ends_of_window(struct side *side, int dead, const struct region *ther
 }
 
 CASE(dead_under_reads_and_writes, 4,
-     "contract: a process dies while two read and write its memory: each access ends once, with its bytes or in error, "
-     "and the others go on",
+     "contract: a process dies while two read and write its memory: each access ends once, with its bytes or in "
+     "error, and the others continue",
      .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA});
@@ -257,10 +258,9 @@ CASE(dead_under_reads_and_writes, 4,
     if (rank() < 2) {
         long long until = now_ms() + WAIT_MS;
         while (ends_of_window(side, 3, &all[3], local, in, BYTES) < 48)
-            if (now_ms() > until) FAIL("accesses to the dead process end well");
+            if (now_ms() > until) FAIL("accesses to the dead process succeed");
     }
     barrier();
-    /* the others' windows work */
     int next = (rank() + 1) % 3;
     POST(fi_write(side->ep, local, BYTES, NULL, to(next), all[next].base, all[next].key, CONTEXT(1)));
     CHECK_PTR(WAIT_TX(side).context, CONTEXT(1));
@@ -270,9 +270,9 @@ CASE(dead_under_reads_and_writes, 4,
 }
 
 CASE(killed_in_the_middle_of_a_stream, 4,
-     "contract: a process is killed while three stream to it and it to them: the others see errors or go on, and no "
-     "message between them is lost or torn",
-     .stock = "tcp;ofi_rxm: crashes | shm: its receives end at some thousand")
+     "contract: a process is killed while three stream to it and it to them: the others get errors or continue, and "
+     "no message between them is lost or torn",
+     .stock = "tcp;ofi_rxm: crashes | shm: supports only a few thousand receives")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV});
     enum { BYTES = 30000, WAITING_MAX = 1000 }; /* a receive from a dead process never completes, and takes an entry */
@@ -338,7 +338,7 @@ CASE(killed_in_the_middle_of_a_stream, 4,
 }
 
 CASE(another_takes_the_place, 3,
-     "contract: a process is killed, another starts in its place with a new address: those who stay talk to it, "
+     "contract: a process is killed, another starts in its place with a new address: the others communicate with it, "
      "whatever is left of the first")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED | FI_RMA});

@@ -33,7 +33,7 @@ static void queue(struct setup *s, struct fi_deferred_work *work, uint64_t thres
     OK(fi_control(&s->p.a->domain->fid, FI_QUEUE_WORK, work));
 }
 
-/* ---- What is queued ---------------------------------------------------------------------------------------------- */
+/* ---- Queued work ------------------------------------------------------------------------------------------------- */
 
 struct message_work {
     struct fi_deferred_work work;
@@ -130,8 +130,8 @@ static struct fi_deferred_work *atomic(struct atomic_work *w, enum fi_op_type op
 /* ---- Each operation ---------------------------------------------------------------------------------------------- */
 
 CASE(sends, 1,
-     "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then the message, and the completion counter is "
-     "one more; no entry in the queue")
+     "FI_OP_SEND, FI_OP_TSEND: nothing is sent before the threshold; then the message, and the completion counter is "
+     "one higher; no entry in the queue")
 {
     struct setup s = setup_open();
     static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
@@ -180,7 +180,7 @@ CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counte
     }
 }
 
-CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what the memory holds then")
+CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with the memory's contents at that moment")
 {
     struct setup s = setup_open();
     static const size_t LENGTHS[] = {1, 8, 300, 20000, 100000};
@@ -282,8 +282,8 @@ CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another co
 /* ---- When -------------------------------------------------------------------------------------------------------- */
 
 CASE(at_once, 1,
-     "FI_QUEUE_WORK: where the counter has the value already the operation starts at once; success and error values "
-     "count together",
+     "FI_QUEUE_WORK: if the counter has reached the threshold already, the operation starts at once; success and "
+     "error values are added",
      .stock = "sockets: adding errors triggers nothing")
 {
     struct setup s = setup_open();
@@ -302,8 +302,8 @@ CASE(at_once, 1,
 }
 
 CASE(in_the_order_of_thresholds, 1,
-     "FI_TRIGGER: what one step of the counter triggers starts in the order of thresholds, the same thresholds in "
-     "the order in which they were queued",
+     "FI_TRIGGER: operations triggered by one step of the counter start in the order of thresholds, those of equal "
+     "thresholds in the order in which they were queued",
      .stock = "sockets: starts them in the order in which they were queued")
 {
     enum { COUNT = 12 };
@@ -353,7 +353,7 @@ CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the n
 }
 
 CASE(triggered_by_a_message, 1,
-     "FI_QUEUE_WORK: a counter bound to an endpoint triggers: a forwarding of what was received")
+     "FI_QUEUE_WORK: a counter bound to an endpoint triggers: a received message is forwarded")
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_TRIGGER, .disabled = true};
     struct side *a = side_open(wants), *b = side_open(wants), *c = side_open(wants);
@@ -387,7 +387,7 @@ CASE(triggered_by_a_message, 1,
 
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
 
-CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it writes an entry, too",
+CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work with this flag writes an entry, too",
      .stock = "sockets: writes no entry")
 {
     struct setup s = setup_open();
@@ -403,7 +403,7 @@ CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it w
     CHECK_COUNTER(s.done, 1);
 }
 
-CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the others do; FI_FLUSH_WORK: none does",
+CASE(cancelled, 1, "FI_CANCEL_WORK: the cancelled work never starts, other work does; FI_FLUSH_WORK: none starts",
      .stock = "sockets: has no FI_CANCEL_WORK")
 {
     struct setup s = setup_open();
@@ -421,7 +421,6 @@ CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the other
     for (int i = 0; i < 2000; i++) progress();
     CHECK_EQ(fi_cntr_read(s.done), 2);
     CHECK_BYTES(s.memory + 3, 3, 0);
-    /* and the queue still works */
     queue(&s, rma(&w[4], FI_OP_WRITE, &s, &out[4], 1, 4), 7);
     OK(fi_cntr_add(s.trigger, 1));
     CHECK_COUNTER(s.done, 3);
@@ -429,7 +428,7 @@ CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the other
 }
 
 CASE(wrong_work, 1,
-     "FI_QUEUE_WORK: an operation that does not exist, no counter, a counter where there must be none are refused",
+     "FI_QUEUE_WORK: an unknown operation, a missing counter, and a counter where none is allowed are refused",
      .needs = OUR_PROVIDER)
 {
     struct setup s = setup_open();
@@ -455,8 +454,7 @@ CASE(wrong_work, 1,
 }
 
 CASE(failed_work, 1,
-     "FI_QUEUE_WORK: an operation that fails adds to the error value of its completion counter, and writes an error "
-     "entry",
+     "FI_QUEUE_WORK: a failed operation adds to the error value of its completion counter, and writes an error entry",
      .needs = OUR_PROVIDER)
 {
     struct setup s = setup_open();

@@ -5,7 +5,7 @@
  */
 #include "transfers.h"
 
-/* The receiver makes no call while the other process sends until its sends are refused. */
+/* The receiver makes no call while the other process sends, until its sends are refused. */
 static void flood(size_t bytes, int count)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -42,25 +42,25 @@ static void flood(size_t bytes, int count)
 }
 
 CASE(flood_of_small, 2,
-     "fi_msg, FI_RM_ENABLED: more small messages than anything holds, to a process that sleeps: none is lost",
+     "fi_msg, FI_RM_ENABLED: more small messages than all queues hold, to a sleeping process: none is lost",
      .stock = "sockets: too slow")
 {
     flood(24, 30000);
 }
 
 CASE(flood_of_medium, 2,
-     "fi_msg, FI_RM_ENABLED: more messages of 8 KiB than anything holds, to a process that sleeps: none is lost")
+     "fi_msg, FI_RM_ENABLED: more messages of 8 KiB than all queues hold, to a sleeping process: none is lost")
 {
     flood(8192, 4000);
 }
 
 CASE(flood_of_large, 2,
-     "fi_msg, FI_RM_ENABLED: many messages of 1 MiB under way, to a process that sleeps: none is lost")
+     "fi_msg, FI_RM_ENABLED: many outstanding messages of 1 MiB, to a sleeping process: none is lost")
 {
     flood(1 << 20, 100);
 }
 
-/* How many messages the senders of a case have sent, for the receiver. */
+/* Number of messages sent by each sender, for the receiver. */
 struct shared_flood {
     volatile int sent[4], done[4];
     volatile unsigned char cancelled[40000];
@@ -106,7 +106,7 @@ static void send_flood(struct side *side, int target, int count, size_t longest)
     }
 }
 
-/* Makes progress without receiving until no sender sends or completes anything for a while. */
+/* Makes progress without receiving until all senders have stalled for a while. */
 static void wait_until_senders_stall(int senders)
 {
     struct shared_flood *far = shared();
@@ -156,7 +156,7 @@ static void flood_unexpected(int senders, int count, size_t longest)
 }
 
 CASE(flood_of_unexpected, 2,
-     "contract: 36,000 messages to a process that looks and receives none until no more can be sent: all arrive, in "
+     "contract: 36,000 messages to a process that polls and receives none until sends are refused: all arrive, in "
      "their order",
      .needs = OUR_PROVIDER)
 {
@@ -164,15 +164,16 @@ CASE(flood_of_unexpected, 2,
 }
 
 CASE(flood_of_unexpected_from_several, 4,
-     "contract: three send 12,000 messages each to one that receives none until no more can be sent: all arrive, "
-     "those of each in their order",
+     "contract: three processes send 12,000 messages each to one that receives none until sends are refused: all "
+     "arrive, each sender's in order",
      .needs = OUR_PROVIDER)
 {
     flood_unexpected(3, 12000, 20000);
 }
 
 CASE(flood_of_posted, 2,
-     "contract: 9,000 receives are posted, their process sleeps, and their messages come: all arrive, in their order",
+     "contract: 9,000 receives are posted, their process sleeps, and their messages arrive: all are received, in "
+     "their order",
      .needs = OUR_PROVIDER)
 {
     enum { COUNT = 9000 };
@@ -239,10 +240,8 @@ CASE(closed_after_a_flood, 2,
     }
 }
 
-/* A send that is cancelled does not arrive; every other send does. */
 CASE(cancelled_in_a_flood, 2,
-     "fi_cancel: of sends that find no room some are cancelled; those, and only those, end with FI_ECANCELED and do not "
-     "arrive",
+     "fi_cancel: of sends that find no room some are cancelled; exactly those end with FI_ECANCELED and do not arrive",
      .needs = OUR_PROVIDER)
 {
     enum { COUNT = 36000 };
@@ -305,7 +304,7 @@ CASE(cancelled_in_a_flood, 2,
         POST(fi_trecv(side->ep, &in, sizeof in, NULL, FI_ADDR_UNSPEC, 7, 0, NULL));
         bool came = false;
         while (!(came = TAKE(side, side->rx, &c))) {
-            if (far->done[1]) { /* which are cancelled is known; all others come */
+            if (far->done[1]) { /* the cancelled ones are known; all others arrive */
                 while (next < COUNT && far->cancelled[next]) next++;
                 if (next >= far->sent[0]) break;
             }

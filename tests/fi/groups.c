@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Groups of collective operations: sets of addresses, joins, several groups, several operations under way, misuse,
+ * Groups of collective operations: sets of addresses, joins, several groups, several outstanding operations, misuse,
  * members that disagree, and members that die. fi_av_set(3), fi_collective(3), fi_eq(3).
  */
 #include "collectives.h"
 
 #include <dirent.h>
 
-/* The members of a set, in its order, as a group sees them. Collective among them. */
+/* Members of a set, in its order, found by a group. Collective among them. */
 static int order_of(struct side *side, struct fid_av_set *set, uint64_t *members)
 {
     struct fid_mc *mc = join_begin(side, set, CONTEXT(1));
@@ -100,8 +100,8 @@ static uint64_t sum_in(struct side *side, struct fid_mc *mc, uint64_t own)
 }
 
 CASE(several_groups, 5,
-     "groups of subsets of a vector, which overlap: joins may be under way at once, in any order, and operations of all "
-     "groups too; a group may come of a group",
+     "groups of overlapping subsets of a vector: joins may be outstanding at once, in any order, and operations of "
+     "all groups too; a group may be made from a group",
      POSSIBLE)
 {
     enum { SUBSETS = 6 };
@@ -113,10 +113,10 @@ CASE(several_groups, 5,
     struct fid_av_set *sets[SUBSETS] = {NULL};
     int mine = 0;
     for (int i = 0; i < SUBSETS; i++) {
-        int s = (i + 2 * rank()) % SUBSETS; /* each in an order of its own */
+        int s = (i + 2 * rank()) % SUBSETS; /* in a different order at each rank */
         bool is_member = false;
         for (int m = 0; m < SETS[s].count; m++) is_member |= SETS[s].members[m] == rank();
-        /* Sets of the same members in two orders: all join them in one order. */
+        /* Two sets have the same members in different orders: all ranks join them in one order. */
         if (s == 1 || s == 5 || !is_member) continue;
         sets[s] = set_of(side, SETS[s].members, SETS[s].count);
         mc[s] = join_begin(side, sets[s], CONTEXT(s));
@@ -153,7 +153,7 @@ CASE(several_groups, 5,
             CHECK_EQ(sums[s], want);
         }
     }
-    /* A subgroup by the address of a group. */
+    /* A subgroup that uses the address of a group. */
     struct fid_av_set *pair = set_of(side, (const int[]){0, 1}, 2);
     if (rank() < 2) {
         struct fid_mc *of_group = NULL;
@@ -171,7 +171,7 @@ CASE(several_groups, 5,
 }
 
 CASE(many_under_way, 4,
-     "many operations of a group under way at once, of all kinds and lengths: each is right, and each completes once",
+     "many outstanding operations of a group, of all kinds and lengths: each is right, and each completes once",
      POSSIBLE)
 {
     enum { COUNT = 300, N = 700 };
@@ -221,8 +221,8 @@ CASE(many_under_way, 4,
 }
 
 CASE(completions, 2,
-     "an operation completes at the transmit queue with its context and FI_COLLECTIVE, with FI_SELECTIVE_COMPLETION only "
-     "if it asks; it counts at the counter of writes",
+     "an operation completes at the transmit queue with its context and FI_COLLECTIVE, under FI_SELECTIVE_COMPLETION "
+     "only with FI_COMPLETION; the counter of writes counts it",
      POSSIBLE)
 {
     struct wants wants = WANTS;
@@ -244,7 +244,7 @@ CASE(completions, 2,
     OK(fi_close(&mc->fid));
 }
 
-CASE(events_alone, 3, "a join is carried on by reads of the event queue alone, blocking ones too", POSSIBLE)
+CASE(events_alone, 3, "reads of the event queue alone, blocking ones too, complete a join", POSSIBLE)
 {
     struct side *side = job_open(WANTS);
     for (int round = 0; round < 3; round++) {
@@ -269,7 +269,7 @@ static int descriptors(void)
     return count;
 }
 
-CASE(again_and_again, 3, "a group ends when it is closed: what it had is free, and the same members join again", POSSIBLE)
+CASE(again_and_again, 3, "closing a group frees its resources, and the same members join again", POSSIBLE)
 {
     struct side *side = job_open(WANTS);
     int before = 0;
@@ -312,7 +312,8 @@ CASE(in_one_domain, 1, "members may be endpoints of one domain, and of two domai
     }
 }
 
-CASE(beside_messages, 3, "the messages of a join are not the program's: a receive of anything stays posted", POSSIBLE)
+CASE(beside_messages, 3,
+     "the messages of a join do not match the program's receives: a receive from any sender stays posted", POSSIBLE)
 {
     struct side *side = job_open(WANTS);
     uint64_t in = 0, tagged = 0, out = (uint64_t)rank();
@@ -331,7 +332,7 @@ CASE(beside_messages, 3, "the messages of a join are not the program's: a receiv
 
 /* ---- Misuse ------------------------------------------------------------------------------------------------------ */
 
-CASE(wrong_calls, 2, "calls that cannot be are refused, and change nothing", POSSIBLE)
+CASE(wrong_calls, 2, "invalid calls are refused, and change nothing", POSSIBLE)
 {
     struct side *side = job_open(WANTS);
     struct fid_av_set *both = set_of(side, (const int[]){0, 1}, 2);
@@ -356,7 +357,7 @@ CASE(wrong_calls, 2, "calls that cannot be are refused, and change nothing", POS
     CHECK_RC(fi_join_collective(side->ep, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL), -FI_EINVAL);
     OK(fi_close(&set->fid));
 
-    /* Before all have joined there is nothing to call. */
+    /* Before all have joined no operation can start. */
     if (rank() == 0) {
         mc = join_begin(side, both, CONTEXT(1));
         CHECK_RC(fi_barrier(side->ep, fi_mc_addr(mc), NULL), -FI_EOPBADSTATE);
@@ -394,7 +395,6 @@ CASE(wrong_calls, 2, "calls that cannot be are refused, and change nothing", POS
     CHECK_RC(fi_close(&side->ep->fid), -FI_EBUSY);
     OK(fi_close(&mc->fid));
 
-    /* A group of one. */
     mc = join_begin(side, own, NULL);
     OK(join_end(side, mc, NULL));
     CHECK_EQ(sum_in(side, mc, 4), 4);
@@ -405,7 +405,8 @@ CASE(wrong_calls, 2, "calls that cannot be are refused, and change nothing", POS
 }
 
 CASE(members_that_disagree, 3,
-     "members that disagree on length, operation, type, root or collective all get FI_EINVAL, and the group goes on",
+     "members that disagree on length, operation, type, root or collective all get FI_EINVAL, and the group still "
+     "works",
      POSSIBLE)
 {
     struct side *side = job_open(WANTS);
@@ -449,7 +450,8 @@ CASE(members_in_another_order, 3, "members that disagree on the order of a set a
 }
 
 CASE(closed_before_all_have_joined, 3,
-     "a member that closes its group while it joins does not keep the others waiting: they join, and hear that it left",
+     "a member that closes its group while it joins does not block the others: they join, and get an error that it "
+     "left",
      POSSIBLE)
 {
     struct side *side = job_open(WANTS);
@@ -476,7 +478,7 @@ CASE(closed_before_all_have_joined, 3,
 }
 
 CASE(closed_with_operations_under_way, 3,
-     "a group that is closed while operations are under way ends: the others' operations are errors", POSSIBLE)
+     "closing a group with outstanding operations ends it: the others' operations are errors", POSSIBLE)
 {
     struct side *side = job_open(WANTS);
     uint64_t *from = buffer(1 << 20), *result = buffer(1 << 20);
@@ -495,7 +497,7 @@ CASE(closed_with_operations_under_way, 3,
             CHECK_EQ(error.err, FI_ECANCELED);
         }
         OK(fi_close(&mc->fid));
-        /* What was over before the group was closed has its completion. */
+        /* An operation that completed before the group was closed has its completion. */
         struct completion taken;
         if (rank() == round % 3) (void)TAKE(side, side->tx, &taken);
         CHECK_NONE(side->tx, 2);
@@ -506,7 +508,7 @@ CASE(closed_with_operations_under_way, 3,
 /* ---- Deaths, and several hosts ----------------------------------------------------------------------------------- */
 
 CASE(death_before_the_join, 4,
-     "a member dies before it joins: the others' joins are errors, FI_EHOSTDOWN, and those without it have a group",
+     "a member dies before it joins: the others' joins fail with FI_EHOSTDOWN, and a group without it works",
      POSSIBLE)
 {
     struct side *side = job_open(WANTS);
@@ -548,8 +550,8 @@ CASE(death_in_the_join_2, 4, DIES, POSSIBLE) { die_while_joining(2); }
 CASE(death_in_the_join_3, 4, DIES, POSSIBLE) { die_while_joining(3); }
 
 CASE(death_of_a_member, 4,
-     "a member is killed in the middle of operations: the others' operations are errors, FI_EHOSTDOWN, their messages go on, "
-     "and they have a group without it",
+     "a member is killed in the middle of operations: the others' operations fail with FI_EHOSTDOWN, their messages "
+     "continue, and a group without it works",
      POSSIBLE)
 {
     struct side *side = job_open(WANTS);
@@ -579,7 +581,7 @@ CASE(death_of_a_member, 4,
     OK(fi_close(&mc->fid));
 }
 
-CASE(on_several_hosts, 3, "members of several hosts cannot share memory: their join is an error, FI_EOPNOTSUPP",
+CASE(on_several_hosts, 3, "members of several hosts cannot share memory: their join fails with FI_EOPNOTSUPP",
      .needs = "several hosts")
 {
     struct side *side = job_open(WANTS);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The hints that the provider meets, and those that it refuses: capabilities, modes, types, threads, progress, orders,
- * sizes. fi_getinfo(3), fi_domain(3), fi_endpoint(3).
+ * Hints that the provider meets or refuses: capabilities, modes, types, threads, progress, orders, sizes. fi_getinfo(3),
+ * fi_domain(3), fi_endpoint(3).
  */
 #include "queries.h"
 
 /* ---- Capabilities and modes -------------------------------------------------------------------------------------- */
 
-CASE(each_capability, 1, "fi_getinfo: each bit of caps is granted in the answer, or the question is -FI_ENODATA")
+CASE(each_capability, 1, "fi_getinfo: each bit of caps is granted in the answer, or the query is -FI_ENODATA")
 {
     for (int bit = 0; bit < 64; bit++) {
         uint64_t caps = 1ull << bit | FI_MSG;
@@ -19,12 +19,13 @@ CASE(each_capability, 1, "fi_getinfo: each bit of caps is granted in the answer,
         if (is_ours() &&
             1ull << bit & (FI_MULTICAST | FI_NAMED_RX_CTX | FI_HMEM | FI_RMA_PMEM | FI_VARIABLE_MSG | FI_SHARED_AV) &&
             info != NULL)
-            FAIL("answered, though it is not claimed");
+            FAIL("answered, though not claimed");
         fi_freeinfo(info);
     }
 }
 
-CASE(sets_of_capabilities, 1, "fi_getinfo: any set of what is claimed is answered, and granted", .needs = OUR_PROVIDER)
+CASE(sets_of_capabilities, 1,
+     "fi_getinfo: any set of claimed capabilities is answered, and granted", .needs = OUR_PROVIDER)
 {
     uint64_t state = 99, all = CLAIMED_PRIMARY | CLAIMED_SECONDARY;
     for (int i = 0; i < 300; i++) {
@@ -53,8 +54,7 @@ CASE(caps_of_the_sides, 1, "fi_tx_attr, fi_rx_attr: caps of one side are granted
     fi_freeinfo(info);
 }
 
-CASE(modes, 1,
-     "fi_getinfo: only modes that were offered come back; with none offered there is an answer that needs none")
+CASE(modes, 1, "fi_getinfo: only offered modes come back; without any an answer needs none")
 {
     static const uint64_t MODES[] = {0,
                                      FI_CONTEXT,
@@ -99,8 +99,8 @@ CASE(region_modes, 1,
 }
 
 CASE(old_region_modes, 1,
-     "fi_mr: FI_MR_BASIC is kept in the answer or refused, FI_MR_SCALABLE gives offsets and own keys; neither goes "
-     "with other bits")
+     "fi_mr: FI_MR_BASIC is kept in the answer or refused, FI_MR_SCALABLE gives offsets and own keys; neither "
+     "combines with other bits")
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = FI_MR_BASIC};
     struct fi_info *info = info_for(wants);
@@ -122,7 +122,7 @@ CASE(old_region_modes, 1,
 /* ---- Types, threads, progress, order ----------------------------------------------------------------------------- */
 
 CASE(endpoint_types, 1,
-     "fi_endpoint: FI_EP_RDM, and what is not specified, are answered; an answer has the type that was asked for")
+     "fi_endpoint: FI_EP_RDM, and an unspecified type, are answered; an answer has the requested type")
 {
     for (int type = 0; type <= FI_EP_SOCK_DGRAM; type++) {
         about("type %d", type);
@@ -138,7 +138,7 @@ CASE(endpoint_types, 1,
     }
 }
 
-CASE(threading, 1, "fi_domain: every model of threads is answered, with a model that allows at least as much")
+CASE(threading, 1, "fi_domain: every threading model is answered, with a model that allows at least as much")
 {
     static const enum fi_threading MODELS[] = {FI_THREAD_UNSPEC, FI_THREAD_SAFE,       FI_THREAD_FID,
                                                FI_THREAD_DOMAIN, FI_THREAD_COMPLETION, FI_THREAD_ENDPOINT};
@@ -151,12 +151,12 @@ CASE(threading, 1, "fi_domain: every model of threads is answered, with a model 
         fi_freeinfo(info);
     }
     struct fi_info *info = info_for((struct wants){.caps = FI_MSG, .threading = (enum fi_threading)77});
-    if (info != NULL) FAIL("a model of threads that does not exist is answered");
+    if (info != NULL) FAIL("an unknown threading model is answered");
 }
 
 CASE(progress_models, 1,
-     "fi_domain: FI_PROGRESS_AUTO is answered with itself, FI_PROGRESS_MANUAL with itself or AUTO; one that does not "
-     "exist is refused")
+     "fi_domain: FI_PROGRESS_AUTO is answered with itself, FI_PROGRESS_MANUAL with itself or AUTO; an unknown one is "
+     "refused")
 {
     for (int control = 0; control <= FI_PROGRESS_MANUAL; control++)
         for (int data = 0; data <= FI_PROGRESS_MANUAL; data++) {
@@ -174,7 +174,7 @@ CASE(progress_models, 1,
     struct fi_info *hints = plain_hints();
     hints->domain_attr->data_progress = (enum fi_progress)77;
     struct fi_info *info = answer_to(hints);
-    if (info != NULL) FAIL("a kind of progress that does not exist is answered");
+    if (info != NULL) FAIL("an unknown progress model is answered");
 }
 
 CASE(resource_management, 1,
@@ -186,13 +186,13 @@ CASE(resource_management, 1,
         hints->domain_attr->resource_mgmt = (enum fi_resource_mgmt)rm;
         struct fi_info *info = answer_to(hints);
         if (is_ours() && rm <= FI_RM_ENABLED) must_answer("this", info);
-        if (is_ours() && rm > FI_RM_ENABLED && info != NULL) FAIL("one that does not exist is answered");
+        if (is_ours() && rm > FI_RM_ENABLED && info != NULL) FAIL("an unknown value is answered");
         if (info != NULL && rm == FI_RM_ENABLED) CHECK_EQ(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
         fi_freeinfo(info);
     }
 }
 
-CASE(vector_types, 1, "fi_domain: av_type that was asked for is the one that is answered")
+CASE(vector_types, 1, "fi_domain: the answer has the requested av_type")
 {
     static const enum fi_av_type TYPES[] = {FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC};
     for (size_t i = 0; i < COUNT_OF(TYPES); i++) {
@@ -205,8 +205,8 @@ CASE(vector_types, 1, "fi_domain: av_type that was asked for is the one that is 
 }
 
 CASE(orders, 1,
-     "fi_endpoint: each order of messages that is asked for is in the answer, or the question is -FI_ENODATA; what "
-     "exists is all answered by ours")
+     "fi_endpoint: each requested message order is in the answer, or the query is -FI_ENODATA; our provider answers "
+     "all orders")
 {
     static const uint64_t ORDERS[] = {FI_ORDER_RAR,       FI_ORDER_RAW,        FI_ORDER_RAS,        FI_ORDER_WAR,
                                       FI_ORDER_WAW,       FI_ORDER_WAS,        FI_ORDER_SAR,        FI_ORDER_SAW,
@@ -233,7 +233,7 @@ CASE(orders, 1,
     struct fi_info *hints = plain_hints();
     hints->tx_attr->msg_order = 1ull << 62;
     struct fi_info *info = answer_to(hints);
-    if (info != NULL) FAIL("an order that does not exist is answered");
+    if (info != NULL) FAIL("an unknown order is answered");
     hints = plain_hints();
     hints->tx_attr->comp_order = FI_ORDER_STRICT;
     info = answer_to(hints);
@@ -241,7 +241,7 @@ CASE(orders, 1,
     fi_freeinfo(info);
 }
 
-CASE(default_flags, 1, "fi_tx_attr: op_flags that are asked for are in the answer, or the question is -FI_ENODATA")
+CASE(default_flags, 1, "fi_tx_attr: requested op_flags are in the answer, or the query is -FI_ENODATA")
 {
     static const uint64_t FLAGS[] = {FI_COMPLETION,        FI_INJECT,          FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
                                      FI_DELIVERY_COMPLETE, FI_COMMIT_COMPLETE, FI_MULTICAST,       1ull << 40};
@@ -249,7 +249,7 @@ CASE(default_flags, 1, "fi_tx_attr: op_flags that are asked for are in the answe
         about("flags 0x%llx", (unsigned long long)FLAGS[i]);
         struct fi_info *info = info_for((struct wants){.caps = FI_MSG, .tx_op_flags = FLAGS[i]});
         if (is_ours() && (i == 0 || (i >= 2 && i <= 4))) must_answer("these flags", info);
-        if (is_ours() && i >= 5 && info != NULL) FAIL("flags that are not claimed are answered");
+        if (is_ours() && i >= 5 && info != NULL) FAIL("unclaimed flags are answered");
         if (info != NULL) CHECK_FLAGS(info->tx_attr->op_flags, FLAGS[i], 0);
         fi_freeinfo(info);
     }
@@ -306,7 +306,7 @@ static size_t *size_in(struct fi_info *info, const struct size_field *f)
 }
 
 CASE(sizes, 1,
-     "fi_getinfo: sizes up to those that are told are answered with at least as much; larger ones too, or refused",
+     "fi_getinfo: sizes up to the reported ones are answered with at least as much; larger ones too, or refused",
      .stock = "tcp;ofi_rxm: answers less than was asked for | shm: answers less than was asked for | sockets: "
               "answers less than was asked for")
 {
@@ -318,11 +318,11 @@ CASE(sizes, 1,
         const size_t asking[] = {1, value / 2, value, value + 1, value * 2, value + (1ull << 40), SIZE_MAX - 1};
         for (size_t k = 0; k < COUNT_OF(asking); k++) {
             if (asking[k] == 0) continue;
-            about("%s told %zu, asked for %zu", f->name, value, asking[k]);
+            about("%s reported %zu, requested %zu", f->name, value, asking[k]);
             struct fi_info *hints = plain_hints();
             *size_in(hints, f) = asking[k];
             struct fi_info *info = answer_to(hints);
-            if (asking[k] <= value) must_answer("a size that was told", info);
+            if (asking[k] <= value) must_answer("a reported size", info);
             if (info == NULL) continue;
             if (*size_in(info, f) < asking[k]) FAIL("answered with %zu", *size_in(info, f));
             fi_freeinfo(info);
@@ -332,7 +332,7 @@ CASE(sizes, 1,
 }
 
 CASE(sizes_that_cannot_be, 1,
-     "contract: more than can be is refused: inject, pieces, message, key, remote data, contexts",
+     "contract: sizes above the limits are refused: inject, pieces, message, key, remote data, contexts",
      .needs = OUR_PROVIDER)
 {
     struct fi_info *told = plain();
@@ -353,7 +353,7 @@ CASE(sizes_that_cannot_be, 1,
 }
 
 CASE(contexts_and_authorization, 1,
-     "fi_endpoint: shared contexts and authorization keys, which are not had, are refused",
+     "fi_endpoint: shared contexts and authorization keys, which are not supported, are refused",
      .needs = OUR_PROVIDER)
 {
     struct fi_info *hints = plain_hints();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The information that the provider gives about itself: complete answers, versions, copies, names, addresses, flags.
- * fi_getinfo(3), fi_fabric(3).
+ * The provider's description of itself: complete answers, versions, copies, names, addresses, flags. fi_getinfo(3),
+ * fi_fabric(3).
  */
 #include "queries.h"
 
@@ -56,7 +56,7 @@ static void check_complete(const struct fi_info *info, uint32_t version)
     CHECK_EQ(info->mode, 0); /* the hints offered none */
 }
 
-CASE(the_answer_is_complete, 1, "fi_getinfo: all attributes of the answer are there")
+CASE(the_answer_is_complete, 1, "fi_getinfo: all attributes of the answer are set")
 {
     struct fi_info *info = plain();
     must_answer("all of MSG, TAGGED, RMA, ATOMIC", info);
@@ -87,7 +87,7 @@ CASE(the_answer_is_ours, 1, "contract: names, sizes and limits of the provider",
 }
 
 CASE(no_hints, 1,
-     "fi_getinfo: without hints, node and service the provider is among what is available, with all that it can")
+     "fi_getinfo: without hints, node and service the provider is among the answers, with all its capabilities")
 {
     struct fi_info *info = NULL;
     OK(fi_getinfo(api_version(), NULL, NULL, 0, NULL, &info));
@@ -105,7 +105,7 @@ CASE(no_hints, 1,
 }
 
 CASE(versions, 1,
-     "fi_getinfo: every version from 1.5 to that of the library is answered with itself; the domain opens with it")
+     "fi_getinfo: every version from 1.5 to the library's is answered with itself; the domain opens with it")
 {
     uint32_t loaded = fi_version();
     for (uint32_t major = 1; major <= FI_MAJOR(loaded); major++)
@@ -128,7 +128,7 @@ CASE(versions, 1,
         }
 }
 
-CASE(versions_not_had, 1, "fi_getinfo: a version that is newer than the library is refused")
+CASE(versions_not_had, 1, "fi_getinfo: a version newer than the library is refused")
 {
     struct fi_info *info = NULL;
     REFUSED(fi_getinfo(FI_VERSION(9, 0), NULL, NULL, 0, NULL, &info));
@@ -202,8 +202,7 @@ void *ask_often(void *unused)
 }
 
 CASE(opened_ones_are_told, 1,
-     "fi_getinfo: domain_attr.domain and fabric_attr.fabric are NULL unless hints name an open one, which is given "
-     "back",
+     "fi_getinfo: domain_attr.domain and fabric_attr.fabric are NULL unless hints name an open one, which is returned",
      .stock = "tcp;ofi_rxm: fabric is NULL | shm: domain is NULL | sockets: fabric is NULL")
 {
     struct fi_info *info = plain();
@@ -232,8 +231,7 @@ CASE(opened_ones_are_told, 1,
 
 /* ---- Names and addresses ----------------------------------------------------------------------------------------- */
 
-CASE(names, 1,
-     "fi_getinfo: the names of provider, fabric and domain that were told are answered, others are -FI_ENODATA",
+CASE(names, 1, "fi_getinfo: the reported names of provider, fabric and domain are answered, others are -FI_ENODATA",
      .stock = "tcp;ofi_rxm: any name of a fabric will do | shm: any name of a fabric will do | sockets: any name of "
               "a fabric will do")
 {
@@ -266,8 +264,7 @@ CASE(names, 1,
     fi_freeinfo(told);
 }
 
-CASE(formats_and_protocols, 1,
-     "fi_getinfo: the format of addresses and the protocol that were told are answered, others not")
+CASE(formats_and_protocols, 1, "fi_getinfo: the reported address format and protocol are answered, others are not")
 {
     struct fi_info *told = plain();
     must_answer("plain hints", told);
@@ -275,7 +272,7 @@ CASE(formats_and_protocols, 1,
     hints->addr_format = told->addr_format;
     hints->ep_attr->protocol = told->ep_attr->protocol;
     struct fi_info *info = answer_to(hints);
-    must_answer("what was told", info);
+    must_answer("the reported values", info);
     fi_freeinfo(info);
     static const uint32_t FORMATS[] = {FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_SOCKADDR_IB, FI_ADDR_PSMX,
                                        FI_ADDR_GNI,    FI_ADDR_STR,     FI_ADDR_EFA};
@@ -311,8 +308,8 @@ CASE(nodes_and_services, 1,
 }
 
 CASE(sources_and_targets, 1,
-     "fi_getinfo: a node and a service of this machine are dest_addr, with FI_SOURCE src_addr; hints with such an address "
-     "are answered with it; without any there is a src_addr all the same",
+     "fi_getinfo: a node and a service of this machine are dest_addr, with FI_SOURCE src_addr; hints with such an "
+     "address are answered with it; without any, src_addr is still set",
      .needs = OUR_PROVIDER)
 {
     struct fi_info *hints = plain_hints(), *source = NULL, *target = NULL, *info = NULL;
@@ -383,7 +380,7 @@ CASE(addresses_as_hints, 1,
     fi_freeinfo(hints);
 }
 
-CASE(flags_not_known, 1, "fi_getinfo: flags that it does not have are refused", .needs = OUR_PROVIDER)
+CASE(flags_not_known, 1, "fi_getinfo: unsupported flags are refused", .needs = OUR_PROVIDER)
 {
     struct fi_info *hints = plain_hints(), *info = NULL;
     REFUSED(fi_getinfo(api_version(), NULL, NULL, 1ull << 40, hints, &info));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Memory registration: keys of the provider and of the application, wrong arguments, many regions, counters of regions.
- * What a key allows is in rma_errors.c. fi_mr(3).
+ * rma_errors.c has the rights of keys. fi_mr(3).
  */
 #include "suite.h"
 
 #define RMA_WANTS (struct wants){.caps = FI_MSG | FI_RMA}
-/* The application chooses the keys. */
 #define OWN_KEYS (struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = 0}
 
 static struct side *own_keys(void)
@@ -16,8 +15,7 @@ static struct side *own_keys(void)
     return side;
 }
 
-CASE(calls, 1,
-     "fi_mr_reg, fi_mr_regv, fi_mr_regattr: each with any access that there is; key and descriptor can be asked for")
+CASE(calls, 1, "fi_mr_reg, fi_mr_regv, fi_mr_regattr: each with any valid access; key and descriptor can be read")
 {
     struct side *side = side_open(RMA_WANTS);
     char *memory = buffer(4096);
@@ -45,7 +43,7 @@ CASE(calls, 1,
     }
 }
 
-CASE(own_keys_are_kept, 1, "fi_mr_reg: without FI_MR_PROV_KEY the key is the one that was requested")
+CASE(own_keys_are_kept, 1, "fi_mr_reg: without FI_MR_PROV_KEY the region has the requested key")
 {
     struct side *side = own_keys();
     static const uint64_t KEYS[] = {
@@ -109,8 +107,8 @@ CASE(wrong_arguments, 1, "fi_mr_reg: an offset, an unknown access or flag, too m
 }
 
 CASE(no_bytes, 1,
-     "fi_mr_reg: a region of no bytes is refused; or, as ours does for windows of no bytes, has a key that gives "
-     "nothing")
+     "fi_mr_reg: a region of zero bytes is refused; or, as with our provider for windows of zero bytes, has a key "
+     "that grants nothing")
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), in[8];
@@ -128,7 +126,7 @@ CASE(no_bytes, 1,
     OK(fi_close(&mr->fid));
 }
 
-CASE(pieces, 1, "fi_mr_regv: pieces make one region, in which an offset counts over all of them",
+CASE(pieces, 1, "fi_mr_regv: pieces make one region; an offset counts over all of them",
      .stock = "shm: one piece only | sockets: one piece only")
 {
     struct pair p = pair_open(
@@ -177,7 +175,7 @@ CASE(many_regions, 1,
     for (uint32_t i = 0; i < COUNT; i++) region_close(&regions[i * 7 % COUNT]);
 }
 
-CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be registered before anything is mapped there",
+CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be registered before memory is mapped there",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(OWN_KEYS);
@@ -207,7 +205,7 @@ CASE(the_whole_address_space, 1,
 }
 
 CASE(refresh_and_enable, 1,
-     "fi_mr_refresh, fi_mr_enable: where no mode bit asks for them they are harmless, or refused",
+     "fi_mr_refresh, fi_mr_enable: without the mode bits that need them they do no harm, or are refused",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(RMA_WANTS);
@@ -223,8 +221,8 @@ CASE(refresh_and_enable, 1,
 }
 
 CASE(raw_keys, 1,
-     "fi_mr_raw_attr, fi_mr_map_raw: usable with any region: the raw key maps to one that works; too small a buffer "
-     "is -FI_ETOOSMALL",
+     "fi_mr_raw_attr, fi_mr_map_raw: usable with any region: the raw key maps to one that works; a small buffer is "
+     "-FI_ETOOSMALL",
      .stock = "tcp;ofi_rxm: has no raw keys | shm: has no raw keys | sockets: has no raw keys")
 {
     struct pair p = pair_open(RMA_WANTS);
@@ -292,8 +290,7 @@ CASE(region_counters, 1,
 }
 
 CASE(region_counter_of_the_region_mode, 1,
-     "FI_MR_RMA_EVENT: where the provider leaves it set a region is enabled after binding; where it clears it, at "
-     "once",
+     "FI_MR_RMA_EVENT: if the provider keeps the bit a region is enabled after binding; if it clears it, at once",
      .stock = "shm: has no counters of regions | sockets: a wait that would sleep returns 110")
 {
     struct wants wants = {

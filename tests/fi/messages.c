@@ -12,7 +12,6 @@ static const size_t SIZE_MAX_TRIED = 5 << 20;
 
 enum { REMOTE_DATA_BYTES = 8 };
 
-/* The endpoints and the processes at both ends of a message. */
 struct seen {
     size_t len;
     uint64_t tag, data;
@@ -104,7 +103,7 @@ CASE(sizes_expected, 1, "fi_msg, fi_tagged: every form of send at every size, in
     FOR_KINDS(kind) run_sizes(kind, p.a, p.b, p.to_b, true);
 }
 
-CASE(sizes_unexpected, 1, "fi_msg, fi_tagged: every form of send at every size, before there is a receive for it",
+CASE(sizes_unexpected, 1, "fi_msg, fi_tagged: every form of send at every size, before its receive is posted",
      .stock = "sockets: forgets the data of unexpected messages")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
@@ -165,7 +164,7 @@ CASE(sizes_between_processes, 2, "fi_msg, fi_tagged: every size between two proc
     }
 }
 
-CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of no bytes needs no buffer, in any form",
+CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of zero bytes needs no buffer, in any form",
      .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
@@ -184,7 +183,7 @@ CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of no bytes needs no buffer, 
     }
 }
 
-/* Cuts `bytes` at random into `count` pieces, some of them empty, that are apart in `memory`. */
+/* Cuts `bytes` at random into `count` separate pieces of `memory`, some of them empty. */
 static void cut(struct iovec *iov, size_t count, unsigned char *memory, size_t bytes, uint64_t *state)
 {
     size_t left = bytes, at = 0;
@@ -262,7 +261,7 @@ CASE(too_many_pieces, 1, "fi_endpoint: more pieces than iov_limit are refused by
     CHECK_NONE(p.a->tx, 5);
 }
 
-CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refused; FI_INJECT the same",
+CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes are sent, one more is refused; FI_INJECT likewise",
      .stock = "tcp;ofi_rxm: takes more | shm: takes more | sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
@@ -344,7 +343,7 @@ CASE(source_is_told, 3,
 }
 
 CASE(source_not_in_the_vector, 1,
-     "fi_cq_readfrom: a sender that is not in the vector is FI_ADDR_NOTAVAIL; its message is received",
+     "fi_cq_readfrom: a sender outside the vector is FI_ADDR_NOTAVAIL; its message is received",
      .stock = "shm: takes any sender for the first of the vector")
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_SOURCE};
@@ -366,7 +365,7 @@ CASE(source_not_in_the_vector, 1,
     WAIT_TX(a);
 }
 
-CASE(many_to_one, 4, "fi_msg: what several send to one at once arrives whole, each sender's in its order",
+CASE(many_to_one, 4, "fi_msg: messages of several senders to one arrive whole, each sender's in order",
      .stock = "shm: loses the order of unexpected messages")
 {
     enum { EACH = 300 };
@@ -391,7 +390,8 @@ CASE(many_to_one, 4, "fi_msg: what several send to one at once arrives whole, ea
     }
 }
 
-CASE(bad_destination, 1, "fi_msg: an address that is not in the vector is refused, or completes in error", .needs = OUR_PROVIDER)
+CASE(bad_destination, 1,
+     "fi_msg: an address outside the vector is refused, or completes in error", .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     static const fi_addr_t ADDRESSES[] = {2, 1000000, FI_ADDR_NOTAVAIL, 1ull << 63};
@@ -418,7 +418,7 @@ CASE(message_too_long, 1, "fi_msg: more than max_msg_size is refused by the call
     FOR_KINDS(kind) CHECK_RC(send_one(kind, p.a, to_peer(out, limit + 1, p.to_b, 1, NULL)), -FI_EMSGSIZE);
 }
 
-CASE(flags_not_known, 1, "fi_sendmsg, fi_recvmsg: flags that mean nothing there are -FI_EBADFLAGS or another error",
+CASE(flags_not_known, 1, "fi_sendmsg, fi_recvmsg: flags without meaning there are -FI_EBADFLAGS or another error",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
@@ -432,7 +432,7 @@ CASE(flags_not_known, 1, "fi_sendmsg, fi_recvmsg: flags that mean nothing there 
     REFUSED(receive_flagged(TAGGED_MESSAGE, p.a, from_any(out, 8, 1, NULL), FI_CLAIM | FI_PEEK | FI_MULTI_RECV));
 }
 
-CASE(more_follows, 1, "fi_sendmsg: messages posted with FI_MORE go, the last without it or not")
+CASE(more_follows, 1, "fi_sendmsg: messages posted with FI_MORE are sent, with or without it on the last one")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     uint32_t *out = buffer(64 * 4), *in = buffer(64 * 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Fabrics, domains, endpoints and event queues: opening, binding, enabling, closing while other objects need them, and
- * calls that this kind of endpoint does not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
+ * calls that RDM endpoints do not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
  */
 #include "suite.h"
 
@@ -40,7 +40,7 @@ static void close_opened(struct opened *o)
     fi_freeinfo(o->info);
 }
 
-CASE(classes_and_contexts, 1, "fi_open: every object tells its class and the context with which it was opened",
+CASE(classes_and_contexts, 1, "fi_open: every object has its class and the context with which it was opened",
      .stock = "tcp;ofi_rxm: crashes when an endpoint without a vector is closed")
 {
     struct side *side = side_open((struct wants){0});
@@ -92,8 +92,8 @@ CASE(domain_of_another_name, 1, "fi_domain: a name that the provider does not ha
 }
 
 CASE(close_in_the_wrong_order, 1,
-     "fi_close: what others still need is -FI_EBUSY, and works on: fabric under domain, domain under all, queue and "
-     "vector under an endpoint",
+     "fi_close: an object that others still need is -FI_EBUSY, and keeps working: fabric under domain, domain under "
+     "all, queue and vector under an endpoint",
      .stock = "tcp;ofi_rxm: crashes when an endpoint without a vector is closed | sockets: closes the fabric under "
               "its domain")
 {
@@ -125,8 +125,8 @@ CASE(close_in_the_wrong_order, 1,
 }
 
 CASE(enable_without_a_queue, 1,
-     "fi_enable: without a completion queue for what it may do -FI_ENOCQ, without a vector -FI_ENOAV; bound later it "
-     "is enabled",
+     "fi_enable: -FI_ENOCQ without a completion queue for the endpoint's capabilities, -FI_ENOAV without a vector; "
+     "after binding it succeeds",
      .stock = "tcp;ofi_rxm: -FI_EOPBADSTATE | sockets: asks for no queue")
 {
     struct opened o = opened(FI_MSG);
@@ -193,7 +193,7 @@ CASE(transfers_before_enable, 1,
 }
 
 CASE(calls_without_the_capability, 1,
-     "fi_getinfo: an endpoint that was opened without a capability refuses its calls: tagged, RMA, atomics",
+     "fi_getinfo: an endpoint opened without a capability refuses its calls: tagged, RMA, atomics",
      .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
@@ -210,7 +210,7 @@ CASE(calls_without_the_capability, 1,
 
 CASE(calls_of_other_endpoints, 1,
      "fi_endpoint: scalable and passive endpoints, shared contexts, connections, multicast, poll and wait sets are "
-     "refused as what is not implemented",
+     "refused as not implemented",
      .needs = OUR_PROVIDER)
 {
     struct opened o = opened(FI_MSG);
@@ -249,8 +249,7 @@ CASE(calls_of_other_endpoints, 1,
 }
 
 CASE(endpoints_that_cannot_be, 1,
-     "fi_endpoint: an info that does not fit what fi_getinfo told is refused: another type, more capabilities, "
-     "larger sizes",
+     "fi_endpoint: an info beyond the answer of fi_getinfo is refused: another type, more capabilities, larger sizes",
      .needs = OUR_PROVIDER)
 {
     struct opened o = opened(FI_MSG);
@@ -275,7 +274,7 @@ CASE(endpoints_that_cannot_be, 1,
 }
 
 CASE(opened_and_closed_again, 1,
-     "fi_close: leaves nothing: a fabric with all that hangs on it is opened, used and closed 40 times")
+     "fi_close: leaves nothing: a fabric with all its objects is opened, used and closed 40 times")
 {
     for (int i = 0; i < 40; i++) {
         about("round %d", i);
@@ -296,7 +295,7 @@ CASE(opened_and_closed_again, 1,
 
 CASE(closed_with_work_outstanding, 1,
      "fi_close: an endpoint with receives posted and messages unread closes, its operations are dropped, its peers "
-     "go on")
+     "continue")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED}),
                 q = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
@@ -336,7 +335,7 @@ CASE(eq_empty, 1, "fi_eq_read, fi_eq_readerr: -FI_EAGAIN from an empty queue")
     OK(fi_close(&eq->fid));
 }
 
-CASE(eq_of_the_user, 1, "fi_eq_write: events of the user come out in order, whole; FI_PEEK leaves them there")
+CASE(eq_of_the_user, 1, "fi_eq_write: events of the user come out in order, whole; FI_PEEK leaves them in the queue")
 {
     struct side *side = side_open((struct wants){0});
     struct fid_eq *eq = eq_open(side, FI_WRITE, FI_WAIT_NONE);
@@ -369,7 +368,7 @@ CASE(eq_not_for_the_user, 1, "fi_eq_write: without FI_WRITE among the flags it i
     OK(fi_close(&eq->fid));
 }
 
-CASE(eq_sread, 1, "fi_eq_sread: -FI_EAGAIN when the time is over, not before; an event that is there at once",
+CASE(eq_sread, 1, "fi_eq_sread: -FI_EAGAIN after the timeout, not before; a pending event at once",
      .stock = "shm: never returns")
 {
     struct side *side = side_open((struct wants){0});
@@ -405,8 +404,8 @@ CASE(eq_is_bound, 1, "fi_eq: bound to an endpoint it cannot be closed: -FI_EBUSY
 }
 
 CASE(eq_of_the_domain, 1,
-     "fi_domain_bind: registration told by events (FI_REG_MR) ends with FI_MR_COMPLETE; or binding is refused",
-     .stock = "sockets: tells another object")
+     "fi_domain_bind: registration reported by events (FI_REG_MR) ends with FI_MR_COMPLETE; or binding is refused",
+     .stock = "sockets: reports another object")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG | FI_RMA});
     struct fid_eq *eq = eq_open(side, 0, FI_WAIT_NONE);

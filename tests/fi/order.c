@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Which receive a message matches: order between a pair at all sizes, tags and ignored bits, directed receives, and very
+ * Matching of messages and receives: order between a pair at all sizes, tags and ignored bits, directed receives, and very
  * long queues on either side. fi_msg(3), fi_tagged(3), fi_endpoint(3) on FI_ORDER_SAS.
  */
 #include "transfers.h"
 
 /* ---- Order ------------------------------------------------------------------------------------------------------- */
 
-/* Sizes on both sides of every threshold, in an order that mixes them. */
+/* Returns a size above or below a threshold, in a mixed order. */
 static size_t mixed_size(uint64_t *state)
 {
     static const size_t SIZES[] = {0, 8, 40, 200, 300, 4096, 9000, 16385, 70000, 300000};
@@ -43,7 +43,7 @@ static void check_order(enum kind kind, struct pair p, int posted_before)
     for (int i = 0; i < MIXED; i++) WAIT_TX(p.a);
 }
 
-CASE(order_expected, 1, "FI_ORDER_SAS: messages of all sizes meet receives in the order in which they were sent")
+CASE(order_expected, 1, "FI_ORDER_SAS: messages of all sizes match receives in the order in which they were sent")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .order = FI_ORDER_SAS});
     check_order(MESSAGE, p, MIXED);
@@ -65,8 +65,7 @@ CASE(order_half_expected, 1, "FI_ORDER_SAS: the order holds where receives run o
     check_order(TAGGED_MESSAGE, p, MIXED / 2);
 }
 
-/* Receives with exactly the room that their messages need: the provider keeps long receives in another list than short
- * ones. */
+/* Receives with exactly the room that their messages need: the provider keeps long and short receives in separate lists. */
 CASE(order_of_exact_receives, 2, "FI_ORDER_SAS: with receives as long as their messages, some posted before, some after")
 {
     enum { COUNT = 300, LONGEST = 40000 };
@@ -80,7 +79,7 @@ CASE(order_of_exact_receives, 2, "FI_ORDER_SAS: with receives as long as their m
         bytes[i] = buffer(lengths[i]);
         if (rank() == 0) pattern_fill(bytes[i], lengths[i], (unsigned)i);
     }
-    /* In bursts: the receives of one half of a burst are posted before its messages arrive. */
+    /* In bursts: half of a burst's receives are posted before its messages arrive. */
     for (int at = 0; at < COUNT; at += 20) {
         for (int i = at; i < at + 10 && rank() == 1; i++)
             POST(fi_trecv(side->ep, bytes[i], lengths[i], NULL, FI_ADDR_UNSPEC, 5, 0, CONTEXT(i)));
@@ -136,13 +135,14 @@ CASE(order_between_processes, 2,
 /* ---- Matching ---------------------------------------------------------------------------------------------------- */
 
 CASE(to_oneself_first, 2,
-     "contract: what a process sent to itself comes before what another sends it on account of what it did after that", .needs = OUR_PROVIDER)
+     "contract: a message that a process sent to itself arrives before a message that another process sends as a "
+     "consequence of later ones", .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     char in[2];
     for (int i = 0; i < 40; i++) {
         about("round %d", i);
-        if (rank() == 0) { /* the other sender's messages to rank 1 have a path that is set up */
+        if (rank() == 0) { /* the path of the other sender's messages to rank 1 is set up */
             POST(fi_tinject(side->ep, "o", 1, to(1), 2));
             POST(fi_trecv(side->ep, in, 1, NULL, FI_ADDR_UNSPEC, 3, 0, NULL));
             WAIT_RX(side);
@@ -154,14 +154,14 @@ CASE(to_oneself_first, 2,
             POST(fi_trecv(side->ep, in + 1, 1, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(1)));
             POST(fi_tinject(side->ep, "s", 1, to(1), 1));
             POST(fi_tinject(side->ep, "g", 1, to(0), 3));
-            sleep_ms(5); /* rank 1 makes no call, as a process without a core */
+            sleep_ms(5); /* rank 1 makes no call, like a process without a core */
             CHECK_PTR(WAIT_RX(side).context, CONTEXT(1));
             CHECK_PTR(WAIT_RX(side).context, CONTEXT(2));
         }
     }
 }
 
-CASE(kinds_do_not_mix, 1, "fi_tagged: a message meets no receive of a tagged one, nor the other way round")
+CASE(kinds_do_not_mix, 1, "fi_tagged: an untagged message matches no tagged receive, and vice versa")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     int *in = buffer(2 * sizeof(int)), out[2] = {11, 22};
@@ -189,8 +189,8 @@ CASE(kinds_do_not_mix, 1, "fi_tagged: a message meets no receive of a tagged one
 }
 
 CASE(tags_of_64_bits, 1,
-     "fi_tagged: send_tag & ~ignore == recv_tag & ~ignore, for each of the 64 bits, expected and not",
-     .stock = "shm: loses sight of messages behind one that is not wanted")
+     "fi_tagged: send_tag & ~ignore == recv_tag & ~ignore, for each of the 64 bits, expected and unexpected",
+     .stock = "shm: skips messages behind an unmatched one")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     if (p.a->info->ep_attr->mem_tag_format >> 63 == 0 && p.a->info->ep_attr->mem_tag_format >> 62 == 0)
@@ -209,7 +209,7 @@ CASE(tags_of_64_bits, 1,
             struct completion c = WAIT_RX(p.b);
             CHECK_EQ(in[0], 2);
             CHECK_EQ(c.tag, tag);
-            /* with the bit ignored, the other one */
+            /* with the bit ignored, the flipped tag matches */
             POST(fi_trecv(p.b->ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, tag, 1ull << bit, CONTEXT(2)));
             c = WAIT_RX(p.b);
             CHECK_EQ(in[1], 1);
@@ -218,11 +218,11 @@ CASE(tags_of_64_bits, 1,
         }
 }
 
-/* A plain model: an array of unexpected messages and one of posted receives, searched from the front. */
+/* The model: an array of unexpected messages and one of posted receives, searched from the front. */
 CASE(matching_is_that_of_a_plain_list, 1,
-     "fi_tagged: receives are searched in the order posted, messages in the order they came: 4,000 random steps "
-     "against a plain list",
-     .stock = "shm: loses sight of messages behind one that is not wanted")
+     "fi_tagged: receives are searched in posting order, messages in arrival order: 4,000 random steps against a "
+     "plain list",
+     .stock = "shm: skips messages behind an unmatched one")
 {
     enum { STEPS = 4000, TAGS = 6, OPEN_MAX = 64 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
@@ -278,10 +278,10 @@ CASE(matching_is_that_of_a_plain_list, 1,
     }
 }
 
-/* Protocols differ for short and long messages and for short and long receives, and matching is still that of one list. */
+/* Protocols differ for short and long messages and receives, but matching is still that of one list. */
 CASE(matching_does_not_depend_on_sizes, 1,
-     "fi_tagged: short and long messages, short and long receives, some of them cancelled, messages that are told when they "
-     "are delivered: 6,000 random steps against a plain list",
+     "fi_tagged: short and long messages, short and long receives, some of them cancelled, messages with "
+     "FI_DELIVERY_COMPLETE: 6,000 random steps against a plain list",
      .needs = OUR_PROVIDER)
 {
     enum { STEPS = 6000, TAGS = 4, OPEN_MAX = 24, ROOM_MAX = 40000 };
@@ -308,8 +308,8 @@ CASE(matching_does_not_depend_on_sizes, 1,
     uint64_t state = 271828;
     for (int step = 0; step < STEPS; step++) {
         about("step %d, %d posted, %d unexpected", step, posted_count, arrived_count);
-        /* Phases: short messages only, long messages for short receives, all mixed. Each begins with empty queues, so
-         * that no message or receive of another phase is left. */
+        /* Phases: short messages only, long messages for short receives, all mixed. Each begins with empty queues, so that no
+         * message or receive of another phase is left. */
         int phase = step / 100 % 3;
         bool empties = step % 100 >= 50;
         size_t length = LENGTHS[random_next(&state) % (phase == 0 ? 5 : COUNT_OF(LENGTHS))];
@@ -433,7 +433,7 @@ CASE(directed_receive, 3,
 CASE(undirected_receive, 1, "fi_getinfo: without FI_DIRECTED_RECV the source of a receive is ignored")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
-    if (p.b->info->caps & FI_DIRECTED_RECV) return; /* granted without being asked for */
+    if (p.b->info->caps & FI_DIRECTED_RECV) return; /* granted although not requested */
     int in = 0, out = 5;
     FOR_KINDS(kind) {
         struct transfer r = from_any(&in, 4, 0, CONTEXT(1));
@@ -448,8 +448,7 @@ CASE(undirected_receive, 1, "fi_getinfo: without FI_DIRECTED_RECV the source of 
 
 /* ---- Long lists -------------------------------------------------------------------------------------------------- */
 
-CASE(deep_unexpected_in_order, 2,
-     "fi_tagged: 20,000 unexpected messages, none lost, received in the order in which they came",
+CASE(deep_unexpected_in_order, 2, "fi_tagged: 20,000 unexpected messages, none lost, received in arrival order",
      .stock = "shm: -FI_EAGAIN for ever | sockets: too slow")
 {
     enum { DEEP = 20000 };
@@ -488,8 +487,8 @@ CASE(deep_unexpected_in_reverse, 2, "fi_tagged: 20,000 unexpected messages, rece
     }
 }
 
-CASE(deep_posted, 2, "fi_tagged: 10,000 receives posted, met by exact tags in reverse, each by its own message",
-     .stock = "tcp;ofi_rxm: its receives end at some thousand | shm: its receives end at some thousand | sockets: "
+CASE(deep_posted, 2, "fi_tagged: 10,000 receives posted, matched by exact tags in reverse, each by its own message",
+     .stock = "tcp;ofi_rxm: supports only a few thousand receives | shm: supports only a few thousand receives | sockets: "
               "too slow")
 {
     enum { DEEP = 10000 };
@@ -508,6 +507,6 @@ CASE(deep_posted, 2, "fi_tagged: 10,000 receives posted, met by exact tags in re
             CHECK_OP(c.tag, <, DEEP);
             CHECK_PTR(c.context, &in[c.tag]);
             CHECK_EQ(in[c.tag], c.tag);
-            in[c.tag] = -1; /* each once */
+            in[c.tag] = -1; /* so each matches once */
         }
 }

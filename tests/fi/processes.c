@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Many processes at once, more than there are cores, and a fork in the middle. fi_tagged(3), fi_cq(3).
- */
+/* Many processes at once, more than there are cores, and a fork in the middle. fi_tagged(3), fi_cq(3). */
 #include "transfers.h"
 
 #include <sys/wait.h>
@@ -18,7 +16,7 @@ static size_t random_size(uint64_t *state)
     return random_next(state) % 200000;
 }
 
-/* Message n of `from` to `target` has a size and a pattern that both know. */
+/* Size of message n of `from` to `target`, which both compute. */
 static size_t size_of(int from, int target, int n)
 {
     uint64_t state = (uint64_t)(from * 1009 + target * 31 + n * 7919 + 1);
@@ -76,8 +74,7 @@ static void all_to_all(int each)
             CHECK_EQ(c.source, to((int)r));
             CHECK_EQ(c.len, size_of((int)r, rank(), (int)c.tag));
             CHECK_PATTERN(in[r * windows + c.tag % windows], c.len, seed_of((int)r, rank(), (int)c.tag));
-            /* short messages may complete before long ones that were sent earlier; a slot is free when all before it are
-             * complete */
+            /* short messages may complete before earlier long ones; a slot is free when all earlier messages are complete */
             static uint64_t done[RANKS_MAX][64];
             done[r][c.tag / 64] |= 1ull << c.tag % 64;
             while (received[r] < each && done[r][received[r] / 64] >> received[r] % 64 & 1) received[r]++;
@@ -88,12 +85,12 @@ static void all_to_all(int each)
 
 CASE(all_to_all_of_eight, 8,
      "fi_tagged: eight processes send 60 messages of random sizes to each other and to themselves: all arrive whole, "
-     "from whom they say")
+     "with the right source")
 {
     all_to_all(60);
 }
 
-CASE(sixteen_on_few_cores, 16, "fi_tagged: sixteen processes, more than there are cores, get on")
+CASE(sixteen_on_few_cores, 16, "fi_tagged: sixteen processes, more than there are cores, make progress")
 {
     all_to_all(12);
 }
@@ -119,7 +116,7 @@ CASE(a_ring_that_sleeps, 8, "fi_cq_sread: a token goes 40 times around eight pro
 /* ---- Fork -------------------------------------------------------------------------------------------------------- */
 
 CASE(a_fork_that_does_nothing, 2,
-     "contract: a process forks in the middle and its child ends, or runs another program: the parent goes on")
+     "contract: a process forks in the middle and its child ends, or runs another program: the parent continues")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA});
     char *memory = buffer(100000);
@@ -134,7 +131,7 @@ CASE(a_fork_that_does_nothing, 2,
             _exit(0);
         }
         int status = 1;
-        if (i % 3 == 2) pass_around(side, 1 - rank(), (uint64_t)i + 100); /* perhaps while the child lives */
+        if (i % 3 == 2) pass_around(side, 1 - rank(), (uint64_t)i + 100); /* the child may still live */
         CHECK_OP(waitpid(child, &status, 0), ==, child);
         CHECK_EQ(status, 0);
         POST(fi_write(side->ep, memory, 50000, NULL, to(1 - rank()), all[1 - rank()].base + 50000, all[1 - rank()].key,
@@ -166,8 +163,7 @@ CASE(a_fork_before_the_first_call, 1,
 }
 
 CASE(a_child_opens_its_own, 1,
-     "contract: a child that is forked while its parent has endpoints open opens its own, or is refused; the parent "
-     "goes on",
+     "contract: a child forked while its parent has endpoints open opens its own, or is refused; the parent continues",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
@@ -200,7 +196,8 @@ CASE(a_child_opens_its_own, 1,
 }
 
 CASE(opened_again, 2,
-     "contract: a process that closes all it has and opens it again, 80 times, is reached by a peer that knew it before")
+     "contract: a process that closes all its objects and opens them again, 80 times, stays reachable for a peer that "
+     "knew it before")
 {
     struct side *side = rank() == 0 ? side_open((struct wants){.caps = FI_TAGGED | FI_SOURCE}) : NULL;
     char out[20000], in[20000];
@@ -224,14 +221,14 @@ CASE(opened_again, 2,
     }
 }
 
-CASE(ended_without_closing, 3, "contract: a process that exits with all still open leaves its peers as they are",
+CASE(ended_without_closing, 3, "contract: a process that exits without closing leaves its peers undisturbed",
      .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     char in[8];
     POST(fi_trecv(side->ep, in, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
     if (rank() == 2) {
-        pid_t child = fork(); /* the child keeps nothing of it either */
+        pid_t child = fork(); /* the child closes nothing either */
         if (child == 0) exit(0);
         int status;
         waitpid(child, &status, 0);

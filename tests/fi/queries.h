@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Queries of fi_getinfo that info.c and hints.c make. The rule throughout: a hint that is not zero must be met, or the
- * answer is -FI_ENODATA; a zero is a wildcard, except for modes.
+ * Queries of fi_getinfo for info.c and hints.c. The rule: a non-zero hint must be met, or the answer is -FI_ENODATA; a
+ * zero is a wildcard, except for modes.
  */
 #ifndef FI_TESTS_QUERIES_H
 #define FI_TESTS_QUERIES_H

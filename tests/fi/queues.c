@@ -16,7 +16,7 @@ static struct fid_cq *cq_open(struct side *side, struct fi_cq_attr attr)
 
 /* ---- Entries ----------------------------------------------------------------------------------------------------- */
 
-CASE(formats, 1, "fi_cq_open: each format has its fields, in its own stride, and writes not beyond")
+CASE(formats, 1, "fi_cq_open: each format has its fields, in its own stride, and writes nothing beyond")
 {
     static const enum fi_cq_format FORMATS[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_DATA,
                                                 FI_CQ_FORMAT_TAGGED};
@@ -64,8 +64,8 @@ CASE(no_format, 1, "FI_CQ_FORMAT_UNSPEC: the provider chooses, and the queue wor
 }
 
 CASE(read_many, 1,
-     "fi_cq_read: up to `count` entries in their order, those that are there; -FI_EAGAIN from an empty queue; a "
-     "count of 0 takes none")
+     "fi_cq_read: up to `count` entries in order, as many as are pending; -FI_EAGAIN from an empty queue; a count of "
+     "0 takes none")
 {
     enum { COUNT = 64 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
@@ -103,8 +103,8 @@ CASE(read_many, 1,
 }
 
 CASE(until_there_is_none, 1,
-     "fi_cq_read until -FI_EAGAIN after every message: what was sent to the endpoint meanwhile, of either kind, is told of "
-     "as soon as it is received")
+     "fi_cq_read until -FI_EAGAIN after every message: messages sent to the endpoint meanwhile, of either kind, "
+     "complete as soon as they are received")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .threading = FI_THREAD_DOMAIN});
     for (int i = 0; i < 50; i++)
@@ -128,7 +128,7 @@ CASE(until_there_is_none, 1,
 
 CASE(no_source_without_the_capability, 1,
      "fi_cq_readfrom: FI_ADDR_NOTAVAIL where the endpoint has no FI_SOURCE, and for sends",
-     .stock = "tcp;ofi_rxm: leaves what was there | shm: tells 0 | sockets: tells the sender")
+     .stock = "tcp;ofi_rxm: leaves the old value | shm: reports 0 | sockets: reports the sender")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char in[8];
@@ -142,7 +142,7 @@ CASE(no_source_without_the_capability, 1,
         while ((rc = fi_cq_readfrom(i ? p.a->tx : p.b->rx, &entry, 1, &source)) == -FI_EAGAIN && now_ms() < until)
             progress();
         CHECK_RC(rc, 1);
-        if (i == 0 && p.b->info->caps & FI_SOURCE) continue; /* granted without being asked for */
+        if (i == 0 && p.b->info->caps & FI_SOURCE) continue; /* granted although not requested */
         CHECK_EQ(source, FI_ADDR_NOTAVAIL);
     }
 }
@@ -150,8 +150,8 @@ CASE(no_source_without_the_capability, 1,
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
 CASE(errors_out_of_band, 1,
-     "fi_cq_readerr: -FI_EAGAIN without an error; with one, reads are -FI_EAVAIL until it is taken, and nothing "
-     "behind it is lost")
+     "fi_cq_readerr: -FI_EAGAIN without an error; with one, reads are -FI_EAVAIL until it is taken, and no later "
+     "entry is lost")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context contexts[4];
@@ -188,7 +188,7 @@ CASE(errors_out_of_band, 1,
     }
 }
 
-CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once", .stock = "sockets: loses some")
+CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is reported once", .stock = "sockets: loses some")
 {
     enum { COUNT = 1000 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
@@ -208,7 +208,7 @@ CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once", .
 }
 
 CASE(error_entry_of_the_asked_version, 1,
-     "fi_cq_readerr: writes the struct of the version that was asked for and not beyond; a buffer for err_data is "
+     "fi_cq_readerr: writes the struct of the requested version and nothing beyond; a buffer for err_data is "
      "respected; fi_cq_strerror has a text")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
@@ -265,20 +265,20 @@ static void check_timeouts(enum fi_wait_obj wait_obj)
     CHECK_RC(fi_cq_sreadfrom(p.b->rx, &entry, 1, &source, NULL, 10), -FI_EAGAIN);
 }
 
-CASE(sread_times_out, 1, "fi_cq_sread: -FI_EAGAIN when the time is over, not before; 0 does not wait",
+CASE(sread_times_out, 1, "fi_cq_sread: -FI_EAGAIN after the timeout, not before; 0 does not wait",
      .stock = "shm: never returns")
 {
     check_timeouts(FI_WAIT_UNSPEC);
 }
 
-CASE(sread_times_out_yielding, 1, "fi_cq_sread: with FI_WAIT_YIELD, too",
+CASE(sread_times_out_yielding, 1, "fi_cq_sread: the same with FI_WAIT_YIELD",
      .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | shm: never returns | sockets: has no FI_WAIT_YIELD")
 {
     check_timeouts(FI_WAIT_YIELD);
 }
 
 CASE(sread_returns_what_is_there, 1,
-     "fi_cq_sread: entries that are there at once, without a limit of time, and errors as -FI_EAVAIL")
+     "fi_cq_sread: pending entries at once, without a timeout, and errors as -FI_EAVAIL")
 {
     struct pair p = waiting_pair(FI_WAIT_UNSPEC);
     static struct fi_context contexts[3];
@@ -307,7 +307,7 @@ struct signaller {
     volatile bool heard;
 };
 
-/* Again and again, because a signal may come before the other thread waits. */
+/* Repeatedly, because a signal may precede the other thread's wait. */
 static void *signals_later(void *argument)
 {
     struct signaller *s = argument;
@@ -330,20 +330,20 @@ static void check_signal(enum fi_wait_obj wait_obj)
     pthread_join(thread, NULL);
 }
 
-CASE(signal_wakes, 1, "fi_cq_signal: a thread in fi_cq_sread returns with -FI_EAGAIN before its time is over",
+CASE(signal_wakes, 1, "fi_cq_signal: a thread in fi_cq_sread returns with -FI_EAGAIN before its timeout",
      .stock = "sockets: -FI_ECANCELED")
 {
     check_signal(FI_WAIT_UNSPEC);
 }
 
-CASE(signal_wakes_yielding, 1, "fi_cq_signal: with FI_WAIT_YIELD, too",
+CASE(signal_wakes_yielding, 1, "fi_cq_signal: the same with FI_WAIT_YIELD",
      .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | sockets: has no FI_WAIT_YIELD")
 {
     check_signal(FI_WAIT_YIELD);
 }
 
 CASE(sread_is_woken_by_a_message, 2,
-     "fi_cq_sread: returns when a message comes from another process, small or large, 50 times in turn")
+     "fi_cq_sread: returns when a message arrives from another process, small or large, 50 times in turn")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
     char *in = buffer(200000), *out = buffer(200000);
@@ -373,7 +373,7 @@ CASE(sread_needs_a_wait_object, 1, "fi_cq_sread: invalid with FI_WAIT_NONE", .ne
 }
 
 CASE(sread_with_a_threshold, 1,
-     "FI_CQ_COND_THRESHOLD: an optimisation: the read returns with entries, or with -FI_EAGAIN at its time",
+     "FI_CQ_COND_THRESHOLD: an optimisation: the read returns with entries, or with -FI_EAGAIN at its timeout",
      .stock = "shm: crashes when an endpoint that was never enabled is closed")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
@@ -409,7 +409,7 @@ CASE(sread_with_a_threshold, 1,
 /* ---- Size -------------------------------------------------------------------------------------------------------- */
 
 CASE(small_queue, 1,
-     "fi_cq_attr: with a size of 1, 5,000 completions that are read late are all told; posting may be -FI_EAGAIN "
+     "fi_cq_attr: with a size of 1, 5,000 completions that are read late are all reported; posting may be -FI_EAGAIN "
      "meanwhile")
 {
     enum { COUNT = 5000 };
@@ -433,7 +433,7 @@ CASE(small_queue, 1,
             size_t which = (uintptr_t)c.context - (uintptr_t)CONTEXT(0);
             CHECK_OP(which, <, COUNT);
             CHECK_EQ(in[which], which);
-            in[which] = -1; /* each once */
+            in[which] = -1; /* so each completes once */
             received++;
         }
         while (TAKE(p.a, p.a->tx, &c)) completed++;
@@ -463,7 +463,7 @@ CASE(queue_never_drops, 1,
     }
 }
 
-/* An endpoint of this side whose sends and receives both report to `cq`; `address` is its own. */
+/* Opens an endpoint of this side that reports sends and receives to `cq`; stores its own address in `address`. */
 static struct fid_ep *endpoint_on(struct side *side, struct fid_cq *cq, fi_addr_t *address)
 {
     struct fid_ep *ep;
@@ -478,7 +478,7 @@ static struct fid_ep *endpoint_on(struct side *side, struct fid_cq *cq, fi_addr_
     return ep;
 }
 
-CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send and receive",
+CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes the sends and receives of two endpoints",
      .stock = "shm: crashes when an endpoint that was never enabled is closed")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
@@ -505,8 +505,7 @@ CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send 
 }
 
 CASE(waiting_and_new, 1,
-     "fi_cq_read of a queue for both directions: what waits there and what is found now, each once; an error among them "
-     "ends a read",
+     "fi_cq_read of a queue for both directions: pending and new entries, each once; an error among them ends a read",
      .stock = "shm: crashes when an endpoint that was never enabled is closed")
 {
     enum { EACH = 6 };
@@ -516,7 +515,7 @@ CASE(waiting_and_new, 1,
     fi_addr_t address;
     struct fid_ep *ep = endpoint_on(side, cq, &address);
     for (int i = 0; i < 60; i++) {
-        /* Reads of 1 to 9 entries; from none to all receives are posted first; in every second turn one is too short. */
+        /* Reads of 1 to 9 entries. Between zero and all receives are posted first; in every second turn one is too short. */
         size_t room = 1 + (size_t)i % 9;
         int posted_first = i % (EACH + 1), too_short = i % 2 ? i % EACH : -1;
         int ended = 0, sent[EACH] = {0}, received[EACH] = {0};
@@ -563,7 +562,7 @@ CASE(waiting_and_new, 1,
     OK(fi_close(&ep->fid));
 }
 
-/* ---- What cannot be opened --------------------------------------------------------------------------------------- */
+/* ---- Queues that cannot be opened -------------------------------------------------------------------------------- */
 
 CASE(wait_objects_not_had, 1, "contract: FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_MUTEX_COND are -FI_ENOSYS", .needs = OUR_PROVIDER)
 {
@@ -591,7 +590,7 @@ CASE(attributes_not_known, 1, "fi_cq_open: an unknown format, wait object or fla
     if (rc == 0) OK(fi_close(&cq->fid));
 }
 
-CASE(wait_object_is_not_told, 1, "fi_control: FI_GETWAIT of FI_WAIT_UNSPEC may be refused, of FI_WAIT_NONE is",
+CASE(wait_object_is_not_told, 1, "fi_control: FI_GETWAIT of FI_WAIT_UNSPEC may be refused, of FI_WAIT_NONE it is",
      .needs = OUR_PROVIDER)
 {
     struct pair p = waiting_pair(FI_WAIT_NONE);

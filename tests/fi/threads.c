@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Threads on one endpoint, one queue, one domain. fi_domain(3) on FI_THREAD_SAFE.
- */
+/* Threads on one endpoint, one queue, one domain. fi_domain(3) on FI_THREAD_SAFE. */
 #include "transfers.h"
 
 #include <pthread.h>
@@ -15,7 +13,7 @@ struct worker {
     int received; /* completions of this thread's receives, whichever thread reads them */
 };
 
-/* Sends its own numbers with its own tag, and receives those of the peer's thread with the same tag. */
+/* Sends numbers with this thread's tag, and receives those of the peer's thread with the same tag. */
 static void *works(void *argument)
 {
     struct worker *w = argument;
@@ -45,8 +43,8 @@ static void *works(void *argument)
 }
 
 CASE(two_threads_on_an_endpoint, 2,
-     "FI_THREAD_SAFE: two threads send, receive and read one queue of one endpoint at once; each gets what is its "
-     "own, in order; what was posted and sent while there was one thread is there when there were more",
+     "FI_THREAD_SAFE: two threads send, receive and read one queue of one endpoint at once; each gets its own "
+     "messages, in order; operations posted and sent by a single thread complete under several",
      .stock = "sockets: hangs")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .threading = FI_THREAD_SAFE});
@@ -67,7 +65,7 @@ CASE(two_threads_on_an_endpoint, 2,
         if (workers[i].failed == 1) FAIL("a message never came (%d of %d)", workers[i].received, THREADED);
         if (workers[i].failed == 2) FAIL("a message of another, or out of order");
     }
-    about("what was posted and sent before");
+    about("operations posted and sent before the threads");
     static int met;
     while (fi_tinject(side->ep, &sent, 4, to(1 - rank()), POSTED_BEFORE) == -FI_EAGAIN) fi_cq_read(side->tx, NULL, 0);
     while (fi_trecv(side->ep, &met, 4, NULL, FI_ADDR_UNSPEC, SENT_BEFORE, 0, &before) == -FI_EAGAIN) continue;
@@ -133,8 +131,8 @@ static void *sends_in_background(void *unused)
 }
 
 CASE(one_sends_while_one_sleeps, 2,
-     "FI_THREAD_SAFE: a thread that sleeps in fi_cq_sread does not keep another from sending and receiving on the "
-     "same endpoint")
+     "FI_THREAD_SAFE: a thread that sleeps in fi_cq_sread does not block another's sends and receives on the same "
+     "endpoint")
 {
     threaded_side = job_open(
         (struct wants){.caps = FI_TAGGED, .threading = FI_THREAD_SAFE, .wait_obj = FI_WAIT_UNSPEC});

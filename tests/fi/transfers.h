@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * The calls for messages and for tagged messages under the same names: a case about both runs twice, with FOR_KINDS.
- */
+/* Calls for untagged and tagged messages under the same names: a case about both runs twice, with FOR_KINDS. */
 #ifndef FI_TESTS_TRANSFERS_H
 #define FI_TESTS_TRANSFERS_H
 
@@ -14,7 +12,7 @@ enum kind { MESSAGE, TAGGED_MESSAGE };
 static inline const char *kind_name(enum kind kind) { return kind == MESSAGE ? "message" : "tagged message"; }
 static inline uint64_t kind_caps(enum kind kind) { return kind == MESSAGE ? FI_MSG : FI_TAGGED; }
 
-/* What a case sends or receives: a vector or a buffer, and the other arguments of the calls. */
+/* Arguments of a send or receive: a vector or a buffer, and the others. */
 struct transfer {
     const void *buf;
     size_t len;

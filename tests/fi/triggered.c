@@ -33,7 +33,7 @@ static struct setup setup_open(void)
     return s;
 }
 
-/* The operation that starts at this value of the counter. */
+/* Makes the context of an operation that starts at this value of the counter. */
 static struct fi_triggered_context2 *at(struct fi_triggered_context2 *context, struct setup *s, size_t threshold)
 {
     memset(context, 0, sizeof *context);
@@ -45,7 +45,8 @@ static struct fi_triggered_context2 *at(struct fi_triggered_context2 *context, s
 
 static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
 
-CASE(triggered_sends, 1, "FI_TRIGGER of fi_sendmsg, fi_tsendmsg: nothing goes before the threshold; then it completes and counts")
+CASE(triggered_sends, 1,
+     "FI_TRIGGER of fi_sendmsg, fi_tsendmsg: nothing is sent before the threshold; then it completes and counts")
 {
     struct setup s = setup_open();
     char *out = buffer(100000), *in = buffer(100000);
@@ -70,7 +71,8 @@ CASE(triggered_sends, 1, "FI_TRIGGER of fi_sendmsg, fi_tsendmsg: nothing goes be
         }
 }
 
-CASE(triggered_receives, 1, "FI_TRIGGER of fi_recvmsg, fi_trecvmsg: the buffer is posted at the threshold, for what is there and what comes")
+CASE(triggered_receives, 1,
+     "FI_TRIGGER of fi_recvmsg, fi_trecvmsg: the buffer is posted at the threshold, for earlier and later messages")
 {
     struct setup s = setup_open();
     char *out = buffer(100000), *in = buffer(100000);
@@ -138,8 +140,8 @@ CASE(triggered_memory, 1, "FI_TRIGGER of fi_writemsg, fi_readmsg, fi_atomicmsg, 
 }
 
 CASE(triggered_through_an_alias, 1,
-     "fi_ep_alias with FI_TRANSMIT | FI_TRIGGER: what is posted through it waits, what is posted through the endpoint does not; "
-     "the endpoint is held open")
+     "fi_ep_alias with FI_TRANSMIT | FI_TRIGGER: operations posted through it wait, those posted through the endpoint "
+     "do not; the endpoint is held open")
 {
     struct setup s = setup_open();
     struct fid_ep *alias = NULL;
@@ -171,7 +173,8 @@ CASE(triggered_through_an_alias, 1,
 }
 
 CASE(triggered_wrongly, 1,
-     "FI_TRIGGER: without a context, with one that names no counter or another's, another sort of event, or with FI_INJECT: refused",
+     "FI_TRIGGER: refused without a context, with a context that names no counter or another domain's, with another "
+     "kind of event, or with FI_INJECT",
      .needs = OUR_PROVIDER)
 {
     struct setup s = setup_open();

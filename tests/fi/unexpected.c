@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Messages that arrive before their receive. The provider keeps them in different places by their number, by their length,
- * and by the receives that are posted meanwhile. A receive matches as if they were one list. fi_msg(3), fi_tagged(3),
+ * Messages that arrive before their receive. The provider keeps them in different places, depending on their number, their
+ * length, and the receives posted meanwhile. A receive matches as if they were one list. fi_msg(3), fi_tagged(3),
  * fi_trigger(3).
  */
 #include "transfers.h"
@@ -13,8 +13,8 @@ static size_t unexpected_length(int number)
     return number == EARLY_SHORTS ? UNEXPECTED_LONG : number % 10 == 9 ? 2000 : (size_t)(number % 40);
 }
 
-/* Sends the unexpected messages. The peer has completed some receives before, and one receive that they do not match is
- * posted if `waits` is not NULL. */
+/* Sends the unexpected messages. The peer has completed some receives before; if `waits` is not NULL, it has also posted
+ * one receive that they do not match. */
 static void send_unexpected(enum kind kind, struct pair p, int *waits)
 {
     for (int i = 0; i < 2; i++) {
@@ -43,10 +43,10 @@ static void check_unexpected(struct completion c, const unsigned char *in, int n
 }
 
 CASE(unexpected_behind_receives, 1,
-     "fi_tagged: 121 unexpected messages, short and long, behind a receive that none of them is for: found by tag, then in the order "
-     "in which they came, by receives of every form",
-     .stock = "tcp;ofi_rxm: a peek tells no data | shm: loses sight of messages behind one that is not wanted | sockets: a peek "
-              "tells no data")
+     "fi_tagged: 121 unexpected messages, short and long, behind a receive that matches none of them: found by tag, "
+     "then in arrival order, by receives of every form",
+     .stock = "tcp;ofi_rxm: a peek reports no data | shm: skips messages behind an unmatched one | sockets: a peek "
+              "reports no data")
 {
     static const char *const FORMS[] = {"fi_trecv", "fi_trecvv", "fi_trecvmsg", "FI_CLAIM"};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
@@ -90,7 +90,8 @@ CASE(unexpected_behind_receives, 1,
 }
 
 CASE(unexpected_into_one_buffer, 1,
-     "FI_MULTI_RECV: 121 unexpected messages, short and long, that came after a receive had been filled: in their order into one buffer")
+     "FI_MULTI_RECV: 121 unexpected messages, short and long, that arrived after a receive had been filled: in order "
+     "into one buffer")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV});
     unsigned char *space = buffer(1 << 20);
@@ -108,7 +109,8 @@ CASE(unexpected_into_one_buffer, 1,
 }
 
 CASE(unexpected_before_deferred_work, 1,
-     "FI_QUEUE_WORK: receives that the NIC starts meet messages that came before the first work was queued, short and long, in order")
+     "FI_QUEUE_WORK: receives started by the NIC match messages that arrived before the first work was queued, short "
+     "and long, in order")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_TRIGGER});
     struct fid_cntr *trigger = counter_open(p.b, FI_WAIT_NONE), *done = counter_open(p.b, FI_WAIT_UNSPEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Regions that come and go while peers read and write, and many accesses at once: what a peer remembers of a key never
- * reaches other memory, and each access ends once, as its target decided. fi_rma(3), fi_mr(3).
+ * Regions opened and closed while peers read and write, and many accesses at once: a key cached by a peer never reaches
+ * other memory, and each access ends once, as its target decided. fi_rma(3), fi_mr(3).
  */
 #include "suite.h"
 
@@ -10,7 +10,7 @@
 #define WANTS (struct wants){.caps = FI_MSG | FI_RMA}
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
 
-/* The next entry of a queue, which may be an error. Returns 0 or the error. */
+/* Takes the next entry of a queue, which may be an error. Returns 0 or the error. */
 static int next_end(struct fid_cq *cq, void **context)
 {
     long long until = now_ms() + WAIT_MS;
@@ -32,7 +32,7 @@ static int next_end(struct fid_cq *cq, void **context)
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
 CASE(revoked_after_use, 1,
-     "fi_mr: a key that a peer has used is an error once its region is closed, also where another region takes the memory",
+     "fi_mr: a key that a peer has used is an error once its region is closed, also if another region takes the memory",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
     struct pair p = pair_open(WANTS);
@@ -66,7 +66,8 @@ CASE(revoked_after_use, 1,
 }
 
 CASE(key_of_other_memory, 1,
-     "fi_mr: an application that registers other memory under the same key reaches that, with its length and its rights")
+     "fi_mr: an application that registers other memory under the same key reaches that memory, with its length and "
+     "its rights")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = 0});
     enum { EACH = 5000 };
@@ -97,7 +98,7 @@ CASE(key_of_other_memory, 1,
 }
 
 CASE(many_regions, 1, "fi_mr: each of 5,000 regions at once is reached by its key, and none by a neighbour's",
-     .stock = "tcp;ofi_rxm: its regions end at some thousand")
+     .stock = "tcp;ofi_rxm: supports only a few thousand regions")
 {
     enum { COUNT = 5000 };
     struct pair p = pair_open(WANTS);
@@ -118,9 +119,10 @@ CASE(many_regions, 1, "fi_mr: each of 5,000 regions at once is reached by its ke
     for (int i = 0; i < COUNT; i++) region_close(&regions[i]);
 }
 
-/* The tables of a process are used up many times over, so that regions have addresses that closed ones had. */
+/* The regions use up a process's tables many times over, so that new ones get the addresses of closed ones. */
 CASE(windows_come_and_go, 2,
-     "fi_mr: 30 windows of 150 MiB come and go, with room for six: each is reached by its key, and none by that of a closed one",
+     "fi_mr: 30 windows of 150 MiB are opened and closed, with room for six: each is reached by its key, and none by "
+     "a closed one's key",
      .needs = OUR_PROVIDER)
 {
     enum { WINDOWS = 30, BYTES = 150 << 20 };
@@ -163,7 +165,7 @@ CASE(windows_come_and_go, 2,
 /* ---- Streams ----------------------------------------------------------------------------------------------------- */
 
 CASE(revoked_under_equal_writes, 2,
-     "fi_mr: a region is closed under windows of equal writes: each ends once, those that end well come first, none is "
+     "fi_mr: a region is closed during windows of equal writes: each ends once, the successful ones first, none is "
      "written after the close",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing")
 {
@@ -203,12 +205,12 @@ CASE(revoked_under_equal_writes, 2,
                     seen[which] = true;
                     ends[which] = error == 0;
                     failed += error != 0;
-                    /* While a region closes, its entries go one after the other: some right may be there still. */
+                    /* A closing region loses its entries one after the other, so some rights may remain for a moment. */
                     if (error != 0 && (was_closed || error != FI_EACCES)) CHECK_EQ(error, FI_ENOKEY);
-                    if (was_closed && error == 0) FAIL("a write that was posted after the close ended well");
+                    if (was_closed && error == 0) FAIL("a write posted after the close succeeded");
                 }
                 for (int i = 1; i < WINDOW; i++)
-                    if (ends[i] && !ends[i - 1]) FAIL("write %d ended well behind one that did not", i);
+                    if (ends[i] && !ends[i - 1]) FAIL("write %d succeeded after one that failed", i);
                 after += was_closed;
             }
             CHECK_OP(failed, >, 0);
@@ -219,8 +221,8 @@ CASE(revoked_under_equal_writes, 2,
 }
 
 CASE(registered_again_under_writes, 2,
-     "FI_ORDER_WAW: one buffer is written to two keys, of which one has got other memory: each write comes to the memory of its "
-     "key, and is there when the data of a write behind it arrive")
+     "FI_ORDER_WAW: one buffer is written to two keys, and one key moves to other memory: each write reaches its "
+     "key's memory, and is in place when the data of a later write arrive")
 {
     enum { BYTES = 3000 };
     struct side *side = job_open((struct wants){
@@ -264,7 +266,8 @@ CASE(registered_again_under_writes, 2,
         if (mr[i] != NULL) OK(fi_close(&mr[i]->fid));
 }
 
-CASE(many_at_once, 2, "fi_rma: 3,000 writes and 3,000 reads, posted as fast as they are taken: each ends once, with its bytes")
+CASE(many_at_once, 2,
+     "fi_rma: 3,000 writes and 3,000 reads, posted as fast as they are accepted: each ends once, with its bytes")
 {
     enum { COUNT = 3000, EACH = 96 };
     struct side *side = job_open(WANTS);
@@ -308,7 +311,8 @@ CASE(many_at_once, 2, "fi_rma: 3,000 writes and 3,000 reads, posted as fast as t
     }
 }
 
-CASE(into_one_that_makes_no_call, 4, "fi_rma: three write to and read from one that makes no call, 600 times each")
+CASE(into_one_that_makes_no_call, 4,
+     "fi_rma: three processes write to and read from one that makes no call, 600 times each")
 {
     enum { TIMES = 600, EACH = 64 };
     struct side *side = job_open(WANTS);
@@ -332,7 +336,8 @@ CASE(into_one_that_makes_no_call, 4, "fi_rma: three write to and read from one t
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------- */
 
-CASE(any_bytes_of_pages, 1, "fi_rma: 1 to 20 bytes, and a page more or less, at all offsets about the ends of pages, on both sides")
+CASE(any_bytes_of_pages, 1,
+     "fi_rma: 1 to 20 bytes, and a page more or less, at all offsets near the ends of pages, on both sides")
 {
     enum { PAGE = 4096, ROOM = 4 * PAGE };
     struct pair p = pair_open(WANTS);
@@ -384,7 +389,8 @@ CASE(order_with_atomics, 2,
 }
 
 CASE(writes_behind_messages, 2,
-     "FI_ORDER_WAS, RAS: a write or a read behind a message comes to the memory of its receive when the message is there")
+     "FI_ORDER_WAS, RAS: a write or a read after a message reaches the memory of its receive when the message has "
+     "arrived")
 {
     struct side *side = job_open((struct wants){
         .caps = FI_TAGGED | FI_RMA,
@@ -419,7 +425,7 @@ CASE(writes_behind_messages, 2,
 }
 
 CASE(writes_past_messages, 2,
-     "FI_ORDER_SAS alone: writes and reads end although their target has not taken the messages before them")
+     "FI_ORDER_SAS alone: writes and reads complete although their target has not received the messages before them")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA, .order = FI_ORDER_SAS});
     uint64_t *memory = buffer(64), in = 0, word = 0;
@@ -446,7 +452,7 @@ CASE(writes_past_messages, 2,
     }
 }
 
-CASE(data_behind_writes, 2, "FI_ORDER_WAW: when the data of a write arrive, the writes before it are there")
+CASE(data_behind_writes, 2, "FI_ORDER_WAW: when the data of a write arrive, the earlier writes are in place")
 {
     enum { COUNT = 12, EACH = 3000 };
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_WAW});
@@ -473,7 +479,8 @@ CASE(data_behind_writes, 2, "FI_ORDER_WAW: when the data of a write arrive, the 
 
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
 
-CASE(closed_under_accesses, 2, "contract: a target closes its domain under reads and writes: each ends, in error at the end")
+CASE(closed_under_accesses, 2,
+     "contract: a target closes its domain during reads and writes: each completes, in the end with an error")
 {
     enum { WINDOW = 32, BYTES = 2000 };
     struct side *side = job_open(WANTS);
@@ -510,7 +517,6 @@ CASE(closed_under_accesses, 2, "contract: a target closes its domain under reads
     barrier_asleep();
 }
 
-/* Posts a write, and waits for its end. Returns whether it failed. */
 static bool write_fails(struct side *side, const void *local, size_t bytes, const struct region *r, uint64_t offset)
 {
     ssize_t rc;
@@ -523,8 +529,8 @@ static bool write_fails(struct side *side, const void *local, size_t bytes, cons
     return rc != 0 || next_end(side->tx, &context) != 0;
 }
 
-/* Rank 1 opens two regions, closes its domain and opens it again, with one region over other memory, whose addresses at the NIC may
- * be those that the two had. Rank 0 goes on with the key of the second. `is_under_way`: its writes do not stop meanwhile. */
+/* Rank 1 opens two regions, closes its domain and opens it again with one region over other memory, whose addresses at the
+ * NIC may be those of the first two. Rank 0 keeps using the key of the second. If `is_under_way`, it writes throughout. */
 static void reopened(bool is_under_way)
 {
     enum { EACH = 8192, ALL = 8 * EACH };
@@ -541,10 +547,10 @@ static void reopened(bool is_under_way)
         side_close(side);
         side = side_open(WANTS);
         region_over(side, later, ALL, ACCESS_ALL);
-        /* In mode host, a write that is under way ends only where its target calls the library. */
+        /* In mode host, an outstanding write ends only when its target calls the library. */
         if (is_under_way) barrier();
         else barrier_asleep();
-        /* What is refused is looked up here. */
+        /* This barrier answers the initiator's new look-ups of refused keys. */
         barrier();
         CHECK_BYTES(later, ALL, 0);
         return;
@@ -565,12 +571,13 @@ static void reopened(bool is_under_way)
     barrier();
 }
 
-CASE(reopened_between_writes, 2, "contract: a target opens its domain again: what its peers remember of keys reaches no new memory")
+CASE(reopened_between_writes, 2,
+     "contract: a target opens its domain again: keys cached by its peers reach no new memory")
 {
     reopened(false);
 }
 
-CASE(reopened_under_writes, 2, "contract: a target opens its domain again under writes: none reaches new memory")
+CASE(reopened_under_writes, 2, "contract: a target opens its domain again during writes: none reaches new memory")
 {
     reopened(true);
 }

@@ -7,7 +7,6 @@ enum { BYTES = 200, LONG_AT = 4096, REPLY_AT = 65536, FAMILIES = 6 };
 static volatile int answered;
 static unsigned char source[BYTES];
 
-/* The argument at a place, of a request and of a reply. */
 static gasnet_handlerarg_t value(int at, int is_reply) { return (gasnet_handlerarg_t)(0x9e3779b9u * (unsigned)(at + 1) + (unsigned)is_reply); }
 
 static void check_arguments(const gasnet_handlerarg_t *arguments, int count, int is_reply)
@@ -79,7 +78,7 @@ static void check_source(gasnet_token_t token)
 #define EACH(row) \
     row(0) row(1) row(2) row(3) row(4) row(5) row(6) row(7) row(8) row(9) row(10) row(11) row(12) row(13) row(14) row(15) row(16)
 
-/* The numbers of the handlers of a count: short, medium and long request, then reply. */
+/* Handler numbers for a count: short, medium and long request, then reply. */
 #define NUMBER(n, family) (130 + FAMILIES * (n) + (family))
 
 #define DEFINE(n)                                                                                              \
@@ -152,7 +151,7 @@ EACH(DEFINE)
         {NUMBER(n, 4), medium_reply_##n}, {NUMBER(n, 5), long_reply_##n},
 HANDLERS(EACH(ROWS))
 
-CASE(every_number, 2, "a request and its reply bring 0 to 16 arguments of 32 bits each, in every category")
+CASE(every_number, 2, "a request and its reply carry 0 to 16 arguments of 32 bits each, in every category")
 {
     CHECK_EQ(gasnet_AMMaxArgs(), 16);
     if (rank() == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Calls that are refused: an error code, a line on standard error that says what to do, and nothing else disturbed. */
+/* Refused calls: an error code, a line on standard error with the remedy, and no other effect. */
 #include "suite.h"
 
 enum { REPLY_TWICE = 200, REPLY_TO_REPLY, SEND_REQUEST, POLL, COUNT_ONE, NOBODY = 250 };
@@ -22,7 +22,7 @@ static void reply_twice(gasnet_token_t token)
 
 static void reply_to_reply(gasnet_token_t token)
 {
-    /* A request is replied to with this handler itself, whose reply is refused. */
+    /* The reply to a request runs this handler again, whose own reply is refused. */
     if (rank() == 1) {
         OK(gasnet_AMReplyShort0(token, REPLY_TO_REPLY));
         return;
@@ -45,7 +45,6 @@ static void poll(gasnet_token_t token)
 
 HANDLERS({REPLY_TWICE, reply_twice}, {REPLY_TO_REPLY, reply_to_reply}, {SEND_REQUEST, send_request}, {POLL, poll}, {COUNT_ONE, count_one})
 
-/* Afterwards messages still arrive. */
 static void still_works(void)
 {
     barrier();
@@ -77,7 +76,7 @@ CASE(too_long, 2, "payload beyond the limit of its category", .prints = "send it
     still_works();
 }
 
-CASE(outside_the_segment, 2, "a long message to memory that is not of the segment", .prints = "gasnet_getSegmentInfo")
+CASE(outside_the_segment, 2, "a long message to memory outside the segment", .prints = "gasnet_getSegmentInfo")
 {
     REFUSED(gasnet_AMRequestLong0(1, COUNT_ONE, MINE, 8, segment(1) + SEGMENT - 7), GASNET_ERR_BAD_ARG);
     REFUSED(gasnet_AMRequestLong0(1, COUNT_ONE, MINE, 1, segment(1) - 1), GASNET_ERR_BAD_ARG);
@@ -110,7 +109,7 @@ CASE(reply_of_a_reply, 2, "a reply from the handler of a reply", .prints = "repl
     still_works();
 }
 
-CASE(request_in_a_handler, 2, "a request from a handler", .prints = "a handler sends no requests")
+CASE(request_in_a_handler, 2, "a request from a handler", .prints = "a handler may not send requests")
 {
     if (rank() == 0) {
         OK(gasnet_AMRequestShort0(1, SEND_REQUEST));
@@ -119,7 +118,7 @@ CASE(request_in_a_handler, 2, "a request from a handler", .prints = "a handler s
     still_works();
 }
 
-CASE(poll_in_a_handler, 2, "a poll from a handler", .prints = "does not poll")
+CASE(poll_in_a_handler, 2, "a poll from a handler", .prints = "poll or wait")
 {
     if (rank() == 0) {
         OK(gasnet_AMRequestShort0(1, POLL));
@@ -176,7 +175,7 @@ CASE(barrier_out_of_turn, 1, "notify twice, wait without notify", .prints = "not
     OK(gasnet_barrier_wait(0, 0));
 }
 
-CASE(too_early, 1, "messages and barriers before gasnet_init and gasnet_attach", .flags = RAW, .prints = "gasnet_attach comes before the first message")
+CASE(too_early, 1, "messages and barriers before gasnet_init and gasnet_attach", .flags = RAW, .prints = "call gasnet_attach before the first message")
 {
     gasnet_seginfo_t info;
     REFUSED(gasnet_AMPoll(), GASNET_ERR_NOT_INIT);
@@ -195,7 +194,7 @@ CASE(too_early, 1, "messages and barriers before gasnet_init and gasnet_attach",
     gasnet_exit(0);
 }
 
-CASE(wrong_tables, 1, "handler tables and segment sizes that cannot be", .flags = RAW, .prints = "choose 0, or 128 to 255")
+CASE(wrong_tables, 1, "invalid handler tables and segment sizes", .flags = RAW, .prints = "choose 0, or 128 to 255")
 {
     gasnet_handlerentry_t low[] = {{127, count_one}}, twice[] = {{200, count_one}, {200, count_one}}, none[] = {{200, NULL}};
     OK(gasnet_init(NULL, NULL));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Many messages: floods, receivers that do not poll, all nodes to all. Nothing is lost, and nothing waits for ever. */
+/* Many messages: floods, receivers that do not poll, all nodes to all. Nothing is lost or deadlocks. */
 #include "suite.h"
 
 enum { COUNT_ONE = 200, FLOOD, FLOODED, RANDOM_SHORT, RANDOM_MEDIUM, RANDOM_LONG, RANDOM_BACK, TELL, BYTES_MAX_RANDOM = 6000, WINDOW = 8192 };
@@ -61,7 +61,7 @@ static void random_back(gasnet_token_t token, gasnet_handlerarg_t seed)
     gasnet_hsl_unlock(&lock);
 }
 
-/* A node tells how many messages it has sent to this one. */
+/* Stores the number of messages that a node has sent to this one. */
 static void tell(gasnet_token_t token, gasnet_handlerarg_t number)
 {
     (void)token;
@@ -128,7 +128,7 @@ CASE(all_to_all, 5, "messages of random category and size between all nodes arri
         int seed = (int)(random_next(&state) % 100000);
         size_t bytes = (size_t)(random_next(&state) % most);
         pattern_fill(source, bytes, (unsigned)seed);
-        /* A long message has a place of its own at its target, until that has been reused. */
+        /* A long message has its own place at its target, until the place is reused. */
         void *there = segment(to) + (size_t)(rank() * COUNT + i) * 6016 % (SEGMENT - WINDOW);
         switch (random_next(&state) % 3) {
         case 0: OK(gasnet_AMRequestShort1((gasnet_node_t)to, RANDOM_SHORT, seed)); break;
@@ -139,7 +139,7 @@ CASE(all_to_all, 5, "messages of random category and size between all nodes arri
         sent[to]++;
     }
     WAIT_FOR(flooded == expected);
-    /* Messages without a reply may still be on their way. */
+    /* Messages without a reply may still be under way. */
     for (int to = 0; to < ranks(); to++) OK(gasnet_AMRequestShort1((gasnet_node_t)to, TELL, sent[to]));
     WAIT_FOR(told == ranks());
     WAIT_FOR(counted >= told_total);

@@ -41,7 +41,7 @@ static void stored(gasnet_token_t token, void *buffer, size_t bytes, gasnet_hand
     answered++;
 }
 
-/* Replies with memory that it overwrites at once: the payload of a reply has been read when the call returns. */
+/* Replies with memory that it overwrites at once: the call has read the payload of the reply. */
 static void keep(gasnet_token_t token, void *buffer, size_t bytes)
 {
     unsigned char *copy = malloc(bytes);
@@ -62,14 +62,14 @@ static void kept(gasnet_token_t token, void *buffer, size_t bytes)
 
 HANDLERS({ECHO, echo}, {BACK, back}, {STORE, store}, {STORED, stored}, {KEEP, keep}, {KEPT, kept})
 
-CASE(medium_sizes, 2, "a medium message brings 0 bytes to gasnet_AMMaxMedium, from any address")
+CASE(medium_sizes, 2, "a medium message carries 0 bytes to gasnet_AMMaxMedium, from any address")
 {
     size_t most = gasnet_AMMaxMedium();
     CHECK_OP(most, >=, (size_t)512);
     unsigned char *source = malloc(most + 16);
     if (rank() == 0) {
         int seed = 1;
-        /* All sizes near the bound of what one message holds, then powers of two and their neighbours. */
+        /* All sizes near the limit of one message, then powers of two and their neighbours. */
         for (size_t bytes = 0; bytes <= most; bytes = bytes < 130 ? bytes + 1 : bytes == most ? most + 1 : bytes * 2 - 129 > most ? most : bytes * 2 - 129) {
             about("%zu bytes", bytes);
             unsigned char *from = source + seed % 9;
@@ -99,7 +99,8 @@ static void try_long(const unsigned char *from, size_t bytes, int seed, int offs
     CHECK_EQ(got_bytes, bytes);
 }
 
-CASE(long_sizes, 2, "a long message brings any number of bytes to any address of the segment, from the segment and from elsewhere")
+CASE(long_sizes, 2,
+     "a long message carries any number of bytes to any address of the segment, from the segment and from elsewhere")
 {
     static const size_t sizes[] = {0, 1, 7, 8, 63, 64, 4095, 4096, 4097, 100000, 1 << 20, LONG_MAX_HERE};
     CHECK_OP(gasnet_AMMaxLongRequest(), >=, (size_t)LONG_MAX_HERE);
@@ -118,7 +119,7 @@ CASE(long_sizes, 2, "a long message brings any number of bytes to any address of
     free(elsewhere);
 }
 
-CASE(the_ends_of_a_segment, 2, "the first and the last byte of a segment are written, and none beside them")
+CASE(the_ends_of_a_segment, 2, "the first and the last byte of a segment are written, and none beyond them")
 {
     if (rank() == 0) {
         MINE[100] = 7;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of the GASNet suite. How its cases run, and how to choose among them, stands in `tests/runner`.
+//! The table of the GASNet suite. `tests/runner` explains how its cases run and how to choose among them.
 //!
-//! A variant says which process runs a NIC (`--mode` of the launcher) and how the library reaches memory (`--path`), or that a
-//! simulated machine runs them.
+//! A variant selects the process that runs a NIC (`--mode` of the launcher) and the path to memory (`--path`), or a
+//! simulated machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use selvedge_test_runner::{Compiler, Start, Suite, Variant, run, tree};
 
-/// Each rank takes the others for processes of other hosts.
+/// Makes each rank treat the others as processes of other hosts.
 const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
 
 /// Seconds that the launcher gives a case, and that the runner gives the launcher.
@@ -57,5 +57,5 @@ fn live(name: &'static str, arguments: &'static [&'static str]) -> Variant {
     Variant { offers: LIVE, ..Variant::new(name, Start::Launcher(launcher, arguments)) }
 }
 
-/// Several threads of a process run at once.
+/// Feature of variants where several threads of a process run at once.
 const LIVE: &[&str] = &["threads"];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The part of the GASNet suite that its programs share: start, end, segments, waiting. See suite.h for the contract. */
+/* Shared part of the GASNet suite: start, end, segments, waiting. See suite.h for the contract. */
 #include "suite.h"
 
 gasnet_handlerentry_t *handlers;
@@ -18,7 +18,7 @@ void barrier(void)
 
 void wait_a_little(void)
 {
-    /* One round of GASNET_BLOCKUNTIL: its condition fails once. */
+    /* One iteration of GASNET_BLOCKUNTIL: its condition fails once. */
     volatile int rounds = 0;
     GASNET_BLOCKUNTIL(rounds++ > 0);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The header of the GASNet suite: what its cases need beyond check.h.
+ * The header of the GASNet suite, in addition to check.h.
  *
  * Rules for cases
- * 1. A case runs in all of its ranks at once. Before it starts the suite has called gasnet_init and gasnet_attach, with the handlers
- *    that the file declares with HANDLERS and a segment of SEGMENT bytes. When it returns the suite calls gasnet_exit, after a barrier.
+ * 1. A case runs in all of its ranks at once. Before it the suite has called gasnet_init and gasnet_attach, with the handlers that the
+ *    file declares with HANDLERS and a segment of SEGMENT bytes. After it the suite calls gasnet_exit, behind a barrier.
  * 2. A case with the flag RAW calls gasnet_init and gasnet_attach itself, and may end itself.
  * 3. A rank waits for another one only in barrier(), WAIT_FOR() and the functions of GASNet.
  */
@@ -18,7 +18,6 @@
 
 enum { RANKS_MAX = 64, WAIT_MS = 60000, SEGMENT = 24 << 20, RAW = 1 };
 
-/* The call succeeded; it was refused. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "GASNET_OK", GASNET_OK)
 #define REFUSED(call, code) CHECK_EQ(call, code)
 
@@ -33,7 +32,6 @@ enum { RANKS_MAX = 64, WAIT_MS = 60000, SEGMENT = 24 << 20, RAW = 1 };
 extern gasnet_handlerentry_t *handlers;
 extern int handlers_count;
 
-/* This rank's segment, and that of a rank. */
 unsigned char *segment(int rank);
 #define MINE segment(rank())
 

@@ -27,14 +27,14 @@ static void added(gasnet_token_t token)
 
 HANDLERS({ADD, add}, {ADDED, added})
 
-CASE(barriers, 5, "no node leaves a barrier before all have come", .crowded = 9)
+CASE(barriers, 5, "no node leaves a barrier before all have entered", .crowded = 9)
 {
     for (int round = 1; round <= 20; round++) {
         if (round % ranks() == rank()) sleep_ms(2);
         for (int to = 0; to < ranks(); to++) OK(gasnet_AMRequestShort1((gasnet_node_t)to, ADD, 1));
         WAIT_FOR(answered == round * ranks());
         barrier();
-        /* Every node has had its requests of this round answered before it came. */
+        /* Every node entered after its requests of this round were answered. */
         CHECK_OP(total, >=, round * ranks());
         barrier();
     }
@@ -55,7 +55,7 @@ CASE(names, 3, "a barrier whose callers give different names reports it to all, 
     CHECK_EQ(gasnet_barrier_wait(4, 0), GASNET_ERR_BARRIER_MISMATCH);
 }
 
-CASE(try_a_barrier, 2, "gasnet_barrier_try says that not all have come, and later ends the barrier")
+CASE(try_a_barrier, 2, "gasnet_barrier_try reports that a node has not entered yet, and later ends the barrier")
 {
     if (rank() == 0) {
         gasnet_barrier_notify(1, 0);
@@ -77,7 +77,7 @@ static void *hold(void *unused)
     return unused;
 }
 
-CASE(locks, 1, "a lock that one thread holds is refused to another's trylock")
+CASE(locks, 1, "gasnet_hsl_trylock fails on a lock that another thread holds")
 {
     pthread_t thread;
     gasnet_hsl_t own;
@@ -123,7 +123,7 @@ CASE(wait_modes, 2, "messages arrive in every mode of waiting")
     barrier();
 }
 
-CASE(segments, 3, "segments are of the size that was asked for, zero, at whole pages, and all nodes know them")
+CASE(segments, 3, "segments have the requested size, are zero and page-aligned, and all nodes know them")
 {
     gasnet_seginfo_t few[2] = {{NULL, 0}, {NULL, 0}};
     CHECK_BYTES(MINE, SEGMENT, 0);
@@ -137,7 +137,8 @@ CASE(segments, 3, "segments are of the size that was asked for, zero, at whole p
     CHECK_EQ(gasnet_getMaxLocalSegmentSize() % GASNET_PAGESIZE, 0);
 }
 
-CASE(no_segment, 2, "a node may attach no segment, and its neighbour one; handlers without a number get one", .flags = RAW)
+CASE(no_segment, 2,
+     "a node may attach no segment, and its neighbour one; handlers without a number get one", .flags = RAW)
 {
     gasnet_handlerentry_t table[] = {{0, added}, {129, add}, {0, add}};
     gasnet_seginfo_t info[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * portals4.h has the values, layouts and prototypes of the reference's header for Portals 4.3: include/portals4.h of
- * https://github.com/sandialabs/portals4 at commit 4e787c1330d956f9d924b7aed21094eb40dfd83d of 2024-09-09. Compiles only.
+ * Checks that portals4.h has the values, layouts and prototypes of the reference's header for Portals 4.3: include/portals4.h
+ * of https://github.com/sandialabs/portals4 at commit 4e787c1330d956f9d924b7aed21094eb40dfd83d of 2024-09-09. Compiles only.
  * With -DREFERENCE it compiles against that header itself.
  *
  * The numbers are written out, so that a change of our header is an error here. A test in crates/doors/portals/src/abi.rs

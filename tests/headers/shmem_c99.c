@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The functions of shmem.h in C99, some of them under names that are type-generic elsewhere. Only compiled. A profiler's
- * own definitions agree with the header, and with the names that it calls.
+ * The functions of shmem.h in C99, some of them under names that are type-generic elsewhere. Compiled only. A profiler's
+ * definitions agree with the header, and with the names that it calls.
  */
 #include <mpp/shmem.h>
 #include <mpp/shmemx.h>

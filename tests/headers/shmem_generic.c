@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Every type-generic name of shmem.h and shmemx.h, called with every type that the specification has for it, with and
- * without a context. Only compiled (C11, warnings are errors): tests/shmem checks which function runs.
+ * Every type-generic name of shmem.h and shmemx.h, called with every type that the specification lists for it, with and
+ * without a context. Compiled only (C11, warnings are errors): tests/shmem checks the function that runs.
  *
  * shmem_generic.cpp includes this file, so both languages have the same names.
  */
@@ -33,7 +33,7 @@ static uint64_t sig;
     X(unsigned char) X(unsigned short) X(unsigned int) X(unsigned long) X(unsigned long long) \
     X(int8_t) X(int16_t) X(int32_t) X(int64_t) X(uint8_t) X(uint16_t) X(uint32_t) X(uint64_t) X(size_t)
 
-/* A block of calls on an array and on pointers into it, constant and not. */
+/* A block of calls on an array and on pointers into it, const and not. */
 #define WITH(TYPE, ...) \
     { \
         static TYPE array[4]; \
@@ -128,9 +128,9 @@ void use(void)
 #ifndef __cplusplus
     USE_NUMBER(double _Complex)
     USE_NUMBER(float _Complex)
-    shmem_put(psync, ((long[]){1, 2, 3}), 3, pe); /* an argument may have commas of its own */
+    shmem_put(psync, ((long[]){1, 2, 3}), 3, pe); /* an argument may contain commas */
 
-    /* The type of a type-generic result is that of its element. */
+    /* The type of a type-generic result is the element's. */
     static const float real;
     _Static_assert(_Generic(shmem_g(&real, 0), float: 1, default: 0), "a float");
     _Static_assert(_Generic(shmem_atomic_fetch_add(&sig, 1, 0), uint64_t: 1, default: 0), "a uint64_t");

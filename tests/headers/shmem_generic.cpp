@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The same names as overloads in C++ (shmem_generic.c), and what only C++ has: std::complex.
+// The names of shmem_generic.c as overloads in C++, and std::complex, which only C++ has.
 #include <complex>
 #include <type_traits>
 

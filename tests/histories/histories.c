@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random histories of messages between 2 to 4 ranks: as many as HISTORIES says (1), the first with the seed HISTORIES_SEED (1),
- * each on endpoints of its own. All that is drawn follows from the seed. histories.rs runs each seed over several transports;
- * see there for how to repeat one.
+ * Random histories of messages between 2 to 4 ranks: HISTORIES of them (1), the first with the seed HISTORIES_SEED (1), each on its
+ * own endpoints. All random choices follow from the seed. histories.rs runs each seed over several transports, and explains how to
+ * repeat one.
  *
- * A history is a few phases. Everything that a phase sends is received in it. A phase is, on each rank:
+ * A history has a few phases. Everything that a phase sends is received in it. On each rank a phase is:
  *
  *     early receives, a barrier or none, sends with receives among them, a barrier or none, late receives, a barrier
  *
- * plan.c lists what is drawn, and why libfabric's rules leave one result.
+ * plan.c lists the random choices, and explains why libfabric's rules leave one result.
  *
  * Checked
- * 1. Each receive ends as the model says: error, sender, message, length, tag, data, flags, and a sum of its bytes. The
+ * 1. Each receive ends as the model predicts: error, sender, message, length, tag, data, flags, and a sum of its bytes. The
  *    outcomes of a FI_MULTI_RECV receive are in the order of their places in its buffer.
- * 2. No byte changes beside those that a receive tells.
- * 3. Each operation completes once. A FI_MULTI_RECV buffer goes back once, and only when it is used up or cancelled.
+ * 2. No byte changes except those that a receive reports.
+ * 3. Each operation completes once. A FI_MULTI_RECV buffer is released once, and only when it is used up or cancelled.
  * 4. The outcomes are printed in the order of phases, ranks and receives: two transports must print the same text.
  *
- * With HISTORIES_TRACE the ranks print what they post, to standard error.
+ * With HISTORIES_TRACE the ranks print the operations that they post, to standard error.
  */
 #include "plan.h"
 
 enum { MARGIN = 64, FILLER = 0xcc, LINES_BYTES = SHARED_BYTES / 4 };
 
-/* The flags of completions that do not depend on the transport. */
+/* Flags of completions that do not depend on the transport. */
 #define TOLD (FI_RECV | FI_MSG | FI_TAGGED | FI_REMOTE_CQ_DATA)
 
 static struct side *side;
@@ -58,7 +58,7 @@ static void keep(struct receive *r, struct outcome o, const unsigned char *place
     o.has_bytes = (o.error == 0 || o.error == FI_ETRUNC) &&
                   !(r->role == PEEK || r->role == DISCARD || r->role == PEEK_AND_CLAIM);
     if (o.has_bytes) {
-        if (o.bytes > r->room) FAIL("%zu bytes are told", o.bytes);
+        if (o.bytes > r->room) FAIL("%zu bytes are reported", o.bytes);
         o.sum = sum_of(place, o.bytes);
     }
     if (o.error == 0 || o.error == FI_ETRUNC) tell_number(&o, place);
@@ -102,7 +102,6 @@ static void take_receive(const struct fi_cq_tagged_entry *e, fi_addr_t source)
     keep(r, o, place);
 }
 
-/* Takes all completions that are there. */
 static bool take_all(void)
 {
     enum { AT_ONCE = 8 };
@@ -131,9 +130,9 @@ static bool take_all(void)
     return any;
 }
 
-/* ---- What is printed --------------------------------------------------------------------------------------------- */
+/* ---- Printed text ------------------------------------------------------------------------------------------------ */
 
-/* The outcomes of a FI_MULTI_RECV buffer by their places. An empty message has the place of the next one: it goes first,
+/* Sorts the outcomes of a FI_MULTI_RECV buffer by their places. An empty message has the place of the next one: it goes first,
  * and empty messages at one place keep the order of their completions. */
 static void sort_by_place(struct receive *r)
 {
@@ -151,7 +150,6 @@ static void sort_by_place(struct receive *r)
 
 enum { LINE_BYTES = 512 };
 
-/* An outcome as it is printed. */
 static size_t line_of(char *line, const struct receive *r, const struct outcome *o, int piece)
 {
     char number[32];
@@ -168,7 +166,7 @@ static size_t line_of(char *line, const struct receive *r, const struct outcome 
                             piece, ROLE_NAMES[r->role], ending);
 }
 
-/* Fails if an outcome so far is not that of the model. */
+/* Fails if an outcome so far differs from the model's. */
 static void compare_so_far(void)
 {
     for (int i = 0; i < phase.receives_count; i++) {
@@ -188,7 +186,7 @@ static void compare_so_far(void)
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Until the expression holds. A failure names an outcome that is wrong, or else the operation that does not end. */
+/* Waits until the expression holds. A failure names a wrong outcome, or else the operation that does not complete. */
 #define TAKE_UNTIL(expr, ...)                                                                                          \
     for (long long until_ = now_ms() + WAIT_MS; !(expr);)                                                              \
         if (!take_all()) {                                                                                             \
@@ -222,7 +220,6 @@ static void trace(const char *format, ...)
     fprintf(stderr, "phase %d, rank %d: %s\n", phase.number, rank(), line);
 }
 
-/* Cuts memory into pieces of different lengths, some of them empty. */
 static void cut(struct iovec *pieces, int count, unsigned char *start, size_t bytes)
 {
     for (int i = 0; i < count; i++) {
@@ -306,7 +303,7 @@ static void post_receive(struct receive *r)
     long long until = now_ms() + WAIT_MS;
     for (;;) {
         POST_TAKING(receive_flagged(r->kind, side, look, flags));
-        TAKE_UNTIL(r->found.count > 0, "the peek tells nothing");
+        TAKE_UNTIL(r->found.count > 0, "the peek does not complete");
         if (r->found.list[0].error != FI_ENOMSG || r->wanted.list[0].error == FI_ENOMSG) return;
         if (now_ms() > until) compare_so_far();
         if (now_ms() > until) FAIL("the peek does not find its message within %d ms", WAIT_MS);
@@ -354,7 +351,7 @@ static void finish_receives(void)
         struct receive *r = &phase.receives[i];
         about_receive(r);
         TAKE_UNTIL(r->found.count >= r->wanted.count, "the cancellation does not complete")
-        TAKE_UNTIL(r->role != MANY || r->given_back > 0, "the buffer does not come back")
+        TAKE_UNTIL(r->role != MANY || r->given_back > 0, "the buffer is not released")
     }
 }
 
@@ -382,7 +379,6 @@ static void check_block_of(const struct receive *r)
     }
 }
 
-/* Compares with the model; writes the lines. */
 static void judge(char *lines, size_t room)
 {
     compare_so_far();
@@ -473,7 +469,7 @@ static uint64_t number_from(const char *variable)
     return text != NULL ? strtoull(text, NULL, 0) : 1;
 }
 
-CASE(histories, 4, "fi_msg, fi_tagged: random histories are matched as the order of sends and of receives says")
+CASE(histories, 4, "fi_msg, fi_tagged: random histories match in the order of sends and of receives")
 {
     uint64_t first = number_from("HISTORIES_SEED"), count = number_from("HISTORIES");
     for (uint64_t seed = first; seed < first + count; seed++) run_history(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs random histories of messages (`histories.c`) over every transport, and compares what was matched with what.
+//! Runs random histories of messages (`histories.c`) over every transport, and compares the matches.
 //!
 //! ```text
 //! cargo test -p selvedge-histories                               the seeds 1 to 20
@@ -8,9 +8,9 @@
 //! HISTORIES=1 HISTORIES_SEED=17 cargo test -p selvedge-histories      one seed alone
 //! ```
 //!
-//! A test is a few seeds, `seeds::1-10`, which are one job over each transport: libfabric takes long to start.
+//! A test is a few seeds, `seeds::1-10`, run as one job over each transport, because libfabric starts slowly.
 //!
-//! 1. `plan.c` lists what is drawn, and `histories.c` what each job checks by itself, against a model of plain lists.
+//! 1. `plan.c` lists the random choices, and `histories.c` the checks of each job, against a model of plain lists.
 //! 2. The jobs of a test print the same text, byte for byte.
 //! 3. A failure names the seed, the transport, the first difference, and the command that repeats that job.
 
@@ -27,7 +27,7 @@ use selvedge_test_runner::{Compiler, compile_once, files_with, process, tree};
 /// Seeds, unless HISTORIES is set.
 const SEEDS: u64 = 20;
 const SEEDS_PER_JOB: u64 = 10;
-/// As many as the case of `histories.c` wants.
+/// Ranks of a job, as in the case of `histories.c`.
 const RANKS: &str = "4";
 /// Longer than `CASE_S` of `tests/fi/suite.h`: a job ends itself, with a message.
 const JOB_LIMIT: Duration = Duration::from_secs(240);
@@ -43,12 +43,12 @@ enum Home {
     Live,
     /// Other processes map the memory of each rank.
     Mapped,
-    /// Virtual time: each rank is on a node of its own, or all are on one.
+    /// Virtual time: each rank is on its own node, or all are on one.
     Nodes,
     OneNode,
 }
 
-/// The others are compared with the first.
+/// Transports. The others are compared with the first.
 const TRANSPORTS: [Transport; 6] = [
     transport("live", &[], Home::Live),
     transport("mapped", &[("SELVEDGE_FI_SMALL_MAX", "0"), ("FI_TEST_EXEC", "1")], Home::Mapped),
@@ -91,7 +91,7 @@ fn number(variable: &str) -> Option<u64> {
     tree::setting(variable)?.to_str()?.parse().ok()
 }
 
-/// Rules 1 and 2.
+/// Checks rules 1 and 2.
 fn compare(places: &Places, seeds: &Range<u64>) -> Result<(), Failed> {
     let [first, others @ ..] = &TRANSPORTS;
     let wanted = places.run(first, seeds)?;
@@ -99,14 +99,14 @@ fn compare(places: &Places, seeds: &Range<u64>) -> Result<(), Failed> {
         let found = places.run(other, seeds)?;
         if let Some(difference) = first_difference(&wanted, &found) {
             let repeat = places.command(other, seeds).repeat();
-            let message = format!("{} is not as {}: {difference}\n{repeat}", other.name, first.name);
+            let message = format!("{} differs from {}: {difference}\n{repeat}", other.name, first.name);
             return Err(Failed::from(message));
         }
     }
     Ok(())
 }
 
-/// The first line in which two texts differ, and the line that begins its history.
+/// The first line in which two texts differ, and the first line of its history.
 fn first_difference(wanted: &str, found: &str) -> Option<String> {
     let (mut wanted, mut found) = (wanted.split_inclusive('\n'), found.split_inclusive('\n'));
     let mut history = "the start";
@@ -138,14 +138,14 @@ struct Job {
 impl Job {
     fn repeat(&self) -> String {
         let shared = self.shared.display();
-        format!("repeat it (HISTORIES_TRACE=1 prints what is posted):  : >{shared}; {:?}", self.command)
+        format!("repeat it (HISTORIES_TRACE=1 prints the operations):  : >{shared}; {:?}", self.command)
     }
 
     fn files(&self) -> [&Path; 3] {
         [&self.output, &self.errors, &self.shared]
     }
 
-    /// What the job prints, or why it failed.
+    /// Runs the job. Returns its output, or the reason of its failure.
     fn run(mut self) -> Result<String, String> {
         let create = |path: &Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
         let [output, errors, _] = [create(&self.output)?, create(&self.errors)?, create(&self.shared)?];
@@ -167,7 +167,7 @@ impl Job {
 }
 
 impl Places {
-    /// Compiles the program, with the parts that it shares with the libfabric suite.
+    /// Compiles the program, with the parts shared with the libfabric suite.
     fn make() -> Result<Places, String> {
         tree::require([&tree::launcher(), &library_folder().join("libselvedge-fi.so"), &preload()])?;
         let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));

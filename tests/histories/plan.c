@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the random histories draw, and the model of their outcome.
+ * The random choices of histories, and the model of their outcome.
  *
- * Drawn for the history: the ranks that take part, the number of phases, FI_SOURCE, FI_THREAD_DOMAIN, the default kind of
+ * Drawn for the history: the participating ranks, the number of phases, FI_SOURCE, FI_THREAD_DOMAIN, the default kind of
  *   completion of sends.
- * Drawn for a phase: the barriers, the share of early receives, lengths, whether each sender has tags of its own.
- * Drawn for a message: sender, receiver (also the sender itself), tagged or not, one of few tags, a length on either side of
- *   the limits of the protocols, the call, FI_INJECT and the kinds of completion, remote CQ data, 1 to 4 pieces.
- * Drawn for a receive: one source or any, the tag and the bits that are ignored, room (also too little), the call, pieces;
+ * Drawn for a phase: the barriers, the share of early receives, lengths, whether each sender has its own tags.
+ * Drawn for a message: sender, receiver (also the sender itself), tagged or not, one of few tags, a length above or below a
+ *   limit of the protocols, the call, FI_INJECT and the kinds of completion, remote CQ data, 1 to 4 pieces.
+ * Drawn for a receive: one source or any, the tag and the ignored bits, room (also too little), the call, pieces;
  *   FI_MULTI_RECV; a peek, alone, with FI_DISCARD, or with FI_CLAIM and the claim later; a cancellation.
  *
  * The rules of libfabric leave one result
- * 1. A receive from any source is drawn only where the messages of the phase that fit it have one sender. So each receive
- *    meets the messages of one sender only, and FI_ORDER_SAS orders those.
- * 2. Both sides then have one order of preference: a message takes the first receive in the order posted, a receive the first
- *    message in the order sent. Such a matching is the same whether messages or receives come first: the first receive has the
- *    first message that fits it, the second receive the first one that is left, and so on. run_model() is these two loops.
- * 3. A receive that is left over in the end matches at no time before. So it may be cancelled at any time.
- * 4. A peek is repeated until it finds its message, if it has one. All messages are under way by then: a peek is after the
- *    second barrier.
+ * 1. A receive from any source is drawn only where the matching messages of the phase have one sender. So each receive
+ *    matches messages of one sender only, and FI_ORDER_SAS orders those.
+ * 2. Both sides then have one order of preference: a message takes the first receive in posting order, a receive the first
+ *    message in sending order. This matching is the same whether messages or receives come first: the first receive gets the
+ *    first message that fits it, the second receive the first remaining one, and so on. run_model() is these two loops.
+ * 3. A receive that stays unmatched until the end never matches earlier. So it may be cancelled at any time.
+ * 4. A peek is repeated until it finds its message, if it has one. All messages have been sent by then: a peek comes after
+ *    the second barrier.
  */
 #include "plan.h"
 
 enum { NOBODYS_TAG = 0x77, SHORTS = 9 };
 #define TAG_BASE 0x5a00000000000000ull
 
-/* On either side of each limit of the protocols. The first SHORTS are drawn more often. */
+/* Lengths around each limit of the protocols. The first SHORTS are drawn more often. */
 static const size_t LENGTHS[] = {0, 1, 8, 40, 41, 64, 104, 105, 200, 2048, 2049, 4096, 16384, 16385, BYTES_MAX};
 
 const char *const ROLE_NAMES[] = {"receive",        "multi-receive", "peek", "peek and discard",
@@ -162,7 +162,7 @@ static void want_message(struct receive *r, const struct message *m)
     outcome_add(&r->wanted, o);
 }
 
-/* The model: this receive takes the first message that is left and fits it. */
+/* The model: this receive takes the first remaining message that fits it. */
 static void run_model(struct receive *r)
 {
     if (r->role == CLAIM) {
@@ -204,7 +204,6 @@ static bool has_one_sender(const struct receive *r)
     return true;
 }
 
-/* A receive that fits this message, and perhaps others before it. */
 static struct receive draw_receive(struct draw *d, const struct message *m, enum section section)
 {
     static const uint64_t IGNORED[] = {0, 0, 0, 0, 1, 3, ~0ull};
@@ -234,7 +233,7 @@ static int add_receive(struct receive r)
     return phase.receives_count++;
 }
 
-/* Room for one message of any length is always left in a buffer that is in use: no message is cut off. */
+/* A buffer in use always has room for one message of any length, so no message is truncated. */
 static void make_many(struct draw *d, struct receive *r)
 {
     static const size_t MORE[] = {0, 100, 5000, BYTES_MAX};
@@ -243,11 +242,11 @@ static void make_many(struct draw *d, struct receive *r)
     r->pieces = 1;
 }
 
-/* A receive that is posted while the messages are on their way, or before. */
+/* Draws a receive that is posted while the messages are under way, or before. */
 static void add_some(struct draw *d, const struct message *m, enum section section)
 {
     struct receive r = draw_receive(d, m, section);
-    if (percent(d, 6)) { /* nothing fits it */
+    if (percent(d, 6)) { /* no message fits it */
         r.ignore = 0;
         r.kind = TAGGED_MESSAGE;
         r.tag = NOBODYS_TAG;

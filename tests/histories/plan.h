@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * The plan of a random history, and the model of its outcome. plan.c says how both are made.
- */
+/* The plan of a random history, and the model of its outcome. plan.c describes both. */
 #ifndef HISTORIES_PLAN_H
 #define HISTORIES_PLAN_H
 
@@ -43,14 +41,14 @@ enum role { RECEIVE, MANY, PEEK, DISCARD, PEEK_AND_CLAIM, CLAIM, CANCELLED_BEFOR
 extern const char *const ROLE_NAMES[];
 enum section { EARLY, AMONG, LATE };
 
-/* What became of a receive. The model makes the same as the completions do. */
+/* Outcome of a receive, computed by the model and filled from completions alike. */
 struct outcome {
     int error;
-    int source;     /* -1: not told */
+    int source;     /* -1: not reported */
     bool has_bytes; /* a peek has none */
     size_t bytes, missing;
     uint64_t tag, data, flags;
-    uint64_t number; /* of the message, as far as data or bytes tell it; its low `number_bytes` bytes */
+    uint64_t number; /* of the message, as far as data or bytes identify it; its low `number_bytes` bytes */
     int number_bytes;
     uint64_t sum;
 };
@@ -61,7 +59,7 @@ struct outcomes {
 };
 
 struct receive {
-    struct fi_context context; /* first: a completion leads to the receive */
+    struct fi_context context; /* first member: a completion leads to the receive */
     enum role role;
     enum section section;
     enum kind kind;
@@ -70,7 +68,7 @@ struct receive {
     size_t room;
     bool flagged; /* the call that takes flags */
     int pieces;
-    bool cancel_soon; /* if nothing matches it: right after it is posted, not in the end */
+    bool cancel_soon; /* if nothing matches it: right after it is posted, not at the end */
     int claimed;      /* of a peek: the index of the message that it claims */
     int claims;       /* of a claim: the index of its peek */
     struct outcomes wanted, found;
@@ -100,18 +98,18 @@ struct phase {
 };
 
 extern struct history history;
-extern struct phase phase; /* the one that runs: what it sends, and what this rank receives */
+extern struct phase phase; /* the current one: its messages, and this rank's receives */
 
 void plan_history(uint64_t seed);
-/* The next phase; the numbers of its messages begin with `first_message`. Then its receives on this rank. */
+/* Plan the next phase, whose messages are numbered from `first_message`, then its receives on this rank. */
 void plan_messages(struct draw *d, int number, int first_message);
 void plan_receives(struct draw *d);
 
-/* The data of a message show in every part which message it is; the first four bytes are its number. */
+/* Every part of a message's data identifies the message; the first four bytes are its number. */
 void fill_message(unsigned char *bytes, const struct message *m);
 uint64_t data_of(const struct message *m);
 uint64_t sum_of(const unsigned char *bytes, size_t count);
-/* Which message it was, by what the receiver sees of it. */
+/* Finds the message's number from the data that the receiver sees. */
 void tell_number(struct outcome *o, const unsigned char *bytes);
 struct outcome *outcome_add(struct outcomes *o, struct outcome one);
 

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation.md, "Between hosts"): nodes that `selvedge run`
-# starts, and those of `selvedge manager` and `selvedge aggregator`, under the launcher of each MPI. Then ends: an aggregation node, the manager, a rank
-# are killed. The program checks its results itself.
+# MPI and UCC programs on three test hosts whose aggregation nodes reduce (docs/design/aggregation.md, "Between hosts"):
+# nodes started by `selvedge run`, and those of `selvedge manager` and `selvedge aggregator`, under the launcher of each
+# MPI. Then an aggregation node, the manager and a rank are killed in turn. Programs check their own results.
 #
 # usage: tests/hosts/aggregation.sh [MPI]...
-# The tree is build/. Exit status: 77 when test hosts cannot be made here, or there is no MPI.
+#
+# The tree is build/. Exit status: 77 when test hosts cannot be made, or no MPI is found.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/mpi/common.sh
@@ -21,7 +22,7 @@ SELVEDGE_TEST_HOSTS=$("$hosts" up 3) || exit 1
 export SELVEDGE_TEST_HOSTS SELVEDGE_RSH="$PWD/tests/hosts/rsh"
 work=$(mktemp -d)
 chmod 755 "$work"
-# The processes of the services: their numbers.
+# Process ids of the services.
 manager= nodes=
 trap 'kill -9 $manager $nodes $(of_command "--state $work/state") 2>/dev/null; "$hosts" down "$SELVEDGE_TEST_HOSTS"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -35,7 +36,8 @@ complain() {
     failed=$((failed + 1))
 }
 
-# ends WHAT STATUSES COMMAND [ARGUMENT]...: it has to end with one of these exit statuses. What it prints is in $work/printed.
+# ends WHAT STATUSES COMMAND [ARGUMENT]...: the command has to end with one of these exit statuses. Its output is in
+# $work/printed.
 ends() {
     what=$1 wanted=$2
     shift 2
@@ -48,10 +50,10 @@ ends() {
     esac
 }
 
-# says TEXT: the last command has printed it.
-says() { grep -q -e "$1" "$work/printed" || complain "$what: it does not say: $1"; }
+# says TEXT: checks that the last command has printed it.
+says() { grep -q -e "$1" "$work/printed" || complain "$what: missing in its output: $1"; }
 
-# await FILE TEXT: some command in the background prints it.
+# await FILE TEXT: waits until a command in the background prints it.
 await() {
     tries=0
     until grep -q -e "$2" "$1" 2>/dev/null; do
@@ -61,14 +63,14 @@ await() {
     done
 }
 
-# before FUNCTION: runs it beside the next command, whose output it waits for. Its number is in $killer.
+# before FUNCTION: runs it beside the next command, whose output it waits for. Its process id is in $killer.
 before() {
     : >"$work/printed"
     "$1" &
     killer=$!
 }
 
-# On the login node and on hosts these are processes of this machine, so they are killed by their numbers here.
+# On the login node and on hosts these are processes of this machine, so they are killed by their process ids here.
 start_manager() {
     "$hosts" login "$SELVEDGE_TEST_HOSTS" "$selvedge" manager --listen 10.77.255.1:7390 --state "$work/state" \
         >"$work/manager" 2>>"$work/manager.log" &
@@ -83,14 +85,14 @@ start_node() {
     await "$work/node$1" ready
 }
 
-# of_command TEXT: the numbers of processes with this text in their command lines, but for those that only run them.
+# of_command TEXT: process ids of commands with this text, except of those that only start them.
 of_command() { ps -e -o pid=,args= | awk -v text="$1" 'index($0, text) && !/awk|hosts\.sh|nsenter|sh -c|timeout|rsh/ { print $1 }'; }
 
 program() { launch "$mpi" ours 6 "$limit" "$tree/mpi/$mpi/collectives" "$@"; }
 
 spread=3 limit=180
 export SELVEDGE_LOG=info
-# However long, so that no operation is the MPI's.
+# No length limit, so that no operation is the MPI's.
 export SELVEDGE_AGGREGATION_BYTES=1G
 case $mpis in
 *mpich*)
@@ -104,7 +106,7 @@ esac
 start_manager
 export SELVEDGE_MANAGER=10.77.255.1:7390
 for number in 1 2 3; do start_node $number; done
-# All types under the first; the others' are those of tests/mpi/run.sh, on one host.
+# The first MPI tests all types; for the others tests/mpi/run.sh does, on one host.
 parts="types user mix"
 for mpi in $mpis; do
     # shellcheck disable=SC2086  # words
@@ -113,13 +115,13 @@ for mpi in $mpis; do
     says "process 0 of 6: its collective operations go through aggregation nodes of 3 hosts"
 done
 
-# Ranks that test in a loop take the cores from the nodes, so this is done under one MPI.
+# Ranks that test in a loop take the cores from the nodes, so this is done under one MPI only.
 mpi=$(echo $mpis | cut -d' ' -f1)
 ends "$(version "$mpi"), 6 ranks, without waiting" 0 launch "$mpi" ours 6 "$limit" "$tree/mpi/$mpi/nonblocking" exact hosts=3 messages comms
 says "the non-blocking ones, too"
 
-# Stock UCC, two processes a host (tests/ucc/run.sh installs and builds it). It takes processes with the same number for one, as test hosts are of one
-# machine: so each host has other numbers.
+# Stock UCC, two processes a host (tests/ucc/run.sh installs and builds it). It takes processes with equal ids for one
+# process. Test hosts have a common machine, so each gets different ids.
 ucc() (
     place=$tree/ucc
     . tests/ucc/environment.sh
@@ -142,7 +144,7 @@ if [ -x "$tree/ucc/collectives" ]; then
     says "group size:6"
 fi
 
-# The manager is killed while a job runs: the job goes on. It comes back with its state, and has the job.
+# The manager is killed while a job runs, and restarted: the job continues, and the manager restores it from its state.
 kill_manager() {
     await "$work/printed" "process 0 of 6: its collective operations go through"
     kill -9 $(of_command "manager --listen")
@@ -150,7 +152,7 @@ kill_manager() {
     start_manager
 }
 before kill_manager
-ends "$(version "$mpi"), the manager is killed and comes back" 0 program mix
+ends "$(version "$mpi"), the manager is killed and restarted" 0 program mix
 wait "$killer"
 ends "a job after that" 0 program mix
 says "process 0 of 6: its collective operations go through aggregation nodes of 3 hosts"
@@ -170,7 +172,7 @@ says "lost"
 # The other nodes serve a job without it.
 ends "a job with the other nodes" 0 program mix
 
-# A rank is killed: the job ends, and the manager has no job any more.
+# A rank is killed: the job ends, and the manager has no job left.
 kill_rank() {
     await "$work/printed" "process 0 of 6: its collective operations go through"
     kill -9 "$(of_command "$tree/mpi/$mpi/collectives" | tail -1)"

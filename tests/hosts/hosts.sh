@@ -1,28 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Test hosts: several hosts on one machine. Each is a process with its own network, UTS, IPC, PID and mount namespaces, its own
-# /proc, /dev/shm and name (host1, host2, ...). A bridge in a network namespace of its own joins them; the addresses are 10.77.0.1 and
-# so on. Files, /tmp too, are those of the machine, as if all hosts had mounted one file system; each host has a folder of its own for
-# temporary ones, because Open MPI 5 makes files there whose names have a process id and no host. Needs root, util-linux, iproute2.
+# Test hosts: several hosts on one machine. Each is a process with its own network, UTS, IPC, PID and mount namespaces,
+# its own /proc, /dev/shm and name (host1, host2, ...). A bridge in a separate network namespace joins them; the
+# addresses are 10.77.0.1 and so on. Files, /tmp too, are those of the machine, as if all hosts had mounted one file
+# system; each host has its own folder for temporary ones, because Open MPI 5 makes files there whose names have a
+# process id and no host. Needs root, util-linux, iproute2.
 #
-#   hosts.sh hold N     makes N hosts, prints the folder of the set, and keeps them until its standard input ends
-#   hosts.sh up N       the same in the background, until `down`; prints the folder
-#   hosts.sh down SET   removes a set that `up` has made
-#   hosts.sh login SET COMMAND [ARGS]...
-#                       runs a command on the login node, 10.77.255.1: it is the machine itself, but for name and network. Launchers
-#                       that talk to their agents over the network, as those of the MPIs, run there
-#   hosts.sh on SET N COMMAND [ARGS]...
-#                       runs a command on a host, in this folder and with this environment, but for TMPDIR
-#   hosts.sh cut SET N  cuts the network of a host, for ever
-#   hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
+#     hosts.sh hold N     makes N hosts, prints the folder of the set, and keeps them until its standard input ends
+#     hosts.sh up N       the same in the background, until `down`; prints the folder
+#     hosts.sh down SET   removes a set made by `up`
+#     hosts.sh login SET COMMAND [ARGS]...
+#                         runs a command on the login node, 10.77.255.1: the machine itself, except for name and network. Launchers that
+#                         talk to their agents over the network, such as those of the MPIs, run there
+#     hosts.sh on SET N COMMAND [ARGS]...
+#                         runs a command on a host, in this folder and with this environment, except for TMPDIR
+#     hosts.sh cut SET N  cuts the network of a host permanently
+#     hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
 #
 # `rsh` beside this script runs a command on a host, with SELVEDGE_TEST_HOSTS set to the folder of the set.
 #
-# 1. Everything that a set consists of belongs to its processes, except for its folder: when they end, the kernel removes namespaces,
+# 1. Everything in a set belongs to its processes, except for its folder: when they end, the kernel removes namespaces,
 #    links and mounts. They end with the keeper (`hosts.sh hold`), whatever ends it.
-# 2. Sets know nothing of each other, so any number of them can be there. The folder has the keeper's process id in its name.
-# 3. The next set that is made removes folders of keepers that are dead.
+# 2. Sets are independent, so any number of them can exist. The folder has the keeper's process id in its name.
+# 3. The next set that is made removes folders of dead keepers.
 set -eu
 
 prefix=${TMPDIR:-/tmp}/selvedge-hosts
@@ -33,7 +34,7 @@ fail() {
     exit 1
 }
 
-# Prints why hosts cannot be made here, or nothing.
+# Prints the reason why hosts cannot be made here, or nothing.
 missing() {
     [ "$(id -u)" -eq 0 ] || { echo "only root may make test hosts" && return; }
     for tool in ip unshare nsenter setpriv mount; do
@@ -44,9 +45,9 @@ missing() {
         echo "this system does not allow namespaces, bridges or mounts"
 }
 
-# Starts a process in namespaces of its own. It and all others there end with the process that calls this. Its id, as this namespace
-# has it, goes into a file.
-#   enclosed FILE SCRIPT [ARGS]
+# Starts a process in its own namespaces. It and all others there end with the calling process. Writes its id in this
+# namespace to a file.
+#     enclosed FILE SCRIPT [ARGS]
 enclosed() {
     into=$1
     script=$2
@@ -74,7 +75,7 @@ await() {
     done
 }
 
-# The first process of a host: it has its mounts, and reaps processes that have lost their parent.
+# The first process of a host: has its mounts, and reaps orphans.
 first_process='
     set -eu
     hostname "$1"
@@ -85,7 +86,8 @@ first_process='
     : >"$2/$1.up"
     while :; do sleep 1000000 & wait $! || :; done'
 
-# That of the namespace that holds the bridge. It is the login node, too: it sees the processes of the machine, so `rsh` works there.
+# The first process of the namespace that holds the bridge. It is the login node, too: it sees the processes of the
+# machine, so `rsh` works there.
 login_process='
     set -eu
     hostname login
@@ -99,8 +101,8 @@ login_process='
 
 make_hosts() {
     count=$1
-    case $count in '' | *[!0-9]* | 0) fail "how many hosts? 1 to 99" ;; esac
-    [ "$count" -le 99 ] || fail "how many hosts? 1 to 99"
+    case $count in '' | *[!0-9]* | 0) fail "number of hosts: expected 1 to 99" ;; esac
+    [ "$count" -le 99 ] || fail "number of hosts: expected 1 to 99"
     reason=$(missing)
     [ -z "$reason" ] || { echo "hosts.sh: $reason" >&2 && exit 77; }
     for folder in "$prefix".*; do
@@ -143,7 +145,7 @@ hold() {
 case ${1:-} in
 hold) hold "${2:-}" ;;
 up)
-    # The keeper gets a pipe that nobody writes into; it ends by a signal.
+    # The keeper gets a pipe without a writer; it ends by a signal.
     folder=$(mktemp)
     trap 'rm -f "$folder"' EXIT
     # shellcheck disable=SC2016  # the inner shell expands it
@@ -164,9 +166,9 @@ up)
     ;;
 down)
     set=${2:-}
-    case $set in "$prefix".*) ;; *) fail "which set? what \`up\` has printed" ;; esac
+    case $set in "$prefix".*) ;; *) fail "unknown set: name the folder that \`up\` printed" ;; esac
     # The keeper and its pipe are one process group.
-    group=$(ps -o pgid= -p "${set##*.}" | tr -d ' ') || fail "there is no set $set"
+    group=$(ps -o pgid= -p "${set##*.}" | tr -d ' ') || fail "no set $set"
     kill -s TERM -- "-$group"
     rm -rf "$set"
     ;;

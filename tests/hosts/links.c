@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * links: one rank of the jobs of `ends.sh`. All ranks put checked bytes to each other.
+ * links: one rank of the jobs of `run.sh`. All ranks put checked bytes to each other.
  *
- *   links once                 one put to every other rank; a put that fails is reported, and ends the rank with status 3
- *   links absent FILE          rank 0 puts 50 times 1 MiB to the last rank, which does not call the library until rank 0 has made
- *                              FILE: when all puts are acknowledged. Somebody else must make progress
+ *   links once                 one put to every other rank; a failed put is reported, and ends the rank with status 3
+ *   links absent FILE          rank 0 puts 50 times 1 MiB to the last rank, which does not call the library until rank 0 has made FILE: when
+ *                              all puts are acknowledged. Only the progress thread can make progress there
  *   links busy                 the same, but the last rank calls the library after 2 s
  *   links names                as once; and ranks have one nid if and only if their hosts have one name
  *   links meet SEED            all connect to all at once, each after a random time; a third of the ranks kill themselves meanwhile. No put
  *                              may hang, and none between survivors may fail
- *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' go on for a second more
+ *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' continue for another second
  */
 #include <portals4.h>
 #include <selvedge.h>
@@ -37,7 +37,7 @@ static int rank, size, parts = RANKS_MAX;
 static ptl_handle_ni_t ni;
 static ptl_process_t ids[RANKS_MAX];
 static ptl_handle_ct_t arrived;
-static unsigned char *inbox, *outbox; /* so many parts */
+static unsigned char *inbox, *outbox; /* `parts` parts each */
 
 /* Descriptor and counter of the acknowledgements of one target. */
 static struct {
@@ -93,7 +93,7 @@ static void put(int target, int part, size_t bytes)
     TRY(PtlPut(to[target].md, at, bytes, PTL_CT_ACK_REQ, ids[target], 0, 0, at, NULL, 0));
 }
 
-/* Whether all of a part is there. Nothing in the inbox is zero for long. */
+/* Whether all of a part has arrived. No byte of the inbox stays zero for long. */
 static int is_there(int sender, int part, size_t bytes)
 {
     const volatile unsigned char *found = inbox + (size_t)part * BYTES;
@@ -237,7 +237,7 @@ static int meet(unsigned seed)
     while (is_victim(rank))
         if (now_s() > killed_s)
             raise(SIGKILL);
-    /* Until all survivors' puts to this rank are there, and for a second more: their acknowledgements need this rank meanwhile. */
+    /* Until all survivors' puts to this rank have arrived, and for another second: their acknowledgements need this rank meanwhile. */
     for (double until_s = now_s() + 1; now_s() < until_s; usleep(200)) {
         ptl_ct_event_t count;
         TRY(PtlCTGet(arrived, &count));
@@ -254,7 +254,6 @@ static int meet(unsigned seed)
     return status;
 }
 
-/* Keeps one put to every other rank under way. */
 static int lost(int victim)
 {
     uint64_t sent[RANKS_MAX] = {0}, after = 0;
@@ -302,7 +301,7 @@ static int lost(int victim)
     }
     printf("rank %d: right\n", rank);
     fflush(stdout);
-    /* The survivors' last puts need their targets: each says to the others that it is done, in a part that is no rank's. */
+    /* The survivors' last puts need their targets: each notifies the others that it has finished, in a part that belongs to no rank. */
     for (int r = 0; r < size; r++)
         if (r != rank && r != victim && rank != victim)
             put(r, size + rank, 1000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * pes: one PE of the jobs of `run.sh`. Every PE stores to every other: by a put, by an atomic, and through shmem_ptr where
- * that gives an address. Each then has what all have stored, and a pointer to memory of another PE is true.
+ * pes: one PE of the jobs of `run.sh`. Every PE stores to every other: by a put, by an atomic, and through shmem_ptr if it returns an
+ * address. Each then checks the stores of all, and that a pointer to another PE's memory works.
  */
 #include <shmem.h>
 
@@ -31,7 +31,7 @@ int main(void)
             there[me] = word_of(me, pe, -1);
             reached++;
         }
-        /* Whether this PE has stored there, as a message. */
+        /* Sends whether this PE has stored there. */
         shmem_long_put(stored + PES_MAX + me, &(long){there ? 1 : 2}, 1, pe);
     }
     shmem_barrier_all();

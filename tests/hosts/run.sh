@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Jobs of `selvedge run` over test hosts: the examples, which check their results, and ends: killed ranks, a host that is cut off, a
-# rank that computes, ranks that are killed while all connect, settings that differ or are wrong (links.c, ../death/traffic.c). Then jobs of
-# the launchers of MPIs, and processes without a launcher (services.c). Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and kills.
+# Jobs of `selvedge run` over test hosts: the examples, which check their results, and failures: killed ranks, a host
+# that is cut off, a rank that computes, ranks that are killed while all connect, settings that differ or are wrong
+# (links.c, ../death/traffic.c). Then jobs of the launchers of MPIs, and processes without a launcher (services.c).
+# Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and
+# kills.
 #
 # usage: tests/hosts/run.sh [--long]
-# The tree is build/, or the one that SELVEDGE_PREFIX names. Exit status: 77 when test hosts cannot be made here.
+#
+# The tree is build/, or that of SELVEDGE_PREFIX. Exit status: 77 when test hosts cannot be made.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -38,14 +41,15 @@ complain() {
     failed=$((failed + 1))
 }
 
-# job WHAT STATUS HOSTS RANKS [ARGUMENT]...: a job of `selvedge run`.
+# job WHAT STATUS HOSTS RANKS [ARGUMENT]...: runs a job of `selvedge run`.
 job() {
     what=$1 wanted=$2 on=$3 ranks=$4
     shift 4
     ends "$what" "$wanted" timeout -k 10 200 "$tree/bin/selvedge" run --hosts "$on" -n "$ranks" --timeout 180 "$@"
 }
 
-# launched HOSTS RANKS PROGRAM [ARGUMENT]...: a job of the launcher of each MPI that is here. Ranks are evenly on the hosts.
+# launched HOSTS RANKS PROGRAM [ARGUMENT]...: runs a job by the launcher of each installed MPI. Ranks are distributed
+# evenly over the hosts.
 launched() {
     spread=$1 ranks=$2
     shift 2
@@ -55,12 +59,13 @@ launched() {
     done
 }
 
-# What is left on a host: files and processes of jobs.
+# Prints leftovers on a host: files and processes of jobs.
 left_on() {
     "$SELVEDGE_RSH" "$1" 'ls -d /dev/shm/selvedge-*/* 2>/dev/null; ps -e -o args= | grep -v -e "^sleep 1000000" -e "^sh -c" -e "^ps " -e "^grep " -e "^ls "'
 }
 
-# ends WHAT STATUS COMMAND [ARGUMENT]...: it has to end with this status, and leaves nothing. What it prints is in $printed.
+# ends WHAT STATUS COMMAND [ARGUMENT]...: the command has to end with this status, and leave nothing. Its output is in
+# $printed.
 ends() {
     what=$1 wanted=$2
     shift 2
@@ -73,11 +78,11 @@ ends() {
     else
         complain "$what: exit status $status, not $wanted, after $took s"
     fi
-    # The other side goes on.
+    # The other side continues.
     [ -z "$keeps" ] || return
     for number in 1 2 3; do
         left=$(left_on "host$number")
-        # Daemons of other launchers end a little later than their command.
+        # Daemons of other launchers end a little after their command.
         tries=300
         while [ -n "$left" ] && [ "$1" = launch ] && [ $tries -gt 0 ]; do
             sleep 0.2
@@ -88,8 +93,8 @@ ends() {
     done
 }
 
-# says TEXT: the last job has printed it.
-says() { grep -q -e "$1" "$work/printed" || complain "$what: it does not say: $1"; }
+# says TEXT: checks that the last job has printed it.
+says() { grep -q -e "$1" "$work/printed" || complain "$what: missing in its output: $1"; }
 
 # example HOSTS RANKS PROGRAM [ARGUMENT]...
 example() {
@@ -102,12 +107,12 @@ compile() {
     "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$tree/include" "$1" -o "$2" -L"$tree/lib" -lportals -Wl,-rpath,"$tree/lib" -lm
 }
 
-# What a process of one host has otherwise than the others.
-#   unequal ASSIGNMENT
+# unequal ASSIGNMENT: one host gets a setting that differs from the others'.
+#
 # shellcheck disable=SC2016  # for the inner shell
 unequal() { job "$1 on one host" 3 host1,host2 4 sh -c 'test $SELVEDGE_HOST = 0 || export "$0"; exec "$@"' "$1" "$work/links" once; }
 
-# Three jobs at once on the same hosts, one of them another user's.
+# Three jobs at once on the same hosts, one of them by another user.
 at_once() {
     jobs=
     for user in '' 65534 ''; do
@@ -119,23 +124,23 @@ at_once() {
     return $status
 }
 
-# deaths MODE SEED: six of eight ranks are killed; the survivors are on two hosts. Each has to learn of every death.
+# deaths MODE SEED: six of eight ranks are killed; the survivors are on two hosts. Each must detect every death.
 deaths() {
     rm -f "$work/board"
     truncate -s 1M "$work/board"
     job "ranks are killed, mode $1, seed $2" 137 host1:1,host2:1,host3:1 8 --keep-going --bind none --mode "$1" \
         "$work/traffic" "$work/board" rank 1 "$2" mixed
-    [ "$(grep -c 'errors=0 corrupt=0' "$work/printed")" = 2 ] || complain "$what: two survivors had to be right"
+    [ "$(grep -c 'errors=0 corrupt=0' "$work/printed")" = 2 ] || complain "$what: not two survivors were right"
     if grep -q -e 'between=0 ' -e 'received=0 ' "$work/printed"; then complain "$what: nothing was checked"; fi
 }
 
-# meeting SEED: 12 ranks connect to each other at once, four of them are killed meanwhile.
+# meeting SEED: 12 ranks connect to each other at once, and four of them are killed meanwhile.
 meeting() {
     job "ranks are killed while all connect, seed $1" 137 "$three" 12 --keep-going --bind none "$work/links" meet "$1"
-    [ "$(grep -c ': right$' "$work/printed")" = 8 ] || complain "$what: eight survivors had to be right"
+    [ "$(grep -c ': right$' "$work/printed")" = 8 ] || complain "$what: not eight survivors were right"
 }
 
-# cut_off: the network of a host is cut when all ranks run. The set of hosts is of no use afterwards.
+# cut_off: the network of a host is cut when all ranks run. The set of hosts is unusable afterwards.
 cut_off() {
     (
         tries=0
@@ -148,10 +153,11 @@ cut_off() {
     : >"$work/printed"
     SELVEDGE_NET_TIMEOUT=2 job "a host is cut off" 0 "$three" 3 "$work/links" lost 2
     wait $!
-    [ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank found the loss"
+    [ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank detected the loss"
 }
 
-# services ASKERS NODE [SECRET]: an endpoint with a service under that node of host 1, for so many that ask. Sets $answering.
+# services ASKERS NODE [SECRET]: starts an endpoint with a service under that node of host 1, for ASKERS clients. Sets
+# $answering.
 services() {
     SELVEDGE_SECRET=${3:-} "$hosts" on "$set" 1 timeout 180 "$work/services" answer "$2" 4711 "$1" >"$work/answered" 2>&1 </dev/null &
     answering=$!
@@ -162,10 +168,10 @@ services() {
     done
 }
 
-# asks WHAT STATUS HOST NODE [SECRET]: a process of that host asks it.
+# asks WHAT STATUS HOST NODE [SECRET]: a process of that host asks the service.
 asks() { SELVEDGE_SECRET=${5:-} ends "$1" "$2" "$hosts" on "$set" "$3" timeout 180 "$work/services" ask "$4" 4711; }
 
-# answered WHAT: everybody has asked.
+# answered WHAT: checks that all clients have asked.
 answered() {
     status=0
     wait "$answering" || status=$?
@@ -184,7 +190,7 @@ example "$two" 2 hello_put
 example "$three" 6 triggered_barrier 5
 example "$three" 6 shmem/alltoall 3
 example "$two" 2 extoll/window
-# The hosts share this machine's cores, and each would pin its ranks to the first.
+# The hosts share this machine's cores, and each would pin its ranks to the same first ones.
 job "gasnet/histogram 20000, 6 ranks on $three" 0 "$three" 6 --bind none "$tree/examples/gasnet/histogram" 20000
 job "extoll/ping_palms, 2 ranks on $two" 0 "$two" 2 --bind none "$tree/examples/extoll/ping_palms" 20
 printf 'host1 # one\nhost2\nhost1\n' >"$work/machines"
@@ -225,7 +231,7 @@ faults=loss=0.02,corrupt=0.02,double=0.02,reorder=0.02,delay=1ms
 SELVEDGE_NET_FAULTS=$faults,seed=1 SELVEDGE_NET_CHECK=crc job "repeated frames" 0 "$two" 4 "$work/links" once
 SELVEDGE_NET_FAULTS=$faults,seed=2 SELVEDGE_NET_CHECK=mac job "repeated frames with tags" 0 "$two" 2 "$work/links" busy
 grep -q 'frames of a process of another host are repeated' "$work/printed" || complain "$what: nothing was repeated"
-SELVEDGE_NET_FAULTS=loss=2 job "faults that are not understood" 1 "$two" 2 "$work/links" once
+SELVEDGE_NET_FAULTS=loss=2 job "invalid faults" 1 "$two" 2 "$work/links" once
 says 'SELVEDGE_NET_FAULTS: "loss=2" is not understood'
 if [ "$long" ]; then
     SELVEDGE_NET_FAULTS=$faults SELVEDGE_NET_CHECK=crc example "$three" 6 shmem/alltoall 20
@@ -275,7 +281,7 @@ hosts_anew
 
 echo "hosts: several jobs, many ranks"
 ends "three jobs at once, of two users" 0 at_once
-[ "$(grep -c ': right' "$work/printed")" = 18 ] || complain "$what: 18 ranks had to be right"
+[ "$(grep -c ': right' "$work/printed")" = 18 ] || complain "$what: not 18 ranks were right"
 job "more ranks than cores" 0 host1:8,host2:8 16 "$work/links" names
 
 echo "hosts: losses"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * services: processes of several hosts, without a launcher, that know of each other a node and a service, over the libfabric provider.
+ * services: processes of several hosts, without a launcher, that find each other by a node and a service, over the libfabric provider.
  *
- *   services answer NODE SERVICE ASKERS   opens an endpoint under that name, answers so many that ask, and checks what they ask. NODE may
- *                                         be "-": any address of the host
+ *   services answer NODE SERVICE ASKERS   opens an endpoint under that name, answers ASKERS clients, and checks their messages. NODE may be
+ *                                         "-": any address of the host
  *   services ask NODE SERVICE             asks the endpoint of that name: exit status 0 with the right answer, 3 if it has no such
  *                                         endpoint, after some tries
  */
@@ -21,7 +21,7 @@
 
 enum { ADDRESS_BYTES = 32, BYTES = 4096, PATIENCE_S = 120, TRIES = 20, NOBODY = 3 };
 
-/* What asks and what answers: the address of the sender, then bytes. */
+/* Question and answer: the address of the sender, then bytes. */
 struct message {
     unsigned char sender[ADDRESS_BYTES];
     unsigned char bytes[BYTES];
@@ -70,7 +70,6 @@ static void close_all(void)
         must("fi_close", fi_close(open[i]));
 }
 
-/* Waits for one completion. */
 static void complete(void)
 {
     const time_t until = time(NULL) + PATIENCE_S;
@@ -141,7 +140,7 @@ int main(int argc, char **argv)
         complete();
         compare(1);
     } else {
-        fprintf(stderr, "services answer NODE SERVICE ASKERS, or services ask NODE SERVICE\n");
+        fprintf(stderr, "usage: services answer NODE SERVICE ASKERS, or services ask NODE SERVICE\n");
         return 2;
     }
     close_all();

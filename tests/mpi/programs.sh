@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Programs of other authors, as Debian ships them, on Debian's Open MPI. Each runs over that MPI's own transport and over
-# ours. The results have to agree, the times do not.
+# Programs of other authors, as Debian ships them, on Debian's Open MPI. Each runs over that MPI's own transport and
+# over ours. The results have to agree, the times do not.
 #
-#   HPCC             seven kernels; its own checks, the residuals, and the values that they are computed from
-#   NetPIPE          its integrity check, every size up to 4 MB, with and without posting receives ahead
-#   Global Arrays    examples/ga/lennard_jones.c: put, get, accumulate, a shared counter; energies
-#   OpenFOAM         icoFoam, the lid-driven cavity of its tutorials; pressure and velocity of every cell
+#     HPCC             seven kernels; its own checks, the residuals, and the values that they are computed from
+#     NetPIPE          its integrity check, every size up to 4 MB, with and without posting receives ahead
+#     Global Arrays    examples/ga/lennard_jones.c: put, get, accumulate, a shared counter; energies
+#     OpenFOAM         icoFoam, the lid-driven cavity of its tutorials; pressure and velocity of every cell
 #
 # usage: tests/mpi/programs.sh [--transport stock] [--keep] [PROGRAM]...        hpcc netpipe ga openfoam; all of them
 #        --transport stock checks only that they run at all; --keep writes the results to
 #        tests/mpi/results/programs.md
-# Missing packages are installed through apt-get, as root. A program whose packages cannot be had is left out, with a message.
-# Exit status: 1 when results differ or a program fails over ours.
+# Missing packages are installed through apt-get, as root. A program whose packages are unavailable is skipped, with a
+# message. Exit status: 1 when results differ or a program fails over ours.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/mpi/common.sh
@@ -46,7 +46,7 @@ needs() {
 
 packaged() { dpkg-query -W -f='${Version}' "$1"; }
 
-# over TRANSPORT RANKS PROGRAM...: in the current directory, its output to `printed`.
+# over TRANSPORT RANKS PROGRAM...: runs it in the current directory, with its output in `printed`.
 over() {
     transport=$1 ranks=$2
     shift 2
@@ -58,7 +58,8 @@ over() {
     return 1
 }
 
-# near FILE FILE ERROR: two lists of "name value"; relative to the largest value of the first list with that name.
+# near FILE FILE ERROR: compares two lists of "name value"; relative to the largest value of the first list with that
+# name.
 near() {
     awk -v error="$3" '
         function size(x) { return x < 0 ? -x : x }
@@ -69,13 +70,13 @@ near() {
         END { if (n != m || n == 0) { print "    " n " and " m " values"; bad = 1 }; exit bad }' "$1" "$2"
 }
 
-# verdict PROGRAM RANKS WHAT FILES-DIFFER: a line of the report.
+# verdict PROGRAM RANKS RESULT FILES-DIFFER: prints a line of the report.
 verdict() {
     echo "$1, $2 ranks: $3"
     echo "| $1 | $2 | $3 |" >>"$report"
 }
 
-# compare PROGRAM RANKS ERROR: values.TRANSPORT, in the current directory.
+# compare PROGRAM RANKS ERROR: compares values.TRANSPORT in the current directory.
 compare() {
     count=$(wc -l <values.stock)
     if [ "$transports" != "stock ours" ]; then
@@ -171,7 +172,7 @@ run_openfoam() {
             enter "cavity-$transport" || return
             cp -r "$case"/* .
             gunzip -q -r . 2>/dev/null
-            # 10,000 cells in place of 400, the first fifth of the time, a step and all digits to go with that.
+            # 10,000 cells in place of 400, the first fifth of the time, and a matching step and number of digits.
             sed -i -e 's/(20 20 1)/(100 100 1)/' system/blockMeshDict
             sed -i -e 's/^deltaT .*/deltaT 0.001;/' -e 's/^endTime .*/endTime 0.1;/' \
                 -e 's/^writeInterval .*/writeInterval 100;/' -e 's/^writePrecision .*/writePrecision 12;/' \

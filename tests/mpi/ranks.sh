@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# More ranks than cores: examples on 16 ranks have to end. The script prints their time beside that over the MPI's own
-# transport. The median of three runs; a job that does not end within the limit fails.
+# More ranks than cores: examples on 16 ranks have to end. Prints their time beside that over the MPI's own transport,
+# each the median of three runs. A job that does not end within the limit fails.
 #
 # usage: tests/mpi/ranks.sh [-n RANKS] [MPI]...
 set -u

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The short test of this directory, for every change: all examples over our provider on 1, 2 and 4 ranks, under every MPI
-# that is installed; then some of them on a simulated machine, twice each: the same binaries, whose clocks show virtual time.
-# Each example checks itself, and two simulations have to print the same. About two minutes.
+# The short test of this directory, for every change: all examples over our provider on 1, 2 and 4 ranks, under every
+# installed MPI; then some of them on a simulated machine, twice each: the same binaries, whose clocks show virtual
+# time. Each example checks itself, and two simulations have to print the same. About two minutes.
 #
 # usage: tests/mpi/run.sh [--transport ours|stock] [MPI]...
 set -u
@@ -16,12 +16,12 @@ if [ "${1:-}" = --transport ]; then
     shift 2
 fi
 [ $# -gt 0 ] || set -- $all_mpis
-[ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is not there (make build)"
+[ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is missing: run make build"
 printed=$(mktemp)
 trap 'rm -f "$printed" "$printed".*' EXIT
 failed=0
 
-# The MPIs run beside each other, because jobs sleep most of their time.
+# The MPIs run concurrently, because jobs sleep most of their time.
 if [ $# -gt 1 ]; then
     processes=
     for mpi; do
@@ -44,8 +44,8 @@ example() {
     outcome "$status" "$began" "$ranks ranks, $*"
 }
 
-# simulated PROGRAM [ARGUMENT]...: two runs beside each other on $machine, with $options and without the MPI's launcher.
-# Values that the wall clock measured may differ; everything else may not.
+# simulated PROGRAM [ARGUMENT]...: two concurrent runs on $machine, with $options and without the MPI's launcher. Values
+# measured by the wall clock may differ; everything else may not.
 machine=cluster options=
 simulated() {
     began=$(date +%s)
@@ -68,8 +68,8 @@ simulated() {
     fi
 }
 
-# accesses LEAST: in the program onesided on EXTOLL the RMA unit carries out so many gets: reads, and those behind puts. Without long
-# messages, which are got too, there are no others.
+# accesses LEAST: in the program onesided on EXTOLL the RMA unit carries out at least LEAST gets: reads, and those
+# behind puts. Without long messages, whose payload is also got, there are no others.
 accesses() {
     SELVEDGE_FI_BOUNCE_MAX=65536 timeout -k 10 240 "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml \
         --json="$printed.json" -- "$tree/mpi/$mpi/onesided" >/dev/null 2>&1 </dev/null
@@ -82,8 +82,8 @@ accesses() {
     fi
 }
 
-# reductions LEAST: the switches of $machine reduce for at least so many communicators of the program collectives: operands in the order
-# of the ranks, to the bit.
+# reductions LEAST: the switches of $machine reduce for at least LEAST communicators of the program collectives:
+# operands in the order of the ranks, to the bit.
 reductions() {
     options="--aggregation --env SELVEDGE_AGGREGATION_BYTES=1G --env SELVEDGE_LOG=info"
     simulated nonblocking exact blocking messages
@@ -95,8 +95,9 @@ reductions() {
     failed=$((failed + 1))
 }
 
-# component: what Open MPI's component adds to the examples above, which have run with it. Operations from Fortran go through nodes, of at least 1000
-# communicators, which end with them: a process has no more than 256 at once. Without the component the preloaded library is back.
+# component: tests the additions of Open MPI's component; the examples above have run with it. Operations from Fortran
+# go through nodes, of at least 1000 communicators, which end with them: a process has no more than 256 at once. Without
+# the component the preloaded library is back.
 component() {
     if [ ! -f "$tree/lib/openmpi/mca_coll_selvedge.so" ]; then
         say "Open MPI's component is not built here: left out"
@@ -118,7 +119,7 @@ component() {
     count=$(grep -c 'collective operations go through aggregation nodes' "$printed")
     refused=$(grep -c 'collective operations are the MPI' "$printed")
     if [ "$count" -lt 1000 ] || [ "$refused" != 0 ]; then
-        echo "    nodes reduce for $count communicators, and at least 1000 are wanted; for $refused they do not, and none is wanted"
+        echo "    nodes reduce for $count communicators, wanted at least 1000; nodes do not reduce for $refused, wanted 0"
         failed=$((failed + 1))
     fi
 }
@@ -134,13 +135,13 @@ for mpi; do
         example "$ranks" hello
         [ "$ranks" = 1 ] || example "$ranks" pingpong 20
         example "$ranks" halo2d 128 20
-        # Open MPI 4.1 crashes in MPI_Compare_and_swap over its own transport, and knows no dynamic window on one rank.
+        # Open MPI 4.1 crashes in MPI_Compare_and_swap over its own transport, and has no dynamic window on one rank.
         case $mpi-$transport in
         debian-stock) example "$ranks" onesided fence pscw lock accumulate fetch passive ;;
         *) example "$ranks" onesided ;;
         esac
         example "$ranks" shared
-        # Our environment has the library whose reductions are in the order of the ranks.
+        # In our environment a library reduces in the order of the ranks.
         exact=
         [ "$transport" != ours ] || exact=exact
         # shellcheck disable=SC2086  # a word, or none
@@ -178,7 +179,7 @@ for mpi; do
     simulated flood
     machine=extoll-ht400
     simulated onesided
-    # One-sided operations of Open MPI 4.1 are messages there.
+    # With Open MPI 4.1 one-sided operations are messages here.
     [ "$mpi" = debian ] || accesses 500
     machine=switchib2
     reductions 1

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * spawn: every rank spawns one process, wherever the launcher puts it, and gets bytes of it, which it checks.
- */
+/* spawn: every rank spawns one process, on any host of the launcher's choice, and checks the bytes that it sends. */
 #include <mpi.h>
 
 #include <stdio.h>

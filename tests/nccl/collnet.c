@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Drives a collective network of NCCL as NCCL does, without NCCL and without a GPU: the table ncclCollNetPlugin_v6 to _v12 of a library, in
- * several processes, with host memory, against values that each process computes by itself.
+ * several processes, with host memory, against values that each process computes.
  *
  * usage: collnet LIBRARY VERSION PROCESSES [own]
- * `own`: also what our library promises beyond NCCL's interface: wrong arguments, ranks that disagree, that die, that never come.
+ * `own`: also our library's promises beyond NCCL's interface: wrong arguments, ranks that disagree, die or never arrive.
  *
  * With COLLNET_LOG the library's messages are printed. A table is an array of pointers in the order of NCCL's headers, and is read as one.
  */
@@ -178,7 +178,7 @@ static int same(const void *found, size_t i, int type, int64_t expected) {
 
 static void *context;
 
-/* A new communicator, as NCCL makes one. */
+/* Makes a new communicator, as NCCL does. */
 static void *make(void) {
     void *listening = NULL, *comm = NULL, *handles[RANKS_MAX];
     meet();
@@ -228,7 +228,7 @@ static void allreduces(void *comm) {
                 for (size_t i = 0; i < count[n]; i++) put(from[n], i, type, value(rank, i, type));
                 CHECK(iallreduce(comm, from[n], to[n], count[n], type, op, hfrom[n], hto[n], request + n) == 0 && request[n]);
             }
-            /* In another order than that of their begin, which differs between ranks. */
+            /* Completed in another order than begun; the order differs between ranks. */
             for (int k = 0; k < FLIGHT; k++) {
                 int n = (FLIGHT - 1 - k + rank) % FLIGHT, done = 0, bytes = 0;
                 for (;; sched_yield()) {
@@ -249,7 +249,7 @@ static void allreduces(void *comm) {
         }
 }
 
-/* The part of a window that is a rank's: where it begins in the rank's bytes, and in the window. */
+/* A rank's part of a window: returns its length, and its start in the rank's bytes and in the window. */
 static size_t own_part(size_t offset, size_t bytes, size_t each, int of, size_t *in_own, size_t *in_window) {
     size_t begin = (size_t)of * each, end = begin + each;
     size_t from = offset > begin ? offset : begin, to = offset + bytes < end ? offset + bytes : end;
@@ -302,7 +302,7 @@ static void windows(void *comm) {
         }
 }
 
-/* What our library says to wrong arguments: ncclInvalidArgument 4, ncclInvalidUsage 5. */
+/* Results of wrong arguments: ncclInvalidArgument 4, ncclInvalidUsage 5. */
 static void wrong_arguments(void *comm) {
     int64_t a[4] = {1, 2, 3, 4}, b[4];
     void *request = a, *handle, *listening, *other = a, *handles[RANKS_MAX], *none[2] = {shared->handles[0], NULL};
@@ -336,7 +336,7 @@ static void wrong_arguments(void *comm) {
     CHECK(close_listen(listening) == 0 && warnings > before);
     meet();
 
-    /* Ranks that disagree all hear it, and the communicator works on. */
+    /* Ranks that disagree all get an error, and the communicator still works. */
     if (ranks > 1) {
         CHECK(iallreduce(comm, a, b, rank ? 4 : 3, INT64, SUM, a, b, &request) == 0 && wait_for(request) == 5);
         CHECK(iallreduce(comm, a, b, 4, INT64, SUM, a, b, &request) == 0 && wait_for(request) == 0 && b[3] == 4 * ranks);
@@ -353,7 +353,7 @@ static void a_rank_dies(void) {
     CHECK(iallreduce(comm, &a, &b, 1, INT64, SUM, &a, &b, &request) == 0);
     CHECK(wait_for(request) == 6);
     CHECK(close_comm(comm) == 0);
-    /* Nor does it come to a new communicator. */
+    /* Nor does it join a new communicator. */
     for (int i = 0; i < ranks; i++) handles[i] = shared->handles[i];
     CHECK(join(handles, ranks, rank, listening, &comm) == 2 && !comm);
     CHECK(close_listen(listening) == 0);
@@ -373,7 +373,6 @@ static int run(const char *library, int is_own) {
     allreduces(comm);
     if (parts()) windows(comm);
     if (is_own) wrong_arguments(comm);
-    /* Several at once, made and closed many times. */
     for (int round = 0; round < 20; round++) {
         void *second = make(), *request;
         int64_t a = rank, b = -1;
@@ -382,7 +381,7 @@ static int run(const char *library, int is_own) {
         CHECK(iallreduce(second, &a, &b, 1, INT64, SUM, ha, hb, &request) == 0 && wait_for(request) == 0);
         CHECK(b == ranks * (ranks - 1) / 2);
         CHECK(dereg(second, ha) == 0 && dereg(second, hb) == 0);
-        /* A plugin's network may want nobody to close while others still work. */
+        /* A plugin's network may require that no rank closes while others still work. */
         meet();
         CHECK(close_comm(second) == 0);
         operations++;
@@ -415,7 +414,7 @@ int main(int count, char **words) {
     while (wait(&status) > 0)
         if (status != 0 && !failed) {
             failed = 1;
-            /* The others may wait for it. */
+            /* The other processes may wait for it. */
             for (rank = 0; rank < ranks; rank++) kill(pids[rank], SIGKILL);
         }
     return failed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A network for NCCL's plugin for SHARP on a machine without InfiniBand: the point-to-point functions that it calls while it makes a
- * communicator, over sockets of one host. The program defines the plugin's tables ncclNetPlugin_v6 to _v11, which then stand before the
+ * A network for NCCL's plugin for SHARP on a machine without InfiniBand: the point-to-point functions that the plugin calls to make a
+ * communicator, over sockets of one host. The program defines the plugin's tables ncclNetPlugin_v6 to _v11, which take precedence over the
  * plugin's own. Compiled with the headers of the plugin's source.
  *
  * Sends and receives are whole: each waits until all bytes have moved. Messages are short, so a send never waits for a receive.
@@ -22,7 +22,7 @@
 #include "net_device.h"
 #include "net.h"
 
-/* The plugin's, too: its own network sets it. */
+/* Also the plugin's: its own network sets it. */
 ncclDebugLogger_t pluginLogFunction;
 
 static ncclResult_t init11(void **context, uint64_t comm, ncclNetCommConfig_v11_t *config, ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) {

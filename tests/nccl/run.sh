@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# NCCL's plugin for SHARP over libsharp_coll, by collnet.c, on a machine without InfiniBand and without a GPU. The plugin's source is the user's:
-# NCCL_RDMA_SHARP_PLUGINS names its directory (github.com/Mellanox/nccl-rdma-sharp-plugins), of which a copy is configured and built unchanged.
-# network.c stands for its InfiniBand, and a header without functions for CUDA's.
+# NCCL's plugin for SHARP over libsharp_coll, by collnet.c, on a machine without InfiniBand and without a GPU. The user
+# provides the plugin's source: NCCL_RDMA_SHARP_PLUGINS names its directory
+# (github.com/Mellanox/nccl-rdma-sharp-plugins). A copy is configured and built unchanged. network.c replaces its
+# InfiniBand, and a header without functions CUDA's.
 #
 # usage: NCCL_RDMA_SHARP_PLUGINS=DIRECTORY tests/nccl/run.sh
-# Exit status: 77 when there is no source, or what it needs to be built is not installed.
+#
+# Exit status: 77 when the source or a build dependency is missing.
 set -eu
 cd "$(dirname "$0")/../.."
 

@@ -37,7 +37,6 @@ enum { THREADS = 8, ROUNDS = 150, LONG_BYTES = 9000, ADDRESS_BYTES = 64, KEY = 7
         }                                                                              \
     } while (0)
 
-/* Common to both processes. */
 struct meeting {
     char address[2][ADDRESS_BYTES];
     size_t bytes;
@@ -53,16 +52,15 @@ static size_t own_bytes = ADDRESS_BYTES;
 static uint64_t region[THREADS + 1];
 static time_t end;
 
-/* What a completion leads back to. */
 struct operation {
     struct fi_context2 context;
-    atomic_int over; /* 1: well, 2: cancelled */
+    atomic_int over; /* 1: completed, 2: cancelled */
 };
 
 static void check_time(const char *where)
 {
     if (time(NULL) < end) return;
-    fprintf(stderr, "it takes too long: %s\n", where);
+    fprintf(stderr, "time limit exceeded: %s\n", where);
     exit(2);
 }
 
@@ -119,14 +117,14 @@ static void *works(void *argument)
             fprintf(stderr, "thread %d received something else\n", (int)number);
             exit(1);
         }
-        /* A receive that nothing is for. */
+        /* A receive that no message matches. */
         POST(fi_trecv(ep, in, bytes, NULL, FI_ADDR_UNSPEC, 1000 + number, 0, &never));
         OK(fi_cancel(&ep->fid, &never));
         if (wait_for(&never, "a cancelled receive") != 2) exit(1);
         uint64_t one = 1;
         POST(fi_atomic(ep, &one, 1, NULL, peer, THREADS * 8, KEY, FI_UINT64, FI_SUM, &add));
         wait_for(&add, "an atomic operation");
-        /* Control calls of threads that others transfer beside. */
+        /* Control calls beside the transfers of other threads. */
         if (round % 10 == 5) {
             fi_addr_t again;
             char name[ADDRESS_BYTES];

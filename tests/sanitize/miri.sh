@@ -6,10 +6,11 @@
 #     tests/sanitize/miri.sh                 all crates that are named below
 #     tests/sanitize/miri.sh selvedge-nic    one of them
 #
-# Ends with 0 and a word why if the toolchain is not there. A crate has LIMIT_S seconds for its tests; beyond that it fails.
+# Prints a message and ends with 0 if the toolchain is missing. A crate has LIMIT_S seconds for its tests; beyond that
+# it fails.
 #
-# Tests are chosen by name. Those left out walk whole spaces (every pair of a network's nodes, every state of an allocator) or fix a
-# large number of property cases: they take from minutes to hours under Miri, and run the same code.
+# Tests are chosen by name. The others walk whole spaces (every pair of a network's nodes, every state of an allocator)
+# or fix a large number of property cases: they take from minutes to hours under Miri, and run the same code.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -18,11 +19,11 @@ skip() {
     exit 0
 }
 
-cargo +nightly --version >/dev/null 2>&1 || skip "there is no nightly toolchain (rustup toolchain install nightly)"
+cargo +nightly --version >/dev/null 2>&1 || skip "no nightly toolchain (rustup toolchain install nightly)"
 cargo +nightly miri --version >/dev/null 2>&1 || rustup component add miri rust-src --toolchain nightly >/dev/null 2>&1 ||
     skip "nightly has no miri (rustup component add miri rust-src --toolchain nightly)"
 
-# Property tests read the clock, and the folder for cases that failed.
+# Property tests read the clock, and the folder of failed cases.
 export MIRIFLAGS="-Zmiri-disable-isolation"
 export PROPTEST_CASES="${PROPTEST_CASES:-2}"
 : "${LIMIT_S:=240}"
@@ -43,7 +44,7 @@ for crate in ${1:-selvedge-fabric selvedge-nic selvedge-fi}; do
     cargo +nightly miri test --target-dir target/miri -p "$crate" --lib --no-run
     # shellcheck disable=SC2086
     timeout -k 5 "$LIMIT_S" cargo +nightly miri test --target-dir target/miri -p "$crate" --lib -- $tests || {
-        echo "miri: $crate failed, or was not through after $LIMIT_S s"
+        echo "miri: $crate failed, or did not finish within $LIMIT_S s"
         status=1
     }
 done

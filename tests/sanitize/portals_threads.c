@@ -65,7 +65,7 @@ static void *works(void *argument)
         out[0] = 1;
         OK(PtlAtomic(md, 0, 8, PTL_CT_ACK_REQ, other, PT, THREADS, 0, NULL, 0, PTL_SUM, PTL_UINT64_T));
         wait_for(done, ++awaited);
-        /* An entry that comes and goes. */
+        /* An entry that is appended and unlinked. */
         uint64_t word = 0;
         ptl_me_t entry = {.start = &word,
                           .length = 8,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Eight threads of each PE with SHMEM_THREAD_MULTIPLE, for ThreadSanitizer: each uses a context of its own, and all of them the
- * default one, for puts, gets, atomic operations, signals and waits.
+ * Eight threads of each PE with SHMEM_THREAD_MULTIPLE, for ThreadSanitizer: each uses its own context, and all of them the default one, for
+ * puts, gets, atomic operations, signals and waits.
  *
- * Symmetric objects lie in the heap: ThreadSanitizer has a thread of its own before the program begins, and static data can be
- * moved only where there is one thread.
+ * Symmetric objects are in the heap: static data can be moved only while there is one thread, and ThreadSanitizer starts its own before
+ * the program begins.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -37,12 +37,12 @@ static void *works(void *argument)
         for (int i = 0; i < words; i++) out[i] = (long)me * 1000000 + round * 1000 + i % 1000;
         shmem_ctx_long_put_signal(ctx, mine, out, (size_t)words, &signals[number], 1, SHMEM_SIGNAL_ADD, other);
         shmem_ctx_long_atomic_add(ctx, sum, 1, other);
-        if (shmem_ctx_long_atomic_fetch(ctx, sum, other) < round) fail("a sum that is too small", number);
+        if (shmem_ctx_long_atomic_fetch(ctx, sum, other) < round) fail("the sum is too small", number);
         shmem_ctx_quiet(ctx);
         shmem_signal_wait_until(&signals[number], SHMEM_CMP_GE, (uint64_t)round);
         if (mine[words - 1] / 1000000 != other) fail("data of another", number);
         shmem_ctx_long_get(ctx, out, mine, (size_t)words, other);
-        /* The peer's thread of this number may go on. */
+        /* The peer's thread of this number may continue. */
         shmem_ctx_long_p(ctx, &flags[number], round, other);
         shmem_ctx_quiet(ctx);
         shmem_long_wait_until(&flags[number], SHMEM_CMP_GE, round);

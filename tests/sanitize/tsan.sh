@@ -6,11 +6,11 @@
 #     tests/sanitize/tsan.sh                 builds what it needs (`make build` first: the launcher comes from build/)
 #     tests/sanitize/tsan.sh fi              one front door: fi, shmem or portals
 #
-# Ends with 0 and a word why if the toolchain is not there, with 1 if there is a race or a program fails. Reports stay in
-# target/tsan/reports/.
+# Prints a message and ends with 0 if the toolchain is missing, with 1 if there is a race or a program fails. Reports
+# stay in target/tsan/reports/.
 #
-# The libraries and the standard library are instrumented. ThreadSanitizer knows atomics in mapped files within one process. It does
-# not see what another process does, nor what libfabric and the C library do inside.
+# The libraries and the standard library are instrumented. ThreadSanitizer sees atomics in mapped files within one
+# process. It sees neither other processes nor the inside of libfabric and the C library.
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -23,14 +23,14 @@ skip() {
     exit 0
 }
 
-[ "$(uname -m)" = x86_64 ] || skip "it is written for x86_64"
-cargo +nightly --version >/dev/null 2>&1 || skip "there is no nightly toolchain (rustup toolchain install nightly)"
+[ "$(uname -m)" = x86_64 ] || skip "it needs x86_64"
+cargo +nightly --version >/dev/null 2>&1 || skip "no nightly toolchain (rustup toolchain install nightly)"
 sysroot=$(rustc +nightly --print sysroot)
 [ -d "$sysroot/lib/rustlib/src/rust/library" ] || rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
     skip "nightly has no rust-src (rustup component add rust-src --toolchain nightly)"
 runtime=$sysroot/lib/rustlib/$target/lib/librustc-nightly_rt.tsan.a
 [ -f "$runtime" ] || skip "nightly has no runtime of ThreadSanitizer ($runtime)"
-[ -x build/bin/selvedge ] || skip "there is no build/bin/selvedge (make build)"
+[ -x build/bin/selvedge ] || skip "build/bin/selvedge is missing: run make build"
 
 mkdir -p "$out/reports" "$out/provider"
 rm -f "$out"/reports/*
@@ -43,7 +43,7 @@ program() {
     name=$1
     shift
     cc -std=gnu11 -O1 -g -fsanitize=thread -c "tests/sanitize/$name.c" -o "$out/$name.o" -Iinclude -Ibuild/include
-    # The runtime stands in the program, and the libraries find it there.
+    # The runtime is linked into the program, where the libraries find it.
     cc -o "$out/$name" "$out/$name.o" "$@" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive -Wl,--export-dynamic \
         -lpthread -ldl -lm -lrt -lgcc_s -lgcc
 }

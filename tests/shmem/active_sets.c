@@ -3,7 +3,7 @@
  * The deprecated collectives over active sets: PE_start, logPE_stride, PE_size, with pSync and pWrk. OpenSHMEM 1.6,
  * "Collective Routines", the deprecated forms.
  *
- * A pSync array may be used again when all PEs of the set have left the collective. The cases use several in turn, with
+ * A pSync array may be reused when all PEs of the set have left the collective. The cases use several in turn, with
  * barriers between rounds.
  */
 #include "suite.h"
@@ -58,7 +58,7 @@ static void for_each_set(void (*body)(const struct set *set))
             }
 }
 
-/* The buffers of the bodies. `meeting` is the pSync of the barriers between rounds, so that no pSync is in use twice. */
+/* Buffers of the bodies. `meeting` is the pSync of the barriers between rounds, so that no pSync is in use twice. */
 static long *psync, *meeting;
 static unsigned char *dest, *source;
 static long *arrived;
@@ -254,7 +254,7 @@ CASE(megabytes, 4, "the forms of 64 bits move megabytes")
     if (me() == 3) CHECK_PATTERN(to, WORDS * sizeof *to, seed_between(0, 3)); /* the root's own buffer does not change */
 }
 
-DATA_CASE(zero_elements, 3, "no elements: nothing is written, and pSync is restored")
+DATA_CASE(zero_elements, 3, "zero elements: nothing is written, and pSync is restored")
 {
     open_buffers();
     memset(source, 0x55, 64);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_alltoall and shmem_alltoalls over teams. OpenSHMEM 1.6, "Collective Routines", alltoall and alltoalls.
- */
+/* shmem_alltoall and shmem_alltoalls over teams. OpenSHMEM 1.6, "Collective Routines", alltoall and alltoalls. */
 #include "collective.h"
 #include "types.h"
 
@@ -33,7 +31,6 @@ enum { ELEMENTS = 5, CROWD = 9, STRIDE_MAX = 4 };
 
 static unsigned char *dest_shared, *source_shared;
 
-/* The pattern of the block from one PE to another. */
 static unsigned seed_between(int from, int to, int which) { return (unsigned)((from * 64 + to) * 1000 + which + 1); }
 
 static void each_type(const struct group *g)
@@ -56,7 +53,7 @@ static void each_type(const struct group *g)
     }
 }
 
-DATA_CASE(every_type, 4, "block l of PE k's source becomes block k of PE l's dest, numbers being the team's",
+DATA_CASE(every_type, 4, "block l of PE k's source becomes block k of PE l's dest, with the team's numbers",
           .crowded = CROWD)
 {
     dest_shared = symmetric((ELEMENTS * CROWD + 1) * sizeof(long double));
@@ -102,7 +99,7 @@ static void each_type_strided(const struct group *g)
     for (size_t s = 0; s < COUNT_OF(strides); s++) strided(g, &rows[1], strides[s][0], strides[s][1], 1 + (int)s);
 }
 
-DATA_CASE(every_type_strided, 4, "alltoalls: strides count elements at either side; what lies between stays as it was",
+DATA_CASE(every_type_strided, 4, "alltoalls: strides count elements at either side; elements in between stay unchanged",
           .crowded = CROWD)
 {
     dest_shared = symmetric(ELEMENTS * CROWD * STRIDE_MAX * sizeof(long double));
@@ -110,7 +107,7 @@ DATA_CASE(every_type_strided, 4, "alltoalls: strides count elements at either si
     for_each_group(each_type_strided);
 }
 
-DATA_CASE(zero_elements, 3, "an alltoall of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "an alltoall of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);
@@ -122,7 +119,7 @@ DATA_CASE(zero_elements, 3, "an alltoall of no elements returns zero and writes 
     CHECK_BYTES(dest, 64, 0);
 }
 
-CASE(every_size, 3, "an alltoall is whole at any length and from any address, and writes nothing beside dest",
+CASE(every_size, 3, "an alltoall is whole at any length and from any address, and writes nothing outside dest",
      .crowded = 5)
 {
     for (size_t i = 0; i < COUNT_OF(small_sizes) + COUNT_OF(large_sizes); i++) {

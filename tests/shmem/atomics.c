@@ -44,7 +44,7 @@ struct standard_verbs {
     static uint64_t read_##NAME(const void *at) { return (uint64_t) * (const TYPE *)at; }
 AMO_EXTENDED_TYPES(VALUE_THUNKS)
 
-/* A nonblocking form, a quiet, and the fetched value: callers use it like a blocking form. */
+/* Makes a nonblocking form look blocking: the call, a quiet, and the fetched value. */
 #define FETCHED_BY(TYPE, CALL) \
     TYPE fetched = 0;          \
     CALL;                      \
@@ -180,7 +180,7 @@ enum { EXTENDED = sizeof extended / sizeof extended[0] };
 static const struct standard_verbs standard[] = {AMO_STANDARD_TYPES(STANDARD_ROWS)};
 enum { STANDARD = sizeof standard / sizeof standard[0] };
 
-/* Each row has its own word between its own guards: the case checks the neighbours of the word after every operation. */
+/* Each row has its own guarded word; the case checks the word's neighbours after every operation. */
 _Static_assert((int)EXTENDED >= (int)STANDARD, "one set of rooms serves both tables");
 enum { ROOM = 32, WORD = 16, ROWS_MAX = EXTENDED, ROOMS_BYTES = ROWS_MAX * ROOM };
 
@@ -215,7 +215,8 @@ static void check_neighbours(void *rooms, int row, size_t bytes)
 static uint64_t wide(const char *name, uint64_t value) { return name[0] == 'f' ? value : value + (1ull << 40); }
 
 DATA_CASE(set_and_fetch, 3,
-          "set: the value replaces what was there; fetch: it is returned, and stays (shmem_atomic_set, shmem_atomic_fetch)")
+          "set: the value replaces the old one; fetch: returns the value, which stays (shmem_atomic_set, "
+          "shmem_atomic_fetch)")
 {
     void *rooms = rooms_new();
     FOR_EACH_EXTENDED(v, row)
@@ -234,7 +235,7 @@ DATA_CASE(set_and_fetch, 3,
     }
 }
 
-DATA_CASE(swap, 3, "swap: the value replaces what was there, which is returned (shmem_atomic_swap)")
+DATA_CASE(swap, 3, "swap: the value replaces the old one, which is returned (shmem_atomic_swap)")
 {
     void *rooms = rooms_new();
     FOR_EACH_EXTENDED(v, row)
@@ -276,7 +277,8 @@ DATA_CASE(real_values, 2, "fetch, set, swap of reals keep sign, range and NaN (s
 }
 
 DATA_CASE(compare_swap, 3,
-          "compare_swap: replaces what equals cond, else changes nothing; returns what was there (shmem_atomic_compare_swap)")
+          "compare_swap: replaces a value equal to cond, else changes nothing; returns the old value "
+          "(shmem_atomic_compare_swap)")
 {
     void *rooms = rooms_new();
     FOR_EACH_STANDARD(v, row)
@@ -299,7 +301,8 @@ DATA_CASE(compare_swap, 3,
 }
 
 DATA_CASE(increment, 3,
-          "inc, fetch_inc: the object grows by one; what was there is returned (shmem_atomic_inc, shmem_atomic_fetch_inc)")
+          "inc, fetch_inc: the object grows by one; the old value is returned (shmem_atomic_inc, "
+          "shmem_atomic_fetch_inc)")
 {
     void *rooms = rooms_new();
     FOR_EACH_STANDARD(v, row)
@@ -318,7 +321,7 @@ DATA_CASE(increment, 3,
 }
 
 DATA_CASE(add, 3,
-          "add, fetch_add: the value is added; what was there is returned (shmem_atomic_add, shmem_atomic_fetch_add)")
+          "add, fetch_add: the value is added; the old value is returned (shmem_atomic_add, shmem_atomic_fetch_add)")
 {
     void *rooms = rooms_new();
     FOR_EACH_STANDARD(v, row)
@@ -410,9 +413,9 @@ DATA_CASE(exact_totals, 4,
     }
 }
 
-/* For milliseconds rather than rounds: the PEs then overlap, whatever one operation costs. */
+/* Runs for milliseconds rather than rounds: the PEs then overlap, whatever one operation costs. */
 DATA_CASE(long_contention, 4,
-          "inc, add: the total of one hot object is that of the calls (Atomicity Guarantees)", .crowded = 9)
+          "inc, add: the total of one hot object is the number of calls (Atomicity Guarantees)", .crowded = 9)
 {
     enum { TYPE_MS = 4 };
     void *rooms = rooms_new();
@@ -438,7 +441,7 @@ DATA_CASE(long_contention, 4,
 }
 
 DATA_CASE(tickets_are_unique, 4,
-          "fetch_inc: of all PEs, each call gets another number, and none is left out (Atomicity Guarantees)",
+          "fetch_inc: of all PEs, each call gets a different number, and none is skipped (Atomicity Guarantees)",
           .crowded = 9)
 {
     enum { TICKETS = 200 };
@@ -489,7 +492,7 @@ DATA_CASE(lock_of_compare_swap, 4, "compare_swap, swap: a lock made of them excl
 }
 
 DATA_CASE(swaps_lose_nothing, 4,
-          "swap: each value that goes in comes out once, or is still there (shmem_atomic_swap)", .crowded = 9)
+          "swap: each value that goes in comes out once, or is still in place (shmem_atomic_swap)", .crowded = 9)
 {
     enum { ROUNDS = 150 };
     unsigned long *place = symmetric(sizeof *place), *sums = symmetric(2 * sizeof *sums), in = 0, out = 0;
@@ -551,7 +554,7 @@ DATA_CASE(pairs_of_words, 3, "a 64-bit set is seen whole: never half of one and 
 
 #if SINCE(1, 5)
 DATA_CASE(many_fetches_at_once, 3,
-          "nonblocking fetches: what each fetched is there after one quiet (shmem_atomic_fetch_add_nbi)")
+          "nonblocking fetches: all results are in place after one quiet (shmem_atomic_fetch_add_nbi)")
 {
     enum { N = 500 };
     long *word = symmetric(sizeof *word), *fetched = local(N * sizeof(long));

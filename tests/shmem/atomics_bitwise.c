@@ -80,7 +80,6 @@ static uint64_t expected(int operation, uint64_t a, uint64_t b)
     return operation == AND ? a & b : operation == OR ? a | b : a ^ b;
 }
 
-/* The low bytes of a word, whatever the signedness of its type. */
 static uint64_t low(uint64_t value, size_t bytes) { return bytes == 8 ? value : value & 0xffffffff; }
 
 static uint64_t read_word(const void *at, size_t bytes)
@@ -123,7 +122,7 @@ static void try_operation(int operation)
         for (int i = 0; i < OPERANDS; i++) {
             CHECK_EQ(low(v->fetch[operation](word, operands[i], next_pe()), v->bytes), low(now, v->bytes));
             now = expected(operation, now, operands[i]);
-            /* A new value, so that and, or do not end at once in all zeros or all ones. */
+            /* A new value in each round, so that and, or do not end at once in all zeros or all ones. */
             now = expected(XOR, now, operands[i] >> 7 ^ start);
             v->plain[XOR](word, operands[i] >> 7 ^ start, next_pe());
             v->plain[operation](word, operands[i] << 9, next_pe());
@@ -137,19 +136,18 @@ static void try_operation(int operation)
 }
 
 DATA_CASE(and_clears_bits, 2,
-          "and, fetch_and: bits that the value lacks go; what was there is returned (shmem_atomic_fetch_and)")
+          "and, fetch_and: clear the bits that the value lacks; the old value is returned (shmem_atomic_fetch_and)")
 {
     try_operation(AND);
 }
 
-DATA_CASE(or_sets_bits, 2,
-          "or, fetch_or: bits that the value has come; what was there is returned (shmem_atomic_fetch_or)")
+DATA_CASE(or_sets_bits, 2, "or, fetch_or: set the bits of the value; the old value is returned (shmem_atomic_fetch_or)")
 {
     try_operation(OR);
 }
 
 DATA_CASE(xor_turns_bits, 2,
-          "xor, fetch_xor: bits that the value has change; what was there is returned (shmem_atomic_fetch_xor)")
+          "xor, fetch_xor: flip the bits of the value; the old value is returned (shmem_atomic_fetch_xor)")
 {
     try_operation(XOR);
 }
@@ -177,7 +175,7 @@ DATA_CASE(each_its_bit, 4,
                 CHECK(v->fetch[XOR](word, bit, 0) & bit);
             }
         }
-    /* In each round of four, the bit was set, cleared, set, and cleared again. One more set, and all bits are set. */
+    /* Each round of four set, cleared, set, and cleared the bit. One more set, and all bits are set. */
     for (int row = 0; row < ROWS; row++) rows[row].plain[XOR](words + row * ROOM, 1ull << me(), 0);
     barrier();
     for (int row = 0; me() == 0 && row < ROWS; row++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Calls with wrong arguments. The standard leaves most of them undefined. In this library such a call does nothing, a
- * fetching call returns 0, and the program goes on. Each case makes all of its calls, then checks that no memory changed
+ * fetching call returns 0, and the program continues. Each case makes all of its calls, then checks that no memory changed
  * and that the library still works. The library reports the first wrong call of a process, and with SHMEM_DEBUG each one.
  */
 #include "suite.h"
@@ -17,7 +17,7 @@
 
 enum { BYTES = 4096 };
 
-/* Symmetric memory that no call may change, and private memory likewise. */
+/* Symmetric memory that no call may change, and private memory. */
 struct setup {
     unsigned char *symmetric, *private;
     long *word; /* in symmetric memory, aligned */
@@ -33,7 +33,7 @@ static struct setup setup_open(void)
     return s;
 }
 
-/* No memory changed; and a put, a get, an atomic, a barrier and a collective still work. */
+/* Checks that no memory changed, and that a put, a get, an atomic, a barrier and a collective still work. */
 static void setup_check(const struct setup *s)
 {
     static long word, source, sum;
@@ -57,7 +57,7 @@ static void setup_check(const struct setup *s)
 
 /* ---- Remote memory access ------------------------------------------------------------------------------- */
 
-/* Every routine that moves data, with these arguments. `other` is the private side of the transfer. */
+/* Calls every routine that moves data with these arguments. `other` is the private side of the transfer. */
 static void move_all(unsigned char *remote, unsigned char *other, size_t count, int pe, shmem_ctx_t ctx)
 {
     long *r = (long *)remote, *o = (long *)other;
@@ -167,7 +167,7 @@ static void call_with_wrong_pes(void)
     setup_check(&s);
 }
 
-DATA_CASE(pes_that_are_none, 3, "PE numbers outside of the job: nothing is moved, fetched is 0")
+DATA_CASE(pes_that_are_none, 3, "PE numbers outside the job: nothing is moved, a fetch returns 0")
 {
     call_with_wrong_pes();
 }
@@ -264,8 +264,7 @@ CASE(strides_that_are_none, 2, "strides of zero or less, and blocks longer than 
     setup_check(&s);
 }
 
-CASE(contexts_that_are_none, 2,
-     "SHMEM_CTX_INVALID, a destroyed context and values that never were one: nothing is moved")
+CASE(contexts_that_are_none, 2, "SHMEM_CTX_INVALID, a destroyed context and arbitrary values: nothing is moved")
 {
     struct setup s = setup_open();
     shmem_ctx_t destroyed;
@@ -300,7 +299,7 @@ CASE(contexts_that_are_none, 2,
     setup_check(&s);
 }
 
-CASE(atomics_between_words, 2, "atomics, signals and waits at addresses that are not aligned are refused")
+CASE(atomics_between_words, 2, "atomics, signals and waits at misaligned addresses are refused")
 {
     struct setup s = setup_open();
     for (int shift = 1; shift < 4; shift++) {
@@ -315,7 +314,7 @@ CASE(atomics_between_words, 2, "atomics, signals and waits at addresses that are
 }
 
 CASE(operators_that_are_none, 2,
-     "unknown comparisons and signal operators: tests are 0, waits return, nothing is signalled")
+     "unknown comparisons and signal operators: tests are 0, waits return, no signal is set")
 {
     static const int wrong[] = {0, 7, -1, INT_MAX, INT_MIN};
     struct setup s = setup_open();
@@ -339,7 +338,7 @@ CASE(operators_that_are_none, 2,
 
 /* ---- Collectives, teams, heap --------------------------------------------------------------------------- */
 
-CASE(collectives, 2, "teams that are none, private memory, roots outside of the team: an error, and nothing is written")
+CASE(collectives, 2, "invalid teams, private memory, roots outside the team: an error, and nothing is written")
 {
     struct setup s = setup_open();
     shmem_team_t wrong[] = {SHMEM_TEAM_INVALID, (shmem_team_t)(uintptr_t)50, (shmem_team_t)~(uintptr_t)0,
@@ -387,8 +386,7 @@ CASE(collectives, 2, "teams that are none, private memory, roots outside of the 
     setup_check(&s);
 }
 
-CASE(active_sets, 2,
-     "active sets that the job does not have, and pSync in private memory: nothing is written, nobody waits")
+CASE(active_sets, 2, "active sets beyond the job, and pSync in private memory: nothing is written, no PE waits")
 {
     struct setup s = setup_open();
     long *psync = symmetric(SHMEM_SYNC_SIZE * sizeof *psync), *private = local(SHMEM_SYNC_SIZE * sizeof *private);
@@ -417,7 +415,7 @@ CASE(active_sets, 2,
     setup_check(&s);
 }
 
-CASE(heap, 2, "free and realloc of what is no block: nothing happens, NULL; alignments that are no powers of two: NULL")
+CASE(heap, 2, "free and realloc of invalid blocks: nothing happens, NULL; alignments that are no powers of two: NULL")
 {
     struct setup s = setup_open();
     unsigned char *block = shmem_malloc(1000), *freed = shmem_malloc(100);
@@ -462,7 +460,7 @@ CASE(null_results, 2, "NULL for a result: nothing happens, or an error")
     setup_check(&s);
 }
 
-DATA_CASE(no_bytes_of_nothing, 2, "no bytes from NULL, or into it, are no bytes: nothing moves, and quiet returns")
+DATA_CASE(no_bytes_of_nothing, 2, "zero bytes from or to NULL are valid: nothing moves, and quiet returns")
 {
     struct setup s = setup_open();
     shmem_getmem(NULL, s.symmetric, 0, next_pe());
@@ -566,21 +564,21 @@ CASE(before_and_after, 2, "calls before shmem_init and after shmem_finalize do n
     call_out_of_time();
 }
 
-CASE(first_is_reported, 2, "without SHMEM_DEBUG the first wrong call is reported: function, argument, why",
+CASE(first_is_reported, 2, "without SHMEM_DEBUG the first wrong call is reported: function, argument, reason",
      .prints = "shmem_long_put: argument dest")
 {
     long private = 0;
     shmem_long_put(&private, &private, 1, next_pe());
 }
 
-CASE(only_first_is_reported, 2, "and those after it are not", .prints_not = "shmem_int_put")
+CASE(only_first_is_reported, 2, "without SHMEM_DEBUG later wrong calls are not reported", .prints_not = "shmem_int_put")
 {
     long private = 0;
     shmem_long_put(&private, &private, 1, next_pe());
     shmem_int_put((int *)&private, (int *)&private, 1, next_pe());
 }
 
-CASE(all_are_reported, 2, "SHMEM_DEBUG: those after the first, too", .environment = "SHMEM_DEBUG=1",
+CASE(all_are_reported, 2, "SHMEM_DEBUG: later wrong calls are reported, too", .environment = "SHMEM_DEBUG=1",
      .prints = "shmem_int_put: argument dest")
 {
     long private = 0;

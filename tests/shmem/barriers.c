@@ -5,14 +5,14 @@
  */
 #include "suite.h"
 
-/* Rounds in which each PE adds at every other before `meet`; all counts must be there after it. */
+/* Rounds in which each PE adds at every other before `meet`; all counts must be in place after it. */
 static void check_meets(void (*meet)(void), bool quiets)
 {
     enum { ROUNDS = 48 };
     long *arrived = symmetric(ROUNDS * sizeof *arrived);
     for (int i = 0; i < ROUNDS; i++) {
         about("round %d", i);
-        if (i % 6 == me() % 6 && i < 24) sleep_ms(1); /* each PE is the last one now and then */
+        if (i % 6 == me() % 6 && i < 24) sleep_ms(1); /* each PE is sometimes the last one */
         for (int pe = 0; pe < n_pes(); pe++) shmem_long_atomic_inc(&arrived[i], pe);
         if (!quiets) shmem_quiet();
         meet();
@@ -31,7 +31,7 @@ DATA_CASE(sync_waits_for_all, 4, "shmem_sync_all returns when all PEs have calle
     check_meets(shmem_sync_all, false);
 }
 
-DATA_CASE(barrier_completes_puts, 4, "behind shmem_barrier_all the data of all PEs' puts is in place, blocking or not",
+DATA_CASE(barrier_completes_puts, 4, "after shmem_barrier_all the data of all PEs' puts is in place, blocking or not",
           .crowded = 7)
 {
     enum { ROUNDS = 20, BYTES = 700 };
@@ -49,7 +49,7 @@ DATA_CASE(barrier_completes_puts, 4, "behind shmem_barrier_all the data of all P
     }
 }
 
-DATA_CASE(barrier_completes_gets, 3, "behind shmem_barrier_all what nonblocking gets were to bring is there")
+DATA_CASE(barrier_completes_gets, 3, "after shmem_barrier_all the data of nonblocking gets is in place")
 {
     enum { BYTES = 70000 };
     unsigned char *source = symmetric(BYTES), *dest = local(3 * BYTES);
@@ -70,7 +70,7 @@ DATA_CASE(large_puts_before_a_barrier, 3, "a barrier waits for long puts to all 
     for (int pe = 0; pe < n_pes(); pe++) CHECK_PATTERN(dest + pe * BYTES, BYTES, (unsigned)pe);
 }
 
-DATA_CASE(stores_before_a_sync, 3, "a PE's own stores before shmem_sync_all are seen by gets of others behind it")
+DATA_CASE(stores_before_a_sync, 3, "a PE's own stores before shmem_sync_all are visible to gets of others after it")
 {
     long *word = symmetric(sizeof *word);
     for (int i = 0; i < 100; i++) {
@@ -81,7 +81,7 @@ DATA_CASE(stores_before_a_sync, 3, "a PE's own stores before shmem_sync_all are 
     }
 }
 
-CASE(stores_through_pointers, 3, "stores through shmem_ptr before shmem_sync_all are seen by their owner behind it",
+CASE(stores_through_pointers, 3, "stores through shmem_ptr before shmem_sync_all are visible to their owner after it",
      .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word), *of_next = shmem_ptr(word, next_pe());
@@ -123,7 +123,7 @@ CASE(crowd, 16, "sixteen PEs meet, more than there are cores", .crowded = 40)
     }
 }
 
-CASE(other_kinds_of_waiting_between, 4, "a barrier among point-to-point waits: nobody is left behind")
+CASE(other_kinds_of_waiting_between, 4, "a barrier among point-to-point waits: no PE is left behind")
 {
     long *turn = symmetric(sizeof *turn);
     for (long i = 1; i <= 40; i++) {

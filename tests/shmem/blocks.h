@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A table of the routines that move contiguous elements, each under its own name: every type, every size and `mem`, with a
- * context (the default one) and without. A file that includes it defines SUFFIX first: nothing, or _nbi.
+ * context (the default one) and without. The including file defines SUFFIX first: nothing, or _nbi.
  */
 #ifndef SHMEM_TESTS_BLOCKS_H
 #define SHMEM_TESTS_BLOCKS_H

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_broadcast over teams: typed, by bytes, generic. OpenSHMEM 1.6, "Collective Routines", broadcast.
- */
+/* shmem_broadcast over teams: typed, by bytes, generic. OpenSHMEM 1.6, "Collective Routines", broadcast. */
 #include "collective.h"
 #include "types.h"
 
@@ -70,7 +68,7 @@ DATA_CASE(root_is_a_number_of_the_team, 5, "the root is named by its number in t
     shmem_team_destroy(reversed);
 }
 
-CASE(every_size, 3, "a broadcast is whole at any length and from any address, and writes nothing beside dest",
+CASE(every_size, 3, "a broadcast is whole at any length and from any address, and writes nothing outside dest",
      .crowded = 5)
 {
     for (int large = 0; large < 2; large++) {
@@ -90,7 +88,7 @@ CASE(every_size, 3, "a broadcast is whole at any length and from any address, an
     }
 }
 
-DATA_CASE(zero_elements, 3, "a broadcast of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a broadcast of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);
@@ -128,7 +126,7 @@ DATA_CASE(one_after_the_other, 4, "broadcasts with changing roots follow one ano
     }
 }
 
-CASE(between_heap_and_static_objects, 3, "dest and source need not lie in the same kind of symmetric memory")
+CASE(between_heap_and_static_objects, 3, "dest and source may lie in different kinds of symmetric memory")
 {
     long *heap = symmetric_in(HEAP, 16 * sizeof *heap), *object = symmetric_in(STATIC, 16 * sizeof *object);
     for (int i = 0; i < 16; i++) heap[i] = me() * 100 + i;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_collect and shmem_fcollect over teams. OpenSHMEM 1.6, "Collective Routines", collect and fcollect.
- */
+/* shmem_collect and shmem_fcollect over teams. OpenSHMEM 1.6, "Collective Routines", collect and fcollect. */
 #include "collective.h"
 #include "types.h"
 
@@ -60,7 +58,7 @@ DATA_CASE(every_type_same_length, 4, "dest on all PEs holds the sources of the t
     for_each_group(each_type_same_length);
 }
 
-/* The number of elements that a PE gives in a round; sometimes none. */
+/* Number of elements that a PE contributes in a round; sometimes 0. */
 static size_t length_of(int pe, int round) { return (size_t)(mix((uint64_t)(pe * 64 + round)) % 9 % 8); }
 
 static void each_type_other_lengths(const struct group *g)
@@ -84,7 +82,7 @@ static void each_type_other_lengths(const struct group *g)
     }
 }
 
-DATA_CASE(every_type_other_lengths, 4, "shmem_collect: each PE may give another number of elements, or none",
+DATA_CASE(every_type_other_lengths, 4, "shmem_collect: each PE may contribute a different number of elements, or none",
           .crowded = CROWD)
 {
     dest_shared = symmetric((ELEMENTS * CROWD + 1) * sizeof(long double));
@@ -92,7 +90,7 @@ DATA_CASE(every_type_other_lengths, 4, "shmem_collect: each PE may give another 
     for_each_group(each_type_other_lengths);
 }
 
-DATA_CASE(only_one_gives, 4, "shmem_collect: all but one PE give nothing")
+DATA_CASE(only_one_gives, 4, "shmem_collect: all but one PE contribute nothing")
 {
     long *dest = symmetric(8 * sizeof *dest), *source = symmetric(4 * sizeof *source);
     for (int i = 0; i < 4; i++) source[i] = me() * 10 + i;
@@ -104,7 +102,7 @@ DATA_CASE(only_one_gives, 4, "shmem_collect: all but one PE give nothing")
     }
 }
 
-DATA_CASE(zero_elements, 3, "a collect of no elements from anybody returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a collect of zero elements from all PEs returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);
@@ -116,7 +114,7 @@ DATA_CASE(zero_elements, 3, "a collect of no elements from anybody returns zero 
     CHECK_BYTES(dest, 64, 0);
 }
 
-CASE(every_size, 3, "a collect is whole at any length and from any address, and writes nothing beside dest",
+CASE(every_size, 3, "a collect is whole at any length and from any address, and writes nothing outside dest",
      .crowded = 5)
 {
     for (size_t i = 0; i < COUNT_OF(small_sizes) + COUNT_OF(large_sizes); i++) {
@@ -135,7 +133,7 @@ CASE(every_size, 3, "a collect is whole at any length and from any address, and 
     }
 }
 
-CASE(lengths_far_apart, 3, "shmem_collect: a byte from one PE and megabytes from another stand side by side")
+CASE(lengths_far_apart, 3, "shmem_collect: a byte from one PE and megabytes from another are adjacent")
 {
     static const size_t lengths[] = {1, (3 << 20) + 5, 70001};
     const size_t whole = lengths[0] + lengths[1] + lengths[2];

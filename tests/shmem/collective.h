@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The shared part of the families of team collectives: the teams that each rule is tried on, and the sizes.
+ * Shared part of the families of team collectives: the teams under test, and the sizes.
  *
  * 1. for_each_group() is collective over the world; its body runs on every PE, member or not.
  * 2. A body may use symmetric memory only until the next group.
@@ -25,7 +25,7 @@ struct group {
     int world[PES_MAX]; /* the members' numbers in the world team */
 };
 
-/* The world, two forward and two backward strides, and a team of one; as many of them as this number of PEs has. */
+/* The world, two forward and two backward strides, and a team of one, as far as the number of PEs allows. */
 static inline void for_each_group(void (*body)(const struct group *group))
 {
     const int n = n_pes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compilers of OpenSHMEM programs: `OSHCC` and `OSHCXX`, or those of the built tree.
+//! Compilers of OpenSHMEM programs: `OSHCC` and `OSHCXX`, or those of the built tree.
 
 use std::ffi::OsString;
 

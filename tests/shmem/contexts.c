@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Communication contexts: options, teams, ordering and completion of each context, destruction. OpenSHMEM 1.6,
- * "Communication Management Routines". This library adds that it refuses handles of destroyed contexts.
+ * "Communication Management Routines". This library also refuses handles of destroyed contexts.
  */
 #include "suite.h"
 
@@ -48,7 +48,7 @@ static void check_works(shmem_ctx_t ctx, long *words, long seed)
     shmem_sync_all();
 }
 
-DATA_CASE(default_context, 2, "SHMEM_CTX_DEFAULT is what routines without a context work on")
+DATA_CASE(default_context, 2, "SHMEM_CTX_DEFAULT is the context of routines without a context argument")
 {
     long *words = symmetric(8 * sizeof *words);
     check_works(SHMEM_CTX_DEFAULT, words, 3);
@@ -83,7 +83,8 @@ DATA_CASE(creation_is_not_collective, 3, "a PE may make and use a context alone"
     CHECK_EQ(*word, me() == 2 ? 17 : 0);
 }
 
-DATA_CASE(quiet_of_a_context, 3, "quiet of a context completes what was issued on it; a barrier need not", .crowded = 6)
+DATA_CASE(quiet_of_a_context, 3,
+          "quiet of a context completes the operations issued on it; a barrier need not", .crowded = 6)
 {
     enum { COUNT = 6, BYTES = 3001 };
     unsigned char *dest = symmetric(COUNT * BYTES), *source = local(COUNT * BYTES);
@@ -103,8 +104,7 @@ DATA_CASE(quiet_of_a_context, 3, "quiet of a context completes what was issued o
     for (int i = 0; i < COUNT; i++) shmem_ctx_destroy(ctx[i]);
 }
 
-DATA_CASE(fence_of_a_context, 2,
-          "fence of a context: what was put before it is in place when what was put behind it is")
+DATA_CASE(fence_of_a_context, 2, "fence of a context: puts before it are in place when those after it are")
 {
     enum { ROUNDS = 200, BYTES = 900 };
     unsigned char *data = symmetric(BYTES), *source = local(BYTES);
@@ -128,7 +128,7 @@ DATA_CASE(fence_of_a_context, 2,
     shmem_ctx_destroy(ctx);
 }
 
-DATA_CASE(destroy_completes, 2, "shmem_ctx_destroy completes what was issued on the context, puts and gets")
+DATA_CASE(destroy_completes, 2, "shmem_ctx_destroy completes the operations issued on the context, puts and gets")
 {
     enum { BYTES = 100003 };
     unsigned char *dest = symmetric(BYTES), *source = symmetric(BYTES), *got = local(BYTES);
@@ -153,9 +153,9 @@ CASE(nothing_to_complete, 2, "fence and quiet of a context on which nothing was 
     shmem_ctx_destroy(ctx);
 }
 
-/* ---- How many ------------------------------------------------------------------------------------------- */
+/* ---- Number of operations ------------------------------------------------------------------------------- */
 
-DATA_CASE(many_at_once, 2, "many contexts exist side by side, each with what was issued on it")
+DATA_CASE(many_at_once, 2, "many contexts exist side by side, each with its own operations")
 {
     enum { MANY = 40 };
     long *words = symmetric(MANY * sizeof *words);
@@ -185,7 +185,7 @@ DATA_CASE(many_times, 2, "contexts can be made and destroyed any number of times
 
 #if SINCE(1, 5)
 
-CASE(invalid_context, 2, "SHMEM_CTX_INVALID: destroy, quiet and fence do nothing, and nothing is wrong with that",
+CASE(invalid_context, 2, "SHMEM_CTX_INVALID: destroy, quiet and fence do nothing, without an error",
      .environment = "SHMEM_DEBUG=1", .prints_not = "selvedge: PE")
 {
     shmem_ctx_destroy(SHMEM_CTX_INVALID);
@@ -320,7 +320,7 @@ CASE(contexts_of_an_invalid_team, 2, "shmem_team_create_ctx of SHMEM_TEAM_INVALI
     CHECK_OP(ctx, ==, SHMEM_CTX_INVALID);
 }
 
-DATA_CASE(as_many_as_configured, 2, "a team gives the number of contexts that its configuration asked for")
+DATA_CASE(as_many_as_configured, 2, "a team provides the number of contexts that its configuration requested")
 {
     long *words = symmetric(16 * sizeof *words);
     shmem_team_t team = team_of(1, -1, 2);
@@ -369,7 +369,7 @@ CASE(two_teams_two_numbers, 4, "one thread uses contexts of two teams: the same 
 
 /* ---- Destroyed contexts --------------------------------------------------------------------------------- */
 
-CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, also when its place has another owner")
+CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, also when its place is reused")
 {
     long *words = symmetric(8 * sizeof *words), value[2] = {5, 6}, kept[2] = {77, 78};
     shmem_ctx_t old = create(0), again = SHMEM_CTX_INVALID;
@@ -398,7 +398,7 @@ CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, 
     shmem_ctx_destroy(again);
 }
 
-CASE(left_at_the_end, 2, "contexts that were not destroyed go with shmem_finalize")
+CASE(left_at_the_end, 2, "shmem_finalize destroys the remaining contexts")
 {
     long *word = symmetric(sizeof *word);
     shmem_ctx_long_p(create(0), word, 1, next_pe());
@@ -409,7 +409,7 @@ CASE(left_at_the_end, 2, "contexts that were not destroyed go with shmem_finaliz
 
 #if SINCE(1, 6)
 
-DATA_CASE(quiet_of_some_pes, 4, "pe_quiet completes what was issued to the PEs that it names")
+DATA_CASE(quiet_of_some_pes, 4, "pe_quiet completes the operations issued to the PEs that it names")
 {
     enum { BYTES = 5003 };
     unsigned char *dest = symmetric(4 * BYTES), *source = local(BYTES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Counting puts (seed 004): puts and gets that add one to a counter at their target PE, after their data. They are not
- * part of the standard; a library without them has no cases here. All forms are in counting_forms.c.
+ * part of the standard; a library without them skips these cases. All forms are in counting_forms.c.
  */
 #include "suite.h"
 
@@ -9,7 +9,6 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Collective, as the routine is. */
 static shmem_ct_t counter(void)
 {
     shmem_ct_t ct = SHMEM_CT_INVALID;
@@ -18,7 +17,7 @@ static shmem_ct_t counter(void)
     return ct;
 }
 
-/* The number of operations of a long case: fewer where each needs a call of its target's program. */
+/* Number of operations of a long case: fewer where each needs a call of its target's program. */
 static int many(int most) { return variant_is("host") || variant_is("bounce") ? most / 5 : most; }
 
 /* ---- A counter ------------------------------------------------------------------------------------------ */
@@ -40,7 +39,7 @@ CASE(value_of_ones_own, 3, "get and set: each PE has its own value, 0 at first; 
     CHECK_OP(ct, ==, SHMEM_CT_INVALID);
 }
 
-CASE(test_and_wait, 2, "test is 1 from wait_for on, else 0; wait returns at once when the value is reached already")
+CASE(test_and_wait, 2, "test is 1 from wait_for on, else 0; wait returns at once if the value is already reached")
 {
     shmem_ct_t ct = counter();
     for (long value = -3; value <= 3; value++) {
@@ -88,7 +87,7 @@ DATA_CASE(to_oneself, 2, "a counting put to the calling PE counts there; so does
     shmem_ct_free(&ct);
 }
 
-DATA_CASE(get_counts_at_the_source, 2, "a counting get tells the PE whose data it took, which may then change it")
+DATA_CASE(get_counts_at_the_source, 2, "a counting get counts at the PE whose data it took, which may then change it")
 {
     enum { ROUNDS = 100, BYTES = 3000 };
     unsigned char *data = symmetric(BYTES), *got = local(BYTES);
@@ -112,7 +111,7 @@ DATA_CASE(get_counts_at_the_source, 2, "a counting get tells the PE whose data i
     shmem_ct_free(&made);
 }
 
-DATA_CASE(no_bytes_count, 2, "puts and gets of no bytes move nothing and count")
+DATA_CASE(no_bytes_count, 2, "puts and gets of zero bytes move nothing and count")
 {
     unsigned char *data = symmetric(8);
     shmem_ct_t ct = counter();
@@ -200,7 +199,7 @@ CASE(source_is_free_on_return, 2, "put_ct: source may change on return; put_ct_n
     shmem_ct_free(&ct);
 }
 
-DATA_CASE(barrier_completes, 3, "behind shmem_barrier_all all counting operations have counted, nonblocking ones too")
+DATA_CASE(barrier_completes, 3, "after shmem_barrier_all all counting operations have counted, nonblocking ones too")
 {
     enum { EACH = 30 };
     long *words = symmetric(EACH * 4 * sizeof *words), value = me() + 1;
@@ -262,7 +261,7 @@ CASE(gets_and_puts_together, 4,
     shmem_ct_free(&ct);
 }
 
-CASE(set_while_others_count, 4, "set while others count: what counts after it is added to the value set, none is lost")
+CASE(set_while_others_count, 4, "set while others count: later counts are added to the value set, none is lost")
 {
     const int each = many(3000);
     long *word = symmetric(sizeof *word);
@@ -271,7 +270,7 @@ CASE(set_while_others_count, 4, "set while others count: what counts after it is
         long last = 0;
         for (int i = 0; i < 200; i++) {
             long value = shmem_ct_get(ct);
-            CHECK_OP(value, >=, last); /* the counter never decreases by itself */
+            CHECK_OP(value, >=, last); /* the counter never decreases */
             shmem_ct_set(ct, 1000000L * (i + 1));
             last = 1000000L * (i + 1);
         }
@@ -309,7 +308,7 @@ CASE(set_starts_anew, 2, "set between rounds: each round counts from the value s
     shmem_ct_free(&ct);
 }
 
-CASE(test_never_blocks, 2, "test returns while nothing comes, and sees what comes in the end without another call")
+CASE(test_never_blocks, 2, "test returns while nothing arrives, and finally sees the arrival without another call")
 {
     long *word = symmetric(sizeof *word);
     shmem_ct_t ct = counter();
@@ -372,7 +371,7 @@ CASE(many_times, 3, "counters can be made and freed any number of times, each ne
     }
 }
 
-CASE(limit, 2, "when all counters are taken create gives SHMEM_CT_INVALID and says so; a freed one makes room",
+CASE(limit, 2, "when all counters are taken create returns SHMEM_CT_INVALID and reports it; a freed one makes room",
      .environment = "SELVEDGE_SHMEM_COUNTERS=20", .prints = "SELVEDGE_SHMEM_COUNTERS")
 {
     long *word = symmetric(sizeof *word);
@@ -389,7 +388,7 @@ CASE(limit, 2, "when all counters are taken create gives SHMEM_CT_INVALID and sa
     for (int i = 0; i < 20; i++) shmem_ct_free(&ct[i]);
 }
 
-CASE(default_limit, 2, "4,096 counters where nothing else is set", .needs = MAPPED)
+CASE(default_limit, 2, "4,096 counters by default", .needs = MAPPED)
 {
     enum { COUNTERS = 4096 };
     static shmem_ct_t ct[COUNTERS + 1];
@@ -427,7 +426,7 @@ CASE(freed_counter_is_refused, 2,
     shmem_ct_free(&again);
 }
 
-CASE(left_at_the_end, 2, "counters that were not freed go with shmem_finalize")
+CASE(left_at_the_end, 2, "shmem_finalize frees the remaining counters")
 {
     long *word = symmetric(sizeof *word);
     shmem_ct_t ct = counter();
@@ -437,7 +436,7 @@ CASE(left_at_the_end, 2, "counters that were not freed go with shmem_finalize")
 
 /* ---- The seed's programs -------------------------------------------------------------------------------- */
 
-DATA_CASE(all_to_all, 5, "seed 004, listing 1.4: an all-to-all, each PE waiting for as many counts as there are PEs",
+DATA_CASE(all_to_all, 5, "seed 004, listing 1.4: an all-to-all, each PE waiting for one count from each PE",
           .crowded = 12)
 {
     enum { BYTES = 1000, TIMES = 10 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Counting puts (seed 004): every form of them. Typed, by the bits of an element, by bytes; with a context and without;
- * generic; on a team; and the names that other libraries have for them. Their behaviour is in counting.c.
+ * Counting puts (seed 004) in every form. Typed, by the bits of an element, by bytes; with a context and without; generic;
+ * on a team; and the names of other libraries. Their behaviour is in counting.c.
  */
 #include "suite.h"
 #include "types.h"
@@ -12,7 +12,6 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Collective, as the routine is. */
 static shmem_ct_t counter(void)
 {
     shmem_ct_t ct = SHMEM_CT_INVALID;

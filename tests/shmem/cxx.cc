@@ -351,7 +351,7 @@ CASE(static_objects, 2, "variables of namespaces and static members of classes a
     CHECK_EQ(of_a_function, 30 + previous_pe());
 }
 
-CASE(containers_are_sources, 2, "what a container holds can be put, and got into")
+CASE(containers_are_sources, 2, "the elements of a container can be put, and got into")
 {
     std::vector<int> mine(1000), back(1000);
     for (size_t i = 0; i < mine.size(); i++) mine[i] = static_cast<int>(i) + 5000 * me();

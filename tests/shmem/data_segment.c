@@ -160,7 +160,7 @@ CASE(what_is_not_symmetric, 2, "the stack, private memory and a thread's objects
     CHECK_EQ(shmem_addr_accessible(symmetric(8), next_pe()), 1);
 }
 
-CASE(stores_are_seen_by_peers, 2, "what the program stores into a static object is what peers get, at once")
+CASE(stores_are_seen_by_peers, 2, "peers get the program's latest store to a static object")
 {
     static long object;
     for (long i = 0; i < 200; i++) {
@@ -208,7 +208,7 @@ static void communicate(void)
     barrier();
 }
 
-CASE(fork_in_the_program, 2, "a child of fork that ends by _exit leaves its parent's communication as it was")
+CASE(fork_in_the_program, 2, "a child of fork that ends by _exit leaves its parent's communication undisturbed")
 {
     communicate();
     for (int i = 0; i < 5; i++) {
@@ -224,7 +224,7 @@ CASE(fork_in_the_program, 2, "a child of fork that ends by _exit leaves its pare
     }
 }
 
-CASE(child_has_its_own_copy, 2, "what a child of fork stores into static objects is not seen by its parent")
+CASE(child_has_its_own_copy, 2, "a child's stores into static objects are not visible to its parent")
 {
     static long object = 5;
     static unsigned char page[8192];
@@ -243,7 +243,7 @@ CASE(child_has_its_own_copy, 2, "what a child of fork stores into static objects
     communicate();
 }
 
-CASE(child_sees_what_was_there, 2, "a child of fork finds static objects as they were, also what a peer had put")
+CASE(child_sees_what_was_there, 2, "a child of fork finds static objects unchanged, also values put by a peer")
 {
     static long object;
     shmem_long_p(&object, 70 + me(), next_pe());
@@ -257,7 +257,7 @@ CASE(child_sees_what_was_there, 2, "a child of fork finds static objects as they
     communicate();
 }
 
-CASE(system_and_pipes, 2, "system and popen work in the program, and communication goes on behind them")
+CASE(system_and_pipes, 2, "system and popen work in the program, and communication continues afterwards")
 {
     communicate();
     CHECK_EQ(system("true"), 0);
@@ -285,7 +285,7 @@ static void *hand_over(void *unused)
     return unused;
 }
 
-CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and threads' own objects, work as ever")
+CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and threads' own objects, work as usual")
 {
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, hand_over, NULL), 0);
@@ -300,7 +300,7 @@ CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and t
 static atomic_long ticks[1024];
 static atomic_bool enough;
 
-/* Stores everywhere in an array all the time, and counts its stores. */
+/* Stores all over an array without pause, and counts its stores. */
 static void *tick(void *result)
 {
     long count = 0;
@@ -309,7 +309,7 @@ static void *tick(void *result)
     return NULL;
 }
 
-CASE(threads_that_run_already, 2, "what other threads store into static objects during shmem_init is not lost",
+CASE(threads_that_run_already, 2, "stores of other threads into static objects during shmem_init are not lost",
      .flags = OWN_INIT)
 {
     pthread_t thread;
@@ -401,7 +401,7 @@ CASE(children_of_children, 2, "a child's child has its own copy, too; and so has
 static int constructed;
 __attribute__((constructor)) static void at_start(void) { constructed = 42; }
 
-CASE(what_constructors_stored, 2, "what was stored before shmem_init is kept, and is symmetric")
+CASE(what_constructors_stored, 2, "values stored before shmem_init are kept, and are symmetric")
 {
     CHECK_EQ(constructed, 42);
     CHECK_EQ(shmem_int_g(&constructed, next_pe()), 42);

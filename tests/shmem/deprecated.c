@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Deprecated parts of OpenSHMEM 1.6: atomics without `_atomic_` in their names, shmem_wait, start_pes, _my_pe, _num_pes,
- * the allocation under its old names, the constants that begin with an underscore, the header under mpp/; and the cache
- * functions, which 1.4 removed and old programs call. OpenSHMEM 1.6, annex "Deprecated API". Collectives over active sets
- * are in active_sets.c.
+ * Deprecated parts of OpenSHMEM 1.6, annex "Deprecated API": atomics without `_atomic_` in their names, shmem_wait,
+ * start_pes, _my_pe, _num_pes, the old names of allocation, the constants that begin with an underscore, the header under
+ * mpp/; and the cache functions, which 1.4 removed and old programs call. active_sets.c has the collectives over active
+ * sets.
  */
 #include "suite.h"
 #include "types.h"
@@ -38,7 +38,7 @@ CASE(header_under_mpp, 1,
         CHECK_EQ(shmem_##NAME##_g(word + 2, next_pe()), 0);                                 \
     }
 
-DATA_CASE(old_atomics, 3, "add, inc, fadd, finc, cswap without `atomic` do what those with it do (shmem_TYPE_add)")
+DATA_CASE(old_atomics, 3, "add, inc, fadd, finc, cswap without `atomic` act like those with it (shmem_TYPE_add)")
 {
     unsigned char *words = symmetric(8 * 32);
     int row = 0;
@@ -59,7 +59,7 @@ DATA_CASE(old_atomics, 3, "add, inc, fadd, finc, cswap without `atomic` do what 
         CHECK_NUMBER(shmem_##NAME##_g(word + 2, next_pe()), 0);                             \
     }
 
-DATA_CASE(old_extended_atomics, 3, "set, fetch, swap without `atomic` do what those with it do (shmem_TYPE_swap)")
+DATA_CASE(old_extended_atomics, 3, "set, fetch, swap without `atomic` act like those with it (shmem_TYPE_swap)")
 {
     unsigned char *words = symmetric(8 * 32);
     int row = 0;
@@ -97,7 +97,7 @@ DATA_CASE(old_atomics_total, 4,
         CHECK_EQ(*word, 9);                                                                 \
     }
 
-DATA_CASE(old_wait, 2, "wait: returns once the object is not equal to the value any more (shmem_TYPE_wait)")
+DATA_CASE(old_wait, 2, "wait: returns once the object no longer equals the value (shmem_TYPE_wait)")
 {
     unsigned char *words = symmetric(8 * 16);
     int row = 0;
@@ -187,7 +187,8 @@ CASE(old_constants, 1, "constants that begin with an underscore are those withou
 }
 
 CASE(old_start, 3,
-     "start_pes initializes; without shmem_finalize the library is finalized at exit, after what was put has arrived (start_pes)",
+     "start_pes initializes; without shmem_finalize the library is finalized at exit, after pending puts have arrived "
+     "(start_pes)",
      .flags = OWN_INIT)
 {
     static long inbox, last;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Elements of every type that the block routines move, as rows of a table: the bytes of one, how to make one from a
- * number, and how to compare it. Values go through the type, because a long double has bytes that hold no part of its
- * value.
+ * Elements of every type that the block routines move, as rows of a table: their size in bytes, and functions to make one
+ * from a number and to compare two. Values go through the type, because a long double has padding.
  */
 #ifndef SHMEM_TESTS_ELEMENTS_H
 #define SHMEM_TESTS_ELEMENTS_H
@@ -72,7 +71,7 @@ static inline void check_elements_at(const char *file, int line, const struct el
     for (size_t i = 0; i < count; i++) check_element_at(file, line, e, start, i, seed, i);
 }
 
-/* The elements are what elements_fill(e, start, count, seed) makes / element `index` is element `seed_index` of it. */
+/* Check for elements_fill(e, start, count, seed), and for one element: `index` equals element `seed_index` of it. */
 #define CHECK_ELEMENTS(e, start, count, seed) check_elements_at(__FILE__, __LINE__, e, start, count, seed)
 #define CHECK_ELEMENT(e, start, index, seed, seed_index) \
     check_element_at(__FILE__, __LINE__, e, start, index, seed, seed_index)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How programs begin and end: initialised several times, finalized or not, ended by one PE for all, killed. OpenSHMEM 1.6,
+ * Start and end of programs: initialised several times, finalized or not, ended by one PE for all, killed. OpenSHMEM 1.6,
  * "Library Setup, Exit, and Query Routines" and "Execution Model". Exit statuses are those of `selvedge run`: the status
  * of shmem_global_exit, otherwise that of the first PE that failed, and 128 plus its number for a signal.
  *
@@ -27,7 +27,7 @@ static void finish(void)
     shmem_finalize();
 }
 
-/* A put to the next PE, which sees it. Collective. */
+/* Puts to the next PE, which checks it. Collective. */
 static void check_works(void)
 {
     static long round;
@@ -66,7 +66,7 @@ CASE(initialised_in_between, 2, "query_initialized: 0 before the first init, 1 u
 }
 
 CASE(nested, 3,
-     "init may be called again, each time answered by a finalize: only the last ends the library; all synchronize",
+     "init may be called again, each call paired with a finalize: only the last ends the library; all synchronize",
      .flags = OWN_INIT)
 {
     int provided = -1;
@@ -126,7 +126,7 @@ CASE(finalize_waits_and_completes, 3,
     free(from);
 }
 
-CASE(static_objects_stay, 2, "after finalize the program goes on, with its static objects as they were",
+CASE(static_objects_stay, 2, "after finalize the program continues, with its static objects unchanged",
      .flags = OWN_INIT, .prints = "still here")
 {
     start();
@@ -153,7 +153,7 @@ CASE(start_pes_needs_no_finalize, 2, "the deprecated start_pes: once or twice, a
 
 /* ---- Ends without finalize ------------------------------------------------------------------------------ */
 
-CASE(exit_without_finalize, 3, "a program that exits with 0 and forgot finalize has ended well", .flags = OWN_INIT,
+CASE(exit_without_finalize, 3, "a program that exits with 0 without finalize has succeeded", .flags = OWN_INIT,
      .prints_not = "selvedge run:")
 {
     start();
@@ -161,14 +161,15 @@ CASE(exit_without_finalize, 3, "a program that exits with 0 and forgot finalize 
     exit(0);
 }
 
-CASE(quick_exit_without_finalize, 2, "one that leaves by _exit, too", .flags = OWN_INIT, .prints_not = "selvedge run:")
+CASE(quick_exit_without_finalize, 2,
+     "so has one that leaves by _exit", .flags = OWN_INIT, .prints_not = "selvedge run:")
 {
     start();
     check_works();
     _exit(0);
 }
 
-CASE(status_after_finalize, 3, "the status of a PE that fails after finalize is the job's", .flags = OWN_INIT,
+CASE(status_after_finalize, 3, "the status of a PE that fails after finalize becomes the job's", .flags = OWN_INIT,
      .status = 5, .prints = "exited with status 5")
 {
     start();
@@ -178,7 +179,7 @@ CASE(status_after_finalize, 3, "the status of a PE that fails after finalize is 
     if (number == 1) exit(5);
 }
 
-CASE(fails_while_others_wait, 3, "a PE that ends with a failure ends those that wait in a barrier", .flags = OWN_INIT,
+CASE(fails_while_others_wait, 3, "a PE that fails ends the others, which wait in a barrier", .flags = OWN_INIT,
      .status = 3, .prints = "exited with status 3")
 {
     start();
@@ -188,7 +189,8 @@ CASE(fails_while_others_wait, 3, "a PE that ends with a failure ends those that 
     sleep_ms(100000);
 }
 
-CASE(fails_while_others_wait_for_a_word, 2, "or for a word", .flags = OWN_INIT, .status = 4,
+CASE(fails_while_others_wait_for_a_word, 2,
+     "a PE that fails ends the others, which wait for a word", .flags = OWN_INIT, .status = 4,
      .prints = "exited with status 4")
 {
     start();
@@ -197,7 +199,8 @@ CASE(fails_while_others_wait_for_a_word, 2, "or for a word", .flags = OWN_INIT, 
     shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
 }
 
-CASE(fails_before_init, 2, "or in shmem_init", .flags = OWN_INIT, .status = 6, .prints = "exited with status 6")
+CASE(fails_before_init, 2,
+     "a PE that fails before init ends the others, which wait in shmem_init", .flags = OWN_INIT, .status = 6, .prints = "exited with status 6")
 {
     const char *rank = getenv("SELVEDGE_RANK");
     if (rank == NULL || atoi(rank) == 1) exit(6);
@@ -213,7 +216,8 @@ CASE(killed, 3, "a PE that is killed ends the job with 137", .flags = OWN_INIT, 
     shmem_barrier_all();
 }
 
-CASE(killed_in_a_reduction, 3, "or while the others reduce, who then get an error or are ended", .flags = OWN_INIT, .status = 137,
+CASE(killed_in_a_reduction, 3,
+     "a PE killed while the others reduce: they get an error or are ended", .flags = OWN_INIT, .status = 137,
      .prints = "was killed by SIGKILL")
 {
     static long source, dest;
@@ -249,7 +253,7 @@ CASE(crashed, 2, "a PE that crashes in its own memory ends the job with 139", .f
 
 /* ---- shmem_global_exit ---------------------------------------------------------------------------------- */
 
-/* One PE ends all, while the others do this. */
+/* One PE ends all, while the others run this. */
 static void end_all(int status, void (*others)(void))
 {
     start();
@@ -259,7 +263,7 @@ static void end_all(int status, void (*others)(void))
         shmem_global_exit(status);
     }
     others();
-    FAIL("the others went on");
+    FAIL("the others continued");
 }
 
 static void meet(void)
@@ -279,14 +283,19 @@ CASE(global_exit_in_a_barrier, 3, "shmem_global_exit of one PE ends all with its
 {
     end_all(7, meet);
 }
-CASE(global_exit_in_a_wait, 3, "in a wait", .flags = OWN_INIT, .status = 8) { end_all(8, wait_for_a_word); }
-CASE(global_exit_in_a_computation, 3, "in a computation", .flags = OWN_INIT, .status = 9) { end_all(9, compute); }
-CASE(global_exit_in_a_sleep, 3, "in a sleep", .flags = OWN_INIT, .status = 255) { end_all(255, doze); }
-CASE(global_exit_in_a_program, 2, "in a program that they run", .flags = OWN_INIT, .status = 11)
+CASE(global_exit_in_a_wait, 3,
+     "shmem_global_exit of one PE ends the others in a wait", .flags = OWN_INIT, .status = 8) { end_all(8, wait_for_a_word); }
+CASE(global_exit_in_a_computation, 3,
+     "shmem_global_exit of one PE ends the others in a computation", .flags = OWN_INIT, .status = 9) { end_all(9, compute); }
+CASE(global_exit_in_a_sleep, 3,
+     "shmem_global_exit of one PE ends the others in a sleep", .flags = OWN_INIT, .status = 255) { end_all(255, doze); }
+CASE(global_exit_in_a_program, 2,
+     "shmem_global_exit of one PE ends the others in a program that they run", .flags = OWN_INIT, .status = 11)
 {
     end_all(11, run_a_program);
 }
-CASE(global_exit_with_zero, 3, "with status 0 the job has ended well, and nobody is called a failure", .flags = OWN_INIT,
+CASE(global_exit_with_zero, 3,
+     "with status 0 the job has succeeded, and no PE is reported as a failure", .flags = OWN_INIT,
      .prints_not = "selvedge run:")
 {
     end_all(0, meet);

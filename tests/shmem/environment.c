@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Environment variables: the size of the heap, version and help texts. OpenSHMEM 1.6, "Environment Variables". Reports of
- * wrong calls under SHMEM_DEBUG are in bad_input.c; checks from outside of the job are in outside.rs.
+ * wrong calls under SHMEM_DEBUG are in bad_input.c; checks from outside the job are in outside.rs.
  */
 #include "suite.h"
 
 #define MIB ((size_t)1 << 20)
 
-/* The heap has room for `least` bytes in one block, and none for `too_much`. */
+/* Checks that the heap has room for `least` bytes in one block, and not for `too_much`. */
 static void check_heap(size_t least, size_t too_much)
 {
     unsigned char *block = shmem_malloc(least);
@@ -17,7 +17,7 @@ static void check_heap(size_t least, size_t too_much)
     CHECK_PTR(shmem_malloc(too_much), NULL);
 }
 
-CASE(size_by_default, 2, "without a setting there is room for a hundred megabytes")
+CASE(size_by_default, 2, "the default heap has room for a hundred megabytes")
 {
     unsigned char *block = shmem_malloc(100 * MIB);
     CHECK_OP(block, !=, NULL);
@@ -25,7 +25,7 @@ CASE(size_by_default, 2, "without a setting there is room for a hundred megabyte
     shmem_free(block);
 }
 
-CASE(size_of_big_programs, 1, "without a setting there is room for a gibibyte, and none for five")
+CASE(size_of_big_programs, 1, "the default heap has room for a gibibyte, and not for five")
 {
     CHECK_PTR(shmem_malloc(5 * 1024 * MIB), NULL);
     size_t size = 1024 * MIB;
@@ -55,7 +55,7 @@ CASE(size_without_a_leading_zero, 2, ".5m is half a mebibyte", .environment = "S
     check_heap(MIB / 2 - 64, 2 * MIB);
 }
 
-CASE(size_with_more_letters, 2, "what follows the multiplier is ignored: 20kk is 20k",
+CASE(size_with_more_letters, 2, "letters after the multiplier are ignored: 20kk is 20k",
      .environment = "SHMEM_SYMMETRIC_SIZE=20kk")
 {
     check_heap(20 * 1024 - 64, 2 * MIB);
@@ -66,7 +66,7 @@ CASE(size_in_kibibytes, 2, "3000K", .environment = "SHMEM_SYMMETRIC_SIZE=3000K")
     check_heap(3000 * 1024 - 64, 5 * MIB);
 }
 
-CASE(size_in_gibibytes, 2, "1g: only what is used is taken from the machine", .environment = "SHMEM_SYMMETRIC_SIZE=1g")
+CASE(size_in_gibibytes, 2, "1g: the machine provides only the memory in use", .environment = "SHMEM_SYMMETRIC_SIZE=1g")
 {
     unsigned char *block = shmem_malloc(1023 * MIB);
     CHECK_OP(block, !=, NULL);
@@ -85,7 +85,8 @@ CASE(size_in_tebibytes, 2, "0.5T", .environment = "SHMEM_SYMMETRIC_SIZE=0.5T")
 
 static int static_word;
 
-CASE(size_zero, 2, "0 is a size: static objects are left, malloc gives NULL", .environment = "SHMEM_SYMMETRIC_SIZE=0")
+CASE(size_zero, 2,
+     "0 is a valid size: static objects stay symmetric, malloc returns NULL", .environment = "SHMEM_SYMMETRIC_SIZE=0")
 {
     CHECK_PTR(shmem_malloc(2 * MIB), NULL);
     shmem_int_p(&static_word, 1 + me(), next_pe());
@@ -98,7 +99,7 @@ CASE(old_name_of_size, 2, "the deprecated SMA_SYMMETRIC_SIZE", .environment = "S
     check_heap(2 * MIB - 64, 4 * MIB);
 }
 
-CASE(new_name_wins, 2, "where both are set SHMEM_SYMMETRIC_SIZE counts",
+CASE(new_name_wins, 2, "if both are set SHMEM_SYMMETRIC_SIZE counts",
      .environment = "SMA_SYMMETRIC_SIZE=2M SHMEM_SYMMETRIC_SIZE=10M")
 {
     check_heap(10 * MIB - 64, 12 * MIB);
@@ -113,7 +114,8 @@ CASE(info_text, 2, "SHMEM_INFO prints text on the variables", .environment = "SH
      .prints = "SHMEM_SYMMETRIC_SIZE")
 {
 }
-CASE(info_text_is_complete, 2, "on SHMEM_DEBUG, too", .environment = "SHMEM_INFO=1", .prints = "SHMEM_DEBUG") {}
+CASE(info_text_is_complete, 2,
+     "SHMEM_INFO describes SHMEM_DEBUG, too", .environment = "SHMEM_INFO=1", .prints = "SHMEM_DEBUG") {}
 CASE(old_name_of_info, 2, "so does SMA_INFO", .environment = "SMA_INFO=1", .prints = "SHMEM_SYMMETRIC_SIZE") {}
-CASE(any_value, 2, "any value turns them on", .environment = "SHMEM_VERSION=no SHMEM_INFO=0", .prints = "SHMEM_INFO") {}
+CASE(any_value, 2, "any value enables them", .environment = "SHMEM_VERSION=no SHMEM_INFO=0", .prints = "SHMEM_INFO") {}
 CASE(silent_by_default, 2, "without them nothing is printed", .prints_not = "e") {}

@@ -3,7 +3,7 @@
  * The names that choose by the type of their arguments in C11: for every type of its table, with a context and without,
  * each selects a function for that type. OpenSHMEM 1.6, the C11 synopses.
  *
- * Each word of a type is between others, so that a function for another type shows.
+ * Each word of a type lies between others, so that a call of another type's function shows.
  */
 #include "suite.h"
 #include "types.h"
@@ -12,7 +12,6 @@
 
 enum { ROOM = 256 }; /* bytes for each type; 16 elements of the widest */
 
-/* The expression has that type. */
 #define IS_OF(expr, TYPE) _Static_assert(_Generic((expr), TYPE: 1, default: 0), #expr " is " #TYPE)
 
 /* `value` in the type, with all of its bytes in use. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The symmetric heap: malloc, calloc, align, realloc, free, hints, and their deprecated names. OpenSHMEM 1.6, "Memory
- * Management Routines". The standard says for realloc that exhaustion is NULL on every PE and leaves the rest usable; here
- * it holds for all of them.
+ * Management Routines". For realloc the standard says that exhaustion is NULL on every PE and leaves the rest usable; here
+ * that holds for all of them.
  */
 #include "suite.h"
 
@@ -13,7 +13,7 @@
 
 enum { MAX_ALIGN = _Alignof(max_align_t) };
 
-/* This PE and a peer can write all of the block: every PE fills the block of the next one. Collective. */
+/* Checks that this PE and a peer can write all of the block: every PE fills the next PE's block. Collective. */
 static void check_usable(unsigned char *block, size_t bytes)
 {
     CHECK_OP(block, !=, NULL);
@@ -120,7 +120,7 @@ CASE(alignment, 2, "shmem_align: the address is a multiple of the alignment, fro
     }
 }
 
-CASE(hints, 2, "shmem_malloc_with_hints: a block as of shmem_malloc, whatever the hints")
+CASE(hints, 2, "shmem_malloc_with_hints: a block like shmem_malloc's, whatever the hints")
 {
 #if SINCE(1, 5)
     static const long all[] = {0, SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE,
@@ -212,7 +212,7 @@ CASE(sizes_that_cannot_be, 3, "sizes beyond the heap, and products that overflow
 }
 
 CASE(exhaustion, 2,
-     "when the heap is full malloc is NULL on every PE; what is there stays; what is freed can be had again",
+     "when the heap is full malloc is NULL on every PE; existing blocks stay; freed memory can be allocated again",
      .environment = "SHMEM_SYMMETRIC_SIZE=8M", .crowded = 4)
 {
     enum { MOST = 200 };
@@ -244,7 +244,8 @@ CASE(exhaustion, 2,
     }
 }
 
-CASE(fragmentation, 2, "every second of many blocks freed: the holes are used, and joined when their neighbours go",
+CASE(fragmentation, 2,
+     "every second of many blocks freed: the holes are used, and joined when their neighbours are freed",
      .environment = "SHMEM_SYMMETRIC_SIZE=4M")
 {
     enum { COUNT = 1500, BYTES = 2000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Versions, names, constants, queries, and routines that have nothing to do. OpenSHMEM 1.6, "Library Setup, Exit, and
- * Query Routines", "Library Constants", "Profiling Interface", and the deprecated names.
+ * Versions, names, constants, queries, and routines without effect. OpenSHMEM 1.6, "Library Setup, Exit, and Query
+ * Routines", "Library Constants", "Profiling Interface", and the deprecated names.
  */
 #include "suite.h"
 
@@ -19,7 +19,7 @@ CASE(version, 1, "shmem_info_get_version gives the constants of the header")
     CHECK_EQ(_SHMEM_MINOR_VERSION, SHMEM_MINOR_VERSION);
 }
 
-CASE(name, 1, "shmem_info_get_name gives SHMEM_VENDOR_STRING, closed, within SHMEM_MAX_NAME_LEN")
+CASE(name, 1, "shmem_info_get_name returns SHMEM_VENDOR_STRING, terminated, within SHMEM_MAX_NAME_LEN")
 {
     char *name = local(SHMEM_MAX_NAME_LEN);
     memset(name, 'x', SHMEM_MAX_NAME_LEN);
@@ -120,7 +120,7 @@ CASE(handles_at_start, 2, "predefined handles can initialise objects, be assigne
     CHECK_EQ(shmem_team_n_pes(team_at_start), 2);
 }
 
-CASE(constants_of_1_5, 1, "options and masks are bits of their own; signal operations differ")
+CASE(constants_of_1_5, 1, "options and masks are distinct bits; signal operations differ")
 {
     CHECK_OP(SHMEM_CTX_PRIVATE, !=, 0);
     CHECK_OP(SHMEM_CTX_SERIALIZED, !=, 0);
@@ -177,7 +177,7 @@ CASE(this_library, 1, "the library names itself, and OpenSHMEM 1.6")
     CHECK_EQ(SHMEM_MINOR_VERSION, 6);
 }
 
-CASE(time_and_node, 2, "shmemx_wtime goes on in seconds; shmemx_nodename is the same text at all PEs of a machine")
+CASE(time_and_node, 2, "shmemx_wtime advances in seconds; shmemx_nodename is the same text at all PEs of a machine")
 {
     const double begin = shmemx_wtime();
     const long long begin_ms = now_ms();

@@ -22,7 +22,7 @@ DATA_CASE(lock_excludes, 4, "set_lock: one PE at a time is between set and clear
 }
 
 DATA_CASE(test_lock_takes_a_free_lock, 2,
-          "test_lock: 0, and the lock is the caller's, if it was clear; 1 if it was set (shmem_test_lock)")
+          "test_lock: 0, and the caller has the lock, if it was clear; 1 if it was set (shmem_test_lock)")
 {
     long *lock = symmetric(sizeof *lock), *step = symmetric(sizeof *step);
     if (me() == 0) {
@@ -68,7 +68,7 @@ DATA_CASE(test_and_set_exclude, 4, "test_lock and set_lock take the same lock (s
 }
 
 DATA_CASE(clear_completes_what_was_put, 4,
-          "clear_lock: what its holder put is complete before another PE has the lock (shmem_clear_lock)", .crowded = 7)
+          "clear_lock: the holder's puts are complete before another PE has the lock (shmem_clear_lock)", .crowded = 7)
 {
     enum { ROUNDS = 150, N = 257 };
     long *lock = symmetric(sizeof *lock), *object = symmetric(N * sizeof *object), here[N];
@@ -87,7 +87,8 @@ DATA_CASE(clear_completes_what_was_put, 4,
         for (int k = 0; k < N; k++) CHECK_EQ(object[k], ROUNDS * n_pes());
 }
 
-/* Whether PE `pe` is the last in the queue of a lock. The lower half of the lock at one PE, the same for all, is that PE's number plus one. */
+/* Whether PE `pe` is the last in the queue of a lock. At one PE, the same for all, the lock's lower half is the last PE's number
+ * plus one. */
 static bool is_last(long *lock, int pe)
 {
     for (int at = 0; at < n_pes(); at++)
@@ -95,9 +96,9 @@ static bool is_last(long *lock, int pe)
     return false;
 }
 
-/* A PE is in the queue before the next one calls. */
+/* Each PE is in the queue before the next one calls. */
 CASE(first_come_first_served, 4,
-     "set_lock: those who wait get the lock in the order in which they came (shmem_set_lock)", .needs = MAPPED)
+     "set_lock: waiters get the lock in the order of their calls (shmem_set_lock)", .needs = MAPPED)
 {
     long *lock = symmetric(sizeof *lock), *served = symmetric(sizeof *served);
     if (me() == 0) shmem_set_lock(lock);
@@ -136,7 +137,7 @@ DATA_CASE(locks_of_an_array, 3, "locks that lie side by side are independent (sh
     for (int i = 0; i < N; i++) CHECK_EQ(shmem_long_g(counts + i, i % n_pes()), ROUNDS * n_pes());
 }
 
-DATA_CASE(two_locks_held, 3, "a PE may hold several locks, and give them back in any order (shmem_set_lock)")
+DATA_CASE(two_locks_held, 3, "a PE may hold several locks, and release them in any order (shmem_set_lock)")
 {
     enum { ROUNDS = 150 };
     long *a = symmetric(sizeof *a), *b = symmetric(sizeof *b), *count = symmetric(sizeof *count);
@@ -152,7 +153,7 @@ DATA_CASE(two_locks_held, 3, "a PE may hold several locks, and give them back in
     if (me() == 0) CHECK_EQ(*count, ROUNDS * n_pes());
 }
 
-DATA_CASE(lock_alone, 1, "set, clear, test in a job of one, again and again (shmem_set_lock)")
+DATA_CASE(lock_alone, 1, "set, clear, test in a job of one, repeatedly (shmem_set_lock)")
 {
     long *lock = symmetric(sizeof *lock);
     for (int i = 0; i < 200; i++) {
@@ -164,7 +165,7 @@ DATA_CASE(lock_alone, 1, "set, clear, test in a job of one, again and again (shm
 }
 
 DATA_CASE(clear_lock_is_free_again, 3,
-          "a lock that was taken and given back by one PE can be taken by each other in turn (shmem_clear_lock)")
+          "a lock that one PE took and released can be taken by each other in turn (shmem_clear_lock)")
 {
     long *lock = symmetric(sizeof *lock);
     for (int turn = 0; turn < 12; turn++) {
@@ -179,7 +180,7 @@ DATA_CASE(clear_lock_is_free_again, 3,
 
 /* Where only its owner drives a NIC, a PE that waits for the lock must still serve the lock holder. */
 DATA_CASE(waiting_does_not_hold_up_the_holder, 3,
-          "set_lock: the holder can reach the memory of those who wait (shmem_set_lock)")
+          "set_lock: the holder can reach the memory of waiting PEs (shmem_set_lock)")
 {
     enum { ROUNDS = 60 };
     long *lock = symmetric(sizeof *lock), *word = symmetric(sizeof *word);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Collectives around the border between aggregation nodes and the library's own algorithms (docs/guide/collectives.md): all of
- * them where PEs have no memory of each other mapped ("cma", "bounce", "host"); with mapped memory long reductions of
- * PEs that have a core each, and data of medium length where PEs share cores. Results are the same either way.
+ * The border between aggregation nodes and the library's own algorithms (docs/guide/collectives.md). Nodes serve all collectives
+ * if PEs do not map each other's memory ("cma", "bounce", "host"). With mapped memory they serve long reductions of PEs
+ * with a core each, and data of medium length where PEs share cores. Results are the same either way.
  *
- * What nodes do in themselves is tested by the families of each collective, in these variants.
+ * The families of each collective test nodes themselves, in these variants.
  */
 #include "collective.h"
 
@@ -21,14 +21,13 @@ enum { LONGEST = 300000 };
 /* Whether all collectives go through a node. */
 static bool all_by_nodes(void) { return variant_is("cma") || variant_is("bounce") || variant_is("host"); }
 
-/* A value whose sum with others depends on the order of the additions. */
 static double awkward(int pe, size_t i)
 {
     const uint64_t bits = mix((uint64_t)pe * 100003 + i);
     return ldexp((double)(int64_t)bits, (int)(bits % 60) - 90);
 }
 
-/* A sum of so many bytes at the members of a team, checked to the last bit. */
+/* Computes a sum of `bytes` bytes at the members of a team, and checks it to the last bit. */
 static void check_sum(shmem_team_t team, const int *world, int size, double *dest, double *source, size_t bytes)
 {
     const size_t count = bytes / sizeof *dest;
@@ -84,14 +83,16 @@ static void all_in_turn(const struct group *g)
     }
 }
 
-DATA_CASE(all_in_turn, 2, "nodes and own algorithms take turns, in any order of lengths and operations", .crowded = 5)
+DATA_CASE(all_in_turn, 2,
+          "nodes and the library's own algorithms take turns, in any order of lengths and operations", .crowded = 5)
 {
     dest_shared = symmetric(LONGEST);
     source_shared = symmetric(LONGEST);
     for_each_group(all_in_turn);
 }
 
-CASE(more_teams_than_groups, 2, "teams beyond the most groups of a PE reduce by themselves, and overlapping ones in turn")
+CASE(more_teams_than_groups, 2,
+     "teams beyond a PE's limit of groups reduce without nodes, and overlapping ones in turn")
 {
     enum { MANY = 40, BYTES = 30000 };
     const int forward[] = {0, 1}, backward[] = {1, 0};
@@ -110,7 +111,8 @@ CASE(more_teams_than_groups, 2, "teams beyond the most groups of a PE reduce by 
     }
 }
 
-CASE(chain_of_teams, 3, "teams of which each shares a PE with the next one reduce and meet one after the other")
+CASE(chain_of_teams, 3,
+     "teams that form a chain, each sharing a PE with the next, reduce and synchronise one after the other")
 {
     enum { BYTES = 30000 };
     double *dest = symmetric(BYTES), *source = symmetric(BYTES);
@@ -144,12 +146,12 @@ CASE(progress_for_others, 3, "a PE that waits in a collective serves the others'
         }
         CHECK_EQ(shmem_long_max_reduce(SHMEM_TEAM_WORLD, dest, word, 1), 0);
         CHECK_EQ(*dest, 50 * (i + 1));
-        /* Until then a PE may still read its own word in the reduction. */
+        /* Before this barrier a PE may still read its own word in the reduction. */
         shmem_sync_all();
     }
 }
 
-CASE(disagreement, 2, "PEs that disagree on a reduction that is a node's all get an error, and the team works on")
+CASE(disagreement, 2, "PEs that disagree on a node's reduction all get an error, and the team still works")
 {
     const int both[] = {0, 1};
     double *dest = symmetric(64), *source = symmetric(64);
@@ -175,7 +177,7 @@ CASE(refused_by_one, 2, "if one PE's environment refuses nodes, the library's ow
     shmem_finalize();
 }
 
-CASE(several_sessions, 2, "a team's node ends with the library, and the next session has another one", .flags = OWN_INIT)
+CASE(several_sessions, 2, "a team's node ends with the library, and the next session has a new one", .flags = OWN_INIT)
 {
     const int both[] = {0, 1};
     for (int session = 0; session < 3; session++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Puts and gets that may return before they are complete, and when they are complete: shmem_put_nbi, shmem_get_nbi under
- * every name. OpenSHMEM 1.6, "Remote Memory Access Routines" and "Memory Ordering Routines".
+ * Puts and gets that may return before they complete, and their completion: shmem_put_nbi, shmem_get_nbi under every name.
+ * OpenSHMEM 1.6, "Remote Memory Access Routines" and "Memory Ordering Routines".
  */
 #define SUFFIX _nbi
 #include "blocks.h"
@@ -9,7 +9,7 @@
 enum { COUNT = 41 };
 
 DATA_CASE(put_nbi_is_over_after_quiet, 3,
-          "put_nbi: after quiet the elements are at the target, for any PE to see (shmem_put_nbi)")
+          "put_nbi: after quiet the elements are at the target, visible to any PE (shmem_put_nbi)")
 {
     unsigned char *dest = symmetric(SLOTS_BYTES), *source = local(SLOTS_BYTES), *back = local(SLOTS_BYTES);
     FOR_EACH_BLOCK(b, e, row)
@@ -72,8 +72,7 @@ DATA_CASE(nbi_of_oneself, 2, "put_nbi, get_nbi: the named PE may be the caller (
     FOR_EACH_BLOCK(b, e, row) CHECK_ELEMENTS(e, slot(back, row), COUNT, (unsigned)(row + me()));
 }
 
-DATA_CASE(barrier_ends_put_nbi, 3,
-          "barrier_all: a put_nbi that came before it is over (shmem_barrier_all)", .crowded = 7)
+DATA_CASE(barrier_ends_put_nbi, 3, "barrier_all: completes earlier put_nbi (shmem_barrier_all)", .crowded = 7)
 {
     enum { ROUNDS = 30, BYTES = 700 };
     unsigned char *inbox = symmetric((size_t)PES_MAX * BYTES), *outbox = local((size_t)PES_MAX * BYTES);
@@ -89,7 +88,7 @@ DATA_CASE(barrier_ends_put_nbi, 3,
     }
 }
 
-DATA_CASE(many_outstanding, 2, "put_nbi, get_nbi: thousands may be under way at once (shmem_put_nbi, shmem_get_nbi)")
+DATA_CASE(many_outstanding, 2, "put_nbi, get_nbi: thousands may be outstanding at once (shmem_put_nbi, shmem_get_nbi)")
 {
     enum { N = 6000 };
     long *there = symmetric(N * sizeof(long)), *here = local(N * sizeof(long)), *back = local(N * sizeof(long));
@@ -107,7 +106,7 @@ DATA_CASE(many_outstanding, 2, "put_nbi, get_nbi: thousands may be under way at 
 }
 
 DATA_CASE(puts_and_gets_mixed, 3,
-          "puts, gets and their nonblocking forms of different objects may be under way together (shmem_quiet)")
+          "puts, gets and their nonblocking forms of different objects may be outstanding together (shmem_quiet)")
 {
     enum { N = 300 };
     int *a = symmetric(N * sizeof(int)), *b = symmetric(N * sizeof(int)), *c = symmetric(N * sizeof(int));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The operations that fence orders and quiet completes: puts, strided puts, atomics, signals, stores, their nonblocking
- * forms. OpenSHMEM 1.6, "Memory Ordering Routines", the table of operations.
+ * Operations that fence orders and quiet completes: puts, strided puts, atomics, signals, stores, their nonblocking forms.
+ * OpenSHMEM 1.6, "Memory Ordering Routines", the table of operations.
  */
 #include "suite.h"
 
@@ -19,7 +19,7 @@ static struct setup setup_new(void)
     return s;
 }
 
-/* Sizes that take other protocols than a few words, which could overtake them: pages, and more than a queue holds. */
+/* Sizes whose protocols could overtake those of a few words: pages, and more than a queue holds. */
 DATA_CASE(fence_orders_large_puts, 2,
           "fence: a small put or atomic does not overtake a large put before it (shmem_fence)")
 {
@@ -46,7 +46,7 @@ DATA_CASE(fence_orders_large_puts, 2,
         }
 }
 
-/* Several long puts are under way at once where peers are on other hosts. Those to the same bytes must land in their order. */
+/* Several long puts are outstanding at once to peers on other hosts. Those to the same bytes must land in their order. */
 DATA_CASE(fence_orders_large_puts_to_the_same_bytes, 2,
           "fence: of two large puts to the same bytes, the one after it stays (shmem_fence)")
 {
@@ -128,7 +128,7 @@ DATA_CASE(fence_orders_puts, 2, "fence: a put after it is delivered after the pu
     order_by_fence(send_by_p, mark_by_p, true);
 }
 
-DATA_CASE(fence_orders_put_nbi, 2, "fence: orders what does not block (shmem_fence)")
+DATA_CASE(fence_orders_put_nbi, 2, "fence: orders nonblocking operations (shmem_fence)")
 {
     order_by_fence(send_by_put_nbi, mark_by_p, false);
     order_by_fence(send_by_put_nbi, mark_by_put_nbi, false);
@@ -138,7 +138,7 @@ DATA_CASE(fence_orders_strided_puts, 2,
           "fence: orders strided puts (shmem_fence)") { order_by_fence(send_by_iput, mark_by_p, false); }
 
 DATA_CASE(fence_orders_puts_and_atomics, 2,
-          "fence: an atomic after it comes after the puts before it, and the other way round (shmem_fence)")
+          "fence: an atomic after it is delivered after the puts before it, and vice versa (shmem_fence)")
 {
     order_by_fence(send_by_put, mark_by_add, false);
     order_by_fence(send_by_put_nbi, mark_by_add, false);
@@ -169,13 +169,13 @@ static void complete_by_quiet(step_fn *send, void (*complete)(void))
 
 static void quiet_of_context(void) { shmem_ctx_quiet(SHMEM_CTX_DEFAULT); }
 
-DATA_CASE(quiet_completes_puts, 3, "quiet: what was put before it is visible to every PE (shmem_quiet)")
+DATA_CASE(quiet_completes_puts, 3, "quiet: earlier puts are visible to every PE (shmem_quiet)")
 {
     complete_by_quiet(send_by_put, shmem_quiet);
     complete_by_quiet(send_by_p, quiet_of_context);
 }
 
-DATA_CASE(quiet_completes_put_nbi, 3, "quiet: completes what does not block (shmem_quiet)")
+DATA_CASE(quiet_completes_put_nbi, 3, "quiet: completes nonblocking operations (shmem_quiet)")
 {
     complete_by_quiet(send_by_put_nbi, shmem_quiet);
     complete_by_quiet(send_by_put_nbi, quiet_of_context);
@@ -190,7 +190,7 @@ DATA_CASE(quiet_completes_atomics, 3, "quiet: completes atomics that fetch nothi
     complete_by_quiet(send_by_add, shmem_quiet);
 }
 
-DATA_CASE(quiet_reaches_all_targets, 4, "quiet: covers every PE that was put to (shmem_quiet)", .crowded = 8)
+DATA_CASE(quiet_reaches_all_targets, 4, "quiet: covers the targets of all puts (shmem_quiet)", .crowded = 8)
 {
     long *inbox = symmetric(PES_MAX * sizeof(long)), *arrived = symmetric(sizeof(long));
     for (long round = 1; round <= 40; round++) {
@@ -237,7 +237,7 @@ DATA_CASE(ping_pong, 2,
 }
 
 DATA_CASE(chain_of_cause, 4,
-          "what PE 0 put before it told PE 1, is there for whoever PE 1 tells (shmem_quiet)", .crowded = 7)
+          "data that PE 0 put before it notified PE 1 is in place for a PE that PE 1 notifies (shmem_quiet)", .crowded = 7)
 {
     long *data = symmetric(sizeof(long)), *told = symmetric(sizeof(long));
     for (long round = 1; round <= 60; round++) {
@@ -255,7 +255,7 @@ DATA_CASE(chain_of_cause, 4,
 }
 
 DATA_CASE(stores_before_quiet, 2,
-          "quiet: the caller's own stores to its symmetric memory come before what it puts later (shmem_quiet)")
+          "quiet: the caller's own stores to its symmetric memory come before its later puts (shmem_quiet)")
 {
     long *mine = symmetric(N * sizeof(long)), *told = symmetric(sizeof(long)), found[N];
     for (long round = 1; round <= 200; round++) {
@@ -292,7 +292,7 @@ DATA_CASE(stores_through_ptr, 2,
     }
 }
 
-DATA_CASE(fetched_by_quiet, 2, "quiet: what get_nbi fetches is there (table of operations)")
+DATA_CASE(fetched_by_quiet, 2, "quiet: the data of get_nbi is in place (table of operations)")
 {
     long *theirs = symmetric(N * sizeof(long)), *here = local(N * sizeof(long));
     for (long round = 1; round <= 100; round++) {
@@ -370,7 +370,7 @@ static void ctx_pe_quiet_of_many(void)
     shmem_ctx_pe_quiet(SHMEM_CTX_DEFAULT, targets, 3);
 }
 
-DATA_CASE(pe_quiet_completes, 3, "pe_quiet: what went to the PEs of the list is complete as by quiet (shmem_pe_quiet)")
+DATA_CASE(pe_quiet_completes, 3, "pe_quiet: completes operations to the PEs of the list, like quiet (shmem_pe_quiet)")
 {
     complete_by_quiet(send_by_put, pe_quiet_of_target);
     complete_by_quiet(send_by_put_nbi, pe_quiet_of_target);
@@ -379,7 +379,8 @@ DATA_CASE(pe_quiet_completes, 3, "pe_quiet: what went to the PEs of the list is 
     complete_by_quiet(send_by_signal_nbi, ctx_pe_quiet_of_many);
 }
 
-DATA_CASE(pe_quiet_completes_gets, 3, "pe_quiet: what get_nbi fetches from a PE of the list is there (shmem_pe_quiet)")
+DATA_CASE(pe_quiet_completes_gets, 3,
+          "pe_quiet: the data of get_nbi from a PE of the list is in place (shmem_pe_quiet)")
 {
     long *theirs = symmetric(N * sizeof(long)), *here = local(2 * N * sizeof(long));
     for (int i = 0; i < N; i++) theirs[i] = me() * 100 + i;
@@ -394,7 +395,7 @@ DATA_CASE(pe_quiet_completes_gets, 3, "pe_quiet: what get_nbi fetches from a PE 
     }
 }
 
-CASE(pe_quiet_of_none, 2, "pe_quiet: with npes 0 it returns at once, and the list is not looked at (shmem_pe_quiet)")
+CASE(pe_quiet_of_none, 2, "pe_quiet: with npes 0 it returns at once, without reading the list (shmem_pe_quiet)")
 {
     for (int i = 0; i < 100; i++) {
         shmem_pe_quiet(NULL, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The profiling interface: the library's callers use a shmem_ function that the program defines, and the program reaches
- * the library's through the name with a p. OpenSHMEM 1.6, "OpenSHMEM Profiling Interface".
+ * The profiling interface: callers of the library use a shmem_ function that the program defines, and the program reaches
+ * the library's by the name with a p. OpenSHMEM 1.6, "OpenSHMEM Profiling Interface".
  */
 #if __has_include(<pshmem.h>)
 #include <pshmem.h>
@@ -90,7 +90,7 @@ CASE(others_stay_the_library_s, 2,
 }
 
 CASE(library_does_not_call_the_program, 2,
-     "the library's own work is not seen in the program's functions (profiling interface, Multiple Counting)")
+     "the library's internal calls do not reach the program's functions (profiling interface, Multiple Counting)")
 {
     memset(&calls, 0, sizeof calls);
     void *block = shmem_malloc(1000);
@@ -177,7 +177,7 @@ CASE(every_function_has_another_name, 1,
 }
 
 CASE(names_stand_in_pshmem_h, 1,
-     "pshmem.h has what the pshmem_ functions need (profiling interface, requirement 6)") { CHECK(HAS_PSHMEM); }
+     "pshmem.h declares everything that the pshmem_ functions need (profiling interface, requirement 6)") { CHECK(HAS_PSHMEM); }
 
 #if SINCE(1, 5)
 CASE(control_does_nothing, 1, "shmem_pcontrol takes a level and anything else, and returns (shmem_pcontrol)")

@@ -2,11 +2,11 @@
 /*
  * Addresses on other PEs: shmem_ptr, shmem_team_ptr, shmem_pe_accessible, shmem_addr_accessible. OpenSHMEM 1.6, "Library
  * Setup, Exit, and Query Routines". A null pointer is always a permitted result of shmem_ptr for another PE. Where the
- * memory is mapped it would be a loss, and is a failure here.
+ * memory is mapped it would be a defect, and is a failure here.
  */
 #include "suite.h"
 
-DATA_CASE(pointer_to_self, 2, "ptr: for the caller itself it is the symmetric address, or null (shmem_ptr)")
+DATA_CASE(pointer_to_self, 2, "ptr: for the caller it is the symmetric address, or NULL (shmem_ptr)")
 {
     char *object = symmetric(100);
     CHECK_PTR(shmem_ptr(object, me()), object);
@@ -29,14 +29,14 @@ DATA_CASE(pointer_to_a_peer, 3,
         CHECK_EQ(shmem_int_g(object + 5, next_pe()), -1 - me());
     }
     barrier();
-    /* Who has a pointer to a peer gave it one. */
+    /* A PE with a pointer to the next one's object has stored through it. */
     bool is_written = shmem_ptr(object, previous_pe()) != NULL;
     CHECK_EQ(object[5], is_written ? -1 - previous_pe() : me() * N + 5);
     CHECK_EQ(object[6], me() * N + 6);
 }
 
 DATA_CASE(pointers_into_an_object, 2,
-          "ptr: of an address inside an object it is the same distance into the peer's (shmem_ptr)", .needs = MAPPED)
+          "ptr: an address inside an object maps to the same offset in the peer's object (shmem_ptr)", .needs = MAPPED)
 {
     enum { BYTES = 70000 };
     char *object = symmetric(BYTES);
@@ -46,7 +46,7 @@ DATA_CASE(pointers_into_an_object, 2,
 }
 
 DATA_CASE(pointer_and_calls_agree, 2,
-          "ptr: what puts and atomics write is seen through it, and what is stored through it is got (shmem_ptr)",
+          "ptr: it reads values written by puts and atomics, and gets read values stored through it (shmem_ptr)",
           .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word);
@@ -85,7 +85,7 @@ DATA_CASE(store_ends_a_wait, 2,
 }
 
 DATA_CASE(pointer_as_local_memory, 3,
-          "ptr: what it returns is memory of the caller: it can be the source of a put, and dest of a get (shmem_ptr)",
+          "ptr: the result is memory of the caller: it can be the source of a put, and dest of a get (shmem_ptr)",
           .needs = MAPPED)
 {
     enum { BYTES = 3000 };
@@ -131,7 +131,7 @@ DATA_CASE(what_is_symmetric, 2,
 }
 
 CASE(what_is_not_symmetric, 2,
-     "addr_accessible: 0 for the stack, private memory, and nothing; ptr of these is null (shmem_addr_accessible)")
+     "addr_accessible: 0 for the stack, private memory, and NULL; ptr of these is NULL (shmem_addr_accessible)")
 {
     int on_the_stack = 0;
     char *private = malloc(1000000);
@@ -159,7 +159,7 @@ CASE(which_pes_there_are, 3, "pe_accessible: 1 for each PE of the job, 0 for oth
 
 #if SINCE(1, 5) && defined SELVEDGE_SHMEM
 CASE(addresses_at_no_pe, 2,
-     "addr_accessible, ptr: at a PE that there is not, nothing can be reached (shmem_addr_accessible)")
+     "addr_accessible, ptr: at a PE outside the job nothing can be reached (shmem_addr_accessible)")
 {
     int *object = symmetric(sizeof *object);
     static const int wrong[] = {-1, 2, 1 << 30};
@@ -172,7 +172,8 @@ CASE(addresses_at_no_pe, 2,
 
 #if SINCE(1, 6)
 DATA_CASE(pointer_by_team, 4,
-          "team_ptr: the PE is numbered in the team; over the world it is ptr; of no team it is null (shmem_team_ptr)")
+          "team_ptr: the PE is numbered in the team; over the world it is ptr; of an invalid team it is NULL "
+          "(shmem_team_ptr)")
 {
     long *word = symmetric(sizeof *word);
     *word = 10 + me();

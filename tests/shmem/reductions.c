@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reductions over teams: and, or, xor, max, min, sum, prod. OpenSHMEM 1.6, "Collective Routines", reductions. This library
- * adds that sums and products of signed integers wrap, and that all PEs get the same bits.
+ * Reductions over teams: and, or, xor, max, min, sum, prod. OpenSHMEM 1.6, "Collective Routines", reductions. In this
+ * library sums and products of signed integers wrap, and all PEs get the same bits.
  */
 #include "collective.h"
 #include "types.h"
@@ -154,7 +154,7 @@ DATA_CASE(dest_may_be_source, 4, "a reduction in place: dest and source are the 
     for_each_group(each_operation_in_place);
 }
 
-DATA_CASE(source_stays, 3, "source is as it was, where it is not dest")
+DATA_CASE(source_stays, 3, "source stays unchanged, unless it is dest")
 {
     enum { MANY = 5000 };
     long *dest = symmetric(MANY * sizeof *dest), *source = symmetric(MANY * sizeof *source);
@@ -208,7 +208,7 @@ CASE(megabytes, 3, "a reduction of 4 MiB")
         if (dest[i] != 3 * i * 0x9e3779b97f4a7c15u + 3) FAIL("element %zu is wrong", i);
 }
 
-DATA_CASE(zero_elements, 3, "a reduction of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a reduction of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);
@@ -319,7 +319,7 @@ static double awkward(int pe, size_t i)
     return ldexp((double)(int64_t)bits, (int)(bits % 60) - 90);
 }
 
-CASE(floats_are_the_same_everywhere, 5, "sums, products of floating-point numbers are the same bits on all PEs",
+CASE(floats_are_the_same_everywhere, 5, "sums and products of floating-point numbers have the same bits on all PEs",
      .crowded = 9)
 {
     static const size_t counts[] = {1, 3, 64, 1000, 20000};
@@ -346,7 +346,7 @@ CASE(floats_are_the_same_everywhere, 5, "sums, products of floating-point number
     SAME_BITS(longdouble, long double, 10)
 }
 
-CASE(long_double_in_full, 3, "long double is summed and compared in its own precision, which double has not")
+CASE(long_double_in_full, 3, "long double is summed and compared in its own precision, beyond that of double")
 {
     long double *source = symmetric(4 * sizeof *source), *dest = symmetric(4 * sizeof *dest);
     source[0] = me() == 0 ? 1 : ldexpl(1, -60);

@@ -12,8 +12,7 @@
 
 enum { COUNT = 37 };
 
-DATA_CASE(put_reaches_its_target_only, 3,
-          "put: the elements arrive at the PE that was named and nowhere else (shmem_put)")
+DATA_CASE(put_reaches_its_target_only, 3, "put: the elements arrive at the named PE and nowhere else (shmem_put)")
 {
     unsigned char *dest = symmetric(SLOTS_BYTES), *source = local(SLOTS_BYTES);
     FOR_EACH_BLOCK(b, e, row)
@@ -31,8 +30,7 @@ DATA_CASE(put_reaches_its_target_only, 3,
     }
 }
 
-DATA_CASE(get_takes_from_its_target, 3,
-          "get: the elements are those of the PE that was named, which keeps them (shmem_get)")
+DATA_CASE(get_takes_from_its_target, 3, "get: the elements are those of the named PE, which keeps them (shmem_get)")
 {
     unsigned char *source = symmetric(SLOTS_BYTES), *dest = local(SLOTS_BYTES);
     FOR_EACH_BLOCK(b, e, row) elements_fill(e, slot(source, row), SLOT_ELEMENTS, (unsigned)(row + 1000 * me()));
@@ -185,7 +183,7 @@ DATA_CASE(same_object_on_both_sides, 2,
     CHECK_PATTERN(another, BYTES, 1);
 }
 
-/* Lengths that are words and a rest: a loop over words has a rest at either end. */
+/* Lengths of whole words and a rest, so that a loop over words has a rest at either end. */
 DATA_CASE(bytes_at_any_alignment, 2,
           "putmem, getmem: addresses need no alignment, and bytes beside the range stay (shmem_putmem)")
 {
@@ -243,7 +241,7 @@ static const struct single {
 };
 enum { SINGLES = sizeof singles / sizeof singles[0], SINGLE_ROOM = 64 };
 
-DATA_CASE(single_elements, 3, "p, g: one element goes to, and comes from, the PE that was named (shmem_p, shmem_g)")
+DATA_CASE(single_elements, 3, "p, g: one element goes to, and comes from, the named PE (shmem_p, shmem_g)")
 {
     unsigned char *there = symmetric(SINGLES * SINGLE_ROOM);
     _Alignas(16) unsigned char value[16];
@@ -355,7 +353,7 @@ DATA_CASE(object_inside_an_object, 2,
 }
 
 DATA_CASE(all_into_one, 4,
-          "put: what many PEs write side by side into one object is all there after a barrier (shmem_put)",
+          "put: adjacent parts that many PEs write into one object are all in place after a barrier (shmem_put)",
           .crowded = 9)
 {
     enum { PIECE = 7, ROUNDS = 64 }; /* pieces of 7 bytes share their words with their neighbours */
@@ -390,7 +388,7 @@ DATA_CASE(all_to_all, 4, "put, get: every PE reaches every PE, itself included (
 }
 
 DATA_CASE(third_party_sees_it, 3,
-          "what one PE put into a second, a third gets from there after a barrier (shmem_barrier_all)")
+          "a third PE gets data that one PE put into a second, after a barrier (shmem_barrier_all)")
 {
     struct element e = ELEMENT(short, short);
     short *object = symmetric(COUNT * sizeof(short)), here[COUNT];
@@ -405,7 +403,7 @@ DATA_CASE(third_party_sees_it, 3,
 }
 
 DATA_CASE(own_stores_are_seen, 2,
-          "what a PE stores into its own symmetric object, others get after a barrier (shmem_barrier_all)")
+          "other PEs get a PE's stores into its own symmetric object, after a barrier (shmem_barrier_all)")
 {
     long *object = symmetric(sizeof(long));
     for (long round = 1; round <= 50; round++) {
@@ -417,7 +415,7 @@ DATA_CASE(own_stores_are_seen, 2,
 }
 
 DATA_CASE(get_does_not_wait_for_the_owner, 2,
-          "get: the PE that holds the source takes no part by calls that match (one-sided communication)")
+          "get: the PE that owns the source makes no matching call (one-sided communication)")
 {
     long *object = symmetric(sizeof(long)), *done = symmetric(sizeof(long));
     *object = 70 + me();
@@ -426,11 +424,11 @@ DATA_CASE(get_does_not_wait_for_the_owner, 2,
         for (int i = 0; i < 100; i++) CHECK_EQ(shmem_long_g(object, 1), 71);
         shmem_long_p(done, 1, 1);
     } else {
-        shmem_long_wait_until(done, SHMEM_CMP_EQ, 1); /* makes progress on its NIC, where only the owner can */
+        shmem_long_wait_until(done, SHMEM_CMP_EQ, 1); /* makes progress on its NIC, if the NIC needs its owner's calls */
     }
 }
 
-DATA_CASE(put_then_get_after_quiet, 2, "after quiet the caller itself gets what it put (shmem_quiet)")
+DATA_CASE(put_then_get_after_quiet, 2, "after quiet the caller gets its own put back (shmem_quiet)")
 {
     long *word = symmetric(sizeof(long));
     for (long i = 1; i <= 300; i++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of the OpenSHMEM suite. How its cases run, and how to choose among them, stands in `tests/runner`.
+//! The table of the OpenSHMEM suite. `tests/runner` explains how its cases run and how to choose among them.
 //!
-//! A variant says how a PE reaches the symmetric memory of other PEs. With `OSHCC`, `OSHCXX` and `OSHRUN` the cases run on
-//! another OpenSHMEM, in one variant `other`, without the cases that need something of ours:
+//! A variant selects the path of a PE to other PEs' symmetric memory. With `OSHCC`, `OSHCXX` and `OSHRUN` the cases run
+//! on another OpenSHMEM, in one variant `other`, without the cases that need a feature of ours:
 //!
 //! ```text
 //! OSHCC=oshcc OSHCXX=oshc++ OSHRUN="oshrun --oversubscribe" cargo test -p selvedge-shmem-tests -- rma
@@ -21,9 +21,9 @@ use selvedge_test_runner::{Exception, Start, Suite, Variant, files_with, run, tr
 const CASE_LIMIT_S: u64 = 180;
 const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
 
-/// The memory of other PEs is mapped here.
+/// Feature of variants that map the memory of other PEs.
 const MAPPED: &[&str] = &["mapped"];
-/// The clocks are those of a simulated machine.
+/// Feature of variants with the clocks of a simulated machine.
 const VIRTUAL_TIME: &[&str] = &["virtual_time"];
 
 const NOT_SIMULATED: &[Exception] = &[
@@ -40,7 +40,7 @@ const NOT_SIMULATED: &[Exception] = &[
 const LONG: &str = "it sends hundreds of thousands of messages, and each takes a turn of a process: too long";
 const ENDLESS: &str = "one process runs at a time, and a thread that computes without end never yields its turn";
 
-/// Runs each PE as if it were on a host of its own.
+/// Runs each PE as on its own host.
 const APART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../hosts/apart");
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn find() -> Result<Suite, String> {
         sources: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
         output,
         compiler,
-        // Not the library: a program loads it when it starts.
+        // Not the library: a program loads it at start.
         inputs: if is_ours { files_with(&tree::prefix().join("include"), &["h"]) } else { Vec::new() },
         variants: others.as_deref().map_or_else(variants, |words| vec![other(words)]),
         limit_s: LAUNCHER_LIMIT_S,
@@ -95,7 +95,7 @@ fn live(name: &'static str, arguments: &'static [&'static str]) -> Variant {
     variant(name, Start::Launcher(launcher, arguments))
 }
 
-/// The PEs are on one host, and would have aggregation nodes there. Their collectives are to take the links.
+/// The PEs are on one host, where aggregation nodes would serve them. This makes their collectives use the links.
 fn over_links(name: &'static str) -> Vec<(&'static str, OsString)> {
     vec![("SHMEM_TESTS_VARIANT", name.into()), ("SELVEDGE_SHMEM_COLLECTIVES", "0".into())]
 }
@@ -104,7 +104,7 @@ fn other(words: &str) -> Variant {
     variant("other", Start::Launcher(words.split_whitespace().map(OsString::from).collect(), &[]))
 }
 
-/// The cases know the name of their variant.
+/// Cases know the name of their variant.
 fn variant(name: &'static str, start: Start) -> Variant {
     Variant { environment: vec![("SHMEM_TESTS_VARIANT", name.into())], ..Variant::new(name, start) }
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * Prefix sums: shmem_sum_inscan, shmem_sum_exscan. OpenSHMEM 1.6, "Collective Routines", scan.
- */
+/* Prefix sums: shmem_sum_inscan, shmem_sum_exscan. OpenSHMEM 1.6, "Collective Routines", scan. */
 #include "collective.h"
 #include "types.h"
 
@@ -109,7 +107,7 @@ DATA_CASE(dest_may_be_source, 4, "a scan in place: dest and source are the same 
     for_each_group(each_type_in_place);
 }
 
-DATA_CASE(first_of_exscan_is_zero, 2, "exscan at PE 0 of the team is zero, not what dest held")
+DATA_CASE(first_of_exscan_is_zero, 2, "exscan at PE 0 of the team is zero, whatever dest held")
 {
     double *dest = symmetric(3 * sizeof *dest), *source = symmetric(3 * sizeof *source);
     for (int i = 0; i < 3; i++) {
@@ -140,7 +138,7 @@ CASE(every_size, 3, "a scan is whole at any length", .crowded = 5)
     }
 }
 
-DATA_CASE(zero_elements, 3, "a scan of no elements returns zero and writes nothing")
+DATA_CASE(zero_elements, 3, "a scan of zero elements returns zero and writes nothing")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);
@@ -166,7 +164,7 @@ DATA_CASE(one_after_the_other, 4, "scans follow one another without other synchr
     }
 }
 
-CASE(places_by_scan, 4, "an exscan of lengths says where each PE's part of a common array begins")
+CASE(places_by_scan, 4, "an exscan of lengths gives the start of each PE's part of a common array")
 {
     size_t *length = symmetric(sizeof *length), *begin = symmetric(sizeof *begin);
     int *array = symmetric(64 * sizeof *array), part[8];

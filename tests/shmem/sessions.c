@@ -34,10 +34,10 @@ static void check_operations(shmem_ctx_t ctx, long *words)
     shmem_sync_all();
 }
 
-DATA_CASE(operations_in_a_session, 2, "within a session every operation does what it does without one")
+DATA_CASE(operations_in_a_session, 2, "within a session every operation acts as outside")
 {
     long *words = symmetric(64 * sizeof *words);
-    shmem_ctx_session_config_t config = {10}; /* fewer than there will be */
+    shmem_ctx_session_config_t config = {10}; /* fewer than the operations that follow */
     shmem_ctx_t ctx;
     CHECK_EQ(shmem_ctx_create(0, &ctx), 0);
     shmem_ctx_t contexts[2] = {ctx, SHMEM_CTX_DEFAULT};
@@ -80,7 +80,7 @@ CASE(invalid_context, 2, "start and stop on SHMEM_CTX_INVALID do nothing", .envi
     shmem_ctx_session_start(SHMEM_CTX_INVALID, SHMEM_CTX_SESSION_BATCH, NULL, 0);
 }
 
-DATA_CASE(barrier_within, 3, "a session on the default context does not hold back what a barrier completes")
+DATA_CASE(barrier_within, 3, "a session on the default context does not delay operations that a barrier completes")
 {
     long *words = symmetric(100 * sizeof *words);
     shmem_ctx_session_start(SHMEM_CTX_DEFAULT, SHMEM_CTX_SESSION_BATCH, NULL, 0);
@@ -105,7 +105,7 @@ CASE(waits_within, 2, "a session does not hold back a put that a peer waits for"
     shmem_ctx_session_stop(SHMEM_CTX_DEFAULT);
 }
 
-CASE(destroyed_within, 2, "a context may be destroyed with its session on; what was issued is complete")
+CASE(destroyed_within, 2, "a context may be destroyed during its session; operations already issued complete")
 {
     long *words = symmetric(100 * sizeof *words);
     shmem_ctx_t ctx;
@@ -118,7 +118,7 @@ CASE(destroyed_within, 2, "a context may be destroyed with its session on; what 
 }
 
 DATA_CASE(random_updates, 4,
-          "the session that 1.6 shows: many nonblocking xors of a table all over the PEs; twice is as before")
+          "the session shown in 1.6: many nonblocking xors of a table distributed over the PEs; twice is as before")
 {
     enum { TABLE = 64, UPDATES = 500 };
     uint64_t *table = symmetric(TABLE * sizeof *table), was[TABLE];

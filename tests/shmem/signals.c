@@ -52,7 +52,7 @@ static void *slot(void *buffer, int row) { return (unsigned char *)buffer + (siz
             for (const struct element *e = (about("%s%s", v->form, v->element.name), &v->element); e != NULL; e = NULL)
 
 DATA_CASE(signal_follows_data, 2,
-          "put_signal: whoever sees the signal sees the data, with no other call between (shmem_put_signal)")
+          "put_signal: a PE that sees the signal sees the data, without another call (shmem_put_signal)")
 {
     unsigned char *dest = symmetric(SLOTS_BYTES), *source = local(SLOTS_BYTES);
     uint64_t *sigs = symmetric(SIGNALS * sizeof *sigs);
@@ -61,7 +61,7 @@ DATA_CASE(signal_follows_data, 2,
         elements_fill(e, slot(source, row), 32, (unsigned)(row + 1000 * me()));
         v->put(slot(dest, row), slot(source, row), COUNT, sigs + row, (uint64_t)row + 1, SHMEM_SIGNAL_SET, next_pe());
     }
-    /* Without a quiet: a nonblocking put must complete by itself while its initiator waits. */
+    /* Without a quiet: a nonblocking put must complete while its initiator waits. */
     FOR_EACH_SIGNAL(v, e, row)
     {
         CHECK_EQ(shmem_signal_wait_until(sigs + row, SHMEM_CMP_NE, 0), (uint64_t)row + 1);
@@ -99,7 +99,7 @@ DATA_CASE(set_replaces_and_add_adds, 2,
 }
 
 DATA_CASE(no_data_but_a_signal, 2,
-          "put_signal: with nelems 0 the signal still comes, and dest stays (shmem_put_signal)")
+          "put_signal: with nelems 0 the signal still arrives, and dest stays (shmem_put_signal)")
 {
     unsigned char *dest = symmetric(SLOTS_BYTES), *source = local(SLOTS_BYTES);
     uint64_t *sigs = symmetric(SIGNALS * sizeof *sigs);
@@ -178,7 +178,8 @@ DATA_CASE(unaligned_data, 2, "putmem_signal: dest and source need no alignment (
     }
 }
 
-CASE(large_data_before_its_signal, 2, "put_signal: also mebibytes are there when their signal is (shmem_put_signal)")
+CASE(large_data_before_its_signal, 2,
+     "put_signal: mebibytes of data arrive before their signal, too (shmem_put_signal)")
 {
     enum { BYTES = 3000001 };
     unsigned char *dest = symmetric(BYTES), *source = local(BYTES);
@@ -261,13 +262,13 @@ DATA_CASE(wait_compares, 1,
     }
 }
 
-DATA_CASE(wait_blocks, 2, "signal_wait_until does not return before the signal has come (shmem_signal_wait_until)")
+DATA_CASE(wait_blocks, 2, "signal_wait_until does not return before the signal has arrived (shmem_signal_wait_until)")
 {
     uint64_t *sig = symmetric(sizeof *sig);
     int *data = symmetric(sizeof *data), value = 9;
     barrier();
     if (me() == 0) {
-        shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 1); /* the other one has read its clock */
+        shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 1); /* the peer has read its clock */
         sleep_ms(60);
         shmem_int_put_signal(data, &value, 1, sig, 77, SHMEM_SIGNAL_SET, 1);
     } else {
@@ -280,7 +281,7 @@ DATA_CASE(wait_blocks, 2, "signal_wait_until does not return before the signal h
 }
 
 DATA_CASE(signals_are_waited_for_otherwise, 2,
-          "a signal is seen by wait_until, test and signal_fetch, too (Atomicity Guarantees for Signaling Operations)")
+          "wait_until, test and signal_fetch see a signal, too (Atomicity Guarantees for Signaling Operations)")
 {
     uint64_t *sig = symmetric(sizeof *sig);
     long *data = symmetric(sizeof *data), value = 31 + me();
@@ -299,8 +300,7 @@ DATA_CASE(signals_are_waited_for_otherwise, 2,
     CHECK_EQ(*data, 51 + previous_pe());
 }
 
-DATA_CASE(ring_of_signals, 4,
-          "data that goes round by put_signal is passed on as it was (shmem_put_signal)", .crowded = 9)
+DATA_CASE(ring_of_signals, 4, "data passed round a ring by put_signal stays unchanged (shmem_put_signal)", .crowded = 9)
 {
     enum { BYTES = 300, ROUNDS = 12 };
     unsigned char *data = symmetric(BYTES);

@@ -9,7 +9,7 @@ enum { MIB = 1 << 20, LARGEST = 4 * MIB + 4097 };
 
 static unsigned char fixed[LARGEST + 2 * GUARD_BYTES];
 
-/* The lengths at which the protocol may change: around powers of two, pages, slots and limits of a kernel's copy. */
+/* Lengths at which the protocol may change: around powers of two, pages, slots and limits of a kernel's copy. */
 static const size_t lengths[] = {
     1,     2,      3,      4,      5,      7,       8,       9,       15,      16,     17,        31,     33,
     63,    64,     65,     127,    128,    129,     255,     256,     257,     511,    513,       1023,   1024,
@@ -18,7 +18,7 @@ static const size_t lengths[] = {
 };
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
-/* An object of LARGEST bytes that begins `skew` bytes behind a multiple of 64. */
+/* Returns an object of LARGEST bytes that begins `skew` bytes behind a multiple of 64. */
 static unsigned char *object(bool in_heap, size_t skew)
 {
     unsigned char *start = in_heap ? symmetric_in(HEAP, LARGEST + GUARD_BYTES) : fixed + GUARD_BYTES;
@@ -31,7 +31,7 @@ static void move_every_length(bool in_heap, bool nonblocking, size_t skew_here, 
 {
     unsigned char *there = object(in_heap, skew_there);
     unsigned char *here = local(LARGEST + GUARD_BYTES), *back = local(LARGEST + GUARD_BYTES);
-    memset(here, 0xa5, LARGEST + GUARD_BYTES); /* a byte too many would show */
+    memset(here, 0xa5, LARGEST + GUARD_BYTES); /* shows an extra byte */
     here += skew_here;
     back += skew_here;
     for (unsigned l = 0; l < LENGTHS; l++) {
@@ -47,7 +47,7 @@ static void move_every_length(bool in_heap, bool nonblocking, size_t skew_here, 
         if (me() == 1) {
             CHECK_PATTERN(there, bytes, l);
             if (bytes + skew_there < LARGEST) CHECK_EQ(there[bytes], 0);
-            if (bytes + skew_there < LARGEST) there[bytes] = 0x5a; /* the next put, which is longer, writes over it */
+            if (bytes + skew_there < LARGEST) there[bytes] = 0x5a; /* the next, longer put overwrites it */
         }
         barrier();
         if (me() == 0) {
@@ -86,7 +86,7 @@ CASE(every_length_unaligned, 2,
 
 /* Each side sends more than any queue holds, and neither may wait until the other receives it. */
 DATA_CASE(large_both_ways_at_once, 2,
-          "put: two PEs that put mebibytes into each other do not hold each other up (shmem_putmem)")
+          "put: two PEs that put mebibytes into each other do not block each other (shmem_putmem)")
 {
     size_t bytes = memory_in_use() == HEAP ? 3 * MIB + 1 : 700001;
     unsigned char *inbox = symmetric(bytes), *outbox = local(bytes);

@@ -40,7 +40,7 @@ enum { SLOTS_BYTES = STRIDED * SLOT_BYTES };
 
 static void *slot(void *buffer, int row) { return (unsigned char *)buffer + (size_t)row * SLOT_BYTES; }
 
-/* The slot holds `count` elements of the seed (by their number in the source) `stride` apart, and zeros between. */
+/* Checks that the slot holds `count` elements of the seed, by their number in the source, `stride` apart, and zeros between. */
 static void check_spread(const struct element *e, const void *start, size_t count, size_t stride, unsigned seed,
                          size_t seed_stride)
 {
@@ -64,7 +64,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
                  e != NULL; e = NULL)
 
 DATA_CASE(iput_every_shape, 2,
-          "iput: element i of the source's stride becomes element i of dest's; what lies between stays (shmem_iput)")
+          "iput: element i of the source's stride becomes element i of dest's; elements in between stay (shmem_iput)")
 {
     unsigned char *dest = symmetric(SLOTS_BYTES), *source = local(SLOTS_BYTES);
     for (int shape = 0; shape < SHAPES; shape++) {
@@ -84,7 +84,7 @@ DATA_CASE(iput_every_shape, 2,
 }
 
 DATA_CASE(iget_every_shape, 2,
-          "iget: element i of the source's stride becomes element i of dest's; what lies between stays (shmem_iget)")
+          "iget: element i of the source's stride becomes element i of dest's; elements in between stay (shmem_iget)")
 {
     unsigned char *source = symmetric(SLOTS_BYTES), *dest = local(SLOTS_BYTES);
     for (int row = 0; row < STRIDED; row++)
@@ -268,7 +268,7 @@ static void check_blocks(const struct element *e, const void *start, int shape, 
 }
 
 DATA_CASE(ibput_every_shape, 2,
-          "ibput: block i of the source becomes block i of dest; what lies between stays (shmem_ibput)")
+          "ibput: block i of the source becomes block i of dest; elements in between stay (shmem_ibput)")
 {
     unsigned char *dest = symmetric(SLOTS_BYTES), *source = local(SLOTS_BYTES);
     for (int shape = 0; shape < BLOCK_SHAPES; shape++) {
@@ -288,7 +288,7 @@ DATA_CASE(ibput_every_shape, 2,
 }
 
 DATA_CASE(ibget_every_shape, 2,
-          "ibget: block i of the source becomes block i of dest; what lies between stays (shmem_ibget)")
+          "ibget: block i of the source becomes block i of dest; elements in between stay (shmem_ibget)")
 {
     unsigned char *source = symmetric(SLOTS_BYTES), *dest = local(SLOTS_BYTES);
     for (int row = 0; row < STRIDED; row++)

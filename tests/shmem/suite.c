@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The part of the OpenSHMEM suite that its programs share: the job, memory. See suite.h for the contract.
+ * Shared part of the OpenSHMEM suite: the job, memory. See suite.h for the contract.
  *
  * Invariants
  * 1. `given` lists the memory that cases have, with its guards. Symmetric memory has the same order there on every PE.

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The header of the OpenSHMEM suite: what its cases need beyond check.h.
+ * The header of the OpenSHMEM suite, in addition to check.h.
  *
- * The launcher starts as many PEs as a case wants, and each runs `program NAME`. A PE is a rank of check.h. Programs that
- * end in .cc are C++.
+ * The launcher starts the case's number of PEs, and each runs `program NAME`. A PE is a rank of check.h. Programs that end
+ * in .cc are C++.
  *
  * A case may name these members of `struct case_extra` after its rule:
  *
  *     CASE(sum_of_all, 4, "...", .crowded = 9)                 also with 9 PEs: the body uses n_pes(), not 4
  *     CASE(stores_through_ptr, 2, "...", .needs = MAPPED)      only where the memory of other PEs is mapped
- *     CASE(clock_is_virtual, 2, "...", .needs = VIRTUAL_TIME)  only where the clocks are those of a simulated machine
+ *     CASE(clock_is_virtual, 2, "...", .needs = VIRTUAL_TIME)  only with the clocks of a simulated machine
  *     CASE(ends_with_status, 2, "...", .flags = OWN_INIT, .status = 3)
  *
  * Rules for cases
@@ -17,10 +17,10 @@
  *    barrier follows its body; then the suite frees memory of symmetric() and local(). Nothing outlives a case.
  * 2. A failed check in any PE ends the whole job with shmem_global_exit(1).
  * 3. The body of a DATA_CASE runs twice: symmetric() returns memory of the symmetric heap first, then of a static object.
- * 4. Memory of symmetric() and local() is zero, and stands between guards that the suite checks after the body.
+ * 4. Memory of symmetric() and local() is zero, between guards that the suite checks after the body.
  * 5. symmetric() and barrier() are collective.
- * 6. Cases about what the standard has only since 1.5 or 1.6 stand under `#if SINCE(1, 5)`, so that the others can run with
- *    an older library (OSHCC and OSHRUN of the runner).
+ * 6. Cases about additions of 1.5 or 1.6 are under `#if SINCE(1, 5)`, so that the others can run with an older library
+ *    (OSHCC and OSHRUN of the runner).
  */
 #ifndef SHMEM_TESTS_SUITE_H
 #define SHMEM_TESTS_SUITE_H
@@ -60,22 +60,21 @@ static inline int previous_pe(void) { return (me() + n_pes() - 1) % n_pes(); }
  * the job with shmem_global_exit. left(): the library will be finalized. */
 void joined(void);
 void left(void);
-/* "in_place", "cma", "bounce", "host", "crowded", "simulated"; "other" under an OpenSHMEM that is not ours. */
+/* Returns "in_place", "cma", "bounce", "host", "crowded", "simulated"; "other" under another OpenSHMEM. */
 bool variant_is(const char *name);
 
 /* ---- Memory --------------------------------------------------------------------------------------------- */
 
 enum memory { HEAP, STATIC };
 
-/* Zero, aligned to 64 bytes, between guards, the same object on every PE. It is zero on all PEs when the call returns.
- * Collective. symmetric() returns HEAP memory, and STATIC memory in the second run of a DATA_CASE. STATIC has
+/* Allocates zeroed memory, aligned to 64 bytes, between guards, the same object on every PE. It is zero on all PEs on
+ * return. Collective. symmetric() returns HEAP memory, and STATIC memory in the second run of a DATA_CASE. STATIC has
  * SYMMETRIC_STATIC_BYTES in all. */
 void *symmetric(size_t bytes);
 void *symmetric_in(enum memory memory, size_t bytes);
 enum memory memory_in_use(void);
-/* Memory that is not symmetric: zero, between guards. */
 void *local(size_t bytes);
-/* Checks the guards of all memory that the case has. The suite calls it after each body, too. */
+/* Checks the guards of all memory of the case. The suite calls it after each body, too. */
 void check_guards(void);
 
 /* ---- The rest ------------------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ static shmem_team_t split(shmem_team_t parent, int start, int stride, int size)
     return team;
 }
 
-/* Each member adds 2 to the power of its number, so that a wrong set of members or a wrong number shows. */
+/* Each member adds 2 to the power of its number, so that a wrong member or number shows. */
 static void check_works(shmem_team_t team, long *dest, long *source)
 {
     *source = 1L << shmem_team_my_pe(team);
@@ -65,7 +65,7 @@ CASE(shared_team_is_split, 4, "SHMEM_TEAM_SHARED can be a parent")
     shmem_team_destroy(reversed);
 }
 
-CASE(invalid_team, 2, "SHMEM_TEAM_INVALID: -1, a null pointer or an error by each routine, and nothing from destroy")
+CASE(invalid_team, 2, "SHMEM_TEAM_INVALID: -1, a null pointer or an error from each routine, and no effect in destroy")
 {
     shmem_team_t team = SHMEM_TEAM_WORLD;
     shmem_team_config_t config = {77};
@@ -208,7 +208,8 @@ CASE(parent_may_go_first, 3, "a team stays whole when its parent has been destro
     shmem_team_destroy(child);
 }
 
-CASE(translation, 6, "translate_pe: the number in the other team, or -1 for who is not in both or not a number")
+CASE(translation, 6,
+     "translate_pe: the number in the other team, or -1 for a PE outside either team or an invalid number")
 {
     static const int shapes[][3] = {{0, 1, 6}, {5, -1, 6}, {0, 2, 3}, {5, -2, 3}, {1, 1, 4}, {4, -3, 2}};
     shmem_team_t teams[COUNT_OF(shapes)];
@@ -264,7 +265,7 @@ CASE(disjoint_teams_apart, 4, "teams without common PEs do not wait for each oth
     long *words = symmetric(2 * sizeof *words), *go = symmetric(sizeof *go);
     shmem_team_t low = split(SHMEM_TEAM_WORLD, 0, 1, 2), high = split(SHMEM_TEAM_WORLD, 2, 1, 2);
     shmem_team_t mine = me() < 2 ? low : high;
-    if (me() < 2) shmem_long_wait_until(go, SHMEM_CMP_EQ, 1); /* until the others have done all of theirs */
+    if (me() < 2) shmem_long_wait_until(go, SHMEM_CMP_EQ, 1); /* until the others have finished */
     for (int i = 0; i < 50; i++) check_works(mine, &words[0], &words[1]);
     if (me() >= 2) shmem_long_p(go, 1, me() - 2);
     barrier();
@@ -308,7 +309,8 @@ CASE(sync_waits_for_all_members, 4, "shmem_team_sync returns when all members ha
 
 /* ---- Configuration, limits, destruction ----------------------------------------------------------------- */
 
-CASE(configuration, 2, "get_config gives what the split asked for under its mask; the default is no contexts")
+CASE(configuration, 2,
+     "get_config returns the values that the split requested under its mask; the default is no contexts")
 {
     shmem_team_config_t asked = {5}, got = {77};
     shmem_team_t with, without, masked;
@@ -342,7 +344,7 @@ CASE(many_times, 3, "teams can be made and destroyed any number of times")
     }
 }
 
-/* Makes teams of all PEs until the limit; the call that fails must leave nothing behind. */
+/* Makes teams of all PEs until the limit; the failing call must leave nothing behind. */
 static int fill_up(shmem_team_t *teams)
 {
     for (int i = 0; i < TEAMS; i++) {
@@ -375,7 +377,7 @@ CASE(limit, 3, "a PE is in 64 teams; one more is an error everywhere; a destroye
     for (int i = 0; i < TEAMS - PREDEFINED; i++) shmem_team_destroy(teams[i]);
 }
 
-CASE(destroyed_team_is_refused, 3, "a destroyed team's handle is refused, also when its place has another owner")
+CASE(destroyed_team_is_refused, 3, "a destroyed team's handle is refused, also when its place is reused")
 {
     unsigned char *dest = symmetric(64), *source = symmetric(64);
     memset(source, 0x55, 64);
@@ -411,7 +413,7 @@ CASE(destroyed_team_is_refused, 3, "a destroyed team's handle is refused, also w
     shmem_team_destroy(again);
 }
 
-CASE(left_at_the_end, 2, "teams that were not destroyed go with shmem_finalize")
+CASE(left_at_the_end, 2, "shmem_finalize destroys the remaining teams")
 {
     long *dest = symmetric(sizeof *dest), *source = symmetric(sizeof *source);
     check_works(split(SHMEM_TEAM_WORLD, 1, -1, 2), dest, source);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * shmem_team_split_2d. OpenSHMEM 1.6, "Team Management Routines".
- */
+/* shmem_team_split_2d. OpenSHMEM 1.6, "Team Management Routines". */
 #include "collective.h"
 
 #if SINCE(1, 5)
@@ -133,7 +131,7 @@ CASE(three_dimensions, 12, "a column that is split again gives three dimensions"
     destroy(first);
 }
 
-CASE(one_axis_outlives_the_other, 4, "destroying the rows leaves the columns, and the other way round")
+CASE(one_axis_outlives_the_other, 4, "destroying the rows leaves the columns, and vice versa")
 {
     struct grid g = split(SHMEM_TEAM_WORLD, 2), h = split(SHMEM_TEAM_WORLD, 2);
     shmem_team_destroy(g.x);

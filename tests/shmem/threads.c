@@ -27,7 +27,7 @@ static void finish(void)
     shmem_finalize();
 }
 
-/* Runs the body in this many threads at once, numbered from 0 to count - 1. */
+/* Runs the body in this number of threads at once, numbered from 0 to count - 1. */
 struct worker {
     pthread_t thread;
     void (*body)(int number);
@@ -86,7 +86,7 @@ static void level(int requested)
     finish();
 }
 
-CASE(level_single, 2, "init_thread provides the level asked for or more, and query_thread tells it: SINGLE",
+CASE(level_single, 2, "init_thread provides the requested level or more, and query_thread returns it: SINGLE",
      .flags = OWN_INIT)
 {
     level(SHMEM_THREAD_SINGLE);
@@ -112,7 +112,7 @@ static void *puts_for_the_main_thread(void *unused)
     return unused;
 }
 
-CASE(serialized_other_thread, 2, "SERIALIZED: another thread than the one that initialised may communicate",
+CASE(serialized_other_thread, 2, "SERIALIZED: a thread other than the initialising one may communicate",
      .flags = OWN_INIT)
 {
     pthread_t thread;
@@ -272,7 +272,7 @@ static long released;
 
 static void wait_or_release(int number)
 {
-    if (number > 0) shmem_long_wait_until(&released, SHMEM_CMP_EQ, 1); /* all threads but one wait for one of the same PE */
+    if (number > 0) shmem_long_wait_until(&released, SHMEM_CMP_EQ, 1); /* all other threads wait for thread 0 of the same PE */
     else {
         sleep_ms(20);
         shmem_long_p(&released, 1, me());

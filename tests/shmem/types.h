@@ -7,8 +7,8 @@
  *     #define ROW(NAME, TYPE) {#NAME, sizeof(TYPE), put_##NAME, ...},
  *     static const struct row rows[] = {RMA_TYPES(ROW)};
  *
- * The exact-width types and size_t, ptrdiff_t have names of their own in the interface and are other spellings of the
- * types above them in C: lists over which a switch on types would be ambiguous are therefore not offered.
+ * The exact-width types and size_t, ptrdiff_t have separate names in the interface, but in C they are other spellings of
+ * the types above them, so a switch over these lists would be ambiguous.
  */
 #ifndef SHMEM_TESTS_TYPES_H
 #define SHMEM_TESTS_TYPES_H
@@ -47,7 +47,7 @@
     X(size, size_t)                                 \
     X(ptrdiff, ptrdiff_t)
 
-/* Each type once: what a C11 selection or a C++ overload can tell apart. */
+/* Each type once: the types that a C11 selection or a C++ overload can distinguish. */
 #define RMA_DISTINCT_TYPES(X)                       \
     X(float, float)                                 \
     X(double, double)                               \
@@ -80,7 +80,7 @@ struct bits128 {
     X(32, uint32_t)                                 \
     X(64, uint64_t)
 
-/* "Atomic Memory Operations", standard: compare_swap, fetch_inc, inc, fetch_add, add; also what wait and test compare. */
+/* "Atomic Memory Operations", standard: compare_swap, fetch_inc, inc, fetch_add, add; also the types of wait and test. */
 #define AMO_STANDARD_TYPES(X)                       \
     X(int, int)                                     \
     X(long, long)                                   \
@@ -119,7 +119,7 @@ struct bits128 {
     X(ulong, unsigned long)                         \
     X(ulonglong, unsigned long long)
 
-/* The atomics of before 1.4, without `_atomic_` in their names: add, inc, fadd, finc, cswap; and with the floating-point
+/* The atomics from before 1.4, without `_atomic_` in their names: add, inc, fadd, finc, cswap; and with the floating-point
  * types swap, set, fetch. */
 #define AMO_OLD_TYPES(X)                            \
     X(int, int)                                     \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The cost of communication in the time of a simulated machine: each PE has its own node, and every operation on a peer
- * crosses the network, although all processes are on one computer.
+ * Cost of communication in the time of a simulated machine: each PE has its own node, and every operation on a peer crosses
+ * the network, although all processes are on one computer.
  */
 #include "suite.h"
 
 #include <time.h>
 
-/* LATENCY_NS: no fabric of machines/ is quicker, from the call to completion at the peer. MEBIBYTE_NS: none moves 1 MiB
- * in this time. */
+/* LATENCY_NS: no fabric of machines/ has a lower latency, from the call to completion at the peer. MEBIBYTE_NS: none moves
+ * 1 MiB faster. */
 enum { LATENCY_NS = 300, MEBIBYTE_NS = 5000, MEBIBYTE = 1 << 20, ROUNDS = 10 };
 
 static long long now_ns(void)
@@ -39,7 +39,7 @@ CASE(no_peer_is_in_place, 2, "shmem_ptr: peers on other nodes share no memory", 
     CHECK_PTR(shmem_ptr(word, me()), word);
 }
 
-DATA_CASE(communication_takes_time, 2, "each operation on a peer takes at least what the network takes",
+DATA_CASE(communication_takes_time, 2, "each operation on a peer takes at least the network's time",
           .needs = VIRTUAL_TIME)
 {
     long *word = symmetric(sizeof *word);
@@ -63,7 +63,7 @@ CASE(many_bytes_take_more_time, 2, "a mebibyte takes the time that a link needs 
 }
 
 CASE(waiting_takes_time, 3,
-     "a barrier, a collective, and a word that a peer puts with a barrier come no sooner than the network brings them",
+     "a barrier, a collective, and a word that a peer puts with a barrier arrive no sooner than the network allows",
      .needs = VIRTUAL_TIME)
 {
     long *flag = symmetric(sizeof *flag), *all = symmetric(3 * sizeof *all);

@@ -106,7 +106,7 @@ DATA_CASE(wait_blocks, 2, "wait_until does not return before the comparison hold
     int *word = symmetric(sizeof *word);
     barrier();
     if (me() == 0) {
-        shmem_int_wait_until(word, SHMEM_CMP_EQ, 1); /* the other one has read its clock */
+        shmem_int_wait_until(word, SHMEM_CMP_EQ, 1); /* the peer has read its clock */
         sleep_ms(30);
         shmem_int_p(word, 1, 1); /* not the awaited value yet */
         sleep_ms(30);
@@ -137,7 +137,7 @@ DATA_CASE(test_does_not_block, 2, "test returns at once, 0 until the comparison 
 }
 
 DATA_CASE(neighbours_do_not_count, 2,
-          "wait_until, test: only the object itself is compared, not what lies beside it (shmem_wait_until)")
+          "wait_until, test: only the object itself is compared, not adjacent bytes (shmem_wait_until)")
 {
     unsigned char *words = symmetric(VERBS * 16);
     for (int t = 0; t < VERBS; t++) {
@@ -178,7 +178,7 @@ DATA_CASE(whole_word_is_compared, 2, "wait_until: all bits of a wide object coun
     }
 }
 
-/* Operations that end a wait: PE 0 naps, so that PE 1 is asleep, then changes the word to `round` in another way. */
+/* Operations that end a wait: PE 0 naps, so that PE 1 sleeps, then changes the word to `round` in another way. */
 enum { WAYS = 12 };
 
 static void change(int way, long *word, long round, int pe)
@@ -201,7 +201,8 @@ static void change(int way, long *word, long round, int pe)
 }
 
 DATA_CASE(whatever_changes_it_wakes, 2,
-          "wait_until: ends whichever put or atomic changes the object, also when the waiter has long slept (shmem_wait_until)")
+          "wait_until: any put or atomic that changes the object ends it, also when the waiter has long slept "
+          "(shmem_wait_until)")
 {
     long *word = symmetric(sizeof *word);
     for (int way = 0; way < WAYS; way++) {
@@ -239,7 +240,7 @@ DATA_CASE(bitwise_and_signals_wake, 2, "wait_until: ends when a bitwise atomic c
 }
 
 DATA_CASE(end_of_a_long_put, 2,
-          "wait_until: the object may be the last word of a put; what is seen of it is whole (shmem_wait_until)")
+          "wait_until: the object may be the last word of a put; its value is never torn (shmem_wait_until)")
 {
     enum { N = 3000 };
     long *data = symmetric(N * sizeof *data), *source = local(N * sizeof *source);
@@ -258,9 +259,8 @@ DATA_CASE(end_of_a_long_put, 2,
     }
 }
 
-/* A wake-up must not be lost while the waiter is about to sleep: naps of many lengths find the moment. */
-DATA_CASE(no_wakeup_is_lost, 2,
-          "wait_until: returns however the change and the wait fall together in time (shmem_wait_until)")
+/* No wake-up is lost while the waiter is about to sleep: naps of many lengths hit the moment. */
+DATA_CASE(no_wakeup_is_lost, 2, "wait_until: returns however the change and the wait coincide (shmem_wait_until)")
 {
     long *word = symmetric(sizeof *word);
     uint64_t state = 88172645463325252u + (uint64_t)me();

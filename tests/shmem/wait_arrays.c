@@ -3,9 +3,8 @@
  * Waits for all, any or some of an array of objects: shmem_wait_until_all, _any, _some, shmem_test_all, _any, _some, and
  * their vector forms, for every type. OpenSHMEM 1.6, "Point-To-Point Synchronization Routines".
  *
- * A *form* says whether the routine compares with one value or a vector of them, and whether it waits or tests. The cases
- * call all(), any(), some(), which choose by the form. Where a case has to wait, a form that tests is repeated until it
- * succeeds.
+ * A *form* compares with one value or a vector of them, and waits or tests. The cases call all(), any(), some(), which
+ * choose by the form. Where a case has to wait, a testing form is repeated until it succeeds.
  */
 #include "suite.h"
 #include "types.h"
@@ -111,7 +110,8 @@ static size_t some(const struct array_verbs *v, int form, void *ivars, size_t n,
 }
 
 DATA_CASE(empty_sets, 1,
-          "an empty set, of no elements or with all excluded: all return 1 or at once, any SIZE_MAX, some 0 (shmem_wait_until_any)")
+          "an empty set, of zero elements or with all excluded: all return 1 or at once, any SIZE_MAX, some 0 "
+          "(shmem_wait_until_any)")
 {
     enum { N = 5 };
     uint64_t *ivars = symmetric(N * 8);
@@ -137,7 +137,8 @@ DATA_CASE(empty_sets, 1,
 }
 
 DATA_CASE(nothing_holds_yet, 1,
-          "test: where nothing holds, all gives 0, any SIZE_MAX, some 0 (shmem_test_all, shmem_test_any, shmem_test_some)")
+          "test: where no element satisfies, all returns 0, any SIZE_MAX, some 0 (shmem_test_all, shmem_test_any, "
+          "shmem_test_some)")
 {
     enum { N = 6 };
     uint64_t *ivars = symmetric(N * 8);
@@ -257,7 +258,8 @@ DATA_CASE(vectors_compare_one_by_one, 1,
 }
 
 DATA_CASE(excluded_elements_are_not_found, 1,
-          "any, some: an element with a status other than 0 is not returned, though it satisfies (shmem_wait_until_any)")
+          "any, some: an element with a status other than 0 is not returned, though it satisfies "
+          "(shmem_wait_until_any)")
 {
     enum { N = 8 };
     uint64_t *ivars = symmetric(N * 8);
@@ -320,7 +322,7 @@ DATA_CASE(all_blocks, 2, "wait_until_all does not return while one element is mi
     long *ivars = symmetric(3 * sizeof *ivars);
     barrier();
     if (me() == 0) {
-        shmem_long_wait_until(ivars, SHMEM_CMP_EQ, 1); /* the other one has read its clock */
+        shmem_long_wait_until(ivars, SHMEM_CMP_EQ, 1); /* the peer has read its clock */
         shmem_long_atomic_set(ivars + 2, 1, 1);
         shmem_long_atomic_set(ivars, 1, 1);
         sleep_ms(60);
@@ -334,7 +336,7 @@ DATA_CASE(all_blocks, 2, "wait_until_all does not return while one element is mi
 }
 
 DATA_CASE(any_of_those_who_arrive, 4,
-          "any, taken one after the other with status, meets every PE once (shmem_wait_until_any)", .crowded = 9)
+          "any, repeated with status, returns every PE once (shmem_wait_until_any)", .crowded = 9)
 {
     uint64_t *ivars = symmetric((size_t)VERBS * FORMS * PES_MAX * 8);
     int status[PES_MAX];
@@ -358,7 +360,7 @@ DATA_CASE(any_of_those_who_arrive, 4,
 }
 
 DATA_CASE(some_of_those_who_arrive, 4,
-          "some, taken again and again with status, meets every PE once (shmem_wait_until_some)", .crowded = 9)
+          "some, repeated with status, returns every PE once (shmem_wait_until_some)", .crowded = 9)
 {
     uint64_t *ivars = symmetric((size_t)VERBS * FORMS * PES_MAX * 8);
     int status[PES_MAX];
@@ -384,7 +386,7 @@ DATA_CASE(some_of_those_who_arrive, 4,
 }
 
 DATA_CASE(different_values_arrive, 2,
-          "vector forms wait for a value of its own at each element (shmem_wait_until_some_vector)")
+          "vector forms wait for a separate value at each element (shmem_wait_until_some_vector)")
 {
     enum { N = 12 };
     int *ivars = symmetric(N * sizeof *ivars), values[N], status[N] = {0};

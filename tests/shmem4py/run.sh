@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Runs the test suite of shmem4py, OpenSHMEM for Python, against libsma: the package's source as it is published, compiled
-# by our oshcc into a virtual environment under build/, its own tests on 1, 2 and 4 PEs. All of its tests pass.
+# Runs the test suite of shmem4py, OpenSHMEM for Python, against libsma: the published source, compiled by our oshcc
+# into a virtual environment under build/, its own tests on 1, 2 and 4 PEs. All of its tests pass.
 #
-# NumPy stays below 2: with 2 and later, tests of shmem4py 1.0.0 fail before they call OpenSHMEM (they assign -1 to unsigned
-# arrays, and ask np.array for a view with copy=False).
+# NumPy stays below 2: with 2 and later, tests of shmem4py 1.0.0 fail before they call OpenSHMEM (they assign -1 to
+# unsigned arrays, and ask np.array for a view with copy=False).
 #
 # usage: tests/shmem4py/run.sh [NUMBER OF PES]...      about two minutes the first time
-# Exit status: 77 when the packages cannot be had.
+#
+# Exit status: 77 when the packages cannot be downloaded.
 set -eu
 cd "$(dirname "$0")/../.."
 

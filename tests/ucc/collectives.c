@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Collective operations of UCC over libsharp_coll: all types and operations that UCC passes to its transport for SHARP, in processes that
- * this program forks, against a sequential reduction.
+ * Collective operations of UCC over libsharp_coll: all types and operations that UCC passes to its transport for SHARP, in processes forked by
+ * this program, against a sequential reduction.
  *
- * usage: collectives PROCESSES [FIRST COUNT FILE]. With a file it forks COUNT of the processes, from number FIRST on; others of the program fork
- * the rest, on hosts that see the same file, which has to be new. Exit status 0 if all results are right. UCC has to be told to use that transport
+ * usage: collectives PROCESSES [FIRST COUNT FILE]. With a file it forks COUNT of the processes, from number FIRST on; other instances fork the
+ * rest, on hosts that see the same file, which has to be new. Exit status 0 if all results are right. UCC has to be set to use that transport
  * (run.sh).
  */
 #include <ucc/api/ucc.h>
@@ -24,14 +24,14 @@
 
 enum { RANKS_MAX = 16, EXCHANGE_BYTES = 1 << 16 };
 
-/* What the processes use to start up: an allgather in shared memory. */
+/* Start-up exchange of the processes: an allgather in shared memory. */
 static struct common {
     atomic_int arrived, left, failed;
     char all[RANKS_MAX][EXCHANGE_BYTES];
 } *common;
 
 static int rank, ranks;
-/* Several of the program have processes each. */
+/* Several instances of the program have processes each. */
 static bool is_on_hosts;
 
 #define FAIL(...) (fprintf(stderr, "rank %d: ", rank), fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), atomic_store(&common->failed, 1), _exit(1))
@@ -117,7 +117,7 @@ static const struct op OPS[] = {
     {"lxor", UCC_OP_LXOR}, {"band", UCC_OP_BAND}, {"bor", UCC_OP_BOR}, {"bxor", UCC_OP_BXOR}, {"prod", UCC_OP_PROD},
 };
 
-/* The value that a rank gives at a place: small, so that sums are exact in each type. */
+/* Value of a rank at a place: small, so that sums are exact in each type. */
 static int value(int r, size_t at) { return (int)((at * 7 + (size_t)r * 3) % 5); }
 
 static void put(const struct type *t, void *memory, size_t at, double v)
@@ -221,7 +221,6 @@ static void movements(size_t bytes)
     free(own), free(all);
 }
 
-/* Several operations under way at once. */
 static void overlapping(void)
 {
     enum { MANY = 12, COUNT = 3000 };
@@ -242,7 +241,7 @@ static void overlapping(void)
             OK(ucc_collective_finalize(requests[left]));
             size_t count = left % 3 == 0 ? COUNT : (size_t)left;
             for (size_t at = 0; at < count; at++)
-                if (to[left][at] != ranks * (left + (int)at + round) + ranks * (ranks - 1) / 2) FAIL("operation %d of %d under way", left, MANY);
+                if (to[left][at] != ranks * (left + (int)at + round) + ranks * (ranks - 1) / 2) FAIL("operation %d of %d outstanding", left, MANY);
         }
     }
 }
@@ -280,14 +279,14 @@ static int member(void)
     overlapping();
     while ((status = ucc_team_destroy(team)) == UCC_INPROGRESS) ucc_context_progress(context);
     OK(status);
-    /* UCC's context waits for the ends of UCX's connections, and for that each peer has to make progress, which none does that is done sooner. */
+    /* UCC's context waits until UCX's connections end, which needs progress by each peer. A peer that has finished earlier makes none. */
     if (is_on_hosts) return 0;
     OK(ucc_context_destroy(context));
     OK(ucc_finalize(lib));
     return 0;
 }
 
-/* The file that the processes of all hosts map. Whoever comes first makes it as long as it is. */
+/* Opens the file that the processes of all hosts map. The first process sets its length. */
 static int shared_file(const char *name)
 {
     int file = open(name, O_RDWR | O_CREAT, 0600);

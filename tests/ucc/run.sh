@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Runs stock UCC over libsharp_coll: the program collectives.c under the UCC that PyPI ships (nvidia-libcal-cu12, with libucx-cu12), whose
-# transport for SHARP finds our library in place of SHARP's. Nothing of UCC is built or changed.
+# Runs stock UCC over libsharp_coll: the program collectives.c under the UCC that PyPI ships (nvidia-libcal-cu12, with
+# libucx-cu12), whose transport for SHARP finds our library in place of SHARP's. UCC is neither built nor changed.
 #
 # usage: tests/ucc/run.sh [NUMBER OF PROCESSES]...
-# Exit status: 77 when the packages cannot be had.
+#
+# Exit status: 77 when the packages cannot be downloaded.
 set -eu
 cd "$(dirname "$0")/../.."
 

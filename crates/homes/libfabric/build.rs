@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes the FFI types from the installed headers of libfabric. Only types and constants are taken: functions are found in the
-//! libfabric of the process (`src/library.rs`), so that nothing is linked.
+//! Makes the FFI types from the installed headers of libfabric: only types and constants. Functions are looked up in
+//! the libfabric of the process (`src/library.rs`), so nothing is linked.
 
 use std::path::PathBuf;
 

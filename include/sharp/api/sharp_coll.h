@@ -2,10 +2,12 @@
 /*
  * Collective operations in aggregation nodes: the interface that UCC, NCCL's plugin and MVAPICH call for SHARP (seed 001).
  *
- * A process makes a context, and with others communicators, by functions of its own for start-up (struct sharp_coll_out_of_band_colls). An
- * operation is begun by all processes of a communicator in the same order. Functions return 0 or a negative enum sharp_error_no.
+ * A process makes a context, and together with others communicators, by start-up functions that the caller provides
+ * (struct sharp_coll_out_of_band_colls). All processes of a communicator begin its operations in the same order. Functions return 0 or a
+ * negative enum sharp_error_no.
  *
- * Here all processes of a communicator are on one host; no hardware is needed. Lengths are in bytes, but for the elements of reductions.
+ * The processes of a communicator are on one host, or on several with aggregation nodes between them (SELVEDGE_MANAGER). No hardware is
+ * needed. Lengths are in bytes, except the elements of reductions.
  */
 #ifndef SHARP_API_SHARP_COLL_H
 #define SHARP_API_SHARP_COLL_H
@@ -88,14 +90,14 @@ enum sharp_job_features {
     SHARP_FEATURE_SAT_EXCLUSIVE_LOCK = 8
 };
 
-/* A wish, which the library need not follow. */
+/* A hint, which the library may ignore. */
 enum sharp_aggregation_mode {
     SHARP_AGGREGATION_NONE = 0,
     SHARP_AGGREGATION_DATAGRAM = 1,
     SHARP_AGGREGATION_STREAMING = 2
 };
 
-/* Only buffers are supported, and only memory of the host. */
+/* Only SHARP_DATA_BUFFER and SHARP_MEM_TYPE_HOST are supported. */
 enum sharp_data_buffer_type { SHARP_DATA_BUFFER = 0, SHARP_DATA_IOV = 1 };
 enum sharp_data_memory_type { SHARP_MEM_TYPE_HOST = 0, SHARP_MEM_TYPE_CUDA = 1, SHARP_MEM_TYPE_LAST = 2 };
 #define SHARP_COLL_DATA_MAX_IOV 15
@@ -127,7 +129,7 @@ struct sharp_coll_config {
     int reserved[3];
 };
 
-/* Functions of the caller over all processes of a context or communicator, which is known by its `oob_ctx`. They return 0 or an error. */
+/* Functions of the caller over all processes of a context or communicator, identified by its `oob_ctx`. They return 0 or an error. */
 struct sharp_coll_out_of_band_colls {
     int (*bcast)(void *oob_ctx, void *buffer, int bytes, int root);
     int (*barrier)(void *oob_ctx);
@@ -167,8 +169,8 @@ struct sharp_coll_caps {
         uint64_t reserved[4];
     } support_mask;
     struct {
-        int max_osts; /* operations under way */
-        int user_data_per_ost; /* bytes that a node reduces in one */
+        int max_osts; /* outstanding operations */
+        int user_data_per_ost; /* bytes that a node reduces in one operation */
         int max_groups;
         int max_group_channels;
         int osts_per_group;
@@ -219,9 +221,10 @@ struct sharp_coll_reduce_spec {
 };
 
 /*
- * Windows. A reduce-scatter whose operand has another length than `length` elements of each process, and an all-gather whose result is shorter
- * than all operands, is one of a window of the whole vector, from `offset` bytes on. A process has as many bytes of the vector as its result
- * (reduce-scatter) or its operand (all-gather) is long. That buffer begins with what of it is in the window.
+ * Windows. `offset` and the buffer's length may select a window of the whole vector: in a reduce-scatter whose operand is not `length`
+ * elements for each process, and in an all-gather whose result is shorter than all operands together. The window starts at byte `offset`.
+ * Each process's share of the vector is as long as its result buffer (reduce-scatter) or its operand (all-gather); the part of that share
+ * inside the window lies at the start of the buffer.
  */
 struct sharp_coll_bcast_spec {
     int root;
@@ -231,7 +234,7 @@ struct sharp_coll_bcast_spec {
 };
 
 struct sharp_coll_gather_spec {
-    struct sharp_coll_data_desc sbuf_desc; /* its length is what each process gives */
+    struct sharp_coll_data_desc sbuf_desc; /* its length is each process's contribution */
     struct sharp_coll_data_desc rbuf_desc;
     enum sharp_datatype dtype; /* not used */
     size_t size;               /* not used */
@@ -248,11 +251,11 @@ int sharp_coll_finalize(struct sharp_coll_context *context);
 int sharp_coll_caps_query(struct sharp_coll_context *context, struct sharp_coll_caps *caps);
 int sharp_coll_progress(struct sharp_coll_context *context);
 
-/* All processes of the communicator call it. SHARP_COLL_EGROUP_JOIN at all of them if one cannot take part. */
+/* Collective over the communicator. All get SHARP_COLL_EGROUP_JOIN if one cannot take part. */
 int sharp_coll_comm_init(struct sharp_coll_context *context, struct sharp_coll_comm_init_spec *spec, struct sharp_coll_comm **comm);
 int sharp_coll_comm_destroy(struct sharp_coll_comm *comm);
 
-/* ---- Operations. Those in _nb do not wait, and give a handle; buffers stay until the operation is over. ---- */
+/* ---- Operations. The forms in _nb return a handle at once; buffers stay in use until the operation completes. ---- */
 
 int sharp_coll_do_barrier(struct sharp_coll_comm *comm);
 int sharp_coll_do_barrier_nb(struct sharp_coll_comm *comm, void **handle);
@@ -267,7 +270,7 @@ int sharp_coll_do_allgather_nb(struct sharp_coll_comm *comm, struct sharp_coll_g
 int sharp_coll_do_bcast(struct sharp_coll_comm *comm, struct sharp_coll_bcast_spec *spec);
 int sharp_coll_do_bcast_nb(struct sharp_coll_comm *comm, struct sharp_coll_bcast_spec *spec, void **handle);
 
-/* Not 0: the operation is over. */
+/* Returns non-zero if the operation is complete. */
 int sharp_coll_req_test(void *handle);
 /* Waits, frees the handle, and returns the operation's error. */
 int sharp_coll_req_wait(void *handle);

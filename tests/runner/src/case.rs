@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A case, as a program lists it.
+//! A case, as listed by its program.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The members of `struct test_case` and `struct case_extra` of `tests/include/check.h`.
+/// Members of `struct test_case` and `struct case_extra` of `tests/include/check.h`.
 #[derive(Default)]
 pub struct Case {
     pub name: String,
@@ -12,21 +12,21 @@ pub struct Case {
     pub rule: String,
     /// If not 0: the case also runs with this number of ranks, in crowded variants.
     pub crowded: u32,
-    /// The exit status that the job must have.
+    /// Exit status that the job must have.
     pub status: i32,
-    /// The case runs only in variants that offer this.
+    /// Feature that a variant must offer to run the case.
     pub needs: Option<String>,
     /// Variables for the job.
     pub environment: Vec<(String, String)>,
     /// Text that the job must print, and text that it must not print.
     pub prints: Option<String>,
     pub prints_not: Option<String>,
-    /// Libraries of others that break the rule, each with what it does.
+    /// Other libraries that break the rule: "LIBRARY: deviation".
     pub stock: Vec<String>,
 }
 
 impl Case {
-    /// The cases of a program.
+    /// Lists the cases of a program.
     ///
     /// # Errors
     /// The program does not start, fails, or prints a line that is not one of `--list`.
@@ -39,7 +39,8 @@ impl Case {
         String::from_utf8_lossy(&listed.stdout).lines().map(Case::parse).collect()
     }
 
-    /// One line of `--list`: name, ranks, rule, then `KEY=VALUE` for what the case has besides, with tabs between.
+    /// Parses one line of `--list`: name, ranks, rule, then `KEY=VALUE` for the other members of the case, with tabs
+    /// between.
     fn parse(line: &str) -> Result<Case, String> {
         let wrong = |what: &str| format!("not a line of --list ({what}): {line:?}");
         let number = |text: &str| text.parse::<i32>().map_err(|e| wrong(&e.to_string()));
@@ -69,7 +70,7 @@ impl Case {
         Ok(case)
     }
 
-    /// A stock library breaks the rule: one of `stock` is "LIBRARY: what it does".
+    /// Whether a stock library breaks the rule.
     pub(crate) fn is_broken_by(&self, library: &str) -> bool {
         self.stock.iter().any(|one| one.strip_prefix(library).is_some_and(|rest| rest.starts_with(':')))
     }

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The warnings that every program of the tests is compiled with; each is an error.
+/// Warnings for every program of the tests; each is an error.
 const WARNINGS: [&str; 4] = ["-g", "-Wall", "-Wextra", "-Werror"];
 
-/// How to make a program from C sources, and from C++ sources.
+/// Compiler of C and C++ programs.
 pub struct Compiler {
     pub c: OsString,
     /// Also links C++ programs. The other sources of such a program stay C.
     pub cpp: Option<OsString>,
-    /// Before the sources: optimisation, folders of headers.
+    /// Flags before the sources: optimisation, folders of headers.
     pub flags: Vec<OsString>,
-    /// After the sources: libraries.
+    /// Flags after the sources: libraries.
     pub libraries: Vec<OsString>,
-    /// Ends the message of a failure: what may be missing.
+    /// End of a failure's message: what may be missing.
     pub hint: &'static str,
 }
 
 impl Compiler {
-    /// `$CC`, or `cc`, with these flags; programs may include `check.h`.
+    /// Returns `$CC`, or `cc`, with these flags; programs may include `check.h`.
     pub fn of_system(flags: &[&str]) -> Compiler {
         let c = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
         let mut all: Vec<OsString> = flags.iter().map(Into::into).collect();
@@ -43,7 +43,8 @@ impl Compiler {
         self
     }
 
-    /// Compiles a program. The first source decides whether it is C or C++. Sources may be objects; with C++ all others must be.
+    /// Compiles a program. The first source decides whether it is C or C++. Sources may be objects; with C++ all others
+    /// must be.
     ///
     /// # Errors
     /// The compiler does not start, or fails; its messages are in the text.
@@ -104,7 +105,7 @@ fn is_newer(made: &Path, inputs: &[PathBuf]) -> bool {
     made.exists() && inputs.iter().all(|input| changed(input) < changed(made))
 }
 
-/// The files of a folder with one of these extensions, in the order of their names.
+/// Lists the files of a folder with one of these extensions, in the order of their names.
 pub fn files_with(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()

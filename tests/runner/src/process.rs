@@ -28,7 +28,7 @@ pub fn wait_within(process: &mut Child, limit: Duration) -> Result<Option<ExitSt
     }
 }
 
-/// Files and folders of jobs below the folder that `SELVEDGE_DIR` names. The user's own folder in it may stay.
+/// Lists files and folders of jobs below the folder of `SELVEDGE_DIR`. The user's own folder in it may stay.
 pub fn files_below(parent: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| -> Vec<PathBuf> {
         fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()

@@ -14,35 +14,35 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::compile::{Compiler, compile_object_once, compile_once, files_with, stem};
 use crate::{Case, process, tree};
 
-/// The exit status of a case that skips itself: `STATUS_SKIPPED` of `tests/include/check.c`.
+/// Exit status of a case that skips itself: `STATUS_SKIPPED` of `tests/include/check.c`.
 const STATUS_SKIPPED: i32 = 77;
-/// The sources with this at the start of their names are no families: the suite's other programs are linked with them.
+/// Prefix of sources that are not families: the suite's other programs are linked with them.
 const SHARED_SOURCES: &str = "suite";
 
-/// What a suite is.
+/// A suite.
 pub struct Suite {
-    /// The start of the names of its programs and files in the target folder.
+    /// Prefix of the names of its programs and files in the target folder.
     pub name: &'static str,
     /// Its package, and the test of that package, for the command that repeats a case.
     pub package: &'static str,
     pub test: &'static str,
-    /// The folder of its sources, and a folder for programs and logs.
+    /// Folder of its sources, and folder for programs and logs.
     pub sources: PathBuf,
     pub output: PathBuf,
     pub compiler: Compiler,
-    /// Files that a program must be newer than, beside its sources and headers.
+    /// Files that a program must be newer than, besides its sources and headers.
     pub inputs: Vec<PathBuf>,
     pub variants: Vec<Variant>,
-    /// Seconds that a job has.
+    /// Time limit of a job, in seconds.
     pub limit_s: u64,
-    /// How many cases run at a time on each core.
+    /// Number of cases that run concurrently on each core.
     pub cases_per_core: usize,
-    /// A library of others that the suite runs over. Cases whose `stock` names it are ignored, cases may skip themselves,
+    /// Another library that the suite runs over. Cases whose `stock` names it are ignored, cases may skip themselves,
     /// and a family may be empty.
     pub stock: Option<String>,
-    /// Variables of this process that no job gets.
+    /// Variables of this process that are removed for jobs.
     pub removed: &'static [&'static str],
-    /// Names of variables that a command which repeats a case must set as they are set here.
+    /// Variables that a command which repeats a case must set to their values here.
     pub settings: &'static [&'static str],
 }
 
@@ -51,20 +51,21 @@ pub struct Variant {
     pub name: &'static str,
     pub start: Start,
     pub environment: Vec<(&'static str, OsString)>,
-    /// A case with `needs` runs only where this list has it.
+    /// Features for `needs` of cases; a case runs only where its feature is listed.
     pub offers: &'static [&'static str],
-    /// Runs only cases that name a crowded number of ranks, and with that number.
+    /// Runs only cases with a crowded number of ranks, and with that number.
     pub crowded: bool,
-    /// Its cases are ignored, and run with `--ignored` or `--include-ignored`: other variants find nearly all that they find.
+    /// Its cases are ignored, and run with `--ignored` or `--include-ignored`: other variants find nearly all their
+    /// failures.
     pub long: bool,
-    /// Cases that are left out, `family::case`, each with the reason.
+    /// Ignored cases, `family::case`, each with the reason.
     pub without: &'static [&'static [Exception]],
 }
 
-/// `family::case`, and why it is left out.
+/// An ignored `family::case`, and the reason.
 pub type Exception = (&'static str, &'static str);
 
-/// How a job starts.
+/// The start of a job.
 pub enum Start {
     /// The program starts its own ranks.
     Program,
@@ -73,11 +74,11 @@ pub enum Start {
     /// `selvedge sim` on a machine of `machines/`: virtual time.
     Simulator {
         machine: &'static str,
-        /// Keys of the machine with other values, as `selvedge sim --set` takes them.
+        /// Keys of the machine with other values, as for `selvedge sim --set`.
         changes: &'static [&'static str],
-        /// All ranks are on one node, and each on a node of its own otherwise.
+        /// All ranks are on one node; otherwise each has its own.
         one_node: bool,
-        /// The variable that names an empty file which all ranks share.
+        /// Variable that names an empty file shared by all ranks.
         shared_file: Option<&'static str>,
     },
 }
@@ -103,7 +104,7 @@ struct Family {
     cases: Vec<Case>,
 }
 
-/// Runs a suite with the arguments of this process. `find` makes the table, or says what is missing.
+/// Runs a suite with the arguments of this process. `find` makes the table, or returns the missing part.
 pub fn run(find: impl FnOnce() -> Result<Suite, String>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let suite = match find() {
@@ -124,10 +125,10 @@ pub fn run(find: impl FnOnce() -> Result<Suite, String>) -> ExitCode {
     }
 }
 
-/// Compiles what all families share, then the families, one on each core at a time.
+/// Compiles the shared sources, then the families, one on each core at a time.
 ///
 /// # Errors
-/// What they share does not compile.
+/// A shared source does not compile.
 fn trials(suite: &Arc<Suite>, cores: usize) -> Result<Vec<Trial>, String> {
     let is_shared = |path: &PathBuf| stem(path).starts_with(SHARED_SOURCES);
     let (mut shared, families): (Vec<_>, Vec<_>) =
@@ -226,7 +227,7 @@ impl Suite {
         Err(Failed::from(format!("{}\n{reason}\n{printed}{repeat}", case.rule)))
     }
 
-    /// What starts the job of a case.
+    /// Builds the command that starts the job of a case.
     fn command(&self, variant: &Variant, family: &Family, case: &Case) -> Command {
         let ranks = if variant.crowded { case.crowded } else { case.ranks }.to_string();
         let mut command = match &variant.start {
@@ -255,7 +256,7 @@ impl Suite {
         command
     }
 
-    /// Why the case has failed; `None`: it has passed.
+    /// Reason of the case's failure; `None` if it passed.
     fn failure(&self, case: &Case, status: Option<ExitStatus>, printed: &str) -> Option<String> {
         let Some(status) = status else {
             return Some(format!("the job did not end within {} s", self.limit_s));
@@ -273,7 +274,7 @@ impl Suite {
         }
     }
 
-    /// The command that runs one test of this suite, built as this process is.
+    /// The command that runs one test of this suite, built like this process.
     fn repeat(&self, test: &str) -> String {
         let set = |name: &&str| Some(format!("{name}='{}' ", tree::setting(name)?.to_string_lossy()));
         let settings: String = self.settings.iter().filter_map(set).collect();

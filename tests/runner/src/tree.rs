@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The root of this workspace.
+/// Root of this workspace.
 pub fn workspace() -> PathBuf {
     absolute(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
 }
@@ -14,28 +14,30 @@ pub fn prefix() -> PathBuf {
     setting("SELVEDGE_PREFIX").map_or_else(|| workspace().join("build"), |prefix| absolute(PathBuf::from(prefix)))
 }
 
-/// The folder of `check.h` and `check.c`.
+/// Folder of `check.h` and `check.c`.
 pub fn check_folder() -> PathBuf {
     workspace().join("tests/include")
 }
 
-/// `selvedge`, which starts jobs and simulates them.
+/// The `selvedge` command, which starts jobs and simulates them.
 pub fn launcher() -> PathBuf {
     prefix().join("bin/selvedge")
 }
 
-/// A description of a machine, for `selvedge sim`.
+/// Description of a machine, for `selvedge sim`.
 pub fn machine(name: &str) -> PathBuf {
     workspace().join(format!("machines/{name}.toml"))
 }
 
-/// A variable of the environment; an empty one counts as not set.
+/// Variable of the environment; an empty one counts as unset.
 pub fn setting(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Checks that the files exist.
+///
 /// # Errors
-/// A message that names the first file that is missing.
+/// A message that names the first missing file.
 pub fn require<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), String> {
     match files.into_iter().find(|file| !file.exists()) {
         None => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Objects that C programs hold by pointer: each starts with a mark, which says that it is alive, what it is, and that this process
-//! made it. A forked child is refused the objects of its parent: the NIC behind them is the parent's.
+//! Objects that C programs hold by pointer. Each starts with a mark: the object's kind, alive, made by this process. A
+//! forked child may not use its parent's objects, because the NIC behind them is the parent's.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -20,13 +20,13 @@ pub unsafe trait CObject: Sized {
         Self::ALIVE.wrapping_add(selvedge_process::forks())
     }
 
-    /// Gives the object to C. Its memory is never freed.
+    /// Passes the object to C. Its memory is never freed.
     fn hand_out(self) -> *mut Self {
         self.mark().store(Self::here(), Release);
         Box::into_raw(Box::new(self))
     }
 
-    /// The object behind a pointer of C. None: it is NULL, closed, or of another kind.
+    /// The object behind a pointer of C. `None`: it is NULL, closed, or of another kind.
     ///
     /// # Safety
     /// The pointer is NULL, or points to at least 8 readable bytes.
@@ -43,7 +43,7 @@ pub unsafe trait CObject: Sized {
         Some(unsafe { &*pointer.cast::<Self>() })
     }
 
-    /// Ends the object: later calls refuse it. False: it has ended already.
+    /// Ends the object: later calls refuse it. Returns false if it had ended already.
     fn end(&self) -> bool {
         self.mark().swap(0, std::sync::atomic::Ordering::AcqRel) == Self::here()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The error codes of an interface: one table gives the type, its values and their texts.
+//! Error codes of an interface: one table gives the type, its values and their texts.
 
-/// Defines the enum `Code` of a table. The first line gives the type of the texts, as the interface hands them out.
+/// Defines the enum `Code` of a table. The first line gives the type of the texts in the interface.
 macro_rules! codes {
     (texts: $text_type:ty; $($name:ident = $value:literal, $text:literal;)*) => {
         /// An error code of the interface.
@@ -16,7 +16,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $text,)* }
             }
 
-            /// The text of a number; None if it is no code.
+            /// The text of a number; `None` if it is not a code.
             pub fn text_of(code: i32) -> Option<$text_type> {
                 Code::ALL.iter().find(|known| **known as i32 == code).map(|known| known.text())
             }

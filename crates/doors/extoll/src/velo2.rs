@@ -19,12 +19,12 @@ codes! {
     texts: &'static CStr;
     Success = 0, c"success";
     Error = 1, c"the library failed";
-    InvMsg = 2, c"the message is too long, or not there";
+    InvMsg = 2, c"the message is too long, or cannot be read";
     NoMsg = 3, c"the mailbox is empty";
     NoMatch = 4, c"no message matches";
-    FdOpen = 5, c"the process can join no job";
+    FdOpen = 5, c"the process cannot join a job";
     Mmap = 6, c"no memory for the node's tables";
-    InvalidMbox = 7, c"the port is not open, or all ports are";
+    InvalidMbox = 7, c"the port is not open, or all ports are in use";
     InvalidNode = 8, c"no such node";
     TryAgain = 9, c"the mailbox of the destination is full";
     InvMtt = 10, c"the message type is above 3";
@@ -82,9 +82,9 @@ pub struct UserConnection {
 
 const _: () = assert!(size_of::<UserPort>() == 16 && size_of::<UserConnection>() == 16);
 
-/// The time that a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
+/// Limit of a send's wait for room: a program that sends to its own port and does not read it must get control back.
 const ROOM_WAIT: Duration = Duration::from_secs(1);
-/// Polls for room before the first pause, and the processor's hints for spinning between two.
+/// Polls for room before the first pause, and the processor's spin hints between two polls.
 const ROOM_POLLS: u32 = 64;
 const ROOM_POLL_HINTS: u32 = 8;
 const ROOM_PAUSE: Duration = Duration::from_micros(20);
@@ -96,7 +96,7 @@ pub struct Port {
     device: Arc<Device>,
     id: PortId,
     reader: UnsafeCell<MessageReader>,
-    /// Messages that were received: what is sent between two is a burst.
+    /// Number of messages received. Messages sent without a receive in between form a burst.
     turn: Cell<u32>,
     links: RefCell<Vec<&'static Link>>,
 }
@@ -110,7 +110,7 @@ unsafe impl CObject for Port {
     }
 }
 
-/// A port's way to another port. All connections of the two share it. It ends with the port.
+/// The link from a port to another port. All connections between the two share it. It ends with the port.
 #[repr(C)]
 pub struct Link {
     mark: AtomicU64,
@@ -131,7 +131,7 @@ impl Port {
     /// The open port of a program's record.
     ///
     /// # Safety
-    /// The record is valid or NULL. What it holds is NULL or from `velo2_open`.
+    /// The record is valid or NULL. Its pointer is NULL or from `velo2_open`.
     #[inline(always)]
     unsafe fn get(port: *const UserPort) -> Outcome<&'static Port> {
         // SAFETY: the caller's.
@@ -149,7 +149,6 @@ impl Port {
         unsafe { &mut *self.reader.get() }
     }
 
-    /// The link to a port.
     fn link_to(&'static self, destination: Endpoint) -> *mut Link {
         // SAFETY: this thread uses the port, so no other has a reference to a connection.
         let leads_there = |link: &&&'static Link| unsafe { (*link.connection.get()).destination() } == destination;
@@ -165,7 +164,7 @@ impl Port {
         made
     }
 
-    /// Ends all links. Their rings are free for others.
+    /// Ends all links. Other links may then use their rings.
     fn end_links(&self) {
         for link in self.links.borrow().iter() {
             link.end();
@@ -203,7 +202,7 @@ impl Link {
     #[cold]
     unsafe fn send_when_room(&self, message: &VeloSend) -> Outcome {
         let port = self.port;
-        // A receiver that is at work makes room soon.
+        // A receiver that is running makes room soon.
         for _ in 0..ROOM_POLLS {
             for _ in 0..ROOM_POLL_HINTS {
                 std::hint::spin_loop();
@@ -364,7 +363,7 @@ pub unsafe extern "C" fn velo2_send(
     })())
 }
 
-/// The destination of a received message.
+/// The program's variables for a received message.
 struct Outputs {
     buffer: *mut c_void,
     max: u32,
@@ -381,7 +380,6 @@ fn pack_id(endpoint: Endpoint) -> u32 {
 }
 
 impl Outputs {
-    /// The buffer and its room.
     #[inline(always)]
     fn room(&self) -> (*mut u8, usize) {
         match self.buffer.is_null() {
@@ -390,7 +388,7 @@ impl Outputs {
         }
     }
 
-    /// Hands what a message's label says to the program. The bytes are in the buffer already.
+    /// Writes the fields of a message's label to the program's variables. The bytes are in the buffer already.
     ///
     /// # Safety
     /// The outputs have room for a number or are NULL.
@@ -415,7 +413,7 @@ impl Outputs {
 }
 
 impl Port {
-    /// A message was received.
+    /// Counts a received message.
     #[inline(always)]
     fn next_turn(&self) {
         self.turn.set(self.turn.get().wrapping_add(1));
@@ -537,7 +535,7 @@ pub unsafe extern "C" fn velo2_check(port: *mut UserPort) -> i32 {
     })())
 }
 
-/// Defines a function that reads something of a port.
+/// Defines a function that reads a property of a port.
 macro_rules! read {
     ($($name:ident, $wrong:expr, $get:expr;)*) => {
         $(

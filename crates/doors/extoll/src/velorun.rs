@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `velorun_*` (`include/velorun.h`): rank, size and start-up exchange of a program that velorun has started (seed 002, section
-//! 2.3.2: the class Atollrun).
+//! `velorun_*` (`include/velorun.h`): rank, size and start-up exchange of a program started by velorun (seed 002,
+//! section 2.3.2: the class Atollrun).
 
 use std::ffi::{c_char, c_void};
 

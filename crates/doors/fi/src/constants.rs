@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libfabric's flags as `u64` and its error numbers as `i32`, the widths that its functions take. The widths in the
-//! headers depend on how large each number happens to be.
+//! libfabric's flags as `u64` and its error numbers as `i32`, the widths that its functions take. In the headers the
+//! width of each depends on its value.
 
 use crate::ffi;
 

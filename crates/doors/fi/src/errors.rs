@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The numbers of errors: the one place that maps the errors of the message engine to libfabric's (fi_errno(3)).
+//! Error numbers: the only place that maps the errors of the message engine to libfabric's (fi_errno(3)).
 
 use std::ffi::c_int;
 

@@ -2,10 +2,9 @@
 //! `fi_getinfo` (fi_getinfo(3)): the provider's attributes, matched with a program's hints.
 //!
 //! There is one answer, with one kind of endpoint. Fields that the program leaves open get the best value. A value that
-//! the provider cannot offer is refused (`-FI_ENODATA`), with a line in libfabric's log that names the field. Nothing
-//! is opened.
+//! the provider cannot offer is refused (`-FI_ENODATA`), and libfabric's log names the field. Nothing is opened.
 //!
-//! libfabric allocates the structures of the answer (`fi_dupinfo` of nothing) and frees them, so they have its size.
+//! libfabric allocates the structures of the answer (`fi_dupinfo(NULL)`) and frees them, so they have its size.
 //! `prov_name` stays empty, because libfabric fills it in.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -41,7 +40,7 @@ const CAPS: u64 = MSG
     | COLLECTIVE
     | LOCAL_COMM
     | REMOTE_COMM;
-/// The capabilities of a program that asks for none in particular.
+/// The capabilities of a program that asks for none.
 const CAPS_TX: u64 = MSG | TAGGED | RMA | ATOMIC | READ | WRITE | SEND | TRIGGER | COLLECTIVE;
 const CAPS_RX: u64 = MSG
     | TAGGED
@@ -86,9 +85,9 @@ const ORDERS_WITH_MESSAGES: u64 = ORDER_RAS | ORDER_WAS | ORDER_SAR | ORDER_SAW;
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;
 const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 
-/// Most pieces of a local or remote buffer.
+/// Largest number of pieces of a local or remote buffer.
 pub const IOV_LIMIT: usize = 8;
-/// Operations that an endpoint is meant to have in flight. More of them get -FI_EAGAIN until there is room.
+/// Operations of an endpoint in flight. Beyond this number calls get -FI_EAGAIN until there is room.
 pub const QUEUE_SIZE: usize = 16384;
 /// The length of an address or a name.
 pub const ADDRESS_BYTES: usize = size_of::<Address>();
@@ -96,17 +95,17 @@ pub const ADDRESS_BYTES: usize = size_of::<Address>();
 pub const ADDRESS_FORMAT: u32 = 1 << 31 | 0x5e1;
 
 const MR_PROV_KEY: c_int = FI_MR_PROV_KEY as c_int;
-/// Memory registration modes, in the form before 1.5 and in the present one, that change nothing here.
+/// Memory registration modes, in the form before 1.5 and in the present one, without effect here.
 const MR_BASIC: c_int = 1;
 const MR_SCALABLE: c_int = 2;
 
-/// The capabilities of the provider in this process. In virtual time there are no collective operations: members of a group read each other's memory,
-/// at no time that the simulator knows.
+/// The capabilities of the provider in this process. In virtual time there are no collective operations: members of a
+/// group would read each other's memory without the simulator, so the reads would take no time.
 pub fn caps() -> u64 {
     if is_simulated() { CAPS & !COLLECTIVE } else { CAPS }
 }
 
-/// The field that makes the provider refuse a program's hints.
+/// The field for which the provider refuses a program's hints.
 type Refused = &'static str;
 
 /// fi_getinfo.
@@ -125,7 +124,7 @@ pub unsafe extern "C" fn getinfo(
     if flags & SOURCE != 0 && node.is_null() && service.is_null() {
         return -ENODATA;
     }
-    // SAFETY: fi_getinfo(3): the strings are C strings or null, the hints are whole or null. The answer comes from
+    // SAFETY: fi_getinfo(3): the strings are C strings or null, the hints are complete or null. The answer comes from
     // libfabric with all its attributes, and libfabric frees it.
     unsafe {
         let name = match name::of(node, service, flags & NUMERICHOST != 0) {
@@ -148,7 +147,7 @@ pub unsafe extern "C" fn getinfo(
         let is_target = !is_source && (!node.is_null() || !service.is_null());
         let named = met.and_then(|()| set_addresses(&mut *answer, hints.as_ref(), [is_source, is_target], name));
         if let Err(field) = named {
-            info_line!("refused: {field} of the hints asks for what this provider has not");
+            info_line!("refused: the hints ask for an unsupported value of {field}");
             (library.freeinfo)(answer);
             return -ENODATA;
         }
@@ -165,9 +164,8 @@ unsafe fn copy_name(name: &CStr) -> *mut c_char {
     unsafe { libc::strdup(name.as_ptr()) }
 }
 
-/// Fills in all attributes of the provider.
 unsafe fn fill(answer: &mut fi_info, version: u32) {
-    // SAFETY: libfabric has just made the structure with all its attributes, and nobody else has it yet.
+    // SAFETY: libfabric has just made the structure with all its attributes, and no other code has it yet.
     unsafe {
         answer.caps = caps();
         answer.addr_format = ADDRESS_FORMAT;
@@ -237,7 +235,7 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
         return Err("addr_format");
     }
     // SAFETY: fi_getinfo(3): the attributes of the hints are the program's, or null. The answer has all of its own, and
-    // nobody else has it yet.
+    // no other code has it yet.
     unsafe {
         meet_fabric(&mut *answer.fabric_attr, hints.fabric_attr.as_ref())?;
         meet_domain(&mut *answer.domain_attr, hints.domain_attr.as_ref(), version)?;
@@ -269,22 +267,22 @@ unsafe fn set_addresses(
     let source = match is_source {
         true => name,
         false => {
-            of_hints(|hints| (hints.src_addr, hints.src_addrlen), "src_addr (it is not one that fi_getinfo gave)")?
+            of_hints(|hints| (hints.src_addr, hints.src_addrlen), "src_addr (use one from fi_getinfo)")?
                 .unwrap_or(Address::of_service(0, false))
         }
     };
     if source.service().is_err() {
         return Err(
-            "src_addr (endpoints get their address when they are opened; it can be a name that fi_getinfo gave)",
+            "src_addr (endpoints get their address when they are opened; leave it null, or use a name from fi_getinfo)",
         );
     }
     let target = match is_target {
         true => Some(name),
         false => {
-            of_hints(|hints| (hints.dest_addr, hints.dest_addrlen), "dest_addr (it is not one of this provider's)")?
+            of_hints(|hints| (hints.dest_addr, hints.dest_addrlen), "dest_addr (it is no address of this provider)")?
         }
     };
-    // SAFETY: both were allocated by malloc, or are null, and the answer is nobody else's yet.
+    // SAFETY: both were allocated by malloc, or are null, and no other code has the answer yet.
     unsafe {
         (answer.src_addr, answer.src_addrlen) = (copy_address(source)?, ADDRESS_BYTES);
         if let Some(target) = target {
@@ -295,18 +293,18 @@ unsafe fn set_addresses(
 }
 
 unsafe fn copy_address(address: Address) -> Result<*mut c_void, Refused> {
-    // SAFETY: malloc gave as many bytes as are written, or null, which is looked at first.
+    // SAFETY: malloc returned as many bytes as are written, or null, which is checked first.
     unsafe {
         let copy = libc::malloc(ADDRESS_BYTES).cast::<Address>();
         if copy.is_null() {
-            return Err("an address, for which there is no memory,");
+            return Err("an address (there is no memory for a copy)");
         }
         copy.write_unaligned(address);
         Ok(copy.cast())
     }
 }
 
-/// Whether the environment selects the mode in which messages wait for the target's own program.
+/// Whether the environment selects a mode in which messages wait for the target's own program.
 fn needs_owner() -> bool {
     let says = |name: &str, word: &str| std::env::var_os(name).is_some_and(|value| value == word);
     says("SELVEDGE_MODE", "host") || says("SELVEDGE_PATH", "bounce")
@@ -351,7 +349,7 @@ unsafe fn meet_domain(
 ) -> Result<(), Refused> {
     let old = version < (1 << 16 | 5);
     let Some(hints) = hints else {
-        // Before 1.5, a program without hints means memory as in FI_MR_SCALABLE.
+        // Before 1.5, a program without hints gets memory as with FI_MR_SCALABLE.
         if old {
             answer.mr_mode = MR_SCALABLE;
         }
@@ -372,7 +370,7 @@ unsafe fn meet_domain(
         return Err("domain_attr->control_progress or data_progress");
     }
     if data_progress(hints) == FI_PROGRESS_AUTO && needs_owner() {
-        return Err("domain_attr->data_progress (AUTO, with SELVEDGE_MODE=host or SELVEDGE_PATH=bounce,)");
+        return Err("domain_attr->data_progress (AUTO, with SELVEDGE_MODE=host or SELVEDGE_PATH=bounce)");
     }
     if hints.control_progress != FI_PROGRESS_UNSPEC {
         answer.control_progress = hints.control_progress;
@@ -388,9 +386,9 @@ unsafe fn meet_domain(
         FI_AV_MAP | FI_AV_TABLE => answer.av_type = hints.av_type,
         _ => return Err("domain_attr->av_type"),
     }
-    // FI_MR_BASIC asks for virtual addresses without a bit for them; FI_MR_SCALABLE is what the provider has anyway.
+    // FI_MR_BASIC asks for virtual addresses without a bit for them. FI_MR_SCALABLE is the provider's default.
     match hints.mr_mode {
-        MR_BASIC => return Err("domain_attr->mr_mode (FI_MR_BASIC: ask by the single bits)"),
+        MR_BASIC => return Err("domain_attr->mr_mode (FI_MR_BASIC: set the single bits instead)"),
         MR_SCALABLE => answer.mr_mode = MR_SCALABLE,
         bits if old && bits == 0 => answer.mr_mode = MR_SCALABLE,
         bits if bits & (MR_BASIC | MR_SCALABLE) != 0 => return Err("domain_attr->mr_mode (old and new bits together)"),
@@ -444,7 +442,7 @@ fn meet_tx(answer: &mut fi_tx_attr, hints: &fi_tx_attr, caps: u64) -> Result<(),
         (hints.size <= QUEUE_SIZE, "tx_attr->size"),
         (hints.iov_limit <= IOV_LIMIT, "tx_attr->iov_limit"),
         (hints.rma_iov_limit <= IOV_LIMIT, "tx_attr->rma_iov_limit"),
-        (hints.comp_order == 0, "tx_attr->comp_order (completions come as operations end)"),
+        (hints.comp_order == 0, "tx_attr->comp_order (completions come in the order in which operations end)"),
     ];
     if let Some((_, field)) = within.iter().find(|(holds, _)| !holds) {
         return Err(field);
@@ -464,7 +462,7 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
         (hints.msg_order & !ORDERS == 0, "rx_attr->msg_order"),
         (hints.size <= QUEUE_SIZE, "rx_attr->size"),
         (hints.iov_limit <= IOV_LIMIT, "rx_attr->iov_limit"),
-        (hints.comp_order == 0, "rx_attr->comp_order (completions come as operations end)"),
+        (hints.comp_order == 0, "rx_attr->comp_order (completions come in the order in which operations end)"),
         (hints.total_buffered_recv == 0, "rx_attr->total_buffered_recv"),
     ];
     if let Some((_, field)) = within.iter().find(|(holds, _)| !holds) {
@@ -478,21 +476,20 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
     Ok(())
 }
 
-/// The order of messages in the answer to a program that asks for this one: every order, except where more order makes operations wait
-/// for each other. There it is what the program asks for.
+/// The order of messages in the answer: every order, unless more order makes operations wait for each other. Then it is
+/// the order that the program asks for.
 fn order_for(asked: u64) -> u64 {
     if asked != 0 && has_units() { asked } else { ORDERS }
 }
 
-/// The orders of an endpoint with this order of messages.
+/// The ordering between operation classes for this order of messages.
 pub fn orders(msg_order: u64) -> Orders {
     Orders { messages: msg_order & ORDERS_WITH_MESSAGES != 0, accesses: msg_order & ORDERS_OF_ACCESSES != 0 }
 }
 
 /// `data_progress`, which newer headers have in a union at the same place.
 pub(crate) fn data_progress(attr: &fi_domain_attr) -> u32 {
-    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions, inside of the
-    // same structure.
+    // SAFETY: in all versions of libfabric a field of this type follows `control_progress` within the structure.
     unsafe { *(&raw const attr.control_progress).add(1) }
 }
 

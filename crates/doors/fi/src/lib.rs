@@ -5,21 +5,20 @@
 //! libfabric (a fabric, a domain, ...) is a structure here that begins with libfabric's own structure and a table of
 //! functions. Everything in flight is in [`selvedge_messages`]; this crate translates.
 //!
-//! | folder, file | what |
+//! | folder, file | contents |
 //! |---|---|
 //! | [`calls`] | the functions that libfabric calls, one file for each man page |
-//! | [`objects`] | the state of libfabric's objects, and how it is locked |
+//! | [`objects`] | the state of libfabric's objects, and its lock |
 //! | [`info`], [`name`] | `fi_getinfo`: the provider's attributes, matched with a program's hints; nodes and services |
 //! | [`ffi`], [`constants`] | libfabric's C types from its headers; its flags and error numbers in one width |
 //! | [`errors`] | the numbers of errors |
 //! | [`loader`] | the libfabric that loaded the provider, and its log |
 //!
-//! Each domain has one lock. It is left out if the program promises to use the domain from one thread at a time, and
-//! while the process has only one thread. A receive is a match entry of the NIC, an unexpected message an unexpected
-//! header, a registered region an entry under its key, a counter a counting event, and deferred work a triggered
-//! operation.
+//! Each domain has one lock. It is not taken if the program promises that one thread at a time uses the domain, or if
+//! the process has one thread. A receive is a match entry of the NIC, an unexpected message an unexpected header, a
+//! registered region an entry under its key, a counter a counting event, and deferred work a triggered operation.
 
-// The callers are C, so they guarantee their pointers by libfabric's rules.
+// The callers are C programs. They guarantee their pointers by libfabric's rules.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
 pub mod calls;
@@ -34,7 +33,7 @@ use std::sync::OnceLock;
 
 pub use selvedge_libfabric as ffi;
 
-/// A C structure that is made once and only read.
+/// A C structure that is made once and then only read.
 struct Table<T>(T);
 // SAFETY: the table is never written after it was made.
 unsafe impl<T> Send for Table<T> {}
@@ -43,7 +42,7 @@ unsafe impl<T> Sync for Table<T> {}
 
 /// The provider's own version, as libfabric writes versions.
 pub const PROVIDER_VERSION: u32 = 1 << 16;
-/// Its name.
+/// The provider's name.
 pub const NAME: &std::ffi::CStr = c"selvedge";
 
 /// libfabric calls this after it has loaded the provider.
@@ -51,7 +50,7 @@ pub const NAME: &std::ffi::CStr = c"selvedge";
 pub extern "C" fn fi_prov_ini() -> *mut ffi::fi_provider {
     static PROVIDER: OnceLock<Table<ffi::fi_provider>> = OnceLock::new();
     let Some(library) = loader::library() else {
-        eprintln!("selvedge: the libfabric that loads this provider cannot be found; the provider stays away");
+        eprintln!("selvedge: cannot find the libfabric that loads this provider; the provider stays disabled");
         return std::ptr::null_mut();
     };
     let made = PROVIDER.get_or_init(|| {

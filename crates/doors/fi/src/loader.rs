@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The libfabric that loaded this provider, and its log.
 //!
-//! It is the library of this process that offers `fi_version`. The provider reports that version as the one that it was made for.
+//! It is the library of this process that exports `fi_version`. The provider reports that API version.
 
 use std::sync::OnceLock;
 
 use crate::ffi::{Library, fi_log_level};
 
-/// The library; None if there is none.
+/// The library, if it is found.
 pub fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     LIBRARY.get_or_init(Library::of_process).as_ref()
@@ -49,13 +49,13 @@ pub fn forward_log() {
     }
 }
 
-/// A log line about a refusal or an error, with advice.
+/// Logs a refusal or an error, with advice.
 #[macro_export]
 macro_rules! warn_line {
     ($($part:tt)*) => { $crate::loader::say($crate::ffi::FI_LOG_WARN, format_args!($($part)*)) };
 }
 
-/// A log line that explains an answer.
+/// Logs an explanation of an answer.
 #[macro_export]
 macro_rules! info_line {
     ($($part:tt)*) => { $crate::loader::say($crate::ffi::FI_LOG_INFO, format_args!($($part)*)) };

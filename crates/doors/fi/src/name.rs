@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names that programs agree on before they run: a node and a service (fi_getinfo(3)).
 //!
-//! A node is a host, by any of its names or addresses. A service is a number, like a port. An endpoint that is opened with such a
-//! name of this host as its source is bound to the number ([`bind`]). A name that is inserted into an address vector becomes the address of
-//! the endpoint that is bound to it ([`find`], [`resolve`]), so that endpoint must exist by then.
+//! A node is a host, by any of its names or addresses. A service is a number, like a port. An endpoint opened with such
+//! a name of this host as its source is bound to the number ([`bind`]). A name that is inserted into an address vector
+//! becomes the address of the endpoint bound to it ([`find`], [`resolve`]), so that endpoint must exist by then.
 //!
-//! Processes of this host find it in their user's directory. Where a process has links to other hosts, those ask at the port of the number
-//! ([`selvedge_process::hosts`]), and get its address, which is the right to send to it. With a job's secret only its processes get it. An
-//! endpoint that is opened with a loopback address as its node is found on this host only.
+//! Processes of this host find the address in their user's directory. If a process has links to other hosts, those
+//! hosts ask at the port of the number ([`selvedge_process::hosts`]), and get the address, which is the right to send
+//! to it. With a job's secret only the job's processes get it. An endpoint opened with a loopback address as its node
+//! is found on this host only.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
@@ -20,7 +21,7 @@ use crate::warn_line;
 use selvedge_messages::Transport;
 use selvedge_process::hosts;
 
-/// The name from a program's strings; null: this machine, and any number.
+/// The name from a program's strings. Null: this machine, and any number.
 ///
 /// # Safety
 /// Both are C strings, or null.
@@ -36,7 +37,7 @@ pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) 
     };
     let Some(node) = node else { return Ok(Address::of_service(service, false)) };
     let addresses = match is_numeric {
-        true => vec![node.parse().map_err(|_| format!("node {node} is not an address in digits"))?],
+        true => vec![node.parse().map_err(|_| format!("node {node} is not a numeric address"))?],
         false => addresses_of(&node)?,
     };
     if let Some(own) = addresses.iter().find(|&&address| is_own(address)) {
@@ -44,7 +45,7 @@ pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) 
     }
     match addresses.first() {
         Some(&elsewhere) if hosts::wanted_by_transports() => Ok(Address::of_service_at(elsewhere, service)),
-        Some(_) => Err(format!("node {node} is another host, and this process keeps to its own: set SELVEDGE_NET=on")),
+        Some(_) => Err(format!("node {node} is another host, and this process has no links: set SELVEDGE_NET=on")),
         None => Err(format!("node {node} has no address")),
     }
 }
@@ -54,7 +55,7 @@ fn addresses_of(node: &str) -> Result<Vec<IpAddr>, String> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// Whether packets to this address come back to this machine. Then a socket can be bound to it.
+/// Whether packets to this address return to this machine. Only then can a socket be bound to it.
 fn is_own(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
@@ -62,11 +63,11 @@ fn is_own(address: IpAddr) -> bool {
 /// The number that an endpoint is bound to, until this is dropped.
 pub struct Bound {
     _here: Service,
-    /// The part that answers to other hosts.
+    /// The listener for other hosts.
     _elsewhere: Option<selvedge_process::Service>,
 }
 
-/// Binds an endpoint to its source name; `None`: it needs none. `Err`: a libfabric error.
+/// Binds an endpoint to its source name. `None`: it needs none. `Err`: a libfabric error.
 pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Option<Bound>, c_int> {
     let Some(service) = name.service().map_err(|why| {
         warn_line!("an endpoint cannot have this source address: {why}");
@@ -88,26 +89,26 @@ pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Opti
     Ok(Some(Bound { _here: here, _elsewhere: elsewhere }))
 }
 
-/// The address of the endpoint that is bound to a name of another host, which is asked; other addresses and names stay as they are. `Err`:
-/// why it has none. Waits, so no lock must be held.
+/// Asks another host for the endpoint bound to a name. Returns other addresses and names unchanged. `Err`: the reason
+/// why there is no endpoint. Waits, so no lock must be held.
 pub fn find(address: Address) -> Result<Address, String> {
     let Some((node, service)) = address.elsewhere() else { return Ok(address) };
     if service == 0 {
-        return Err("it names no service".into());
+        return Err("the name has no service".into());
     }
     let hosts = hosts::of_transports().ok_or("this process has no links to other hosts")?;
     let bytes = hosts.ask(node, service).map_err(|error| format!("service {service} of {node}: {error}"))?;
-    Address::from_bytes(&bytes).ok_or_else(|| format!("service {service} of {node} is not an endpoint's"))
+    Address::from_bytes(&bytes).ok_or_else(|| format!("service {service} of {node} is no endpoint of this provider"))
 }
 
-/// The endpoint that is bound to a name of this host; other addresses stay as they are. `Err`: why there is none.
+/// Finds the endpoint bound to a name of this host. Returns other addresses unchanged. `Err`: why there is none.
 pub fn resolve(transport: &Transport, address: Address) -> Result<Address, String> {
     if !address.is_name() {
         return Ok(address);
     }
-    let Some(service) = address.service()? else { return Err("it names no service".into()) };
+    let Some(service) = address.service()? else { return Err("the name has no service".into()) };
     let words = transport.directory.service(service);
     words.as_deref().and_then(Address::from_words).ok_or_else(|| {
-        format!("no endpoint has service {service} yet: open the endpoint that has it as its source address first")
+        format!("no endpoint has service {service} yet; first open the endpoint that has it as its source address")
     })
 }

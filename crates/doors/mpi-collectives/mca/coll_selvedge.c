@@ -2,19 +2,22 @@
 /*
  * mca_coll_selvedge.so: a component of Open MPI 4.1 for collective operations (its framework `coll`).
  *
- * The preloaded library has MPI's names in C. Fortran's wrappers, MPI-IO and the MPI's own calls do not use them; all of them call the functions of a
- * communicator's module. This component puts its functions there: each asks libselvedge_mpi_collectives.so, and calls the function beneath, which it
- * has kept, where that leaves the operation to the MPI.
+ * The preloaded library replaces MPI's C functions. Fortran's wrappers, MPI-IO and the MPI's own calls do not use
+ * them, but call the functions of a communicator's module. This component puts its functions there. Each asks
+ * libselvedge_mpi_collectives.so to carry the operation out; if that leaves it to the MPI, it calls the module function
+ * that it has replaced (`beneath`).
  *
  * Invariants
- * 1. Within the MPI's functions nobody reports an error but the MPI: an operation returns its code, and a request has it in its status.
- * 2. A blocking call of a communicator that comes while one of it is under way is that one's own: the exchange by which processes agree on a group. It
- *    goes beneath.
- * 3. Before MPI_Init has ended, and when MPI_Finalize has begun to take things down, all calls go beneath: the library calls MPI's functions, which are
- *    not allowed then. All processes are there at the same operations.
- * 4. Operations that do not wait, of the communicator of an intercommunicator's local group, go beneath. The program has no such communicator, and
- *    MPI_Comm_idup of the intercommunicator begins some there whenever a process makes progress, while the MPI carries out those that wait.
- * 5. A request keeps its communicator, so that a failure reaches its error handler. The module ends with the communicator, and its group with it.
+ * 1. Only the MPI reports errors: an operation returns its code, and a request has it in its status.
+ * 2. A blocking call on a communicator during another one on it is the component's own: the exchange by which processes
+ *    agree on a group. It goes beneath.
+ * 3. Before MPI_Init has ended and after MPI_Finalize has begun, all calls go beneath, because the library may not call
+ *    MPI's functions then. All processes change over at the same operation.
+ * 4. Non-blocking operations on the local communicator of an intercommunicator go beneath. Programs have no such
+ *    communicator. MPI_Comm_idup of the intercommunicator starts them there at any moment of progress, while the MPI
+ *    carries out the blocking ones.
+ * 5. A request holds its communicator, so that a failure reaches its error handler. The module and its group end with
+ *    the communicator.
  *
  * Costs: some 5 ns a call, 110 bytes and two pointers a function and communicator, an allocation a request.
  */
@@ -33,38 +36,38 @@
 #include "ompi/version.h"
 #include "opal/mca/base/mca_base_var.h"
 
-/* What the library is given: how a request begins, whose address goes to `request`, and how it ends. */
+/* Passed to the library: how a request begins, with its address stored in `request`, and how it ends. */
 struct selvedge_coll_requests {
     struct ompi_request_t *(*begin)(struct ompi_communicator_t *comm, struct ompi_request_t **request);
     void (*end)(struct ompi_request_t *request, int code);
 };
 
-/* Whether the MPI of the process is the one of this version, for which the component was compiled. */
+/* Whether this version, for which the component was compiled, is that of the process's MPI. */
 bool selvedge_coll_is_for(const char *version);
-/* From now on the component carries operations out, and the library's own MPI_* functions do not. */
+/* Makes the component carry operations out, instead of the library's own MPI_* functions. */
 void selvedge_coll_takes_over(const struct selvedge_coll_requests *requests);
-/* A communicator ends. */
+/* Ends a communicator's group. */
 void selvedge_coll_ends(struct ompi_communicator_t *comm);
 
-/* What an operation returns that is the MPI's. */
+/* Returned for an operation that is left to the MPI. */
 #define BENEATH INT_MIN
 
-/* Above `tuned` (30), and below `sync` (50) and `monitoring`, which call what is beneath them. */
+/* Above `tuned` (30); below `sync` (50) and `monitoring`, which call the functions beneath them. */
 static int priority = 40;
 
 struct selvedge_module {
     mca_coll_base_module_t super;
-    /* What the communicator would have without this module. */
+    /* The communicator's functions without this module. */
     mca_coll_base_comm_coll_t beneath;
-    /* A blocking operation is under way. */
+    /* Whether a blocking operation is under way. */
     bool is_inside;
-    /* Whether it is that of the local group of an intercommunicator: found out at the first operation that does not wait. */
+    /* Whether the communicator is the local one of an intercommunicator; set at the first non-blocking operation. */
     enum { UNKNOWN, NO, YES } is_of_inter;
 };
 
-/* When a function of a module has returned a request that is not over, the MPI keeps the program's operation and types behind its own fields: it writes
- * a callback, its argument and two pointers there, and later gives back what is not null (ompi_coll_base_nbc_request_t, whose header is not installed
- * complete). */
+/* If a module's function returns an incomplete request, the MPI stores the program's operation and types behind the
+ * request's own fields: a callback, its argument and two pointers. Later it releases those that are not null
+ * (ompi_coll_base_nbc_request_t, whose header is not installed completely). */
 struct selvedge_request {
     ompi_request_t super;
     void *of_the_mpi[8];
@@ -95,8 +98,8 @@ static bool may_start(struct selvedge_module *module, struct ompi_communicator_t
 
 #define LIST(...) __VA_ARGS__
 
-/* OPERATION(NAME, PARAMETERS, ARGUMENTS): the functions of an operation, whose parameters before the communicator are given. The library's has a place
- * for a request, or none if it is to wait. */
+/* OPERATION(NAME, PARAMETERS, ARGUMENTS): the functions of an operation, with the parameters before the communicator.
+ * The library's function takes a pointer for a request, or null if it is to wait. */
 #define OPERATION(name, PARAMETERS, ARGUMENTS) \
     int selvedge_coll_##name(LIST PARAMETERS struct ompi_communicator_t *comm, struct ompi_request_t **request); \
 \
@@ -147,7 +150,8 @@ static OBJ_CLASS_INSTANCE(selvedge_request, ompi_request_t, construct_request, N
 static int free_request(struct ompi_request_t **request)
 {
     if (!REQUEST_COMPLETE(*request)) return MPI_ERR_REQUEST;
-    /* When a request has failed, the MPI frees it first, and then looks at its communicator's error handler. */
+    /* The MPI frees a failed request first, and then uses its communicator's error handler. So the communicator of the
+     * last failed request is kept. */
     static struct ompi_communicator_t *of_failed;
     struct ompi_communicator_t *comm = (*request)->req_mpi_object.comm;
     if ((*request)->req_status.MPI_ERROR != MPI_SUCCESS) comm = __atomic_exchange_n(&of_failed, comm, __ATOMIC_ACQ_REL);
@@ -170,7 +174,7 @@ static struct ompi_request_t *begin_request(struct ompi_communicator_t *comm, st
     if (made == NULL) return NULL;
     struct ompi_request_t *request = &made->super;
     OMPI_REQUEST_INIT(request, false);
-    /* The type decides whose error handler hears of a failure. For OMPI_REQUEST_COLL that is MPI_COMM_WORLD's. */
+    /* The type selects the error handler. For OMPI_REQUEST_COLL it is MPI_COMM_WORLD's. */
     request->req_type = OMPI_REQUEST_PML;
     request->req_state = OMPI_REQUEST_ACTIVE;
     request->req_status.MPI_SOURCE = MPI_ANY_SOURCE;
@@ -196,7 +200,7 @@ static const struct selvedge_coll_requests requests = {begin_request, end_reques
 
 /* The module of a communicator */
 
-/* Keeps what is beneath. Where nothing is, this module has nothing. */
+/* Stores the function beneath. If there is none, the module has none either. */
 #define KEEP(name) \
     if (comm->c_coll->coll_##name != NULL) { \
         module->beneath.coll_##name = comm->c_coll->coll_##name; \
@@ -254,7 +258,7 @@ static int init_query(bool has_progress_threads, bool has_threads)
     return OMPI_SUCCESS;
 }
 
-/* A communicator of one process, and one between two groups, have no group of nodes. */
+/* A communicator of one process and an intercommunicator have no group of nodes. */
 static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *its_priority)
 {
     if (priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Buffers of the program, and the packed data of those with gaps.
+//! Buffers of the program, and packed data of buffers with gaps.
 
 use std::ffi::c_int;
 
@@ -13,14 +13,14 @@ pub struct ProgramBuffer {
     pub memory: *mut u8,
     count: c_int,
     datatype: Handle,
-    /// Bytes of its data; those from one process's part to the next, if it has several.
+    /// Bytes of its data. Below: bytes from one process's part to the next, if there are several.
     pub bytes: usize,
     stride: isize,
-    /// Whether the data follow on each other without gaps, from the buffer's address on.
+    /// Whether the data are contiguous from the buffer's address on.
     is_contiguous: bool,
 }
 
-/// PackedData of a buffer, without gaps: where the program has them, or packed.
+/// Contiguous data of a buffer: in the program's memory, or packed.
 pub struct PackedData {
     pub memory: *mut u8,
     pub packed: Vec<u8>,
@@ -31,7 +31,7 @@ impl PackedData {
 }
 
 impl ProgramBuffer {
-    /// None: there are no data, or MPI says that the type is none.
+    /// Describes a buffer. `None`: there are no data, or the type is invalid.
     #[inline]
     pub fn new(call: &Call, memory: *mut u8, count: c_int, datatype: usize) -> Option<ProgramBuffer> {
         let datatype = call.mpi.handle(datatype);
@@ -54,7 +54,7 @@ impl ProgramBuffer {
         has_data.then_some(ProgramBuffer { memory, count, datatype, bytes, stride, is_contiguous: false })
     }
 
-    /// Room for the data of so many parts.
+    /// Contiguous memory for the data of `parts` parts.
     #[inline]
     pub fn data(&self, parts: usize) -> Option<PackedData> {
         if self.is_contiguous {
@@ -71,37 +71,36 @@ impl ProgramBuffer {
     pub unsafe fn pack(&self, call: &Call, part: usize, data: &mut PackedData) -> Result<(), c_int> {
         let Some(into) = data.packed.chunks_mut(self.bytes).nth(part) else { return Ok(()) };
         let from = self.memory.wrapping_offset(self.stride.wrapping_mul(part as isize));
-        // SAFETY: the buffer has so many elements in each part.
+        // SAFETY: the buffer has `count` elements in each part.
         unsafe { call.mpi.pack(from, self.count, self.datatype, into, call.comm) }
     }
 
-    /// Scatters packed data, one part after the other: MPICH takes `MPI_BOTTOM` for the first only.
+    /// Scatters packed data, part by part: MPICH accepts `MPI_BOTTOM` for the first part only.
     ///
     /// # Safety
     /// The buffer is as the standard requires.
     pub unsafe fn unpack(&self, mpi: &Mpi, data: &PackedData) -> Result<(), c_int> {
         data.packed.chunks(self.bytes).enumerate().try_for_each(|(part, from)| {
             let to = self.memory.wrapping_offset(self.stride.wrapping_mul(part as isize));
-            // SAFETY: the buffer has so many elements in each part.
+            // SAFETY: the buffer has `count` elements in each part.
             unsafe { mpi.unpack(from, to, self.count, self.datatype, mpi.comm_world()) }
         })
     }
 }
 
-/// The rest of a call after its operation: the result is unpacked, and a type that was kept is freed.
+/// The work left when an operation is over: unpacking the result, and freeing a duplicated type.
 pub struct Completion {
-    /// Packed data, and the program's buffer for them. None: it does not get any.
+    /// Packed data, and the program's buffer for them. `None`: nothing is unpacked.
     result: Option<(ProgramBuffer, PackedData)>,
-    /// The operand, if it is packed.
+    /// The operand, if it is packed. It lives until the operation is over.
     _operand: PackedData,
-    /// The outcome of packing.
     packs: Result<(), c_int>,
-    /// The type is a handle of this library's.
+    /// Whether the type is a duplicate that this library has to free.
     owns_type: bool,
 }
 
 impl Completion {
-    /// None: nothing is packed.
+    /// Returns `None` if nothing is packed.
     pub fn new(
         result: Option<(ProgramBuffer, PackedData)>,
         operand: PackedData,
@@ -112,7 +111,7 @@ impl Completion {
         is_needed.then(|| Box::new(Completion { result, _operand: operand, packs, owns_type: false }))
     }
 
-    /// Keeps the type of the buffer for itself.
+    /// Duplicates the buffer's type, because the program may free its own.
     pub fn keep_type(&mut self, mpi: &Mpi) -> Result<(), c_int> {
         if let Some((program, _)) = &mut self.result {
             program.datatype = mpi.type_dup(program.datatype)?;
@@ -121,7 +120,7 @@ impl Completion {
         Ok(())
     }
 
-    /// Brings the result to where the program wants it.
+    /// Unpacks the result into the program's buffer.
     ///
     /// # Safety
     /// The buffers of the call are as the standard requires.
@@ -133,7 +132,7 @@ impl Completion {
         unpacks
     }
 
-    /// Gives the type back that it has kept. Nothing is unpacked any more.
+    /// Frees the duplicated type. Nothing is unpacked after that.
     pub fn release(&self, mpi: &Mpi) {
         if let Some((program, _)) = self.result.as_ref().filter(|_| self.owns_type) {
             mpi.type_free(program.datatype);

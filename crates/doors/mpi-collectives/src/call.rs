@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A call of a collective operation: its communicator, and whether it waits.
+//! A call of a collective operation: its communicator, and whether it blocks.
 
 use std::ffi::{c_int, c_void};
 
@@ -21,14 +21,14 @@ pub struct Call {
 /// The form of a call.
 #[derive(Clone, Copy)]
 pub enum Form {
-    /// It waits.
+    /// The call waits for the operation.
     Blocking,
-    /// It starts the operation, and its request goes here.
+    /// The call starts the operation, and stores its request here.
     Nonblocking(*mut c_void),
 }
 
 impl Call {
-    /// A call on a communicator. `name`: without the prefix `MPI_`.
+    /// A call on a communicator. `name` is without the prefix `MPI_`.
     pub fn new(name: &'static str, form: Form, comm: usize) -> Option<Call> {
         let mpi = library()?;
         let comm = mpi.handle(comm);
@@ -61,7 +61,7 @@ impl Call {
     }
 }
 
-/// A count of elements, if there are any.
+/// A count of elements; `None` unless it is positive.
 pub fn positive(count: c_int) -> Option<usize> {
     usize::try_from(count).ok().filter(|&count| count > 0)
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The collective operations that a group carries out, while the call waits or after it has returned ([`Form`]). None: the MPI does.
+//! The collective operations that a group carries out, blocking or not ([`Form`]). `None`: the MPI does.
 //!
-//! All processes must give the same answer. Counts, types and operations of a reduction are the same at all of them (MPI 4.1, 6.9); of a
-//! broadcast and an allgather only the data's size is, so buffers of any type are taken, and those with gaps are packed.
+//! All processes must decide alike. For a reduction, counts, types and operations are the same at all of them (MPI 4.1,
+//! 6.9). For a broadcast and an allgather only the size of the data is, so buffers of any type are accepted, and those
+//! with gaps are packed.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -17,10 +18,9 @@ use crate::mpi::SUCCESS;
 use crate::requests::Request;
 use crate::{component, groups, outstanding};
 
-/// An operation that can begin.
 struct Ready {
     pending: Pending,
-    /// The rest of the call when it is over. None: nothing.
+    /// The work left when the operation is over. `None`: nothing.
     after: Option<Box<Completion>>,
 }
 
@@ -32,7 +32,7 @@ impl Ready {
 }
 
 impl Call {
-    /// Runs an operation of the communicator's group, or starts it.
+    /// Runs an operation in the communicator's group, or starts it.
     #[inline]
     fn run(&self, operation: impl FnOnce(&Group) -> Option<Ready>) -> Option<c_int> {
         match self.form {
@@ -46,7 +46,7 @@ impl Call {
         let mut group = groups::of(self.mpi, self.comm)?;
         let Ready { pending, after } = operation(&group).filter(|ready| group.supports(&ready.pending))?;
         let outcome = group.complete(pending, &mut || self.mpi.progress());
-        // The program's error handler may call an operation of the communicator.
+        // Released first: the program's error handler may call an operation on the communicator.
         drop(group);
         Some(match (outcome, after) {
             (Err(failure), _) => self.failed(failure),
@@ -85,12 +85,12 @@ impl Call {
     }
 }
 
-/// MPI 4.1, 6.3.
+/// `MPI_Barrier` (MPI 4.1, 6.3).
 pub fn barrier(form: Form, comm: usize) -> Option<c_int> {
     Call::new("Barrier", form, comm)?.run(|_| Some(Ready::reduction(Pending::barrier())))
 }
 
-/// MPI 4.1, 6.9.6.
+/// `MPI_Allreduce` (MPI 4.1, 6.9.6).
 ///
 /// # Safety
 /// The buffers are as the standard requires.
@@ -107,11 +107,11 @@ pub unsafe fn allreduce(
     let call = Call::new("Allreduce", form, comm)?;
     let (elements, bytes) = call.elements(datatype, op, count)?;
     let buffer = call.buffer(from, to, true)?;
-    // SAFETY: the buffers have so many bytes.
+    // SAFETY: the buffers have `bytes` bytes.
     call.run(|_| Some(Ready::reduction(unsafe { Pending::allreduce(elements, buffer, bytes) })))
 }
 
-/// MPI 4.1, 6.9.1.
+/// `MPI_Reduce` (MPI 4.1, 6.9.1).
 ///
 /// # Safety
 /// The buffers are as the standard requires.
@@ -129,18 +129,18 @@ pub unsafe fn reduce(
     let call = Call::new("Reduce", form, comm)?;
     let (elements, bytes) = call.elements(datatype, op, count)?;
     let root = usize::try_from(root).ok()?;
-    // A result is used at the root alone. Where it is not, the argument may be anything.
+    // Only the root has a result buffer. Elsewhere the argument may be anything.
     let buffer = call.buffer(from, to, false)?;
     call.run(|group| {
         if root >= group.size() || (group.rank() == root && to.is_null()) {
             return None;
         }
-        // SAFETY: the buffers have so many bytes.
+        // SAFETY: the buffers have `bytes` bytes.
         Some(Ready::reduction(unsafe { Pending::reduce(elements, root, buffer, bytes) }))
     })
 }
 
-/// MPI 4.1, 6.10.
+/// `MPI_Reduce_scatter` (MPI 4.1, 6.10).
 ///
 /// # Safety
 /// The buffers are as the standard requires; there is a count for each process.
@@ -160,7 +160,7 @@ pub unsafe fn reduce_scatter(
     unsafe { scatter(&call, (from, to), count, datatype, op) }
 }
 
-/// MPI 4.1, 6.10.
+/// `MPI_Reduce_scatter_block` (MPI 4.1, 6.10).
 ///
 /// # Safety
 /// The buffers are as the standard requires.
@@ -198,12 +198,12 @@ unsafe fn scatter(
                 own = start..bytes;
             }
         }
-        // SAFETY: the buffers have so many bytes.
+        // SAFETY: the buffers have `bytes` bytes.
         (bytes != 0).then(|| Ready::reduction(unsafe { Pending::reduce_scatter(elements, buffer, bytes, own) }))
     })
 }
 
-/// MPI 4.1, 6.4.
+/// `MPI_Bcast` (MPI 4.1, 6.4).
 ///
 /// # Safety
 /// The buffer is as the standard requires.
@@ -220,7 +220,7 @@ pub unsafe fn bcast(
     let buffer = ProgramBuffer::new(&call, memory, count, datatype)?;
     call.run(|group| {
         let mut data = buffer.data(1).filter(|_| root < group.size())?;
-        // SAFETY: the data has so many bytes.
+        // SAFETY: the data have `bytes` bytes.
         let pending = unsafe { Pending::broadcast(root, data.memory, buffer.bytes) };
         let after = match group.rank() == root {
             true => {
@@ -234,7 +234,7 @@ pub unsafe fn bcast(
     })
 }
 
-/// MPI 4.1, 6.7.
+/// `MPI_Allgather` (MPI 4.1, 6.7).
 ///
 /// # Safety
 /// The buffers are as the standard requires.
@@ -246,7 +246,7 @@ pub unsafe fn allgather(
 ) -> Option<c_int> {
     let call = Call::new("Allgather", form, comm)?;
     let into = ProgramBuffer::new(&call, to.0, to.1, to.2)?;
-    // None: this process's data are in its part of the result.
+    // `None`: this process's data are already in its part of the result.
     let source = match from.0 == call.mpi.in_place() {
         true => None,
         false => Some(ProgramBuffer::new(&call, from.0.cast_mut(), from.1, from.2)?),
@@ -267,7 +267,7 @@ pub unsafe fn allgather(
             }
         };
         let buffer = Buffer { from: own, to: result.memory };
-        // SAFETY: the data has so many bytes, and as many of each process.
+        // SAFETY: the operand has this process's bytes, and the result has room for those of all processes.
         let pending = unsafe { Pending::allgather(buffer, into.bytes) };
         Some(Ready { pending, after: Completion::new(Some((into, result)), operand, packs) })
     })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The calls that complete requests: waiting, and the report of failures.
+//! The calls that complete requests: waiting, and reporting failures.
 //!
 //! Cost in a program without requests of this library: a load.
 
@@ -11,22 +11,22 @@ use crate::mpi::{Mpi, SUCCESS};
 use crate::requests::{FAILED_TAG, FailedRequest, Status, UNDEFINED, take_failures};
 use crate::{groups, outstanding};
 
-/// A waiter looks at its requests once in so many looks at the operations: the latter take some 20 ns, the former some 200.
+/// A wait tests its requests once in this many polls of the operations: a poll takes some 20 ns, a test some 200.
 const LOOK_EVERY: u32 = 16;
 
-/// The statuses that a call has written.
+/// The statuses written by a call.
 #[derive(Clone, Copy)]
 pub enum Statuses {
-    /// Of one request: the call's own code is its error.
+    /// Status of one request: the call's own code is its error.
     One(*mut c_void),
-    /// Of so many.
+    /// An array of statuses, and their number.
     Each(*mut c_void, c_int),
 }
 
-/// Reports failures of requests that a call of the MPI's has completed. Returns the code for that call to return.
+/// Reports failures of requests that the MPI's call has completed. Returns the code for the replaced call.
 ///
 /// # Safety
-/// The statuses are what the call was given, and has written.
+/// The statuses are those passed to the call, which has written them.
 #[inline]
 pub unsafe fn report(mpi: &'static Mpi, code: c_int, statuses: Statuses) -> c_int {
     let failed = take_failures();
@@ -47,7 +47,7 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
     let is_ignored = at.is_null() || at.addr() == 1;
     for number in (0..count).filter(|_| !is_ignored) {
         let words = at.cast::<c_int>().wrapping_add(number * layout.count);
-        // SAFETY: by the caller's contract there are so many statuses.
+        // SAFETY: the caller's contract gives this number of statuses.
         unsafe {
             let has_failed = words.add(layout.tag).read() == FAILED_TAG;
             if has_failed {
@@ -60,7 +60,7 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
     }
     for FailedRequest { call, group, code, failure } in failed {
         if let Some(failure) = failure {
-            // The communicator may be freed.
+            // The communicator may have been freed.
             let comm = if groups::is_of(call.comm, *group) { call.comm } else { mpi.comm_world() };
             call.log(*failure);
             mpi.fail(comm, *code);
@@ -69,8 +69,9 @@ unsafe fn report_all(mpi: &'static Mpi, code: c_int, statuses: Statuses, failed:
     if code == SUCCESS { own } else { code }
 }
 
-/// Waits for requests by a function that looks at them once. Some: that function's code. None: no operation of this library is outstanding any
-/// more, so the MPI can wait. The MPI would spin; this gives its core to others, as calls that wait do: one of them may be the peer.
+/// Waits for requests. `look` tests them once. Returns the code of `look`, or `None` when no operation of this library
+/// is outstanding, so that the MPI can wait. The MPI's wait would spin; this one yields, because the peer may need this
+/// core.
 pub fn wait(mut look: impl FnMut() -> Option<c_int>) -> Option<c_int> {
     let mut looks = SpinWait::new();
     while outstanding::are_any() {

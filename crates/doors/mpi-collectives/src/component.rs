@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The component of Open MPI 4.1 (`mca/coll_selvedge.c`), if it has taken over: its requests.
+//! Whether the component of Open MPI 4.1 (`mca/coll_selvedge.c`) has taken over, and its requests.
 //!
-//! Invariant: one of the two doors carries out the operations of a process. Once the component has taken over, the functions under MPI's names
-//! pass their calls on ([`is_active`]). It takes over in `MPI_Init`, before there is an operation.
+//! Invariant: a process's operations come either from the component or from the functions under MPI's names. Once the
+//! component has taken over, the latter pass their calls on ([`is_active`]). It does so in `MPI_Init`, before any
+//! operation.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -14,14 +15,14 @@ use crate::mpi::Handle;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Requests {
-    /// Null: there is no memory.
+    /// Returns null if there is no memory.
     begin: unsafe extern "C" fn(Handle, *mut c_void) -> *mut c_void,
     end: unsafe extern "C" fn(*mut c_void, c_int),
 }
 
 impl Requests {
     /// # Safety
-    /// The communicator is one, and `place` can be written for a handle.
+    /// The communicator is valid, and a handle can be written to `place`.
     pub unsafe fn begin(&self, comm: Handle, place: *mut c_void) -> Option<Handle> {
         // SAFETY: by this function's contract.
         let request = unsafe { (self.begin)(comm, place) };
@@ -29,7 +30,7 @@ impl Requests {
     }
 
     /// # Safety
-    /// `begin` has given the request, and it has not ended.
+    /// `begin` has returned the request, and it has not ended.
     pub unsafe fn end(&self, request: Handle, code: c_int) {
         // SAFETY: by this function's contract.
         unsafe { (self.end)(request as *mut c_void, code) }
@@ -45,12 +46,12 @@ pub fn is_active() -> bool {
     IS_ACTIVE.load(Relaxed)
 }
 
-/// Its requests, if there is the component.
+/// The functions of its requests, if the component is active.
 pub fn requests() -> Option<&'static Requests> {
     REQUESTS.get()
 }
 
-/// From now on the component carries operations out.
+/// Makes the component carry operations out from now on.
 pub fn take_over(requests: Requests) {
     REQUESTS.get_or_init(|| requests);
     IS_ACTIVE.store(true, Relaxed);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions that the component of Open MPI 4.1 calls (`mca/coll_selvedge.c`): the operations, which are the same as those under MPI's names.
-//! Some things differ within the MPI:
+//! The functions that the component of Open MPI 4.1 calls (`mca/coll_selvedge.c`): the same operations as under MPI's
+//! names. Inside of the MPI some things differ:
 //!
 //! | | under MPI's names | in the component |
 //! |---|---|---|
-//! | a request | a generalized one, of whose end the calls that complete requests are told | of the component's own class, with its code |
+//! | a request | a generalized one; the calls that complete requests report its failure | of the component's own class, with its code |
 //! | a failure | this library calls the error handler | the MPI does |
 //! | the end of a communicator | an attribute | the end of its module |
-//! | a wait of the MPI's gives its core to others | in `MPI_Wait` | whenever the MPI makes progress ([`outstanding`](crate::outstanding)) |
+//! | yields of a waiting MPI | in `MPI_Wait` | whenever the MPI makes progress ([`outstanding`](crate::outstanding)) |
 //!
-//! Invariant: a non-blocking all-reduce of one `MPI_INT` by maximum or minimum is the MPI's. `MPI_Comm_idup` has such of its own, which begin at each process
-//! when that makes progress: their place among the program's operations is not the same everywhere. All ranks see the same.
+//! Invariant: a non-blocking all-reduce of one `MPI_INT` by maximum or minimum is left to the MPI. `MPI_Comm_idup` uses
+//! these. Each process starts them when it makes progress, so their place among the program's operations differs
+//! between processes. All ranks decide alike.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -22,10 +23,10 @@ use crate::component::{self, Requests};
 use crate::mpi::{Handle, Mpi, library};
 use crate::{calls, groups};
 
-/// The return value of an operation that is left to the MPI.
+/// Returned for an operation that is left to the MPI.
 const BENEATH: c_int = c_int::MIN;
 
-/// Whether the MPI of the process has this version, for which the component was compiled: it uses the MPI's own structures.
+/// Whether the component was compiled for the version of the process's MPI, whose internal structures it uses.
 ///
 /// # Safety
 /// The version is a C string.
@@ -37,7 +38,7 @@ pub unsafe extern "C" fn selvedge_coll_is_for(version: *const c_char) -> bool {
     let is_wanted = is_of_version(&text, &wanted);
     if !is_wanted {
         log::info(|| {
-            format!("the component coll selvedge is for Open MPI {wanted}, and this is \"{text}\": it is not used")
+            format!("the component coll selvedge is for Open MPI {wanted}, but this is \"{text}\": it is not used")
         });
     }
     is_wanted
@@ -49,23 +50,23 @@ fn is_of_version(text: &str, wanted: &str) -> bool {
     version.is_some_and(|version| version.trim_end() == wanted)
 }
 
-/// From now on the component carries operations out.
+/// Makes the component carry operations out from now on.
 ///
 /// # Safety
-/// The functions of requests stay, and do what [`Requests`] says.
+/// The functions of requests stay valid, and do what [`Requests`] says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn selvedge_coll_takes_over(requests: *const Requests) {
     // SAFETY: by this function's contract.
     component::take_over(unsafe { *requests });
 }
 
-/// A communicator ends.
+/// Ends a communicator's group.
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_coll_ends(comm: Handle) {
     groups::end(comm);
 }
 
-/// No request: the call waits.
+/// The form of a call: blocking if there is no pointer for a request.
 fn form(request: *mut c_void) -> Form {
     if request.is_null() { Form::Blocking } else { Form::Nonblocking(request) }
 }
@@ -74,7 +75,7 @@ fn form(request: *mut c_void) -> Form {
 macro_rules! export {
     ($($name:ident($($argument:ident: $type:ty),*) = $form:ident => $call:expr;)*) => {
         $(/// # Safety
-        /// The arguments are those of the standard's function; the request's place is null if the call is to wait.
+        /// The arguments are those of the standard's function. `request` is null for a blocking call.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type,)* comm: Handle, request: *mut c_void) -> c_int {
             let $form = (form(request), comm);
@@ -106,7 +107,7 @@ export! {
         it => calls::allgather(it.0, (from, from_count, from_type), (to, to_count, to_type), it.1);
 }
 
-/// Whether it looks like one that `MPI_Comm_idup` has.
+/// Whether the operation may be one of `MPI_Comm_idup`.
 fn is_of_the_mpi(form: Form, count: c_int, datatype: Handle, op: Handle) -> bool {
     static INT: OnceLock<Option<(Handle, [Handle; 2])>> = OnceLock::new();
     if count != 1 || matches!(form, Form::Blocking) {

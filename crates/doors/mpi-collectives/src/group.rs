@@ -10,16 +10,16 @@ use selvedge_nic::aggregation::Failure;
 
 use crate::requests::Started;
 
-/// The group of a communicator. None: its operations are the MPI's.
+/// The group of a communicator. `None`: the MPI carries out its operations.
 pub type GroupState = Option<Mutex<Group>>;
 
 /// A group and its requests.
 pub struct Group {
     pub operations: CollectiveGroup,
-    /// The requests that are not over, with their numbers among the operations.
+    /// The requests that are not over, with the numbers of their operations.
     pub started: Vec<(u64, Started)>,
     pub is_listed: bool,
-    /// Its communicator is freed.
+    /// Whether its communicator is freed.
     pub is_forgotten: bool,
 }
 
@@ -31,7 +31,7 @@ impl Group {
         Group { operations, started: Vec::new(), is_listed: false, is_forgotten: false }
     }
 
-    /// This process's number, and how many there are.
+    /// This process's number; below, the number of processes.
     #[inline]
     pub fn rank(&self) -> usize {
         self.operations.rank()
@@ -50,13 +50,13 @@ impl Group {
         }
     }
 
-    /// Whether an operation is the group's. Else it is the MPI's, at all processes.
+    /// Whether the group carries out this operation. Else the MPI does, at all processes.
     #[inline]
     pub fn supports(&self, operation: &Pending) -> bool {
         self.operations.supports(operation)
     }
 
-    /// Carries an operation out, behind outstanding ones, which go on meanwhile.
+    /// Completes an operation, after all outstanding ones, which progress meanwhile.
     #[inline]
     pub fn complete(&mut self, operation: Pending, idle: ProgressHook<'_>) -> Result<(), Failure> {
         let started = &mut self.started;
@@ -83,10 +83,10 @@ impl Group {
     }
 }
 
-/// Ends a group.
+/// Frees a group.
 ///
 /// # Safety
-/// `remember` has leaked it, and nobody has it any more.
+/// `make` has leaked it, and no reference to it exists any more.
 pub unsafe fn free(group: &'static GroupState) {
     // SAFETY: by this function's contract.
     drop(unsafe { Box::from_raw(ptr::from_ref(group).cast_mut()) });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Communicators as groups of aggregation nodes: live ones, of processes that share memory; those of several hosts; or those in the switches of a
-//! simulated machine.
+//! Communicators as groups of aggregation nodes: live nodes, for processes that share memory or are on several hosts,
+//! or those in the switches of a simulated machine.
 //!
-//! A communicator gets its group at the first collective operation that a node can carry out. All its processes come to that operation, so they
-//! agree there, by the MPI's own operations, on whether there is a group: if one process cannot take part, none does. An attribute of the
-//! communicator ends the group with it.
+//! A communicator forms its group at the first collective operation that a node can carry out. All its processes take
+//! part in that operation, so they agree on a group there, by the MPI's own operations: if one process refuses, there
+//! is none. An attribute of the communicator ends the group with it.
 //!
 //! Costs: some 100 us and a memory file for a communicator's first operation; a comparison for each later one.
 
@@ -24,19 +24,18 @@ use crate::group::{Group, GroupState, free};
 use crate::mpi::{Handle, Mpi, SUCCESS, spread};
 use crate::{component, outstanding};
 
-/// Operations of a group under way, and the longest that its node carries out by itself.
+/// Operations that a live group has under way; below, bytes of the longest that its node carries out itself.
 const CREDITS: u32 = 4;
 const BYTES: u32 = 16 << 10;
-/// The most groups of a process: each takes a mapping and a descriptor.
+/// Limit of a process's groups: each takes a mapping and a descriptor.
 const GROUPS_MAX: usize = 256;
 
 /// All communicators that had an operation, by handle.
 static GROUPS: Mutex<Option<HashMap<Handle, &'static GroupState>>> = Mutex::new(None);
 
-/// Counts the communicators that were freed.
 static FREED: AtomicU64 = AtomicU64::new(0);
 
-/// A communicator of a recent operation of a thread, its group, and [`FREED`] then. As long as none was freed since, the group is there.
+/// A communicator that a thread has used, its group, and [`FREED`] then: if that is unchanged, the group exists.
 #[derive(Clone, Copy)]
 struct Recent {
     comm: Handle,
@@ -49,20 +48,21 @@ thread_local! {
         const { [const { Cell::new(Recent { comm: 0, group: ptr::null(), freed: 0 }) }; 8] };
 }
 
-/// The group of a communicator. None: its operations are the MPI's. A communicator's operations come one after the other, and it is not freed
-/// under one, so nobody else uses what this returns, except the progress of those that have been started.
+/// The group of a communicator. `None`: the MPI carries out its operations. A communicator's operations do not overlap,
+/// and it is not freed during one. So only the progress of started operations uses the result at the same time.
 #[inline]
 pub fn of(mpi: &'static Mpi, comm: Handle) -> Option<MutexGuard<'static, Group>> {
     find(mpi, comm, find_or_make)?.as_ref()?.lock().ok()
 }
 
-/// The group of a communicator, for operations that do not wait. None: they are the MPI's, also if the communicator has had none that waits: a
-/// group cannot be agreed on without waiting, and when it is there would depend on the time, and so would the bits of results.
+/// The group of a communicator, for non-blocking operations. `None`: the MPI carries them out, also before the
+/// communicator's first blocking one. A group cannot form without waiting. If it formed in the background, timing would
+/// decide which operations it gets, and so the bits of results.
 pub fn for_nonblocking(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     find(mpi, comm, |mpi, comm| with_groups(|all| all.get(&comm).copied()).or_else(|| log_missing_group(mpi, comm)))
 }
 
-/// Logs once, at the communicator's first process, that it has no group yet.
+/// Logs once, at the communicator's process 0, that it has no group yet.
 #[cold]
 fn log_missing_group(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     static SAID: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
@@ -71,9 +71,7 @@ fn log_missing_group(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupSt
         if let (false, Ok(Some((0, size)))) = (said.contains(&comm), mpi.place(comm)) {
             log::info(|| {
                 let name = format!("communicator {comm:#x}, process 0 of {size}");
-                format!(
-                    "{name}: its non-blocking operations are the MPI's until it has had a blocking one, which makes its group"
-                )
+                format!("{name}: its non-blocking operations are the MPI's until a blocking one makes its group")
             });
             said.push(comm);
         }
@@ -113,7 +111,7 @@ fn with_groups<T>(with: impl FnOnce(&mut HashMap<Handle, &'static GroupState>) -
     with(all.get_or_insert_default())
 }
 
-/// Makes the group of a communicator. None: MPI does not know the communicator.
+/// Makes the group of a communicator. `None`: the MPI rejects the communicator.
 fn make(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     let place = mpi.place(comm).ok()?;
     let group = match place {
@@ -144,7 +142,7 @@ fn make(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     if component::is_active() {
         return Some(group);
     }
-    // Without the attribute a later communicator with this handle would find this group.
+    // Without the attribute, a later communicator with this handle would get this group.
     let key = key(mpi);
     let is_set = key.is_some_and(|key| mpi.set_attribute(comm, key, ptr::from_ref(group).cast_mut().cast()).is_ok());
     if !is_set {
@@ -153,28 +151,27 @@ fn make(mpi: &'static Mpi, comm: Handle) -> Option<&'static GroupState> {
     Some(group)
 }
 
-/// The reason why the non-blocking operations of groups are the MPI's. All processes give the same answer.
+/// The reason why non-blocking operations are left to the MPI. The same at all processes.
 pub fn leaves_nonblocking(mpi: &Mpi) -> Option<&'static str> {
-    (!mpi.calls_while_waiting()).then_some("this MPI calls nobody while it waits")
+    (!mpi.calls_while_waiting()).then_some("this MPI has no progress hook")
 }
 
-/// The key of the attribute that ends groups.
 fn key(mpi: &'static Mpi) -> Option<c_int> {
     static KEY: OnceLock<Option<c_int>> = OnceLock::new();
     // SAFETY: `forget` takes what `make` gives.
     *KEY.get_or_init(|| unsafe { mpi.key(forget) }.ok())
 }
 
-/// A communicator ends.
+/// Ends the group of a communicator.
 ///
 /// # Safety
-/// MPI calls it with a communicator and what `make` has set there.
+/// MPI calls it with a communicator and the value that `make` has set there.
 unsafe extern "C" fn forget(comm: Handle, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
     end(crate::mpi::library().map_or(comm, |mpi| mpi.handle(comm)));
     SUCCESS
 }
 
-/// A communicator ends.
+/// Ends the group of a communicator.
 pub fn end(comm: Handle) {
     if let Some(group) = with_groups(|all| all.remove(&comm)) {
         FREED.fetch_add(1, AcqRel);
@@ -185,12 +182,11 @@ pub fn end(comm: Handle) {
     }
 }
 
-/// Whether a group is that of a communicator. Both may have ended.
+/// Whether this group belongs to this communicator. Both may have ended.
 pub fn is_of(comm: Handle, group: *const ()) -> bool {
     with_groups(|all| all.get(&comm).is_some_and(|&state| ptr::eq(ptr::from_ref(state).cast(), group)))
 }
 
-/// The bootstrap of a group, by the MPI's own operations.
 struct MpiBootstrap {
     mpi: &'static Mpi,
     comm: Handle,
@@ -199,20 +195,20 @@ struct MpiBootstrap {
 
 impl Bootstrap for MpiBootstrap {
     fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
-        self.mpi.allgather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather gave {code}"))
+        self.mpi.allgather(self.comm, self.size, own).map_err(|code| format!("MPI_Allgather returned {code}"))
     }
 }
 
-/// Agrees with the other processes on a group. The error says why there is none.
+/// Agrees with the other processes on a group. The error is the reason why there is none.
 fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Group, String> {
     let has_room = || with_groups(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
     let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
-    // In virtual time a thread that waits for a node's result may miss what other threads of the process have brought.
+    // In virtual time, a waiting thread may miss arrivals that another thread of the process takes.
     let has_threads = is_simulated() && mpi.has_threads();
     let reasons = [
         (is_off, "SELVEDGE_MPI_COLLECTIVES is 0"),
-        (!has_room(), "this process has as many groups as it may"),
-        (has_threads, "its program has MPI_THREAD_MULTIPLE, and in virtual time groups do not take several threads"),
+        (!has_room(), "this process has reached its limit of groups"),
+        (has_threads, "its program has MPI_THREAD_MULTIPLE, and in virtual time groups do not support several threads"),
     ];
     let refuses = reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason));
     let bootstrap = &mut MpiBootstrap { mpi, comm, size };

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_mpi_collectives.so`: collective operations of a stock MPI in aggregation nodes.
 //!
-//! `selvedge mpirun` and `selvedge env` load this library before the MPI (`LD_PRELOAD`). It has these functions; all others are the MPI's.
+//! `selvedge mpirun` and `selvedge env` load this library before the MPI (`LD_PRELOAD`). It replaces these functions;
+//! all others are the MPI's.
 //!
-//! | function | how |
+//! | function | supported by groups |
 //! |---|---|
-//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Allgather` | as they are, for data of any type |
+//! | `MPI_Barrier`, `MPI_Bcast`, `MPI_Allgather` | for data of any type |
 //! | `MPI_Allreduce`, `MPI_Reduce`, `MPI_Reduce_scatter`, `MPI_Reduce_scatter_block` | for the operations and types of the standard |
 //! | `MPI_Ibarrier` and the other non-blocking forms | as the blocking ones, with a request of the MPI's |
 //! | `MPI_Wait`, `MPI_Test` and the others that complete requests | by the MPI; failures of such requests are reported |
 //!
-//! Under Open MPI 4.1 a component of the MPI's calls the same operations ([`component_calls`]); then the functions above only pass calls on.
+//! Under Open MPI 4.1 a component of the MPI calls the same operations ([`component_calls`]); then the functions above
+//! only pass calls on.
 //!
-//! A call goes on to the MPI where a group cannot do it: processes on several hosts without nodes, intercommunicators, operations of the program's own,
-//! reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` says of each communicator why.
+//! A call goes to the MPI if no group can do it: processes on several hosts without nodes, intercommunicators, the
+//! program's own operations, reductions of derived types ([`calls`]). `SELVEDGE_LOG=info` logs the reason for each
+//! communicator.
 //!
 //! | file | subject |
 //! |---|---|
@@ -22,13 +25,13 @@
 //! | [`component`] | whether Open MPI's component has taken over, and its requests |
 //! | [`call`], [`buffers`] | a call; the program's buffers, packed if they have gaps |
 //! | [`requests`] | requests of non-blocking operations |
-//! | [`group`], [`outstanding`] | a communicator's group; those with outstanding operations, and their progress |
+//! | [`group`], [`outstanding`] | a communicator's group; groups with outstanding operations, and their progress |
 //! | [`groups`] | the groups of all communicators |
 //! | [`calls`] | the operations |
 //! | [`completions`] | calls that complete requests |
 //! | [`component_calls`] | the functions that Open MPI's component calls |
 //!
-//! Each file knows those above it only.
+//! Each file uses only those above it.
 //!
 //! Reductions are in the order of the processes, so a result has the same bits in every run, for every length.
 
@@ -61,7 +64,7 @@ macro_rules! profiling_name {
     }};
 }
 
-/// Exports a function: what a group does, or else the MPI's function of that name.
+/// Exports a function: a group carries it out, or else the MPI's function of that name.
 macro_rules! export {
     ($($name:ident($($argument:ident: $type:ty),*) = $call:expr;)*) => {
         $(/// # Safety
@@ -85,7 +88,7 @@ macro_rules! export {
     };
 }
 
-/// There is no MPI in the process. Any code but success.
+/// Returned if there is no MPI in the process. Any code but success will do.
 const ERR_OTHER: c_int = 16;
 
 /// The MPI's function of a name, looked up once.
@@ -108,7 +111,7 @@ impl Next {
     }
 }
 
-/// Exports a blocking function and its non-blocking form, which has a request besides.
+/// Exports a blocking function and its non-blocking form, which takes a pointer for a request, too.
 macro_rules! export_both {
     ($($name:ident, $nonblocking:ident ($($argument:ident: $type:ty),*) = $form:ident => $call:expr;)*) => {
         export! {
@@ -124,8 +127,8 @@ macro_rules! export_both {
     };
 }
 
-/// Exports a function that looks at requests once, or waits for them: the MPI's function, which may have completed some of this library. One that
-/// waits has another that looks once, until it finds what is waited for.
+/// Exports a function that tests requests or waits for them. It calls the MPI's function, and then reports failures of
+/// this library's requests. A wait names the test that it repeats until that succeeds.
 macro_rules! export_completion {
     ($($name:ident($($argument:ident: $type:ty),*) writes $statuses:expr
         $(, looks by $look:ident($($given:expr => $given_type:ty),*) with $flag:ident until $found:expr)?;)*) => {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The MPI of the process: which one it is, its functions under the names of the profiling interface (MPI 4.1, 15.2), and its numbers.
+//! The MPI of the process: its kind, its functions under the names of the profiling interface (MPI 4.1, 15.2), and its
+//! constants.
 //!
-//! A handle is passed as a register holds it. MPICH's are of 32 bits, and the upper half of the register is anything: [`Mpi::handle`] clears it.
+//! A handle is passed as a register holds it. MPICH's handles have 32 bits, and the upper half of the register is
+//! undefined: [`Mpi::handle`] clears it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -14,44 +16,44 @@ pub type Handle = usize;
 
 pub const SUCCESS: c_int = 0;
 
-/// A place for a handle in a table, whose length is a power of two. The upper bits of a product with the golden ratio depend on all of the handle.
+/// The place of a handle in a table whose length is a power of two. The upper bits of a product with the golden ratio
+/// depend on all bits of the handle.
 #[inline]
 pub fn spread(handle: Handle, places: usize) -> usize {
     (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (64 - places.ilog2())
 }
 
-/// The owner of the binary interface.
+/// The binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Open MPI 4 and 5: handles are addresses of objects.
     OpenMpi,
-    /// MPICH 3.1 and later, and what has its interface: handles are integers.
+    /// MPICH 3.1 and later, and MPIs with its interface: handles are integers.
     Mpich,
 }
 
-/// Names under which the libraries are loaded.
 const FILES: [(&CStr, Kind); 3] =
     [(c"libmpi.so.40", Kind::OpenMpi), (c"libmpi.so.12", Kind::Mpich), (c"libmpich.so.12", Kind::Mpich)];
 
 type CopyAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 type DeleteAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_void) -> c_int;
 
-/// The functions that MPI calls for a generalized request (MPI 4.1, 13.2): when it tells the program that it is over, when the program has no handle of it any
-/// more, and to cancel it.
+/// The functions that MPI calls for a generalized request (MPI 4.1, 13.2): when it reports the completion, when the
+/// program has no handle any more, and to cancel.
 pub type Query = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 pub type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// Registers a function that the MPI calls whenever it makes progress: in every call that waits, not only in those that take requests.
+/// Registers a function that the MPI calls whenever it makes progress: in every call that waits, not only for requests.
 #[derive(Clone, Copy)]
 enum Hook {
-    /// For ever.
+    /// Stays registered.
     OpenMpi(unsafe extern "C" fn(unsafe extern "C" fn() -> c_int) -> c_int),
-    /// Until it says that it is done.
+    /// Stays registered until the function returns [`MPICH_DONE`].
     Mpich(unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void) -> c_int, *mut c_void, c_int) -> c_int),
 }
 
-/// MPICH's null stream, and what a function that it calls says.
+/// MPICH's null stream; below, the return values of a registered function.
 const MPICH_STREAM_NULL: c_int = 0x3c00_0000;
 pub const MPICH_GOES_ON: c_int = 0;
 pub const MPICH_DONE: c_int = 1;
@@ -85,7 +87,7 @@ pub struct Mpi {
     datatype_null: Handle,
 }
 
-/// The MPI that the process has loaded. The program that calls has, so the first answer is the last.
+/// The MPI that the process has loaded. The calling program has loaded it, so the first result never changes.
 #[inline]
 pub fn library() -> Option<&'static Mpi> {
     static LIBRARY: OnceLock<Option<Mpi>> = OnceLock::new();
@@ -139,7 +141,7 @@ fn find() -> Option<Mpi> {
     }
 }
 
-/// The address of an object of the MPI, as the program knows it: a program that names the object may have it in its own memory.
+/// The address of an object of the MPI for the program, which may have a copy in its own memory.
 fn object(library: *mut c_void, name: &CStr) -> Option<Handle> {
     // SAFETY: callers have the handle from the loader.
     let found = unsafe { address(libc::RTLD_DEFAULT, name).or_else(|| address(library, name)) };
@@ -152,13 +154,12 @@ pub fn next(name: &CStr) -> Option<*mut c_void> {
     library::next(name, files.chain([c"libmpi_abi.so.0", c"libmpi_abi.so.1"]))
 }
 
-/// The outcome of a call as an error code of MPI.
 fn checked(code: c_int) -> Result<(), c_int> {
     if code == SUCCESS { Ok(()) } else { Err(code) }
 }
 
 impl Mpi {
-    /// A handle without what else its register holds.
+    /// A handle, without undefined bits of its register.
     #[inline(always)]
     pub fn handle(&self, register: usize) -> Handle {
         match self.kind {
@@ -167,13 +168,13 @@ impl Mpi {
         }
     }
 
-    /// Whether it is `MPI_COMM_NULL`, or nothing. The MPI reports that.
+    /// Whether it is `MPI_COMM_NULL` or 0. The MPI reports that.
     #[inline(always)]
     pub fn is_no_comm(&self, comm: Handle) -> bool {
         comm == self.comm_null || comm == 0
     }
 
-    /// Whether it is `MPI_DATATYPE_NULL`, or nothing.
+    /// Whether it is `MPI_DATATYPE_NULL` or 0.
     pub fn is_no_type(&self, datatype: Handle) -> bool {
         datatype == self.datatype_null || datatype == 0
     }
@@ -199,8 +200,8 @@ impl Mpi {
         }
     }
 
-    /// This process's number in a communicator, and the number of processes. None: they are two groups. A handle of the program's own may take
-    /// an error and return, so a success says little.
+    /// This process's number in a communicator, and the number of processes. `None`: it is an intercommunicator. The
+    /// program's error handler may return after an error, so the results are checked, too.
     pub fn place(&self, comm: Handle) -> Result<Option<(usize, usize)>, c_int> {
         let (mut is_inter, mut rank, mut size) = (0, 0, 0);
         // SAFETY: the places for the results live across the calls; MPI checks the handle.
@@ -214,9 +215,9 @@ impl Mpi {
         Ok((is_inter == 0).then_some(place))
     }
 
-    /// The MPI's name and version. May be asked before `MPI_Init`.
+    /// The MPI's name and version. May be called before `MPI_Init`.
     pub fn version(&self) -> String {
-        // The longest that either MPI has is 8 KiB.
+        // Either MPI's limit is at most 8 KiB.
         let (mut text, mut length) = (vec![0u8; 16 << 10], 0);
         // SAFETY: there is room for the text, and for its length.
         let outcome = checked(unsafe { (self.get_library_version)(text.as_mut_ptr().cast(), &mut length) });
@@ -232,21 +233,21 @@ impl Mpi {
         checked(unsafe { (self.query_thread)(&mut provided) }).is_ok() && provided >= THREAD_MULTIPLE
     }
 
-    /// Collective: the words of every process.
+    /// Collective: gathers the words of every process.
     pub fn allgather(&self, comm: Handle, size: usize, own: &[u64]) -> Result<Vec<u64>, c_int> {
         let mut all = vec![0; own.len() * size];
         let bytes = size_of_val(own) as c_int;
-        // SAFETY: `own` has `bytes` bytes, and `all` as many for each process.
+        // SAFETY: `own` has `bytes` bytes, and `all` has `bytes` for each process.
         checked(unsafe {
             (self.allgather)(own.as_ptr().cast(), bytes, self.byte, all.as_mut_ptr().cast(), bytes, self.byte, comm)
         })?;
         Ok(all)
     }
 
-    /// A key of attributes whose values end with their communicator, and are not copied to others.
+    /// Makes a key of attributes that end with their communicator, and are not copied to others.
     ///
     /// # Safety
-    /// `delete` may be called with every communicator and value that [`Mpi::set_attribute`] was given.
+    /// `delete` may be called with every communicator and value passed to [`Mpi::set_attribute`].
     pub unsafe fn key(&self, delete: DeleteAttribute) -> Result<c_int, c_int> {
         unsafe extern "C" fn copy(
             _: Handle,
@@ -267,28 +268,29 @@ impl Mpi {
     }
 
     pub fn set_attribute(&self, comm: Handle, key: c_int, value: *mut c_void) -> Result<(), c_int> {
-        // SAFETY: MPI checks the handles, and does not look at what the value points to.
+        // SAFETY: MPI checks the handles, and does not dereference the value.
         checked(unsafe { (self.comm_set_attr)(comm, key, value) })
     }
 
-    /// Reports an error as the communicator's handler does, and returns its code if that returns.
+    /// Calls the communicator's error handler, and returns the code if that returns.
     pub fn fail(&self, comm: Handle, code: c_int) -> c_int {
         // SAFETY: MPI checks the handle.
         unsafe { (self.comm_call_errhandler)(comm, code) };
         code
     }
 
-    /// Lets MPI make progress with what else is under way: the program may have sent messages for which a peer waits before it comes, and peers
-    /// may access its windows. In the communicator of one process MPICH looks at no network.
+    /// Lets the MPI make progress: a peer may wait for messages that the program has sent, or access its windows,
+    /// before it reaches the operation. `MPI_COMM_SELF` would not do: there MPICH does not poll the network.
     pub fn progress(&self) {
-        // The largest that every MPI has, which few programs use. A probe takes no message, but one that finds some need not make progress.
+        // The largest tag that every MPI supports; few programs use it. A probe takes no message, but one that finds a
+        // message may return without progress.
         const TAG: c_int = 32767;
         let (any_source, status_ignore) = match self.kind {
             Kind::OpenMpi => (-1, 0),
             Kind::Mpich => (-2, 1),
         };
         let mut flag = 0;
-        // SAFETY: the flag lives across the call. Without a status there is none to write.
+        // SAFETY: the flag lives across the call. The status is ignored, so nothing is written to it.
         unsafe { (self.iprobe)(any_source, TAG, self.comm_world, &mut flag, status_ignore as *mut c_void) };
     }
 
@@ -342,7 +344,7 @@ impl Mpi {
         checked(unsafe { (self.unpack)(from.as_ptr().cast(), bytes, &mut at, to.cast(), count, datatype, comm) })
     }
 
-    /// The communicator of all processes, for calls in which any will do.
+    /// A communicator for calls that accept any.
     pub fn comm_world(&self) -> Handle {
         self.comm_world
     }
@@ -354,7 +356,7 @@ impl Mpi {
         }
     }
 
-    /// Another handle of a type, which is there when the program has freed its own.
+    /// Duplicates a type. The duplicate stays valid when the program frees its own.
     pub fn type_dup(&self, datatype: Handle) -> Result<Handle, c_int> {
         let mut copy = 0;
         // SAFETY: the place for the result lives across the call, and is as long as a handle of any MPI.
@@ -367,10 +369,10 @@ impl Mpi {
         unsafe { (self.type_free)(&mut datatype) };
     }
 
-    /// Begins a generalized request, whose handle goes to `request`, and returns it.
+    /// Starts a generalized request, stores its handle in `request`, and returns it.
     ///
     /// # Safety
-    /// `request` can be written for a handle. `state` is what the functions take, until MPI has called `free`.
+    /// `request` can be written for a handle. The functions take `state`, which lives until MPI has called `free`.
     pub unsafe fn start_request(
         &self,
         (query, free, cancel): (Query, Free, Cancel),
@@ -387,7 +389,7 @@ impl Mpi {
         }
     }
 
-    /// A generalized request is over. MPI may call `free` before this returns.
+    /// Completes a generalized request. MPI may call `free` before this returns.
     ///
     /// # Safety
     /// It is such a request, and was not completed before.
@@ -396,16 +398,16 @@ impl Mpi {
         unsafe { (self.grequest_complete)(request) };
     }
 
-    /// Whether [`Mpi::call_while_waiting`] can do something.
+    /// Whether this MPI has a progress hook for [`Mpi::call_while_waiting`].
     pub fn calls_while_waiting(&self) -> bool {
         self.hook.is_some()
     }
 
-    /// From now on the MPI calls a function whenever it makes progress. An MPI that has a way to end that takes `until_done`, which says whether
-    /// it is done ([`MPICH_DONE`]); the others `always`. Returns whether it does.
+    /// Makes the MPI call a function whenever it makes progress: `until_done`, if its hook ends when that returns
+    /// [`MPICH_DONE`]; else `always`. Returns whether it was registered.
     ///
     /// # Safety
-    /// The functions may be called in any call of the MPI's, at any time.
+    /// The functions may be called in any call of the MPI, at any time.
     pub unsafe fn call_while_waiting(
         &self,
         always: unsafe extern "C" fn() -> c_int,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups with outstanding operations, which the program has started and does not wait for (MPI 4.1, 6.12), and their progress.
+//! Groups with outstanding operations, started by the program without waiting (MPI 4.1, 6.12), and their progress.
 //!
-//! Another process may wait for this one while this one waits in any call of the MPI's: for a message, at a window, in an operation of its own. So
-//! the calls that complete requests do not suffice. Both MPIs have a list of functions that they call whenever they make progress, and
-//! [`advance`] joins it: `opal_progress_register` of Open MPI, by which its own parts make progress, and `MPIX_Async_start` of MPICH. Before the
-//! first operation is started neither list has it.
+//! A peer may need this process's progress while it waits in any call of the MPI: for a message, at a window, in one of
+//! the MPI's own operations. So progress in the calls that complete requests is not enough. Both MPIs have a list of
+//! functions that they call whenever they make progress: `opal_progress_register` of Open MPI and `MPIX_Async_start` of
+//! MPICH. [`advance`] joins it when the first operation is started.
 //!
 //! Invariants
-//! 1. A group with a request that is not over is in the list, and is not freed: the communicator may be.
-//! 2. The list's lock is taken before a group's to free a communicator, and after it to start an operation: a program does not do both at once.
-//!    [`advance`] waits for no lock: the holder of a group's lock advances it.
-//! 3. The holder of the list's lock calls no function of the MPI. The holder of a group's lock calls some that make progress: there nobody waits
-//!    for it.
+//! 1. A group with an unfinished request is in the list, and is not freed; its communicator may be.
+//! 2. The list's lock is taken before a group's to free a communicator, and after it to start an operation: a program
+//!    does not do both at once. [`advance`] does not wait for locks: the holder of a group's lock advances that group.
+//! 3. The holder of the list's lock calls no function of the MPI. The holder of a group's lock calls some that make
+//!    progress, where no lock is waited for.
 //!
-//! Costs: a load whenever the MPI makes progress. With outstanding operations, a look at each group that has some.
+//! Costs: a load whenever the MPI makes progress. With outstanding operations, a poll of each group that has some.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -28,13 +28,11 @@ use crate::group::{Group, GroupState, free};
 use crate::mpi::{MPICH_DONE, MPICH_GOES_ON, Mpi};
 use crate::requests::Started;
 
-/// Groups with outstanding operations.
 static LIST: Mutex<Vec<&'static GroupState>> = Mutex::new(Vec::new());
 
-/// The number of those groups.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether [`advance`] is on the MPI's list.
+/// Whether [`advance`] is in the MPI's list.
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 
 fn list() -> MutexGuard<'static, Vec<&'static GroupState>> {
@@ -99,12 +97,11 @@ fn advance_all() -> bool {
     have_ended
 }
 
-/// Idle looks before a yield, if each rank has a core and if not. The MPI takes some 200 ns from one to the next.
+/// Idle polls before a yield: if each rank has a core; below, if not. The MPI polls every 200 ns or so.
 const LOOKS: u32 = 400;
 const LOOKS_SHARED: u32 = 4;
 
-/// The MPI makes progress, perhaps in a wait of its own, which would spin. After looks in vain at outstanding operations it gives the core to others:
-/// one of them may be the peer.
+/// Yields after some polls without an ended operation: the MPI's wait would spin, and the peer may need this core.
 #[inline]
 fn yield_after_idle_looks(have_ended: bool) {
     static IN_VAIN: AtomicU32 = AtomicU32::new(0);
@@ -129,12 +126,12 @@ unsafe extern "C" fn in_mpich(_: *mut c_void) -> c_int {
         return MPICH_GOES_ON;
     }
     IS_CALLED.store(false, SeqCst);
-    // Who has started an operation in between may have found that it was.
+    // A thread that has started an operation meanwhile may have found `IS_CALLED` set, and not registered.
     let goes_on = LISTED.load(SeqCst) != 0 && !IS_CALLED.swap(true, SeqCst);
     if goes_on { MPICH_GOES_ON } else { MPICH_DONE }
 }
 
-/// The communicator of a group is freed. Returns whether the group is still needed, and is freed later.
+/// Marks the communicator of a group as freed. Returns whether the group is still needed; then it is freed later.
 pub fn keeps(state: &'static GroupState) -> bool {
     let mut list = list();
     let Some(group) = state else { return false };

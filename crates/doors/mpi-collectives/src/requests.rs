@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests of non-blocking operations: generalized requests of the MPI (MPI 4.1, 13.2), which its own calls wait for, test, and mix with
-//! others.
+//! The requests of non-blocking operations: generalized requests of the MPI (MPI 4.1, 13.2), which its own calls wait
+//! for, test, and mix with others.
 //!
-//! A failure is reported to the error handler of the operation's communicator. An MPI would report it to that of another, as it does not know to
-//! which a generalized request belongs. So for the MPI such a request has succeeded, with a tag that no message has; and the calls that
-//! complete requests, which this library has too, look for it (`completions.rs`).
+//! A failure is reported to the error handler of the operation's communicator. The MPI does not know the communicator
+//! of a generalized request, and would use another handler. So for the MPI a failed request has succeeded, with a tag
+//! that no message has. The calls that complete requests, which this library replaces, too, look for this tag
+//! (`completions.rs`).
 //!
-//! The component of Open MPI has requests of its own ([`component`]), whose failures the MPI reports as it should.
+//! The component of Open MPI has its own requests ([`component`]), whose failures the MPI reports correctly.
 //!
 //! Cost of those calls in a program without such requests: a load.
 
@@ -26,16 +27,16 @@ use crate::mpi::{Handle, Kind, SUCCESS};
 /// The state of a request.
 pub struct Request {
     call: Call,
-    /// The identity of the group, only to compare: it may have ended.
+    /// Identity of the group, for comparison only: the group may have ended.
     group: *const (),
     progress: Mutex<Progress>,
 }
 
 struct Progress {
     outcome: Result<(), Failure>,
-    /// The rest of the call when the operation is over, before the program learns of it.
+    /// The work left when the operation is over, before the program learns of it.
     after: Option<Box<Completion>>,
-    /// Its failure, since the MPI has first asked for it.
+    /// Its failure; set when the MPI first queries the request.
     failed: Option<FailedRequest>,
 }
 
@@ -45,11 +46,11 @@ pub struct Started {
     request: Handle,
 }
 
-/// Requests of which the program has a handle.
+/// Number of requests for which the program has a handle.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Request {
-    /// Begins a request, whose handle goes to `handle`. `group`: the identity of its group.
+    /// Starts a request, and stores its handle in `handle`. `group` is the identity of its group.
     ///
     /// # Safety
     /// `handle` can be written for a handle.
@@ -64,7 +65,7 @@ impl Request {
         let begun = match component::requests() {
             // SAFETY: by this function's contract.
             Some(requests) => unsafe { requests.begin(call.comm, handle) }.ok_or(call.mpi.err_other()),
-            // SAFETY: `free` ends what this makes, and each is called with it.
+            // SAFETY: `free` frees `state`; all three functions get it.
             None => unsafe { call.mpi.start_request((query, free, cancel), state.cast(), handle) }
                 .inspect(|_| _ = OPEN.fetch_add(1, Relaxed)),
         };
@@ -81,7 +82,7 @@ impl Request {
         }
     }
 
-    /// The operation is over: what the program gets is put in its place. Once.
+    /// Writes the results for the program, once, after the operation is over.
     fn finish(&self) -> Option<FailedRequest> {
         let Request { call, group, .. } = *self;
         let mut progress = self.progress();
@@ -105,10 +106,10 @@ impl Request {
 }
 
 impl Started {
-    /// The operation is over.
+    /// Ends the request with the operation's outcome.
     pub fn end(self, outcome: Result<(), Failure>) {
         if let Some(requests) = component::requests() {
-            // SAFETY: `begin` has made it, and nobody else has it.
+            // SAFETY: `begin` has made it, and this is the only reference.
             let state = unsafe { Box::from_raw(self.state.cast_mut()) };
             state.progress().outcome = outcome;
             let failed = state.finish();
@@ -127,14 +128,14 @@ impl Started {
     }
 }
 
-/// A failure of which the MPI tells nobody.
+/// A failure that the MPI does not report.
 #[derive(Clone, Copy)]
 pub struct FailedRequest {
     pub call: Call,
-    /// The identity of its group, which may have ended.
+    /// Identity of its group, which may have ended.
     pub group: *const (),
     pub code: c_int,
-    /// The node's failure. None: the MPI has reported it.
+    /// The node's failure. `None`: the MPI has reported it.
     pub failure: Option<Failure>,
 }
 
@@ -142,7 +143,7 @@ thread_local! {
     static FAILED: RefCell<Vec<FailedRequest>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The request is over, and the program is about to hear of it: what it gets is put in its place. Some MPIs ask more than once.
+/// Writes the results and the status, before the program learns of the completion. Some MPIs call it more than once.
 unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
     // SAFETY: `begin` has made it, and it is not freed.
     let request = unsafe { &*state.cast::<Request>() };
@@ -153,38 +154,38 @@ unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
     SUCCESS
 }
 
-/// The program has no handle any more: the call under way has completed the request.
+/// Frees the request: the program has no handle any more, because the current call has completed it.
 unsafe extern "C" fn free(state: *mut c_void) -> c_int {
     // SAFETY: `begin` has made it, and the MPI calls this last, once.
     let request = unsafe { Box::from_raw(state.cast::<Request>()) };
     if let Some(failed) = request.progress().failed {
-        // A thread that ends has no list any more.
+        // A thread that is ending has no list any more.
         let _ = FAILED.try_with(|all| all.borrow_mut().push(failed));
     }
     OPEN.fetch_sub(1, Relaxed);
     SUCCESS
 }
 
-/// Such a request cannot be cancelled (MPI 4.1, 6.12).
+/// Does nothing: such a request cannot be cancelled (MPI 4.1, 6.12).
 unsafe extern "C" fn cancel(_: *mut c_void, _: c_int) -> c_int {
     SUCCESS
 }
 
 pub const UNDEFINED: c_int = -32766;
-/// The tag of a request that has failed.
+/// Tag in the status of a failed request.
 pub const FAILED_TAG: c_int = c_int::MIN + 0x5e1;
 
-/// The layout and the words of the MPI's status of a request.
+/// Layout and words of the MPI's status of a request.
 pub struct Status {
     words: [c_int; 6],
-    /// Words that it has, and the places of its tag and its error.
+    /// Number of its words, and the places of its tag and its error.
     pub count: usize,
     pub tag: usize,
     pub error: usize,
 }
 
 impl Status {
-    /// Of nothing that was received.
+    /// A status for a request that received no message.
     pub fn of(kind: Kind, tag: c_int) -> Status {
         match kind {
             Kind::OpenMpi => Status { words: [UNDEFINED, tag, SUCCESS, 0, 0, 0], count: 6, tag: 1, error: 2 },
@@ -192,22 +193,22 @@ impl Status {
         }
     }
 
-    /// Writes it, but for the error, which is the MPI's.
+    /// Writes all but the error, which the MPI writes.
     fn write(&self, to: *mut c_void) {
         for (at, &word) in self.words.iter().enumerate().take(self.count).filter(|(at, _)| *at != self.error) {
-            // SAFETY: the caller has a place for the MPI's status, which has so many words.
+            // SAFETY: the caller passes memory for the MPI's status, which has this number of words.
             unsafe { to.cast::<c_int>().add(at).write(word) };
         }
     }
 }
 
-/// Whether the program has requests that this library must look at.
+/// Whether the program has requests of this library.
 #[inline(always)]
 pub fn are_open() -> bool {
     OPEN.load(Relaxed) != 0
 }
 
-/// Takes the failures of requests that the call under way has completed.
+/// Takes the failures of requests that the current call has completed.
 #[inline]
 pub fn take_failures() -> Vec<FailedRequest> {
     FAILED.try_with(|all| std::mem::take(&mut *all.borrow_mut())).unwrap_or_default()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The predefined types and operations of MPI (MPI 4.1, 3.2.2 and 6.9.2), and their counterparts in the arithmetic of a node.
+//! MPI's predefined types and operations (MPI 4.1, 3.2.2 and 6.9.2), and their counterparts in a node's arithmetic.
 //!
-//! Types and operations that are not here, and pairs of them that MPI does not define, are left to the MPI.
+//! Other types and operations, and pairs that MPI does not define, are left to the MPI.
 //!
-//! Cost of a look-up: a comparison, seldom more.
+//! Cost of a look-up: usually one comparison.
 
 use std::ffi::CString;
 use std::sync::OnceLock;
@@ -21,11 +21,11 @@ enum Class {
     Complex,
     Logical,
     Byte,
-    /// No operation: only its data is moved.
+    /// No operation: the data are only moved.
     Data,
 }
 
-/// A predefined type: the name of Open MPI's object, MPICH's number, and what it is.
+/// A predefined type: the name of Open MPI's object, MPICH's number, class, and the node's type.
 struct Row(&'static str, u32, Class, Datatype);
 
 use Class::*;
@@ -34,7 +34,7 @@ use Datatype::{
     Uint16, Uint32, Uint64,
 };
 
-/// 0: MPICH has no such type. An empty name: Open MPI has none.
+/// 0: MPICH does not have the type. An empty name: Open MPI does not have it.
 const TYPES: [Row; 58] = [
     Row("char", 0x4c000101, Data, Int8),
     Row("signed_char", 0x4c000118, Integer, Int8),
@@ -96,7 +96,6 @@ const TYPES: [Row; 58] = [
     Row("packed", 0x4c00010f, Data, Uint8),
 ];
 
-/// Pairs of a value and an index.
 const PAIRS: [(&str, u32, Datatype); 9] = [
     ("float_int", 0x8c000000, Float),
     ("double_int", 0x8c000001, Double),
@@ -130,18 +129,17 @@ const MPICH_FIRST_OPERATION: usize = 0x5800_0001;
 /// A predefined type.
 #[derive(Clone, Copy, Debug)]
 pub struct PredefinedType {
-    /// Bytes of data of one element. The elements of a buffer follow on each other without gaps, unless it is a pair.
+    /// Bytes of data of one element. Elements are contiguous in a buffer, except for pairs.
     pub bytes: usize,
     /// Whether there are no gaps.
     pub is_contiguous: bool,
-    /// The reduction of it by each operation.
     elements: [Option<Elements>; 12],
 }
 
 /// The types and operations of the process's MPI by their handles.
 pub struct Types {
     types: Vec<(Handle, PredefinedType)>,
-    /// The handle's hash to the position above, or nothing.
+    /// For each hash of a handle the position above, or none.
     places: Vec<u8>,
     operations: [Handle; 12],
 }
@@ -185,7 +183,7 @@ impl Types {
             Some((handle(name, *number)?, *datatype, elements))
         });
         let values = values.filter_map(|(handle, datatype, elements)| {
-            // What the MPI was built with may differ from this machine's usual sizes.
+            // The MPI's build may use other sizes than is usual on this machine.
             let bytes = mpi.type_bytes(handle).ok().filter(|&bytes| bytes == datatype.size_bytes())?;
             Some((handle, PredefinedType { bytes, is_contiguous: true, elements }))
         });
@@ -198,7 +196,7 @@ impl Types {
         });
         let mut types: Vec<(Handle, PredefinedType)> = Vec::new();
         for (handle, predefined) in values.chain(pairs) {
-            // Some names are of one object.
+            // Some names stand for the same object.
             if types.iter().all(|(other, _)| *other != handle) {
                 types.push((handle, predefined));
             }
@@ -231,7 +229,7 @@ impl Types {
         }
     }
 
-    /// The reduction of a type by an operation. None: MPI does it.
+    /// The reduction of a type by an operation. `None`: it is left to the MPI.
     #[inline]
     pub fn elements(&self, datatype: Handle, operation: Handle) -> Option<&Elements> {
         let at = self.operations.iter().position(|&it| it == operation)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bootstrap of a group: ranks that know each other's handles listen at a socket each, and all connect to that of rank 0.
+//! The bootstrap of a group: each rank listens at a socket and knows the handles of all; all connect to rank 0.
 //!
 //! ```text
 //! rank 1 ── hello, words ──> ┌────────┐
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Invariants
-//! 1. Ranks that are not of one host, or not in one network namespace, all see that in the handles, and none connects.
-//! 2. A rank that fails closes its connection, and all learn it by the end of theirs. Rank 0 looks after the processes that have not come yet.
-//! 3. A process that does not know rank 0's secret, or is of another user, is turned away.
+//! 1. If ranks are on several hosts or in several network namespaces, all see that in the handles, and none connects.
+//! 2. A rank that fails closes its connection, which the others notice. Rank 0 checks unconnected processes.
+//! 3. A process without rank 0's secret, or of another user, is rejected.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -28,15 +28,15 @@ use selvedge_job::own_place;
 
 use crate::interface::HANDLE_BYTES;
 
-/// "selvedge", and the version of what ranks say to each other here.
+/// "selvedge", and the version of the protocol.
 const MAGIC: u64 = u64::from_le_bytes(*b"selvedge");
 const VERSION: u64 = 1;
-/// The time within which a connected process must greet, or it is turned away.
+/// Limit of the time between a process's connection and its greeting.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// The time between rank 0's checks whether the others live.
+/// Interval of rank 0's checks whether the others live.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The address at which a rank listens, as others get it.
+/// The address at which a rank listens, as the others get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     place: u64,
@@ -57,7 +57,7 @@ impl Handle {
         bytes
     }
 
-    /// None: it is not one of this library.
+    /// Decodes a handle. `None`: it is not one of this library.
     pub fn from_bytes(bytes: &[u8; HANDLE_BYTES]) -> Option<Handle> {
         let words = words_of(bytes);
         let [MAGIC, VERSION, place, network, pid, number, secret] = *words.first_chunk::<{ Handle::WORDS }>()? else {
@@ -71,7 +71,7 @@ impl Handle {
     }
 }
 
-/// `listen`'s object.
+/// The object that `listen` returns.
 pub struct Listening {
     pub handle: Handle,
     socket: UnixListener,
@@ -97,14 +97,14 @@ impl Listening {
 
 /// The connections of a rank: rank 0's to all others, the others' to rank 0.
 pub struct SocketBootstrap {
-    /// Those of ranks 1 to n, or that to rank 0.
+    /// Connections to ranks 1 to n, or the one to rank 0.
     streams: Vec<UnixStream>,
     rank: usize,
     size: usize,
 }
 
 impl SocketBootstrap {
-    /// Collective: the error says why there is none. `handles` are of all ranks.
+    /// Collective. The error is the reason why there is no bootstrap. `handles` are of all ranks.
     pub fn new(listening: &Listening, handles: &[Handle], rank: usize) -> Result<SocketBootstrap, String> {
         let first = handles[0];
         if handles[rank] != listening.handle {
@@ -128,7 +128,6 @@ impl SocketBootstrap {
     }
 }
 
-/// The greeting of a rank that connects.
 fn hello(first: &Handle, rank: usize, size: usize) -> [u64; 3] {
     [first.secret, rank as u64, size as u64]
 }
@@ -139,7 +138,7 @@ fn go_to_first(first: &Handle, rank: usize, size: usize) -> io::Result<UnixStrea
     Ok(stream)
 }
 
-/// Rank 0 waits until all have come.
+/// Waits, at rank 0, until all ranks have connected.
 fn gather_ranks(listening: &Listening, handles: &[Handle]) -> io::Result<Vec<UnixStream>> {
     let size = handles.len();
     let mut streams: Vec<Option<UnixStream>> = (1..size).map(|_| None).collect();
@@ -154,9 +153,9 @@ fn gather_ranks(listening: &Listening, handles: &[Handle]) -> io::Result<Vec<Uni
                 if streams.iter().zip(&handles[1..]).any(|(stream, handle)| stream.is_none() && !lives(handle)) {
                     return Err(io::Error::other("a rank has died"));
                 }
-                // A rank that has come and failed since has closed its connection.
+                // A rank that has connected and then failed has closed its connection.
                 if streams.iter().flatten().any(is_closed) {
-                    return Err(io::Error::other(format!("a rank has gone before rank {} came", missing + 1)));
+                    return Err(io::Error::other(format!("a rank has ended before rank {} connected", missing + 1)));
                 }
                 let wait = Timespec::try_from(LOOK_EVERY).ok();
                 let _ = poll(&mut [PollFd::new(&listening.socket, PollFlags::IN)], wait.as_ref());

@@ -13,7 +13,7 @@ use crate::bootstrap::{Handle, Listening, SocketBootstrap};
 use crate::interface::{BYTES_MAX, Error, datatype, operation};
 use crate::log;
 
-/// Operations under way, and the longest that its node carries out by itself.
+/// Operations that a live group has under way; below, bytes of the longest that its node carries out itself.
 const CREDITS: u32 = 8;
 const BYTES: u32 = 16 << 10;
 
@@ -51,7 +51,7 @@ impl Group {
     }
 }
 
-/// The reduction of elements. None: NCCL must not ask for it.
+/// The reduction of elements. `None`: NCCL may not request it.
 pub fn elements(datatype_number: c_int, operation_number: c_int) -> Option<Elements> {
     Elements::of_values(operation(operation_number)?, datatype(datatype_number)?)
 }
@@ -144,7 +144,7 @@ impl Window {
 }
 
 impl Request {
-    /// The bytes of the operation, once it is over. None: it is not.
+    /// The bytes of the operation once it is over; `None` before.
     pub fn test(&self) -> Option<Result<usize, Error>> {
         let outcome = self.group.lock().test(self.number)?;
         Some(outcome.map(|()| self.bytes).map_err(|failure| {
@@ -155,7 +155,7 @@ impl Request {
 }
 
 impl Drop for Request {
-    /// One that is not over is carried on by the communicator's other operations.
+    /// An operation that is not over progresses with the communicator's other operations.
     fn drop(&mut self) {
         self.group.lock().take(self.number);
     }

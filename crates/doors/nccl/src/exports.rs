@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of the collective network, and a table of them for each version that NCCL looks for.
+//! The functions of the collective network, and a table of them for each version that NCCL looks up.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,14 +18,14 @@ use crate::log::{self, Logger};
 
 type Address = *mut c_void;
 
-/// Runs what a function does: its code, also where it panics.
+/// Runs the body of an exported function. Returns its code, also after a panic.
 fn call(what: &str, body: impl FnOnce() -> Result<(), Error>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Error::Internal));
     match outcome {
         Ok(()) => SUCCESS,
         Err(error) => {
             if error == Error::Argument {
-                log::warn(&format!("{what}: an argument is not valid"));
+                log::warn(&format!("{what}: an argument is invalid"));
             }
             error as c_int
         }
@@ -41,7 +41,7 @@ unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
     unsafe { pointer.as_ref() }.ok_or(Error::Argument)
 }
 
-/// The caller's place for a value.
+/// The caller's variable for a result.
 ///
 /// # Safety
 /// It is null, or can be written for `'a`.
@@ -71,7 +71,7 @@ unsafe extern "C" fn init(logger: Option<Logger>) -> c_int {
     SUCCESS
 }
 
-/// The context is not used. It is not null.
+/// Initialises the network. The context is not used, but must not be null.
 ///
 /// # Safety
 /// The arguments are null or valid.
@@ -171,7 +171,7 @@ unsafe extern "C" fn reduce_support(datatype: c_int, operation: c_int, supported
     })
 }
 
-/// Memory needs no registration. The handle is the address, so that it is not null.
+/// Registers memory. There is nothing to do; the handle is the address, so that it is not null.
 ///
 /// # Safety
 /// The pointers are null or valid.
@@ -222,10 +222,10 @@ unsafe extern "C" fn dereg_mr(comm: Address, _handle: Address) -> c_int {
     call("deregMr", || if comm.is_null() { Err(Error::Argument) } else { Ok(()) })
 }
 
-/// Begins an operation.
+/// Starts an operation.
 ///
 /// # Safety
-/// The communicator and the place of the request are null or valid.
+/// The communicator and the request's variable are null or valid.
 unsafe fn begin(
     what: &'static str,
     comm: Address,
@@ -242,7 +242,7 @@ unsafe fn begin(
 }
 
 /// # Safety
-/// The pointers are null or valid. Buffers are the request's until it is over. So for all operations.
+/// The pointers are null or valid. The request uses the buffers until it is over. The same holds for all operations.
 unsafe extern "C" fn iallreduce(
     comm: Address,
     from: Address,
@@ -281,7 +281,7 @@ unsafe extern "C" fn iallreduce8(
     unsafe { iallreduce(comm, from, to, count, datatype, operation, handle_from, handle_to, request) }
 }
 
-/// The one part of a buffer, which must be as long as the window. NCCL gives no more.
+/// The only part of a buffer, which must be as long as the window. NCCL passes no more.
 ///
 /// # Safety
 /// The pointer is null or valid.
@@ -345,7 +345,7 @@ unsafe extern "C" fn ireducescatter<L: Copy + TryInto<usize>>(
     }
 }
 
-/// Data that have arrived in the host's memory are there: no request is needed.
+/// Flushes received data. There is nothing to do for host memory, so no request is made.
 ///
 /// # Safety
 /// The pointers are null or valid.
@@ -357,7 +357,7 @@ unsafe extern "C" fn iflush(comm: Address, _: Address, _: c_int, _: Address, req
     })
 }
 
-/// A request that is over, or has failed, is gone.
+/// Tests a request, and frees it when it is over or has failed.
 ///
 /// # Safety
 /// The pointers are null or valid.
@@ -396,7 +396,7 @@ unsafe extern "C" fn finalize(_context: Address) -> c_int {
     SUCCESS
 }
 
-/// The functions that all versions have in common.
+/// The functions common to all versions.
 macro_rules! begin {
     ($init:ident, $properties:ty, $listen:ident, $reg_mr:ident, $iallreduce:ident) => {
         Begin {
@@ -424,7 +424,7 @@ const END: End = End { iflush, test, close_coll, close_listen };
 const PARTS8: Parts<u32> = Parts { iallgather: iallgather::<u32>, ireducescatter: ireducescatter::<u32> };
 const PARTS: Parts<usize> = Parts { iallgather: iallgather::<usize>, ireducescatter: ireducescatter::<usize> };
 
-/// A table under the name that NCCL looks for.
+/// Exports a table under the name that NCCL looks up.
 macro_rules! table {
     ($name:ident: $begin:ty, $parts:ty, $virtual:ty, $finalize:ty = $functions:expr, $part:expr, $device:expr, $end:expr) => {
         #[unsafe(no_mangle)]

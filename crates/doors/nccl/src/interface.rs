@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers and structures of NCCL's collective network (`ncclCollNet_v6_t` to `_v12_t`). What versions have in common is defined once.
+//! NCCL's collective network (`ncclCollNet_v6_t` to `_v12_t`). Parts common to versions are defined once.
 //!
-//! Invariant: all members of a table are pointers, so one made of several structures has the layout of a flat one.
+//! Invariant: all members of a table are pointers, so a table made of several structures has the layout of a flat one.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ pub const SUCCESS: c_int = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The machine: no memory for a group, no way to the other ranks.
+    /// System error: no memory for a group, or no connection to the other ranks.
     System = 2,
     Internal = 3,
     Argument = 4,
@@ -28,7 +28,7 @@ pub enum Error {
 pub const HANDLE_BYTES: usize = 128;
 /// The kind of memory that is supported: the host's.
 pub const PTR_HOST: c_int = 1;
-/// The longest operation. `test` gives lengths as an `int`.
+/// Limit of an operation, because `test` returns lengths as an `int`.
 pub const BYTES_MAX: usize = 1 << 30;
 
 /// `ncclDataType_t` by number: from `ncclInt8` to `ncclBfloat16`.
@@ -58,11 +58,11 @@ pub fn operation(number: c_int) -> Option<Operation> {
 
 /// The properties of the device, for NCCL.
 const NAME: *const c_char = c"selvedge".as_ptr();
-/// Mbit/s. NCCL compares it with other networks'; memory of one host moves about so much.
+/// Mbit/s, about the speed of one host's memory. NCCL compares it with that of other networks.
 const SPEED: c_int = 100_000;
 const COMMS_MAX: c_int = 1 << 16;
 
-/// Properties as a version of the interface has them.
+/// The properties in a version's structure.
 pub trait Properties {
     fn of(guid: u64) -> Self;
 }
@@ -99,7 +99,6 @@ impl Properties for Properties6 {
 #[repr(C)]
 pub struct Properties7 {
     before: Properties6,
-    /// The network does nothing by itself on the device.
     device_type: c_int,
     device_version: c_int,
 }
@@ -116,7 +115,7 @@ pub struct Properties8 {
     pci_path: *const c_char,
     guid: u64,
     ptr_support: c_int,
-    /// A registration holds for all communicators.
+    /// A registration is valid for all communicators.
     reg_is_global: c_int,
     speed: c_int,
     port: c_int,
@@ -146,7 +145,7 @@ impl Properties for Properties8 {
     }
 }
 
-/// Versions 9 and 10, with room for 4 devices of which one is made; also the begin of later ones.
+/// Versions 9 and 10, with room for 4 physical devices; later versions begin with it, too.
 #[repr(C)]
 pub struct Properties9<const DEVICES: usize = 4> {
     name: *const c_char,
@@ -227,7 +226,8 @@ pub struct Part<L> {
     pub bytes: L,
 }
 
-/// The functions of a table, as far as they differ: initialization `I`, properties `P`, listening `S`, registration `R` and counts `C`.
+/// The functions of a table, with types that differ: initialization `I`, properties `P`, listening `S`, registration
+/// `R` and counts `C`.
 #[repr(C)]
 pub struct Begin<I, P, S, R, C> {
     pub name: *const c_char,
@@ -255,7 +255,7 @@ pub struct Begin<I, P, S, R, C> {
     ) -> c_int,
 }
 
-/// All-gather and reduce-scatter, from version 8 on. `L`: how long a part of a buffer is.
+/// All-gather and reduce-scatter, from version 8 on. `L`: the type of a part's length.
 #[repr(C)]
 pub struct Parts<L> {
     #[allow(clippy::type_complexity)]
@@ -286,7 +286,7 @@ pub struct Parts<L> {
     ) -> c_int,
 }
 
-/// The functions that earlier versions do not have.
+/// For functions that earlier versions do not have.
 #[repr(C)]
 pub struct Nothing;
 
@@ -298,7 +298,7 @@ pub struct End {
     pub close_listen: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
-/// From version 9 on: devices made of several, which are not supported.
+/// From version 9 on: virtual devices made of several, which are not supported.
 #[repr(C)]
 pub struct NoVirtualDevice(PhantomData<()>, Option<unsafe extern "C" fn()>);
 
@@ -311,7 +311,7 @@ impl NoVirtualDevice {
 /// From version 11 on.
 pub type Finalize = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// A table that C reads: its begin, what version 8 has added, its end, and what later versions have added.
+/// A table that C reads: its begin, the additions of version 8, its end, and the additions of later versions.
 #[repr(C)]
 pub struct Table<B, M, V, F> {
     pub begin: B,
@@ -321,7 +321,7 @@ pub struct Table<B, M, V, F> {
     pub finalize: F,
 }
 
-// SAFETY: nobody writes a table.
+// SAFETY: a table is never written.
 unsafe impl<B, M, V, F> Sync for Table<B, M, V, F> {}
 
 const _: () = {

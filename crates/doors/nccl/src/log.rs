@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NCCL's logger, which it gives when it initializes the network.
+//! NCCL's logger, which it passes when it initializes the network.
 
 use std::ffi::{CString, c_char, c_int, c_ulong};
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ static LOGGER: Mutex<Option<Logger>> = Mutex::new(None);
 
 const WARN: c_int = 2;
 const INFO: c_int = 3;
-/// Messages of initialization and of the network; all.
+/// Subsystems of messages: initialization and network; all.
 const INIT_AND_NET: c_ulong = 1 | 16;
 const ALL: c_ulong = !0;
 

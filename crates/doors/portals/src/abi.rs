@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C types of `portals4.h` (Portals 4.3, "Base Types" and the clause of each structure), and those of its constants that the
+//! The C types of `portals4.h` (Portals 4.3, "Base Types" and the clause of each structure), and the constants that the
 //! NIC does not define.
 //!
-//! Invariant: sizes and offsets are those of the C header; the assertions below check them when the crate is compiled.
+//! Invariant: sizes and offsets are those of the C header; the assertions below check them at compile time.
 
 use std::ffi::c_void;
 
@@ -151,7 +151,7 @@ mod tests {
     /// The numbers of the reference's header.
     const REFERENCE: &str = include_str!("../../../../tests/headers/portals4.c");
 
-    /// The number that the reference gives a name.
+    /// The reference's number for a name.
     fn of_reference(name: &str) -> u64 {
         let start = format!("VALUE({name}, ");
         let line = REFERENCE.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("no {name}"));
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The numbers of these that the library and the NIC have.
+    /// The numbers of the library and the NIC for these names.
     fn numbers() -> Vec<(&'static str, u64)> {
         let words = [
             ("PTL_EQ_NONE", EQ_NONE),

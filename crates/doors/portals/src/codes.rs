@@ -41,7 +41,7 @@ pub fn code(outcome: Outcome) -> i32 {
     }
 }
 
-/// Of a transition that was not called through `Guard::with_revocation`, which waits until grants are revoked.
+/// For a transition that was not called through `Guard::with_revocation`, which waits until grants are revoked.
 const UNREVOKED: Code = Code::Fail;
 
 impl From<Full> for Code {

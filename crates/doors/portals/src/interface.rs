@@ -23,9 +23,9 @@ use crate::state::{
     Kind, Ni, REFERENCE, find_ni, initialised, inits, input, lock_openings, open_interface, out, publish, withdraw,
 };
 
-/// The largest message that can be asked for. It is beyond any address.
+/// Limit of `max_msg_size`. It is beyond any address.
 const MSG_BYTES_MAX: u64 = 1 << 62;
-/// The largest atomic by default, and the largest that can be asked for. The target's lock is held for all of it.
+/// Size of the largest atomic: the default and the limit. The target's lock is held during an atomic.
 const ATOMIC_BYTES_DEFAULT: u64 = 64 << 10;
 const ATOMIC_BYTES_MAX: u64 = 1 << 30;
 /// The smallest granted `max_pt_index`.
@@ -127,7 +127,7 @@ fn ni_init(
     Ok(())
 }
 
-/// The code of a failure to open. The return code says all of a pid in use; other errors are logged, too.
+/// The code of a failure to open. Logs the error, except for a pid in use, which the code expresses fully.
 fn failed(call: &str, error: &ProcessError) -> Code {
     use selvedge_process::process::ClaimError;
     let code = match error {
@@ -146,7 +146,7 @@ fn own_uid() -> u32 {
     selvedge_process::process::own_uid()
 }
 
-/// The NIC's limits for the limits that a program asks for, and those limits in the form that the program gets.
+/// The NIC's limits for a program's desired limits, and the granted ones in C form.
 fn limits_for(desired: Option<&NiLimits>) -> Outcome<(Limits, NiLimits)> {
     let default = Limits::DEFAULT;
     let Some(desired) = desired else {
@@ -290,8 +290,8 @@ pub extern "C" fn PtlGetMap(ni_handle: u32, map_size: u64, mapping: *mut Process
         }
         let map: &[u64] = ni.map().map_or(&[], |map| map);
         for (index, id) in map.iter().enumerate().take(usize::try_from(map_size).unwrap_or(usize::MAX)) {
-            // SAFETY: not null where `map_size` is above zero, and the index is below `map_size`: the clause of `PtlGetMap` says that
-            // `mapping` has room for so many elements.
+            // SAFETY: not null where `map_size` is above zero, and the index is below `map_size`: the clause of
+            // `PtlGetMap` says that `mapping` has room for `map_size` elements.
             unsafe { mapping.add(index).write(Process { nid: (id >> 32) as u32, pid: *id as u32 }) };
         }
         if let Ok(actual) = out(actual_map_size) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge_*` (`include/selvedge.h`): rank, size, start-up exchange and shared memory, for Portals programs without a runtime of
-//! their own.
+//! `selvedge_*` (`include/selvedge.h`): rank, size, start-up exchange and shared memory, without another runtime.
 //!
-//! Invariant: a function that returns int returns 0, or the number asked for, on success, and a negative errno value on failure.
+//! Invariant: functions that return int return 0 or the requested number, or a negative errno on failure.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;

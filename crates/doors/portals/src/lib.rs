@@ -6,24 +6,24 @@
 //!
 //! | file | functions |
 //! |---|---|
-//! | [`abi`] | the C types, laid out as the header says |
-//! | [`codes`] | return codes, and how errors become them |
+//! | [`abi`] | the C types, laid out as in the header |
+//! | [`codes`] | return codes, and their errors |
 //! | [`state`] | the open interfaces, handles |
 //! | [`interface`] | PtlInit .. PtlNIStatus, maps, identities |
 //! | [`table`] | portal table entries |
 //! | [`lists`] | list and match entries: append, unlink, search |
 //! | [`objects`] | memory descriptors, counting events, event queues |
-//! | [`plan`] | a checked operation, and the command that is made from it |
-//! | [`mod@put`], [`route_cache`] | put, and the routes that it has found |
+//! | [`plan`] | a checked operation, and its command |
+//! | [`mod@put`], [`route_cache`] | put, and its cached routes |
 //! | [`operations`], [`triggered`] | get, atomics and swaps; triggered operations |
 //! | [`job`] | selvedge_* |
 //!
 //! Invariants
 //! 1. Every function may be called from any thread.
-//! 2. A function checks each argument that it can check: handles, ranges, null pointers, and whether memory is mapped. That a
-//!    pointer of C leads to an object of its type is the program's promise, as in any C API.
+//! 2. A function checks handles, ranges, null pointers, and whether memory is mapped. As in any C API, the program
+//!    promises that a pointer leads to an object of its type.
 
-// C programs call these functions: a pointer cannot be checked further, and the specification sets the argument lists.
+// C programs call these functions. Pointers cannot be checked further, and the specification sets the argument lists.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments)]
 
 pub mod abi;

@@ -18,7 +18,7 @@ use crate::state::{Kind, Ni, find, find_ni, input, out, within_addresses};
 const OVERFLOW_LIST: u8 = 1;
 const SEARCH_DELETE: u8 = 1;
 
-/// A checked entry of C. Its I/O vector is still outside the NIC.
+/// A checked entry of C. Its I/O vector is not in the NIC yet.
 pub struct Draft {
     spec: EntrySpec,
     vectors: Option<Vec<(u64, u64)>>,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory descriptors, counting events, event queues (Portals 4.3, "Memory Descriptors", "Lightweight Counting Events", "Events
-//! and Event Queues").
+//! Memory descriptors, counting events, event queues (Portals 4.3, "Memory Descriptors", "Lightweight Counting Events",
+//! "Events and Event Queues").
 //!
 //! Invariants
 //! 1. A wait for a counter ends when successes plus failures reach the test.
-//! 2. A wait whose counter or queue is freed by another thread ends as if its interface were closed, with `PTL_INTERRUPTED`. A
-//!    handle that names nothing when the call first looks gives `PTL_ARG_INVALID`.
+//! 2. A wait whose counter or queue another thread frees returns `PTL_INTERRUPTED`, as if its interface were closed. A
+//!    handle that is invalid at the call's first look returns `PTL_ARG_INVALID`.
 //!
 //! Costs: reading a counter or an empty queue takes no lock and makes no system call.
 
@@ -103,7 +103,6 @@ pub extern "C" fn PtlCTCancelTriggered(ct_handle: u32) -> i32 {
     })())
 }
 
-/// The value of a counter.
 #[inline(always)]
 fn value_of(counter: &Counter) -> CtEvent {
     CtEvent { success: counter.arrived(), failure: counter.failure.load(Acquire) }
@@ -120,7 +119,7 @@ pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
     })())
 }
 
-/// The code of a call whose handle names nothing any more: `PTL_ARG_INVALID` at its first look, that of a closed wait later.
+/// The code for a missing object: `PTL_ARG_INVALID` at a call's first look, that of a closed wait later.
 struct Looks {
     gone: Code,
 }
@@ -130,15 +129,14 @@ impl Looks {
         Looks { gone: Code::ArgInvalid }
     }
 
-    /// The code for this look.
     #[inline(always)]
     fn next(&mut self) -> Code {
         std::mem::replace(&mut self.gone, WaitEnd::Closed.into())
     }
 }
 
-/// The counter's value, if it has reached the test; the error `gone` if the counter was freed. The slot is loaded after the value, so
-/// the value is not that of a later counter.
+/// The counter's value, if it has reached the test; the error `gone` if the counter was freed. The slot is loaded after
+/// the value, so the value is not that of a later counter.
 #[inline(always)]
 fn reached(counter: &Counter, live: u32, test: u64, gone: Code) -> Option<Outcome<CtEvent>> {
     let value = value_of(counter);
@@ -163,10 +161,10 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
     })())
 }
 
-/// The object with which the next poll of several starts: round robin, so that none of them starves.
+/// Index of the object at which the next poll of several objects starts: round robin, so that none starves.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// Waits for some of these objects until `poll` finds something, or for so many milliseconds.
+/// Waits for one of these objects until `poll` returns a value, or for a time in milliseconds.
 fn wait_ms<T>(
     ni: &Ni,
     subjects: impl Iterator<Item = Subject> + Clone,
@@ -301,7 +299,6 @@ pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
     })())
 }
 
-/// The C form of an event.
 #[inline(always)]
 fn c_event(ni: &Ni, event: &portals::Event) -> Event {
     Event {
@@ -323,8 +320,8 @@ fn c_event(ni: &Ni, event: &portals::Event) -> Event {
     }
 }
 
-/// Takes an event off a queue, if there is one. The outcome is `PTL_EQ_DROPPED` where others before it were lost, and the error
-/// `gone` where there is no such queue.
+/// Takes an event off a queue, if there is one. The outcome is `PTL_EQ_DROPPED` if earlier events were lost, and the
+/// error `gone` if the queue was freed.
 #[inline(always)]
 fn take(ni: &Ni, reference: u32, into: &mut Event, gone: Code) -> Option<Outcome> {
     let signals = ni.interface().signals();
@@ -371,7 +368,7 @@ pub extern "C" fn PtlEQWait(eq_handle: u32, event: *mut Event) -> i32 {
                 (None, gone) => Some(Err(gone)),
             };
             ni.interface().wait_for(subject.clone(), None, || true, &mut poll)??;
-            // None if another thread has taken the event.
+            // `None` if another thread has taken the event.
             if let Some(taken) = take(ni, reference, event, looks.next()) {
                 return taken;
             }

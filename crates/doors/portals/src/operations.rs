@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Get, atomics and swaps, at once (Portals 4.3, "Data Movement Operations").
+//! Get, atomics and swaps without a trigger (Portals 4.3, "Data Movement Operations").
 //!
 //! A call checks its arguments, makes a command from them and from the descriptors ([`Plan`]), and starts it.
 
@@ -99,7 +99,7 @@ pub extern "C" fn PtlSwap(
     start(Plan::swap(&descriptors, length, &target, operand, arithmetic), length, &target, &tag)
 }
 
-/// A core carries out an atomic, under the target's lock, so memory is coherent as soon as the atomic is complete. A fence orders the
+/// Atomics run on a core, under the target's lock, so memory is coherent when an atomic completes. The fence orders the
 /// program's own accesses after it.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlAtomicSync() -> i32 {

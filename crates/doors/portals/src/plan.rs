@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A checked operation: the memory of its descriptors, its target, and the command that is made from them (Portals 4.3, "Data
-//! Movement Operations").
+//! A checked operation: its memory, its target and its command (Portals 4.3, "Data Movement Operations").
 //!
 //! Invariant: an operation whose own memory is not mapped is refused (`PTL_ARG_INVALID`) before it has any effect.
 
@@ -28,7 +27,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Checks what all kinds of operations have in common; returns the target's nid << 32 | pid.
+    /// Makes the checks common to all operations. Returns the target's nid << 32 | pid.
     #[inline(always)]
     pub fn check(&self, ni: &Ni, length: u64) -> Outcome<u64> {
         if self.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
@@ -37,7 +36,7 @@ impl Target {
         ni.physical(self.process)
     }
 
-    /// The key under which the route of a put here is cached.
+    /// The key of the cached route of a put to this target.
     #[inline(always)]
     pub fn route_key(&self, ni: &Ni, md_handle: u32, ack: u8) -> RouteKey {
         let process = u64::from(self.process.pid) << 32 | u64::from(self.process.nid);
@@ -45,7 +44,7 @@ impl Target {
     }
 }
 
-/// The words that an operation carries back to its events, and the acknowledgement that it asks for.
+/// The words that return with an operation's events, and the acknowledgement requested.
 #[derive(Clone, Copy)]
 pub(crate) struct Tag {
     pub user_ptr: u64,
@@ -97,7 +96,7 @@ impl DescriptorPart {
         if volatile && length > self.ni.limits.max_volatile_size { Err(Code::ArgInvalid) } else { Ok(()) }
     }
 
-    /// Refuses an acknowledgement that the descriptor has no place for.
+    /// Refuses an acknowledgement for which the descriptor has no counter or queue.
     #[inline(always)]
     pub fn check_ack(&self, wanted: u8) -> Outcome {
         let missing = match wanted {
@@ -123,14 +122,12 @@ pub(crate) struct Plan {
     pub operand: [u64; 4],
 }
 
-/// Operation and datatype of an atomic.
 #[derive(Clone, Copy)]
 pub(crate) struct Arithmetic {
     pub operation: u8,
     pub datatype: u8,
 }
 
-/// Of operations that are not atomics.
 const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
 
 /// The two descriptors of a fetching operation, and the offsets into them.
@@ -246,7 +243,6 @@ impl Plan {
     }
 }
 
-/// Starts a planned operation.
 #[inline(always)]
 pub(crate) fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
     match plan {
@@ -258,8 +254,7 @@ pub(crate) fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag
     }
 }
 
-/// Refuses an operation and a datatype that the specification does not allow together, and lengths beyond `most` or of part of an
-/// item.
+/// Refuses an operation on a datatype that does not allow it, and lengths beyond `most` or with a partial item.
 fn check_atomic(family: Family, arithmetic: Arithmetic, length: u64, most: u64) -> Outcome {
     let operation = Operation::from_u32(arithmetic.operation.into()).ok_or(Code::ArgInvalid)?;
     let datatype = Datatype::from_u32(arithmetic.datatype.into()).ok_or(Code::ArgInvalid)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `PtlPut` (Portals 4.3, "Data Movement Operations").
 //!
-//! A put has three paths, tried in this order:
-//! 1. over a cached route ([`crate::route_cache`]), where an earlier put with the same key has found one;
-//! 2. without a command, where the initiator gets counting events at most and the target's memory is directly mapped;
-//! 3. by a command, as all other operations go.
+//! A put tries three paths in this order:
+//! 1. over a cached route ([`crate::route_cache`]) that an earlier put with the same key has found;
+//! 2. without a command, if the initiator gets at most counting events and the target's memory is directly mapped;
+//! 3. by a command, like all other operations.
 //!
 //! Invariant: the paths have the same effects and events; they differ in cost only.
 
@@ -51,7 +51,7 @@ pub extern "C" fn PtlPut(
     )
 }
 
-/// Puts over a cached route. False: there is none, and nothing has happened.
+/// Puts over a cached route. Returns false, without effect, if there is none.
 #[inline(always)]
 fn put_by_route(md: u32, offset: u64, length: u64, target: &Target, ack: u8, header_data: u64) -> bool {
     let Some(ni) = open_interface(md >> 27 & 3) else { return false };
@@ -115,14 +115,12 @@ extern "C" fn put_uncached(
     Code::Ok as i32
 }
 
-/// A checked put, by a command.
 #[inline(never)]
 fn put_by_command(part: &DescriptorPart, physical: u64, length: u64, target: &Target, tag: &Tag) -> i32 {
     start(Ok(Plan { source: part.side, ..Plan::to(part.ni, kind::PUT, physical) }), length, target, tag)
 }
 
-/// The counting events that the initiator of a successful put gets. None: it gets full events, too, or needs a command for its I/O
-/// vector.
+/// The initiator's counting events for a put. `None`: it also gets full events, or its I/O vector needs a command.
 #[inline(always)]
 fn initiator_counts(source: &Side, ack: u8) -> Option<Counts> {
     if source.queue != NONE || source.iov != NONE || !matches!(ack, ack::NONE | ack::COUNTING) {
@@ -136,7 +134,6 @@ fn initiator_counts(source: &Side, ack: u8) -> Option<Counts> {
     Some(Counts { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
 }
 
-/// Caches the route of a put that was just made.
 #[cold]
 fn cache_route(ni: &Ni, md: u32, key: RouteKey, put_route: PutRoute) {
     let signals = ni.interface().signals();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cache of routes for `PtlPut`: the checked descriptor and the resolved target of a put, kept for the next put between them.
+//! A cache of routes for `PtlPut`: a put's checked descriptor and resolved target, kept for the next such put.
 //!
-//! The first put from a descriptor to a target checks that the handles are valid, that the descriptor asks for counting events at
-//! most, that the target is in the logical map and that the portal table index is within the limits. The live home then finds the
-//! route: under a grant, or under the target's lock. An entry of the cache keeps all of that. A later put compares its
-//! arguments with the entry and sends.
+//! The first put from a descriptor to a target checks that the handles are valid, that the descriptor asks for counting
+//! events at most, that the target is in the logical map and that the portal table index is within the limits. Then the
+//! live home finds the route: under a grant, or under the target's lock. An entry of the cache stores the results. A
+//! later put compares its arguments with the entry and sends.
 //!
-//! Only puts that need no command are cached. A put that posts events goes through a command each time.
+//! Only puts that need no command are cached. A put that posts events uses a command each time.
 //!
 //! Invariants
-//! 1. Only the thread that an entry names reads or writes its route.
-//! 2. A memory descriptor never changes after it is bound. While its slot holds the same generation, the cached copy is right.
+//! 1. Only the thread named in an entry reads or writes its route.
+//! 2. A memory descriptor never changes. While its slot has the same generation, the cached copy is valid.
 //! 3. The cache lives as long as its interface. The logical map is part of the key, so a new map misses.
 //!
 //! Costs: 32 entries of 256 bytes for each interface; a hit reads two lines of the entry and the descriptor's slot.
@@ -27,13 +27,13 @@ use selvedge_os::thread::word as thread_word;
 
 /// Entries of an interface's cache; a power of two.
 const ENTRIES: usize = 32;
-/// A put under a lock replaces an entry once in so many misses. A sender with more targets than entries so does not rewrite an
-/// entry at every put.
+/// A put under a lock replaces an entry once in this many misses. So a sender with more targets than entries does not
+/// rewrite an entry at every put.
 const MISSES_PER_REPLACEMENT: u32 = 16;
 /// The prefetch target of an entry without a counter. Prefetching a mapped address costs less than an unmapped one.
 static NO_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// The arguments that puts over one route share.
+/// The arguments that all puts over a route have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RouteKey {
     pub md_handle: u32,
@@ -45,14 +45,14 @@ pub struct RouteKey {
     pub ack: u8,
 }
 
-/// The memory descriptor that the puts send from.
+/// The memory descriptor from which the puts send.
 #[derive(Clone, Copy)]
 pub struct Origin {
     /// The descriptor's slot, and the value that it holds while the descriptor is bound.
     pub slot: *const AtomicU32,
     pub live: u32,
     pub start: u64,
-    /// All of it is shared memory of this process.
+    /// Whether all of it is in this process's shared memory.
     pub in_shared: bool,
     pub length: u64,
     /// The longest message that the interface and the descriptor allow.
@@ -71,11 +71,11 @@ pub enum PutRoute {
 /// An entry: a route, and the thread that uses it. The alignment makes an index a shift.
 #[repr(align(256))]
 struct Entry {
-    /// The thread that alone uses `route`, which it filled when it took the entry; 0: no thread.
+    /// The only thread that uses `route`; it filled it when it took the entry. 0: no thread.
     thread: AtomicU64,
-    /// The word of the target's counter that puts over the route increment. It is only prefetched, so a stale value does no harm.
+    /// The word of the target's counter for this route. It is only prefetched, so a stale value is harmless.
     counter: AtomicPtr<u8>,
-    /// Puts under a lock that missed this entry.
+    /// Puts under a lock that missed at this entry.
     misses: AtomicU32,
     route: UnsafeCell<Option<CachedRoute>>,
 }
@@ -108,7 +108,7 @@ impl Default for RouteCache {
 }
 
 impl CachedRoute {
-    /// Puts by the general path of the route's put_route.
+    /// Puts by the general path of the route.
     #[inline(never)]
     fn put(
         &self,
@@ -156,7 +156,7 @@ impl RouteCache {
         (route.key == *key && is_bound()).then_some(route)
     }
 
-    /// Puts `length` bytes at `offset` of the descriptor over a cached route. False: there is none, and nothing has happened.
+    /// Puts `length` bytes at `offset` over a cached route. Returns false, without effect, if there is none.
     #[inline(always)]
     pub fn put(
         &self,
@@ -181,7 +181,7 @@ impl RouteCache {
         route.put(interface, offset, length, match_bits, remote_offset, header_data)
     }
 
-    /// Counts a miss of a put under a lock; whether its route is to replace the entry.
+    /// Counts a miss of a put under a lock. Returns whether its route replaces the entry.
     #[inline(always)]
     pub fn replaces(&self, key: &RouteKey) -> bool {
         let entry = self.entry(key);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The open interfaces of this process, and handles.
 //!
-//! A handle is 32 bits: kind (3), interface (2), reference to the NIC's record (27); its meaning is Selvedge's own (Portals 4.3,
-//! "Operations on Handles"). A process has one interface of each of four kinds at most. The number of an interface says its kind:
-//! bit 0 is set for non-matching, bit 1 for physical.
+//! A handle is 32 bits: kind (3), interface (2), reference to the NIC's record (27); the layout is Selvedge's own
+//! (Portals 4.3, "Operations on Handles"). A process has at most one interface of each of four kinds. The number of an
+//! interface is its kind: bit 0 is set for non-matching, bit 1 for physical.
 //!
 //! Invariants
-//! 1. A slot's pointer is null, or points to an [`Ni`] that lives until its last `PtlNIFini`. That call first ends the waits of
-//!    other threads.
+//! 1. A slot is null, or points to an [`Ni`] that lives until its last `PtlNIFini`, which first ends threads' waits.
 //! 2. No live handle equals a constant of the API (see `selvedge_nic::handle`).
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -47,13 +46,12 @@ pub struct Ni {
     pub matching: bool,
     pub limits: NiLimits,
     pub uid: u32,
-    /// Calls of `PtlNIInit` without their `PtlNIFini`.
+    /// Calls of `PtlNIInit` not yet matched by a `PtlNIFini`.
     pub openings: AtomicU32,
     /// The logical map, from rank to nid << 32 | pid.
     map: AtomicPtr<Vec<u64>>,
     /// Every map that was set. A replaced map is kept, because another thread may still read it.
     maps: Mutex<Vec<*mut Vec<u64>>>,
-    /// This process's rank in the map.
     rank: AtomicU32,
     pub routes: RouteCache,
 }
@@ -68,7 +66,7 @@ pub fn lock_openings() -> MutexGuard<'static, ()> {
     OPENINGS.lock().ignore_poison()
 }
 
-/// Calls of `PtlInit` without their `PtlFini`.
+/// Calls of `PtlInit` not yet matched by a `PtlFini`.
 pub fn inits() -> &'static AtomicU32 {
     &INITS
 }
@@ -87,7 +85,7 @@ pub fn open_interface(number: u32) -> Option<&'static Ni> {
     unsafe { SLOTS[number as usize % INTERFACES].load(Acquire).as_ref() }
 }
 
-/// Puts an interface into its slot, where [`open_interface`] finds it.
+/// Stores an interface in its slot, where [`open_interface`] finds it.
 pub fn publish(ni: Box<Ni>) -> &'static Ni {
     let number = ni.number as usize;
     let pointer = Box::into_raw(ni);
@@ -158,14 +156,14 @@ impl Ni {
         if ni.number == self.number { Ok(reference) } else { Err(Code::ArgInvalid) }
     }
 
-    /// The reference of a live event queue of this interface, or NONE.
+    /// The reference of a live event queue of this interface, or NONE for no queue.
     pub fn queue(&self, handle: u32) -> Outcome<u32> {
         let reference = self.reference(handle, Kind::Eq, Some(EQ_NONE))?;
         let live = reference == NONE || self.interface().signals().queue(reference).is_some();
         if live { Ok(reference) } else { Err(Code::ArgInvalid) }
     }
 
-    /// The reference of a live counter of this interface, or NONE.
+    /// The reference of a live counter of this interface, or NONE for no counter.
     pub fn counter(&self, handle: u32) -> Outcome<u32> {
         let reference = self.reference(handle, Kind::Ct, Some(CT_NONE))?;
         let live = reference == NONE || self.interface().signals().counter(reference).is_some();
@@ -180,7 +178,7 @@ impl Ni {
             false => u64::from(target.nid) << 32 | u64::from(target.pid),
             true => self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)?,
         };
-        // A triggered operation may be carried out by a thread that must not ask the launcher.
+        // The thread that carries a triggered operation out may not query the launcher.
         self.interface().resolve_remote(id);
         Ok(id)
     }
@@ -200,7 +198,7 @@ impl Ni {
         }
     }
 
-    /// The logical map's address, which tells maps apart; null: none was set.
+    /// The logical map's address, which identifies it; null if none was set.
     #[inline(always)]
     pub fn map_pointer(&self) -> *const Vec<u64> {
         self.map.load(Acquire)
@@ -246,14 +244,14 @@ pub fn out<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
     unsafe { pointer.as_mut() }.ok_or(Code::ArgInvalid)
 }
 
-/// Cuts the length of a range so that it ends where addresses end.
+/// Limits the length of a range to the end of the address space.
 pub fn within_addresses(start: u64, length: u64) -> u64 {
     length.min(u64::MAX - start)
 }
 
 /// The object that an in-parameter points to.
 pub fn input<'a, T>(pointer: *const T) -> Outcome<&'a T> {
-    // SAFETY: null, or the C structure that the call's clause says is read. It outlives the call, and nobody changes it meanwhile:
-    // only such arguments of a running call come here.
+    // SAFETY: null, or the C structure that the call's clause says is read. It outlives the call, and is not changed
+    // meanwhile: only such arguments of a running call come here.
     unsafe { pointer.as_ref() }.ok_or(Code::ArgInvalid)
 }

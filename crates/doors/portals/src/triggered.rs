@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Triggered operations (Portals 4.3, "Triggered Operations"): made as at once, and armed on a counter.
+//! Triggered operations (Portals 4.3, "Triggered Operations"): planned like immediate ones, and armed on a counter.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,6 @@ use crate::lists::Draft;
 use crate::plan::{Arithmetic, FetchDescriptors, Plan, Tag, Target};
 use crate::state::{Kind, Ni, find, find_ni, out};
 
-/// Arms a planned operation on a counter.
 fn arm(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag, trig_ct_handle: u32, threshold: u64) -> i32 {
     code((|| {
         let plan = plan?;

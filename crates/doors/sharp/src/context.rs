@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process as its caller describes it, and its communicators, each a group.
+//! A process with its caller's settings, and its communicators, which are groups.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard};
@@ -10,7 +10,7 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::interface::{CommInitSpec, Config, Error, HIDE_ERRORS, InitSpec, OutOfBand};
 
-/// Operations of a group under way, and the longest that its node carries out by itself.
+/// Operations that a live group has under way; below, bytes of the longest that its node carries out itself.
 pub const CREDITS: u32 = 8;
 pub const BYTES: u32 = 16 << 10;
 
@@ -91,7 +91,7 @@ impl Comm {
     }
 }
 
-/// Processes talk to each other by the caller's functions.
+/// Bootstraps a group by the caller's collective functions.
 struct OutOfBandBootstrap<'a> {
     context: &'a Context,
     callbacks: *mut c_void,
@@ -102,10 +102,10 @@ struct OutOfBandBootstrap<'a> {
 impl Bootstrap for OutOfBandBootstrap<'_> {
     fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         let OutOfBand { bcast: Some(bcast), gather: Some(gather), .. } = self.context.out_of_band else {
-            return Err("the caller has no functions for it".into());
+            return Err("the caller has passed no gather or broadcast function".into());
         };
         let mut own = own.to_vec();
-        // Only the first process needs room for all; some callers' functions write everywhere.
+        // Only the first process needs room for all, but some callers' functions write everywhere.
         let mut all = vec![0u64; own.len() * self.size];
         let each = size_of_val(own.as_slice()) as c_int;
         let whole = each.checked_mul(self.size as c_int).ok_or("there are too many processes")?;
@@ -116,7 +116,7 @@ impl Bootstrap for OutOfBandBootstrap<'_> {
         };
         match (gathered, shared) {
             (0, 0) => Ok(all),
-            _ => Err(format!("process {}: the caller's gather gave {gathered}, its broadcast {shared}", self.rank)),
+            _ => Err(format!("process {}: the caller's gather returned {gathered}, its broadcast {shared}", self.rank)),
         }
     }
 }

@@ -16,14 +16,14 @@ use crate::interface::{
 use crate::operations;
 use crate::requests::Request;
 
-/// A structure that C reads, and nobody writes.
+/// A structure that C reads. It is never written.
 #[repr(transparent)]
 pub struct Constant(Config);
 
 // SAFETY: it has a pointer that is null, and does not change.
 unsafe impl Sync for Constant {}
 
-/// The defaults of callers.
+/// The default configuration.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static sharp_coll_default_config: Constant = Constant(Config {
@@ -34,7 +34,7 @@ pub static sharp_coll_default_config: Constant = Constant(Config {
     reserved: [0; 3],
 });
 
-/// Runs what a function does: its code, also where it panics.
+/// Runs the body of an exported function. Returns its code, also after a panic.
 fn call(body: impl FnOnce() -> Result<(), Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => SUCCESS,
@@ -52,7 +52,7 @@ unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
     unsafe { pointer.as_ref() }.ok_or(Error::Invalid)
 }
 
-/// Puts a new object where the caller wants it.
+/// Stores a pointer to a new object in the caller's variable.
 ///
 /// # Safety
 /// `to` is null or can be written.
@@ -66,7 +66,7 @@ unsafe fn give<T>(to: *mut *mut T, object: impl FnOnce() -> Result<T, Error>) ->
     Ok(())
 }
 
-/// Takes an object back.
+/// Takes an object back from the caller.
 ///
 /// # Safety
 /// `object` is null, or came from [`give`] and is not used afterwards.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn sharp_coll_caps_query(context: *mut Context, caps: *mut
     })
 }
 
-/// There is nothing to do: operations are carried on by the tests of their requests.
+/// Does nothing: tests of requests advance the operations.
 #[unsafe(no_mangle)]
 pub extern "C" fn sharp_coll_progress(context: *mut Context) -> c_int {
     if context.is_null() { Error::Invalid as c_int } else { SUCCESS }
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn sharp_coll_comm_destroy(comm: *mut Comm) -> c_int {
     call(|| unsafe { take_back(comm).map(drop) })
 }
 
-/// Begins an operation.
+/// Starts an operation.
 ///
 /// # Safety
 /// The communicator is null or valid; the specification is null or valid.
@@ -162,7 +162,7 @@ unsafe fn begin<S>(
     Ok(Request::begin(comm, pending, what))
 }
 
-/// The two functions of an operation: one that waits, and one that does not.
+/// Exports both functions of an operation: the blocking and the non-blocking one.
 macro_rules! operation {
     ($($wait:ident, $begin:ident: $spec:ty = $operation:path;)*) => {$(
         /// # Safety
@@ -191,10 +191,10 @@ operation! {
     sharp_coll_do_bcast, sharp_coll_do_bcast_nb: BcastSpec = operations::bcast;
 }
 
-/// Begins an operation and waits for it.
+/// Starts an operation and waits for it.
 ///
 /// # Safety
-/// The communicator of the request stays.
+/// The communicator of the request stays valid.
 unsafe fn complete(request: impl FnOnce() -> Result<Request, Error>) -> c_int {
     let mut outcome = SUCCESS;
     let code = call(|| {
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn sharp_coll_do_barrier(comm: *mut Comm) -> c_int {
     unsafe { complete(|| begin_barrier(comm)) }
 }
 
-/// 1: the operation is over, also if it has failed. 0: it is not.
+/// Returns 1 if the operation is over, also if it has failed; else 0.
 ///
 /// # Safety
 /// The request is null or valid.
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn sharp_coll_req_free(request: *mut Request) -> c_int {
     })
 }
 
-/// Memory needs no registration. The handle is the address, so that it is not null.
+/// Registers memory. There is nothing to do; the handle is the address, so that it is not null.
 ///
 /// # Safety
 /// The arguments are null or valid.
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn sharp_coll_reg_mr(
     SUCCESS
 }
 
-/// As [`sharp_coll_reg_mr`]. Memory of a device, which the parameters would describe, is not supported.
+/// As [`sharp_coll_reg_mr`]. Device memory, which the parameters would describe, is not supported.
 ///
 /// # Safety
 /// The arguments are null or valid.
@@ -342,13 +342,13 @@ pub unsafe extern "C" fn sharp_coll_print_config(
     if stream.is_null() {
         return Error::Invalid as c_int;
     }
-    let words = c"# SELVEDGE_LOG=off|error|warn|info: what is printed on standard error\n";
+    let words = c"# SELVEDGE_LOG=off|error|warn|info: messages on standard error\n";
     // SAFETY: the stream is the caller's, and the text a string.
     unsafe { libc::fputs(words.as_ptr(), stream) };
     SUCCESS
 }
 
-/// There are no statistics.
+/// Does nothing: there are no statistics.
 #[unsafe(no_mangle)]
 pub extern "C" fn sharp_coll_dump_stats(context: *mut Context) -> c_int {
     if context.is_null() { Error::Invalid as c_int } else { SUCCESS }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The structures and numbers of `include/sharp/api/sharp_coll.h`, for x86-64 and others with its layout.
+//! The structures and numbers of `include/sharp/api/sharp_coll.h`, for x86-64 and other machines with its layout.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Error numbers, which functions return; success is 0.
+/// Error numbers that functions return; success is 0.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -118,10 +118,10 @@ pub struct Resources {
 /// Features: low-latency trees, reproducible results, streaming.
 pub const FEATURES: u64 = 1 | 2 | 4;
 
-/// The kinds of buffers and of memory that are supported.
+/// The supported kinds of buffers and of memory.
 pub const DATA_BUFFER: c_uint = 0;
 pub const MEM_TYPE_HOST: c_uint = 0;
-/// Memory of a device, which is not.
+/// Device memory, which is not supported.
 pub const MEM_TYPE_CUDA: c_uint = 1;
 
 #[repr(C)]
@@ -141,7 +141,7 @@ pub struct ReduceSpec {
     pub sbuf_desc: DataDesc,
     pub rbuf_desc: DataDesc,
     pub dtype: c_uint,
-    /// Elements.
+    /// Number of elements.
     pub length: usize,
     pub op: c_uint,
     pub tag_dtype: c_uint,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The callers' requests as operations of a group: types, operations, buffers.
+//! Converts callers' requests to operations of a group: types, operations, buffers.
 
 use std::ffi::{c_int, c_uint};
 use std::ops::Range;
@@ -50,7 +50,6 @@ pub fn masks() -> (u64, u64, u64) {
     ((1 << DATATYPES.len()) - 1, TAGS, (1 << (OP_MINLOC + 1)) - 1)
 }
 
-/// The reduction of elements.
 fn elements(spec: &ReduceSpec) -> Result<Elements, Error> {
     let datatype = |number: c_uint| DATATYPES.get(number as usize).copied();
     let value = datatype(spec.dtype).ok_or(Error::NotSupported)?;
@@ -68,7 +67,7 @@ fn elements(spec: &ReduceSpec) -> Result<Elements, Error> {
     found.ok_or(Error::NotSupported)
 }
 
-/// Memory of `bytes` that a description names. A length of 0 was not set.
+/// Memory of `bytes` in a description. A length of 0 was not set by the caller.
 fn memory(desc: &DataDesc, bytes: usize) -> Result<*mut u8, Error> {
     if desc.kind != DATA_BUFFER || desc.mem_type != MEM_TYPE_HOST {
         return Err(Error::NotSupported);
@@ -108,8 +107,9 @@ pub unsafe fn reduce(spec: &ReduceSpec, group: &CollectiveGroup) -> Result<Pendi
     Ok(unsafe { Pending::reduce(&elements, root, Buffer { from, to }, bytes) })
 }
 
-/// The length is that of the part that a process receives. If the operand has another length than that of all parts, it is a window of them:
-/// it begins at `offset` bytes, the part of a process is as long as its buffer, and what of it is in the window goes to the buffer's begin.
+/// Reduces and scatters. The length is that of the part that a process receives. If the operand is not as long as all
+/// parts, it is a window of them: it begins at `offset` bytes, each process's part is as long as its buffer, and the
+/// buffer begins with the bytes of the part that are in the window.
 ///
 /// # Safety
 /// As for [`allreduce`].
@@ -131,20 +131,20 @@ pub unsafe fn reduce_scatter(spec: &ReduceSpec, group: &CollectiveGroup) -> Resu
     Ok(unsafe { Pending::reduce_scatter(&elements, buffer, window.len(), own) })
 }
 
-/// A window of the vector of which each process has so many bytes.
+/// A window of a vector in which each process has `each` bytes.
 fn window_of(offset: usize, length: usize, each: usize, group: &CollectiveGroup) -> Result<Range<usize>, Error> {
     let whole = each.checked_mul(group.size()).ok_or(Error::Invalid)?;
     let end = offset.checked_add(length).filter(|&end| end <= whole && length != 0).ok_or(Error::Invalid)?;
     Ok(offset..end)
 }
 
-/// Callers set the lengths of the buffers; type and size may be anything. A result that is shorter than all data is a window of it, which begins
-/// at `offset`; the operand then begins with what of it is in the window.
+/// Gathers. Callers set the lengths of the buffers; type and size may be anything. A result that is shorter than all
+/// data is a window of them, which begins at `offset`; the operand then begins with its bytes in the window.
 ///
 /// # Safety
 /// As for [`allreduce`].
 pub unsafe fn allgather(spec: &GatherSpec, group: &CollectiveGroup) -> Result<Pending, Error> {
-    // Callers may leave the kinds of memory unset (NCCL's plugin). Only what they surely say of a device's is refused.
+    // Callers may leave the kinds of memory unset (NCCL's plugin). So both must say device memory to be refused.
     if spec.sbuf_desc.mem_type == MEM_TYPE_CUDA && spec.rbuf_desc.mem_type == MEM_TYPE_CUDA {
         return Err(Error::NotSupported);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations under way, as callers hold them.
+//! Operations under way, as callers see them.
 
 use std::ffi::c_int;
 
@@ -18,13 +18,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Begins an operation.
+    /// Starts an operation.
     pub fn begin(comm: &Comm, pending: Pending, what: &'static str) -> Request {
         let number = comm.operations().add(pending);
         Request { comm, number, what }
     }
 
-    /// The outcome. None: it is not over.
+    /// Returns the outcome, or `None` if the operation is not over.
     ///
     /// # Safety
     /// The communicator has not been destroyed.
@@ -56,7 +56,7 @@ impl Request {
         }
     }
 
-    /// The caller needs it no more. One that is not over is carried on by the communicator's other operations.
+    /// Ends the caller's use of the request. The communicator's other operations advance an unfinished one.
     ///
     /// # Safety
     /// As for [`Request::test`].

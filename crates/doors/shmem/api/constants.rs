@@ -7,7 +7,7 @@ pub struct Constant {
     /// The value as a C expression.
     pub value: &'static str,
     pub summary: &'static str,
-    /// There is an older name that begins with `_SHMEM_`, too.
+    /// Whether there is an older name that begins with `_SHMEM_`, too.
     pub underscored: bool,
 }
 

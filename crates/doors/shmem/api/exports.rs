@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders the C functions in Rust: each passes its name and its arguments on to the Rust function of its row.
+//! Renders the C functions in Rust: each passes its name and its arguments to the Rust function of its row.
 //!
 //! Rust cannot pass or return a `long double` by value as C does. Functions that do are in `src/longdouble.c`.
 
@@ -16,7 +16,7 @@ pub fn exports() -> String {
     text
 }
 
-/// Whether a `long double` is passed by value. Such a function is in `src/longdouble.c`.
+/// Whether a `long double` is passed by value, so that the function is in `src/longdouble.c`.
 pub fn by_value(function: &Function) -> bool {
     let prototype = &function.prototype;
     let bare = prototype.returns == "TYPE" || prototype.parameters.iter().any(|parameter| parameter.c == "TYPE");
@@ -65,7 +65,7 @@ fn export(text: &mut String, function: &Function) {
     .expect("a string takes it");
 }
 
-/// The Rust type that a C type is passed as.
+/// The Rust type for a C type of a parameter or result.
 fn in_rust(c: &str, element: &str) -> String {
     if let Some(target) = c.strip_suffix('*') {
         let target = target.trim();

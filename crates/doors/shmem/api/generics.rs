@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders the type-generic names: in C11 macros that select by `_Generic`, in C++ overloaded functions.
+//! Renders the type-generic names: C11 macros that select by `_Generic`, and overloaded C++ functions.
 //!
-//! The type of the first pointer to elements selects the function, and whether a context comes before it. A macro reads its
-//! arguments from the left and passes all of them on, so later arguments may contain commas.
+//! The type of the first pointer to elements selects the function, and whether a context comes before it. A macro reads
+//! its arguments from the left and passes all of them on, so later arguments may contain commas.
 
 use std::fmt::Write as _;
 
@@ -59,13 +59,13 @@ pub fn generic_name(row: &Row) -> String {
     }
 }
 
-/// The function that is selected if the first argument is of the type of `Generic::First`.
+/// The function for a first argument of the type of `Generic::First`.
 fn when_first(row: &Row) -> String {
     let name = row.prototype().name;
     name.with(row.ctx, None)
 }
 
-/// The macro's text: a selection among the functions of the family; in `shmemx.h`, the standard name.
+/// The macro's text: a selection among the family's functions; in `shmemx.h`, the standard name.
 fn choice(row: &Row) -> String {
     let prototype = row.prototype();
     if let Some(standard) = generic_name(row).strip_prefix("shmemx_") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Renders `include/shmem.h` and `include/shmemx.h`.
 //!
-//! A family of functions is declared once, for all its types, by a macro that a list of types is applied to; so the
-//! header can be read from top to bottom. Every name without a type in it is a real function, in C and C++.
+//! A family of functions is declared once, for all its types, by a macro applied to a list of types; so the header can
+//! be read from top to bottom. Every name without a type in it is a real function, in C and C++.
 
 use std::fmt::Write as _;
 
@@ -75,13 +75,12 @@ fn constants(text: &mut String) {
     }
 }
 
-/// The name of the list of a set's types, without `SELVEDGE_`; `distinct`: of its different types only.
+/// The name of the list of a set's types, without `SELVEDGE_`. `distinct`: only its different types.
 pub fn list_name(set: &Set, distinct: bool) -> String {
     let split = distinct && !set.repeated().is_empty();
     format!("{}{}", set.name, if split { "_DISTINCT" } else { "" })
 }
 
-/// The list of a set's types.
 fn list(text: &mut String, set: &Set) {
     let apply =
         |types: Vec<&Type>| types.iter().map(|this| format!("X({}, {}, Y)", this.c, this.name)).collect::<Vec<_>>();
@@ -100,7 +99,6 @@ fn list_macro(text: &mut String, name: &str, types: &[String]) {
     writeln!(text, "#define SELVEDGE_{name}(X, Y) \\\n{}", lines.join(" \\\n")).expect("a string takes it");
 }
 
-/// A set's name in a comment.
 fn words(set: &Set) -> String {
     set.title.replace('`', "")
 }
@@ -126,7 +124,6 @@ fn declarations(text: &mut String, section: &Section) {
     }
 }
 
-/// The comment on a row.
 fn remark(row: &Row) -> String {
     match row.since {
         Some(version) => format!("{} (Deprecated since {version}.)", row.summary()),
@@ -134,7 +131,6 @@ fn remark(row: &Row) -> String {
     }
 }
 
-/// A function without types.
 fn plain(text: &mut String, row: &Row) {
     text.push('\n');
     push_lines(text, &comment(&remark(row), "", WIDTH), "");
@@ -162,7 +158,6 @@ fn single<'a>(text: &mut String, set: &Set, rows: impl Iterator<Item = &'a Row>)
     }
 }
 
-/// Declares the families of a set of types.
 fn family<'a>(text: &mut String, set: &Set, rows: impl Iterator<Item = &'a Row>) {
     let rows: Vec<&Row> = rows.collect();
     let repeats = set.naming == Naming::Suffix && rows.iter().all(|row| row.sets[0].naming == Naming::Infix);

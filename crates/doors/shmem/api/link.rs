@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders the two files with which the linker makes `libsma.so` of the static library: `libsma.ld`, which includes every function and
-//! gives it its second name for profilers (OpenSHMEM, "Profiling Interface"), and `libsma.map`, which exports these names and no
-//! others. `link_files.rs` writes them where the Makefile wants them.
+//! Renders the two files with which the linker makes `libsma.so` from the static library: `libsma.ld`, which includes
+//! every function and gives it its second name for profilers (OpenSHMEM, "Profiling Interface"), and `libsma.map`,
+//! which exports only these names. `link_files.rs` writes them for the Makefile.
 
 use std::fmt::Write as _;
 
 use super::all_functions;
 
-/// The second name of a function, for profilers: the same with a p in front.
+/// The second name of a function, for profilers: with a p in front.
 pub fn profiled(name: &str) -> String {
     format!("p{name}")
 }

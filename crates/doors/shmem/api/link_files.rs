@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the two files with which the Makefile links `libsma.so` into a folder (see `link.rs`). A file that is right stays untouched, so
-//! that nothing is linked again.
+//! Writes into a folder the two files with which the Makefile links `libsma.so` (see `link.rs`). An unchanged file is
+//! left alone, so that nothing is linked again.
 //!
 //! usage: libsma-link-files FOLDER
 

@@ -3,8 +3,8 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `types.rs` | the C types and the sets of types that families of functions come in |
-//! | `functions/` | the table: a row is a family of functions; **here a function is added, in one line** |
+//! | `types.rs` | the C types and the sets of types of families of functions |
+//! | `functions/` | the table: a row is a family of functions; **add a function here, in one line** |
 //! | `constants.rs` | constants and handles |
 //! | `header.rs` | renders `include/shmem.h` and `include/shmemx.h` |
 //! | `generics.rs` | renders their type-generic names, for C11 and for C++ |
@@ -13,10 +13,10 @@
 //! | `link_files.rs` | the program that writes these two |
 //! | `page.rs` | renders `docs/reference/shmem-api.md` |
 //!
-//! The library itself does not have this module. `build.rs` includes it for the exports, `link_files.rs` for the linker, `tests/generated.rs`
-//! for the checked-in files.
+//! The library itself does not contain this module. `build.rs` includes it for the exports, `link_files.rs` for the
+//! linker, `tests/generated.rs` for the checked-in files.
 //!
-//! A row has a prototype in C, in which `TYPE` stands for the type of an element, and the Rust function behind it:
+//! A row has a prototype in C, in which `TYPE` is the type of an element, and the Rust function behind it:
 //!
 //! ```text
 //! /// Copies nelems elements of source to dest at PE pe. On return source may be used again.
@@ -24,14 +24,14 @@
 //! ```
 //!
 //! stands for `shmem_int_put` and 23 more, `shmem_put32` and 4 more, `shmem_putmem`, each of them again as
-//! `shmem_ctx_int_put(ctx, ..)`, and the type-generic `shmem_put`. The Rust function is called with the name of the C
-//! function, the context (with `ctx` or `default_ctx`), and the arguments in C's order.
+//! `shmem_ctx_int_put(ctx, ..)`, and the type-generic `shmem_put`. The Rust function gets the name of the C function,
+//! the context (with `ctx` or `default_ctx`), and the arguments in C's order.
 //!
 //! Invariants (`tests/generated.rs` checks them)
 //! 1. No two functions have the same name.
 //! 2. Rendered files depend on the table and its order only.
 
-#![allow(dead_code)] // each of those who include it uses a part of it
+#![allow(dead_code)] // each of the including programs uses a part of it
 
 pub mod constants;
 pub mod exports;
@@ -65,8 +65,7 @@ pub enum Generic {
     No,
     /// The type of the first pointer to `TYPE`, and whether a context comes first.
     Element,
-    /// The first argument. If it is of this C type, the name selects this function, else the function of the generic's
-    /// name.
+    /// If the first argument is of this C type, the name selects this function; else that of the generic's name.
     First { name: &'static str, c: &'static str },
 }
 
@@ -74,21 +73,20 @@ pub enum Generic {
 pub struct Row {
     /// The prototype in C. `TYPE` is the type of an element; the name is that of the type-generic function.
     pub prototype: &'static str,
-    /// Path and generics of the Rust function, `TYPE` being the type of an element; with `()` behind it if it takes
-    /// none of the arguments.
+    /// Path and generics of the Rust function, `TYPE` being the element. Ends in `()` if it takes no arguments.
     pub rust: &'static str,
     /// Its effect, in a line or two.
     pub summary: &'static str,
-    /// The sets of types of the family; none: it is one function.
+    /// The sets of types of the family; empty if it is one function.
     pub sets: &'static [&'static Set],
-    /// There is also a form with a context as its first argument.
+    /// Whether there is a form with a context as its first argument.
     pub ctx: bool,
-    /// The Rust function takes a context: the default one for a C function without context.
+    /// Whether the Rust function takes a context: the default one for a C function without context.
     pub rust_ctx: bool,
     pub generic: Generic,
-    /// The type-generic name accepts a `volatile` object.
+    /// Whether the type-generic name accepts a `volatile` object.
     pub volatile: bool,
-    /// It does not return.
+    /// Whether it never returns.
     pub never: bool,
     /// Deprecated since this version of the specification.
     pub since: Option<&'static str>,
@@ -131,7 +129,7 @@ impl Row {
         Row { generic: Generic::No, ..self }
     }
 
-    /// The type-generic `name` selects this function if its first argument is a `c`.
+    /// Makes the type-generic `name` select this function if its first argument is a `c`.
     pub const fn when_first_is(self, c: &'static str, name: &'static str) -> Row {
         Row { generic: Generic::First { name, c }, ..self }
     }
@@ -182,7 +180,7 @@ impl Row {
 pub struct Function<'a> {
     pub row: &'a Row,
     pub name: String,
-    /// It takes a context first.
+    /// Whether its first argument is a context.
     pub ctx: bool,
     pub element: Option<&'static Type>,
     pub prototype: Prototype,
@@ -245,7 +243,7 @@ pub struct Prototype {
     pub returns: String,
     pub name: Name,
     pub parameters: Vec<Parameter>,
-    /// It ends in `...`.
+    /// Whether it ends in `...`.
     pub variadic: bool,
 }
 
@@ -286,7 +284,7 @@ impl Prototype {
     }
 }
 
-/// Splits a declaration into its type and the name that it ends with.
+/// Splits a declaration into its type and the name at its end.
 fn declared(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let name_begins = text.rfind(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')? + 1;

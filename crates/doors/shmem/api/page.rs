@@ -49,7 +49,6 @@ fn contents(text: &mut String) {
     writeln!(text, "| together | {families} | {} |", all_functions().count()).expect("a string takes it");
 }
 
-/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading.chars().filter(kept).collect::<String>().to_lowercase().replace(' ', "-")

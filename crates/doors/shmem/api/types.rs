@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C types of elements, and the sets of them that families of functions come in (OpenSHMEM: the tables "Standard
-//! RMA Types", "Standard", "Extended" and "Bitwise AMO Types", "Point-to-Point Synchronization Types", "Reduction
-//! Types").
+//! The C types of elements, and the sets of types of families of functions (OpenSHMEM: the tables "Standard RMA Types",
+//! "Standard", "Extended" and "Bitwise AMO Types", "Point-to-Point Synchronization Types", "Reduction Types").
 
 /// A type of elements.
 #[derive(Debug)]
@@ -12,7 +11,7 @@ pub struct Type {
     pub c: &'static str,
     /// Its name in Rust; for a size, an integer of that size.
     pub rust: &'static str,
-    /// The C type that it is another name of. `_Generic` and overloads take each type once.
+    /// The C type for which it is another name. `_Generic` and overloads take each type once.
     pub alias_of: Option<&'static str>,
 }
 
@@ -66,7 +65,7 @@ const fn fundamental(name: &'static str, c: &'static str, rust: &'static str) ->
     Type { name, c, rust, alias_of: None }
 }
 
-/// The alias is the one of every system on which `long` has 64 bits.
+/// An alias that holds on every system where `long` has 64 bits.
 const fn alias(name: &'static str, c: &'static str, rust: &'static str, of: &'static str) -> Type {
     Type { name, c, rust, alias_of: Some(of) }
 }
@@ -131,8 +130,7 @@ pub const AMO_EXTENDED: Set = typed("AMO_EXTENDED", "the extended AMO types", &[
 ]);
 pub const AMO_BITWISE: Set =
     typed("AMO_BITWISE", "the bitwise AMO types", &[&UINT, &ULONG, &ULONGLONG, &INT32, &INT64, &UINT32, &UINT64]);
-/// The standard AMO types, and two more that the specification allows for `shmem_wait_until` and `shmem_test` only, deprecated
-/// since 1.5.
+/// The standard AMO types, and two (deprecated since 1.5) for `shmem_wait_until` and `shmem_test` only.
 #[rustfmt::skip]
 pub const SYNC: Set = typed("SYNC", "the standard AMO types, `short`, `unsigned short`", &[
     &SHORT, &INT, &LONG, &LONGLONG, &USHORT, &UINT, &ULONG, &ULONGLONG, &INT32, &INT64, &UINT32, &UINT64, &SIZE, &PTRDIFF,

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives of active sets (OpenSHMEM, "Collective Routines", those that are deprecated since 1.5).
+//! Collectives of active sets (OpenSHMEM, "Collective Routines", those deprecated since 1.5).
 //!
-//! The members are a first PE, a distance from each to the next that is a power of two, and a size. They synchronise in
-//! `pSync`, an array of the program that is zero between calls. In round r each member adds 1 to word r at the member
-//! 2^r ahead, waits until its own word r is not zero, and subtracts 1 (a dissemination barrier). Data are fetched
+//! An active set is a first PE, a distance between members that is a power of two, and a size. Members synchronise in
+//! `pSync`, an array of the program that is zero between calls, by a dissemination barrier: in round r each member adds
+//! 1 to word r of the member 2^r ahead, waits until its own word r is not zero, and subtracts 1. Data are fetched
 //! between two such syncs, as by teams.
 //!
-//! An active set of all PEs uses the faster algorithms of the world team, unless threads of this job may be in two
-//! collectives at once.
+//! A set of all PEs uses the world team's faster algorithms, unless threads may be in two collectives at once.
 //!
 //! Invariants
-//! 1. Word r of a member counts the arrivals of one other member: those of this call, and, if that member is fast,
-//!    those of the next. Each call subtracts its own arrival, so the words are zero again when no member is ahead.
-//! 2. Word 15 is a member's own. It holds the bytes that the member contributes to a collect, and is read between two
-//!    syncs.
+//! 1. Word r of a member counts the arrivals of one other member: in this call and, if that member is fast, in the
+//!    next. Each call subtracts its own arrival, so the words are zero again when no member is ahead.
+//! 2. Word 15 is a member's own: its number of bytes in a collect, which is read between two syncs.
 //!
-//! Costs: a sync takes log2 n rounds, each of one atomic at another member and one at this one. Up to 1,024 members fit
-//! into 10 words.
+//! Costs: a sync takes log2 n rounds, each of one atomic at another member and one at this one. 10 words suffice for
+//! 1,024 members.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI64, Ordering::Acquire, Ordering::Relaxed};
@@ -36,12 +34,11 @@ use crate::world::span::Span;
 use crate::world::{World, world};
 use crate::{amo, order};
 
-/// Words of a `pSync`.
 const WORDS: usize = 16;
 /// The word for the bytes that a member contributes.
 const SIZE_WORD: usize = 15;
 
-/// An active set of which this PE is a member.
+/// An active set that has this PE as a member.
 struct ActiveSet {
     call: Call,
     world: &'static World,
@@ -56,13 +53,13 @@ impl ActiveSet {
         let world = world(call)?;
         let everyone = Span { start: 0, stride: 1, size: world.n_pes() as c_int };
         let stride = u32::try_from(log_stride).ok().and_then(|log| 1i32.checked_shl(log)).filter(|stride| *stride > 0);
-        // The stride of one PE alone may be any number.
+        // Any stride is valid for a single PE.
         let stride = if size == 1 { Some(1) } else { stride };
         let Some(span) = stride.and_then(|stride| everyone.part(start, stride, size)) else {
             check::refuse(
                 call,
                 "PE_size",
-                format_args!("start {start}, stride 2^{log_stride}, size {size}: not in {} PEs", world.n_pes()),
+                format_args!("start {start}, stride 2^{log_stride}, size {size}: not within {} PEs", world.n_pes()),
             );
             return None;
         };
@@ -78,32 +75,28 @@ impl ActiveSet {
         Some(ActiveSet { call, world, span, me: me as usize, words: psync, place })
     }
 
-    /// The world's team, if this set is all PEs and may use it.
+    /// The world's team, if this set is all PEs and may use its algorithms.
     fn as_world_team(&self) -> Option<TeamMembers<'static>> {
         let whole = self.span.size as usize == self.world.n_pes() && !self.world.multiple.load(Relaxed);
         whole.then(|| TeamMembers::everyone(self.world))
     }
 
-    /// This PE's own copy of a word.
     fn word(&self, index: usize) -> &AtomicI64 {
         // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
         // index is below that. All PEs access it by atomics.
         unsafe { AtomicI64::from_ptr(self.words.add(index)) }
     }
 
-    /// Adds to a word of a member.
     fn add(&self, index: usize, value: c_long, member: usize) {
         let pe = self.pe(member) as c_int;
-        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
-        // index is below that. The atomic checks the rest.
+        // SAFETY: `ActiveSet::find` has checked the `WORDS` words; the index is below that. The atomic checks the rest.
         unsafe { amo::add(self.call, Ctx::DEFAULT, self.words.add(index), value, pe) };
     }
 
-    /// As `add`, complete when it returns.
+    /// As `add`, but complete on return.
     fn add_now(&self, index: usize, value: c_long, member: usize) {
         let pe = self.pe(member) as c_int;
-        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
-        // index is below that. The atomic checks the rest.
+        // SAFETY: `ActiveSet::find` has checked the `WORDS` words; the index is below that. The atomic checks the rest.
         unsafe { amo::fetch_add(self.call, Ctx::DEFAULT, self.words.add(index), value, pe) };
     }
 }
@@ -171,8 +164,7 @@ pub unsafe fn broadcast<T: Element>(
     let Some(root) = checked_root(call, root, set.n()) else { return };
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             broadcast_among(call, &members, dest, source, bytes, root);
@@ -196,8 +188,7 @@ pub unsafe fn fcollect<T: Element>(
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let Some(all) = bytes_of(call, bytes, set.n()) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             fcollect_among(call, &members, dest, source, bytes);
@@ -220,8 +211,7 @@ pub unsafe fn collect<T: Element>(
     let Some(set) = ActiveSet::find(call, start, log_stride, size, psync) else { return };
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()) else { return };
     let (dest, source) = (dest.cast::<u8>(), source.cast::<u8>());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             collect_among(call, &members, dest, source, bytes);
@@ -250,8 +240,7 @@ pub unsafe fn alltoall<T: Element>(
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let Some(all) = bytes_of(call, bytes, set.n()) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             alltoall_among(call, &members, dest, source, bytes);
@@ -285,7 +274,7 @@ pub unsafe fn alltoalls<T: Element>(
     }
 }
 
-/// `pwrk` is not used.
+/// `shmem_..._to_all`. `pwrk` is not used.
 pub unsafe fn to_all<T: Element, O: Operator<T>>(
     call: Call,
     dest: *mut T,
@@ -299,14 +288,13 @@ pub unsafe fn to_all<T: Element, O: Operator<T>>(
 ) {
     let Some(set) = ActiveSet::find(call, start, log_stride, size, psync) else { return };
     let Ok(count) = usize::try_from(nreduce) else {
-        check::refuse(call, "nreduce", format_args!("{nreduce}: wanted at least 0"));
+        check::refuse(call, "nreduce", format_args!("{nreduce}: must be at least 0"));
         return;
     };
     let Some(bytes) = bytes_of(call, count, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let kernel = Kernel::of::<T, O>();
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
-    // covers their lengths.
+    // SAFETY: the callees check symmetric arguments; the contract of the C function covers their lengths.
     unsafe {
         if let Some(members) = set.as_world_team() {
             reduce_among(call, &members, dest, source, count, kernel);

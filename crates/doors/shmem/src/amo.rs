@@ -2,20 +2,18 @@
 //! Atomics on symmetric objects (OpenSHMEM 1.6, "Atomic Memory Operations", with their older names).
 //!
 //! On directly mapped memory, an atomic is the processor's own, followed by a wake-up if the peer sleeps. This is the
-//! short path (`mapped.rs`). What it cannot do goes to a function named `.._general`. By commands, it is an atomic of
-//! the NIC, under the lock of the target's NIC. All PEs reach an object in the same way, so the two kinds of atomics
-//! never meet on one object.
+//! short path (`mapped.rs`); other cases go to a function named `.._general`. By commands, it is an atomic of the NIC,
+//! under the lock of the target's NIC. All PEs reach an object in the same way, so one object never sees both kinds.
 //!
 //! Invariants
-//! 1. An object is aligned to its size, or the call is refused: the processor does not change a misaligned one
-//!    atomically.
+//! 1. An object is aligned to its size, or the call is refused: the processor's atomics need it.
 //! 2. Floating point moves as bits. Integers wrap.
-//! 3. An update releases what the caller wrote before it. A fetch acquires what was written before the value.
-//! 4. A fetching call that is refused returns 0. A non-blocking one that is refused does not write its result.
+//! 3. An update releases earlier writes of the caller. A fetch acquires the writes released with the value.
+//! 4. A refused fetching call returns 0. A refused non-blocking one does not write its result.
 //! 5. Non-blocking calls are complete when they return, which the standard allows.
 //!
 //! Costs, on mapped memory: the checks of the arguments, one locked instruction (`fetch`: a load; `set`: a store), and
-//! a load of the line that says whether the peer sleeps. No system call, lock or allocation.
+//! a load of the peer's sleepers word. No system call, lock or allocation.
 
 use std::ffi::c_int;
 use std::ptr::null;
@@ -37,7 +35,7 @@ pub trait Word: Copy + 'static {
     unsafe fn load(at: *mut Self) -> Self;
     unsafe fn store(at: *mut Self, value: Self);
     unsafe fn swap(at: *mut Self, value: Self) -> Self;
-    /// Returns the old value, whether it was `cond` or not.
+    /// Returns the old value, whether or not it was `cond`.
     unsafe fn compare_swap(at: *mut Self, cond: Self, value: Self) -> Self;
     unsafe fn add(at: *mut Self, value: Self) -> Self;
     unsafe fn and(at: *mut Self, value: Self) -> Self;
@@ -99,7 +97,6 @@ word!(u32: AtomicU32, u64: AtomicU64);
 pub trait Atomic: Copy + 'static {
     type Word: Word;
     const DATATYPE: Datatype;
-    /// The result of a refused fetch.
     const ZERO: Self;
     fn bits(self) -> Self::Word;
     fn from_bits(bits: Self::Word) -> Self;
@@ -143,7 +140,7 @@ macro_rules! real {
 }
 real!(f32: u32, Float; f64: u64, Double);
 
-/// An atomic with one operand, in the terms of the processor and of the NIC.
+/// An atomic with one operand: how the processor runs it, and its name in the NIC.
 trait Update {
     const OPERATION: Operation;
     /// # Safety
@@ -166,7 +163,7 @@ macro_rules! update {
 }
 update!(Swap: Swap, swap; Add: Sum, add; And: Band, and; Or: Bor, or; Xor: Bxor, xor);
 
-/// A directly mapped object. None: the general path decides.
+/// A directly mapped object. `None`: the general path decides.
 #[inline(always)]
 fn find_mapped_object<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Option<(*mut T::Word, Mapped)> {
     if !object.is_aligned() {
@@ -175,7 +172,6 @@ fn find_mapped_object<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Optio
     find_mapped_word(ctx, object.cast(), size_of::<T>(), pe).map(|mapped| (mapped.at.cast(), mapped))
 }
 
-/// The checked target of an atomic.
 struct Target {
     world: &'static World,
     pe: usize,
@@ -195,7 +191,7 @@ impl Target {
     }
 }
 
-/// Reports a misaligned object, which nothing could change atomically.
+/// Reports an object that is not aligned to its size.
 #[cold]
 pub(crate) fn misaligned(call: Call, argument: &'static str, object: *const u8, bytes: usize) {
     check::refuse(call, argument, format_args!("{object:p}: not aligned to the {bytes} bytes of its type"));
@@ -205,8 +201,7 @@ pub(crate) fn misaligned(call: Call, argument: &'static str, object: *const u8, 
 unsafe fn update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at, value.bits()) };
             mapped.wake();
         }
@@ -220,15 +215,13 @@ fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, valu
     let Some(Target { world, pe, reach }) = Target::of(call, ctx, "dest", dest, pe) else { return };
     match reach {
         Reach::Mapped(at) => {
-            // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
-            // mapped here; all PEs change it by such atomics.
+            // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at.cast::<T::Word>(), value.bits()) };
             world.wake(pe);
         }
         Reach::Nic(remote) => {
             let operand = (&raw const value).cast();
-            // SAFETY: the operand is on this stack, and the NIC has read it when the call returns. `Target::of` has
-            // checked the context.
+            // SAFETY: the NIC has read the operand when the call returns. `Target::of` has checked the context.
             unsafe { world.nic_atomic(ctx, remote, U::OPERATION, T::DATATYPE, operand) };
         }
     }
@@ -238,15 +231,13 @@ fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, valu
 unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { U::run(at, value.bits()) };
             mapped.wake();
             Some(T::from_bits(old))
         }
         None => {
-            // SAFETY: `fetch_general` calls this only with an aligned object of the word's size in mapped symmetric
-            // memory.
+            // SAFETY: `fetch_general` passes an aligned object of the word's size in mapped symmetric memory.
             let in_place = move |at| unsafe { U::run(at, value.bits()) };
             fetch_general(call, ctx, dest, pe, in_place, U::OPERATION, value, None)
         }
@@ -257,15 +248,13 @@ unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T,
 unsafe fn swap_if<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, cond: T, value: T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
             mapped.wake();
             Some(T::from_bits(old))
         }
         None => {
-            // SAFETY: `fetch_general` calls this only with an aligned object of the word's size in mapped symmetric
-            // memory.
+            // SAFETY: `fetch_general` passes an aligned object of the word's size in mapped symmetric memory.
             let in_place = move |at| unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
             fetch_general(call, ctx, dest, pe, in_place, Operation::CompareSwap, value, Some(cond))
         }
@@ -296,8 +285,7 @@ fn fetch_general<T: Atomic>(
             let mut old = T::ZERO;
             let cond = cond.as_ref().map_or(null(), |cond| (&raw const *cond).cast());
             let (operand, into) = ((&raw const value).cast(), (&raw mut old).cast());
-            // SAFETY: operands and result are on this stack, and the command is complete when the call returns.
-            // `Target::of` has checked the context.
+            // SAFETY: the command is complete when the call returns. `Target::of` has checked the context.
             unsafe { world.nic_fetch(ctx, remote, operation, T::DATATYPE, operand, cond, into) };
             Some(old)
         }
@@ -307,8 +295,7 @@ fn fetch_general<T: Atomic>(
 #[inline(always)]
 unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, source, pe) {
-        // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-        // memory, mapped here; all PEs change it by such atomics.
+        // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
         Some((at, _)) => Some(T::from_bits(unsafe { T::Word::load(at) })),
         None => load_general(call, ctx, source, pe),
     }
@@ -319,8 +306,7 @@ unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> 
 fn load_general<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     let Target { world, reach, .. } = Target::of(call, ctx, "source", source, pe)?;
     match reach {
-        // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
-        // mapped here; all PEs change it by such atomics.
+        // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
         Reach::Mapped(at) => Some(T::from_bits(unsafe { T::Word::load(at.cast()) })),
         Reach::Nic(remote) => {
             let mut value = T::ZERO;
@@ -338,8 +324,7 @@ fn store_general<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_
     let Some(Target { world, pe, reach }) = Target::of(call, ctx, "dest", dest, pe) else { return };
     match reach {
         Reach::Mapped(at) => {
-            // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
-            // mapped here; all PEs change it by such atomics.
+            // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at.cast(), value.bits()) };
             world.wake(pe);
         }
@@ -355,8 +340,7 @@ unsafe fn write_fetched<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOn
     if fetch.is_null() {
         check::refuse(call, "fetch", format_args!("null"));
     } else if let Some(value) = fetched() {
-        // SAFETY: not null; the clause of the non-blocking fetches says that `fetch` is an object for the result. It
-        // need not be aligned.
+        // SAFETY: not null; by the fetches' clause `fetch` is an object for the result, perhaps misaligned.
         unsafe { fetch.write_unaligned(value) };
     }
 }
@@ -364,7 +348,7 @@ unsafe fn write_fetched<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOn
 /// `shmem_atomic_fetch`.
 ///
 /// # Safety
-/// Of this and every other function here: `fetch`, where there is one, may be written. Everything else is checked.
+/// Of all functions here: a `fetch` argument may be written. Everything else is checked.
 #[inline(always)]
 pub unsafe fn fetch<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> T {
     // SAFETY: `load` checks all of its arguments.
@@ -383,8 +367,7 @@ pub unsafe fn fetch_nbi<T: Atomic>(call: Call, ctx: Ctx, fetch: *mut T, source: 
 pub unsafe fn set<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     match find_mapped_object(ctx, dest, pe) {
         Some((at, mapped)) => {
-            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
-            // memory, mapped here; all PEs change it by such atomics.
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at, value.bits()) };
             mapped.wake();
         }
@@ -523,7 +506,7 @@ mod tests {
         assert_eq!(word, 1);
     }
 
-    /// The NIC has every operation that the functions here ask it for.
+    /// The NIC has every operation that these functions use.
     #[test]
     fn the_nic_has_every_operation() {
         fn integers<T: Integer>() {

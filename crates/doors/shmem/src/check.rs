@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reports of refused calls.
 //!
-//! OpenSHMEM leaves the behaviour of most wrong calls undefined. Here a call with an argument that cannot be right does
-//! nothing. The first such call of a process is always reported on standard error, so that no mistake stays unseen;
-//! with `SHMEM_DEBUG` every one is.
+//! OpenSHMEM leaves most wrong calls undefined. Here a call with an invalid argument does nothing. The first such call
+//! of a process is reported on standard error; with `SHMEM_DEBUG` every one is.
 
 use std::fmt;
 use std::io::Write as _;
@@ -22,25 +21,25 @@ pub fn set_up(pe: usize, debug: bool) {
     DEBUG.store(debug, Relaxed);
 }
 
-/// Whether `SHMEM_DEBUG` is set. Works before the library has started, too.
+/// Whether `SHMEM_DEBUG` is set. Works before the library has started.
 fn debug() -> bool {
     DEBUG.load(Relaxed) || (PE.load(Relaxed) < 0 && variable("DEBUG").is_some())
 }
 
-/// The value of a variable of the standard: `SHMEM_<name>`, else the older `SMA_<name>`.
+/// The value of a standard variable: `SHMEM_<name>`, else the older `SMA_<name>`.
 pub fn variable(name: &str) -> Option<String> {
     let read = |prefix: &str| std::env::var_os(format!("{prefix}_{name}"));
     Some(read("SHMEM").or_else(|| read("SMA"))?.to_string_lossy().into_owned())
 }
 
-/// Reports that a call did nothing because of an argument.
+/// Reports a call that did nothing because of an argument.
 #[cold]
 #[inline(never)]
 pub fn refuse(call: Call, argument: &str, why: fmt::Arguments<'_>) {
     report(format_args!("{call}: argument {argument}: {why}"));
 }
 
-/// Reports that a call did nothing because the library is not running.
+/// Reports a call that did nothing because the library is not running.
 #[cold]
 #[inline(never)]
 pub fn not_running(call: Call, ended: bool) {
@@ -57,11 +56,11 @@ pub fn report(what: fmt::Arguments<'_>) {
     if !first && !debug {
         return;
     }
-    let hint = if debug { "" } else { "; set SHMEM_DEBUG to see every one" };
+    let hint = if debug { "" } else { "; set SHMEM_DEBUG to see all reports" };
     let line = match PE.load(Relaxed) {
         ..0 => format!("selvedge: {what}{hint}\n"),
         pe => format!("selvedge: PE {pe}: {what}{hint}\n"),
     };
-    // A single write, so that lines of PEs that share their standard error stay whole.
+    // A single write, so that PEs that share standard error do not mix their lines.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Communication contexts and sessions (OpenSHMEM 1.6, "Communication Management Routines", "Sessions").
 //!
-//! The options of a context are promises of the program (private, serialized, no stores to order). They are checked and
-//! have no effect here, since no context takes a lock. Sessions are hints; they are checked, too.
+//! A context's options are promises of the program (private, serialized, no stores to order). They are checked and have
+//! no effect, since no context takes a lock. Sessions are hints; they are checked, too.
 
 use std::ffi::{c_int, c_long};
 
@@ -11,7 +11,6 @@ use crate::handles::{Ctx, Team};
 use crate::order;
 use crate::world::world;
 
-/// Options of `shmem_ctx_create`.
 const OPTIONS: c_long = 7;
 /// Options of a session, and the fields of its configuration.
 const SESSION_OPTIONS: c_long = 1;
@@ -55,14 +54,14 @@ pub fn destroy(call: Call, ctx: Ctx) {
         return;
     }
     if ctx == Ctx::DEFAULT || !world.contexts.is_valid(ctx) {
-        check::refuse(call, "ctx", format_args!("{:#x}: not a context that can be destroyed", ctx.0));
+        check::refuse(call, "ctx", format_args!("{:#x}: not a valid context other than the default one", ctx.0));
         return;
     }
     order::quiet(call, ctx);
     world.contexts.destroy(world.interface, ctx);
 }
 
-/// Destroys the contexts that a team still has. They end with the team.
+/// Destroys the remaining contexts of a team, when the team ends.
 pub(crate) fn destroy_on(call: Call, on: Team) {
     let Some(world) = world(call) else { return };
     for ctx in world.contexts.of_team(on) {
@@ -103,7 +102,7 @@ pub unsafe fn session_start(call: Call, ctx: Ctx, options: c_long, config: *cons
     } else if mask & !SESSION_FIELDS != 0 {
         check::refuse(call, "config_mask", format_args!("{mask:#x}: unknown bits"));
     } else if mask != 0 && config.is_null() {
-        check::refuse(call, "config", format_args!("null, though the mask names a field of it"));
+        check::refuse(call, "config", format_args!("null, but the mask selects a field"));
     }
 }
 

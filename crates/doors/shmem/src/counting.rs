@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counting puts (seed 004, sections 2 and 2.1): the target learns of a put by a counter, without flag or fence.
+//! Counting puts (seed 004, sections 2 and 2.1): a counter tells the target of a put, without flag or fence.
 //!
-//! A `shmem_ct_t` is a counting event of the NIC of every PE. Each counts the arrivals at its own PE. On directly
-//! mapped memory, a counting put stores the bytes and then one word of the counter at the target: the sender's own
-//! word, or, when twenty other senders have words of their own, a common word to which the rest add
+//! A `shmem_ct_t` is a counting event of every PE's NIC. Each counts the arrivals at its own PE. On directly mapped
+//! memory, a counting put stores the bytes and then one word of the counter at the target: the sender's own word, or,
+//! if twenty other senders own words, a common word that the rest add to
 //! ([`selvedge_process::nic::portals::counters`]). By commands, it is a Portals put to the counter's own list entry,
 //! and the target's NIC counts.
 //!
 //! Invariants
-//! 1. When a counter is created, each PE writes its NIC's reference to the library's region, before any PE may use the
-//!    counter.
-//! 2. The count is stored after the bytes. There is no other order: each counter is independent (section 2.1).
+//! 1. When a counter is created, each PE writes its NIC's reference to the region before any PE may use the counter.
+//! 2. The count is stored after the bytes. There is no other order: counters are independent (section 2.1).
 //!
-//! Costs: a put is its stores and one more. A counter takes 320 bytes in the NIC, 8 in the region, and a record
-//! (`world/counters.rs`). A wait polls one line where up to four PEs count, and three where more do.
+//! Costs: a put is its stores plus one. A counter takes 320 bytes in the NIC, 8 in the region, and a record
+//! (`world/counters.rs`). A wait polls one line if up to four PEs count, three if more do.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -32,11 +31,11 @@ use crate::world::counters::{CountTarget, Record, handle, live_record};
 use crate::world::layout::reference_word;
 use crate::world::{World, world};
 
-/// A bit of the match bits of a counter's entries. It is never 0, which selects the entries that do not count.
+/// A bit that is set in the match bits of a counter's entries. Match bits 0 select the entries that do not count.
 const COUNTS: u64 = 1 << 32;
 
 impl World {
-    /// Finds out how this PE counts at another PE's counter, and keeps it.
+    /// Finds the word that counts this PE's arrivals at another PE, and caches it.
     #[cold]
     #[inline(never)]
     fn find_word(&self, record: &Record, index: usize, pe: usize) -> Option<()> {
@@ -54,16 +53,16 @@ impl World {
         Some(())
     }
 
-    /// Counts for the first time at a PE.
+    /// Counts at a PE for the first time.
     fn count_first(&self, call: Call, record: &Record, ct: Ct, pe: usize) {
         match self.find_word(record, ct.index(), pe).and_then(|()| record.count_target(pe)) {
             Some(count_target) => count_target.count(),
-            None => check::refuse(call, "pe", format_args!("{pe}: has freed this counter, or has ended")),
+            None => check::refuse(call, "pe", format_args!("{pe}: has freed this counter or has ended")),
         }
     }
 }
 
-/// Makes a counter, at zero; collective over all PEs.
+/// Makes a counter, at zero. Collective over all PEs.
 pub unsafe fn create(call: Call, ct: *mut Ct) {
     let Some(world) = world(call) else { return };
     // SAFETY: null, or the counter handle that the clause of the call says is written.
@@ -75,7 +74,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
     let counters = &world.counters;
     let Some((index, generation)) = counters.take() else {
         eprintln!(
-            "selvedge: PE {}: {call}: no counter left of {}: set SELVEDGE_SHMEM_COUNTERS higher",
+            "selvedge: PE {}: {call}: all {} counters are in use: set SELVEDGE_SHMEM_COUNTERS higher",
             world.me(),
             counters.most()
         );
@@ -100,13 +99,13 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
     if reduce_and_over_pes(world, u64::from(made)) == 1 {
         *ct = handle(generation, index);
     } else {
-        check::report(format_args!("{call}: a PE's NIC has no room for another counter"));
+        check::report(format_args!("{call}: a PE's NIC has no counter left"));
         drop_record(world, record);
         counters.give(index);
     }
 }
 
-/// Gives a counter back; collective over all PEs.
+/// Frees a counter. Collective over all PEs.
 pub unsafe fn free(call: Call, ct: *mut Ct) {
     let Some(world) = world(call) else { return };
     // SAFETY: null, or the counter handle that the clause of the call says is written.
@@ -118,7 +117,7 @@ pub unsafe fn free(call: Call, ct: *mut Ct) {
         return;
     }
     let Some(record) = world.counters.checked(call, *ct) else { return };
-    // After it, no PE counts here any more.
+    // No PE counts here after this barrier.
     barrier_all(call);
     if record.failures() != 0 {
         check::report(format_args!("{call}: {} counting operations failed at this PE", record.failures()));
@@ -126,7 +125,7 @@ pub unsafe fn free(call: Call, ct: *mut Ct) {
     drop_record(world, record);
     world.counters.give(ct.index() as u32);
     *ct = Ct::INVALID;
-    // After it, no PE uses this handle when the next counter is made.
+    // No PE uses this handle after this sync, so the next counter may reuse its record.
     sync_all(call);
 }
 
@@ -162,8 +161,8 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
 pub fn wait(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
     let Some(record) = world.counters.checked(call, ct) else { return };
-    // A poll that reads several words of a line starts again at each store of a sender. Where one PE alone counts here,
-    // the first polls read its word only.
+    // A poll that reads several words of a line starts again at each store of a sender to that line. If a single PE
+    // counts here, the first polls read its word only.
     let arrived = record.arrivals_at(value);
     let sole_word = record.sole_word();
     let reached = || sole_word.is_some_and(|word| word.load(Acquire) as i64 >= arrived);
@@ -190,7 +189,6 @@ pub fn test(call: Call, ct: Ct, value: c_long) -> c_int {
     c_int::from(reached)
 }
 
-/// The direction in which the bytes of a counting operation move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Put,
@@ -211,7 +209,7 @@ fn bits(world: &World, record: &Record, ct: Ct, pe: usize) -> u64 {
     }
 }
 
-/// The general path: attaches the PE, moves and counts by commands, or reports what is wrong.
+/// The general path: attaches the PE, moves and counts by commands, or reports the error.
 #[cold]
 #[inline(never)]
 unsafe fn move_general(
@@ -229,14 +227,13 @@ unsafe fn move_general(
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     let argument = if direction == Direction::Put { "dest" } else { "source" };
     let Some(reach) = world.reach(call, argument, remote_at, bytes, rank) else { return };
-    // SAFETY: the range at the other PE was found in symmetric memory. The clause of the call says that this PE's range
-    // has as many bytes. `World::pe` has checked the context.
+    // SAFETY: the range at the other PE was found in symmetric memory. The clause of the call gives this PE's range the
+    // same length. `World::pe` has checked the context.
     unsafe {
         match (reach, direction) {
             (Reach::Mapped(at), Direction::Put) => copy(local, at, bytes),
             (Reach::Mapped(at), Direction::Get) => copy(at, local, bytes),
-            // The static data may be unmapped where counters are mapped. Then the data must have arrived before they
-            // are counted.
+            // The static data may be unmapped although counters are mapped. The data must arrive before the count.
             (Reach::Nic(remote), Direction::Put) if world.memory_mapped() => {
                 world.nic_put(ctx, remote, local, bytes);
                 world.contexts.quiet(world.interface, ctx);
@@ -256,7 +253,7 @@ unsafe fn move_general(
     }
 }
 
-/// The word that counts an arrival at a PE, and a range of that PE's symmetric memory, if both are mapped.
+/// The word that counts an arrival at a PE, and a range of its symmetric memory, if both are mapped.
 #[inline(always)]
 fn find_target(
     ct: Ct,
@@ -275,8 +272,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_target(ct, ctx, dest.cast(), bytes, pe) {
         Some((count_target, mapped)) => {
-            // SAFETY: the target range was found in mapped symmetric memory. The clause of the counting puts says that
-            // `source` has as many bytes.
+            // SAFETY: a range of mapped symmetric memory. By the counting puts' clause `source` is as long.
             unsafe {
                 copy_then_notify(source.cast(), mapped.at, bytes, std::ptr::from_ref(count_target.target).cast())
             };
@@ -315,14 +311,12 @@ pub unsafe fn get_and_count<T: Element>(
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_target(ct, ctx, source.cast(), bytes, pe) {
         Some((count_target, mapped)) => {
-            // SAFETY: the source range was found in mapped symmetric memory. The clause of the counting gets says that
-            // `dest` has room for as many bytes.
+            // SAFETY: a range of mapped symmetric memory. The clause of the counting gets gives `dest` the same length.
             unsafe { copy(mapped.at, dest.cast(), bytes) };
             count_target.count();
             mapped.wake();
         }
-        // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. Everything else is checked
-        // there.
+        // SAFETY: by the C contract `dest` has room for `nelems` elements. Everything else is checked there.
         _ => unsafe { move_general(call, ctx, ct, Direction::Get, source.cast_mut().cast(), dest.cast(), bytes, pe) },
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C functions of `shmem.h` and `shmemx.h`.
 //!
-//! `build.rs` generates them. Each passes its name and its arguments on to the Rust function that its row in
-//! `api/functions/` names, and does nothing else. This file itself has only the functions that `longdouble.c` calls.
-//! Rust cannot pass a `long double` by value as C does, so `longdouble.c` passes a pointer.
+//! `build.rs` generates them. Each passes its name and arguments to the Rust function in its row of `api/functions/`,
+//! and does nothing else. This file itself has the functions that `longdouble.c` calls: Rust cannot take a `long
+//! double` by value, so `longdouble.c` passes a pointer.
 //!
-//! Safety: the contract of a C function, which is its clause in the standard, is that of its Rust function.
+//! Safety: the contract of a C function, its clause in the standard, is that of its Rust function.
 
 // A generated call is in an unsafe block, whether or not its Rust function is unsafe.
 #![allow(unused_unsafe)]
@@ -24,8 +24,7 @@ include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
 /// The name of a C function, from a string literal in `longdouble.c`.
 unsafe fn call(name: *const u8, bytes: usize) -> Call {
-    // SAFETY: `longdouble.c` passes a literal of ASCII characters and its length. A literal lives to the end of the
-    // process.
+    // SAFETY: `longdouble.c` passes a literal of ASCII characters, which lives forever, and its length.
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, bytes)) }
 }
 
@@ -39,8 +38,7 @@ unsafe extern "C" fn selvedge_longdouble_p(
     value: *const LongDouble,
     pe: c_int,
 ) {
-    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
-    // the C function.
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { rma::p::<LongDouble>(call(name, bytes), ctx, dest, *value, pe) }
 }
 
@@ -54,8 +52,7 @@ unsafe extern "C" fn selvedge_longdouble_g(
     value: *mut LongDouble,
     pe: c_int,
 ) {
-    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
-    // the C function.
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { *value = rma::g::<LongDouble>(call(name, bytes), ctx, source, pe) }
 }
 
@@ -70,7 +67,6 @@ unsafe extern "C" fn selvedge_longdouble_p_ct(
     value: *const LongDouble,
     pe: c_int,
 ) {
-    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
-    // the C function.
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to `value`. The rest is the C function's contract.
     unsafe { counting::p::<LongDouble>(call(name, bytes), ctx, ct, dest, *value, pe) }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The handles that C programs hold: `shmem_ctx_t`, `shmem_team_t`, `shmem_ct_t`.
-//!
-//! A handle is a number. The tables in `world/` say how they make it of an index and a generation.
+//! The handles that C programs hold: `shmem_ctx_t`, `shmem_team_t`, `shmem_ct_t`. The tables in `world/` define how an
+//! index and a generation make a handle.
 
 /// `shmem_ctx_t`: 0 is invalid, 1 the default context; other values hold an index and a generation.
 #[repr(transparent)]

@@ -19,7 +19,7 @@ const NAME_BYTES: usize = 256;
 /// `SHMEM_VENDOR_STRING`.
 pub const VENDOR: &str = concat!("Selvedge ", env!("CARGO_PKG_VERSION"));
 
-/// PE 0 prints the versions and settings that the environment asks for.
+/// Prints, at PE 0, the version and settings that the environment requests.
 pub(crate) fn announce(world: &World) {
     if world.me() != 0 {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn announce(world: &World) {
             let set = std::env::var_os(name).map(|value| format!(" = {}", value.to_string_lossy())).unwrap_or_default();
             println!("{name}{set}\n    {text}\n    {values}; default {default}");
         }
-        println!("Names that start with SMA_ in place of SHMEM_ are understood, too. More: selvedge info");
+        println!("Names may also start with SMA_ instead of SHMEM_. More: selvedge info");
     }
 }
 
@@ -62,13 +62,13 @@ pub unsafe fn get_name(call: Call, name: *mut c_char) {
     }
 }
 
-/// `shmem_pcontrol` is for profiling tools that intercept it. The library itself does nothing.
+/// `shmem_pcontrol`: profiling tools intercept it; the library does nothing.
 pub fn pcontrol(_call: Call, _level: c_int) {}
 
-/// Cache routines, which only old machines needed.
+/// The cache routines, which have no effect here.
 pub fn nothing(_call: Call) {}
 
-/// Seconds since a moment in the past.
+/// Seconds since a fixed moment in the past.
 pub fn wtime(_call: Call) -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()

@@ -2,29 +2,29 @@
 //! Locks (OpenSHMEM 1.6, "Distributed Locking Routines"): mutual exclusion in the order of arrival.
 //!
 //! The queue lock of Mellor-Crummey and Scott, in the `long` itself. Each PE's copy of the lock is that PE's node of
-//! the queue. The copy of one PE, the lock's tail PE, also holds the tail of the queue. The tail PE follows from the
-//! lock's place in its page, so all PEs agree on it, and the locks of a program are spread over the PEs.
+//! the queue. The copy at the lock's tail PE also holds the tail of the queue. The tail PE follows from the lock's
+//! place in its page, so all PEs agree on it, and a program's locks are spread over the PEs.
 //!
-//! | bytes | what | written by |
+//! | bytes | field | written by |
 //! |---|---|---|
 //! | 0..4 | `tail`: the last PE of the queue, 0 if it is empty. At the tail PE only | all PEs, by swaps |
-//! | 4..6 | `next`: the PE after this one, 0 if there is none yet | the next PE; this PE clears it |
+//! | 4..6 | `next`: the PE after this one, 0 if none yet | the next PE; this PE clears it |
 //! | 6 | `turn`: this PE has got the lock | the previous holder; this PE clears it |
 //! | 7 | `busy`: this PE holds the lock or waits for it | this PE |
 //!
-//! A PE is written as its number plus one.
+//! Fields name a PE by its number plus one.
 //!
 //! Invariants
-//! 1. A free lock is all zero. A program starts with that, and finds it again in the end.
+//! 1. A free lock is all zero, as the program has initialised it.
 //! 2. A waiting PE polls its own node, and the previous holder wakes that PE only. However many PEs wait, there is no
-//!    traffic before the lock passes on, and no other PE is woken.
+//!    traffic before the lock passes on.
 //! 3. Only `tail` is changed by more than one PE at a time. All PEs change it by the same kind of atomics: the
 //!    processor's on mapped memory, the NIC's by commands. The other fields have one writer at a time.
 //! 4. A lock is passed on after a quiet of the default context, with release; it is taken with acquire.
-//! 5. Threads of one PE take turns for its node, in no promised order. Across PEs the order is that of the swaps.
+//! 5. Threads of one PE compete for its node, in no promised order. Across PEs the order is that of the swaps.
 //!
 //! Costs: taking or releasing a free lock is one atomic at the tail PE. Passing it on is two stores to another PE
-//! (`next`, `turn`) and a wake-up of it, if it sleeps.
+//! (`next`, `turn`) and a wake-up if that PE sleeps.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -43,14 +43,13 @@ const TAIL: usize = 0;
 const NEXT: usize = 4;
 const TURN: usize = 6;
 const BUSY: usize = 7;
-/// No machine has smaller pages.
+/// The smallest page of any machine.
 const PAGE_BYTES: usize = 4096;
 
-/// A checked lock of the program.
+/// A lock whose argument was checked.
 struct Lock {
     world: &'static World,
     call: Call,
-    /// This PE's node.
     node: *mut u8,
     tail_pe: usize,
 }
@@ -87,7 +86,7 @@ pub unsafe fn test(call: Call, lock: *mut c_long) -> c_int {
 pub unsafe fn clear(call: Call, lock: *mut c_long) {
     let Some(lock) = Lock::new(call, lock) else { return };
     if lock.busy().load(Relaxed) == 0 {
-        check::refuse(call, "lock", format_args!("{:p}: not held by this PE: only the holder may clear it", lock.node));
+        check::refuse(call, "lock", format_args!("{:p}: not held by this PE; only the holder may clear it", lock.node));
         return;
     }
     order::quiet(call, Ctx::DEFAULT);
@@ -97,7 +96,7 @@ pub unsafe fn clear(call: Call, lock: *mut c_long) {
         if lock.compare_swap_tail(me, 0) == me {
             return lock.unclaim();
         }
-        // A PE is in the queue behind this one, and has not yet written itself into `next`.
+        // The next PE is in the queue, and has not yet written itself into `next`.
         next = lock.world.wait(|| Some(lock.next()).filter(|&next| next != 0));
     }
     lock.clear_next();
@@ -112,14 +111,13 @@ impl Lock {
         Some(Lock { world, call, node: lock.cast(), tail_pe: tail_pe(lock as usize, world.n_pes()) })
     }
 
-    /// This PE, as the fields name it.
+    /// This PE's number in the fields.
     fn name(&self) -> u32 {
         self.world.me() as u32 + 1
     }
 
     fn byte(&self, at: usize) -> &AtomicU8 {
-        // SAFETY: `wait::check_local` has found the whole lock, 8 aligned bytes, in this PE's symmetric memory; the
-        // field lies in it. All PEs access it by atomics of this size.
+        // SAFETY: a field of the lock that `wait::check_local` has found. All PEs use atomics of this size.
         unsafe { AtomicU8::from_ptr(self.node.add(at)) }
     }
 
@@ -131,7 +129,7 @@ impl Lock {
         self.byte(BUSY)
     }
 
-    /// Takes this PE's node. False: another thread of this PE has it.
+    /// Takes this PE's node. Returns false if another thread of this PE has it.
     fn claim(&self) -> bool {
         self.busy().compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
@@ -142,12 +140,11 @@ impl Lock {
     }
 
     fn next_field(&self) -> &AtomicU16 {
-        // SAFETY: `wait::check_local` has found the whole lock, 8 aligned bytes, in this PE's symmetric memory; the
-        // field lies in it. All PEs access it by atomics of this size.
+        // SAFETY: a field of the lock that `wait::check_local` has found. All PEs use atomics of this size.
         unsafe { AtomicU16::from_ptr(self.node.add(NEXT).cast()) }
     }
 
-    /// The PE after this one; 0 if none has written itself there.
+    /// The PE after this one; 0 if it has not written itself there.
     fn next(&self) -> u32 {
         let seen = self.next_field().load(Acquire);
         if seen == 0 {
@@ -155,10 +152,9 @@ impl Lock {
         }
         match self.reach(NEXT, size_of::<u16>(), self.world.me()) {
             Some(Reach::Nic(remote)) => {
-                // The kernel may write the two bytes one by one, but under the NIC's lock.
+                // The kernel may write the two bytes separately, but under the NIC's lock, which this get takes, too.
                 let mut next = 0u16;
-                // SAFETY: the result is on this stack, and the command is complete on return; the default context is
-                // always valid.
+                // SAFETY: the command is complete on return; the default context is always valid.
                 unsafe { self.world.nic_get(Ctx::DEFAULT, remote, (&raw mut next).cast(), size_of::<u16>()) };
                 next.into()
             }
@@ -176,13 +172,11 @@ impl Lock {
         let next = me as u16;
         match self.reach(NEXT, size_of::<u16>(), pe) {
             Some(Reach::Mapped(at)) => {
-                // SAFETY: the field lies in the lock's copy at `pe`, which is symmetric memory mapped here, and is
-                // aligned. All PEs access it by atomics of this size.
+                // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU16::from_ptr(at.cast()) }.store(next, Release);
                 self.world.wake(pe);
             }
-            // SAFETY: the value is on this stack, and the NIC has read it when the call returns; the default context is
-            // always valid.
+            // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe {
                 self.world.nic_put(Ctx::DEFAULT, remote, (&raw const next).cast(), size_of::<u16>());
             },
@@ -190,19 +184,16 @@ impl Lock {
         }
     }
 
-    /// Passes the lock to the next PE.
     fn pass_to(&self, next: u32) {
         let pe = next as usize - 1;
         let yes = 1u8;
         match self.reach(TURN, 1, pe) {
             Some(Reach::Mapped(at)) => {
-                // SAFETY: the field lies in the lock's copy at `pe`, which is symmetric memory mapped here, and is
-                // aligned. All PEs access it by atomics of this size.
+                // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU8::from_ptr(at) }.store(yes, Release);
                 self.world.wake(pe);
             }
-            // SAFETY: the value is on this stack, and the NIC has read it when the call returns; the default context is
-            // always valid.
+            // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe { self.world.nic_put(Ctx::DEFAULT, remote, &raw const yes, 1) },
             None => {}
         }
@@ -211,8 +202,7 @@ impl Lock {
     /// Makes `name` the tail. Returns the old tail.
     fn swap_tail(&self, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail lies in the lock's copy at the tail PE, which is symmetric memory mapped here, and is
-            // aligned. All PEs change it by such atomics.
+            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
             Some(Reach::Mapped(at)) => unsafe { Word::swap(at.cast(), name) },
             Some(Reach::Nic(remote)) => self.by_command(remote, Operation::Swap, name, 0),
             None => 0,
@@ -222,19 +212,17 @@ impl Lock {
     /// Makes `name` the tail if it is `cond`. Returns the old tail.
     fn compare_swap_tail(&self, cond: u32, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail lies in the lock's copy at the tail PE, which is symmetric memory mapped here, and is
-            // aligned. All PEs change it by such atomics.
+            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
             Some(Reach::Mapped(at)) => unsafe { Word::compare_swap(at.cast(), cond, name) },
             Some(Reach::Nic(remote)) => self.by_command(remote, Operation::CompareSwap, name, cond),
             None => cond,
         }
     }
 
-    /// Whether the lock looks free from here, where looking costs less than an atomic.
+    /// Whether the lock looks free, if looking costs less than an atomic; else true.
     fn looks_free(&self) -> bool {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail lies in the lock's copy at the tail PE, which is symmetric memory mapped here, and is
-            // aligned. All PEs change it by such atomics.
+            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
             Some(Reach::Mapped(at)) => unsafe { <u32 as Word>::load(at.cast()) == 0 },
             _ => true,
         }
@@ -243,8 +231,7 @@ impl Lock {
     fn by_command(&self, remote: NicAddress, operation: Operation, name: u32, cond: u32) -> u32 {
         let mut old = 0u32;
         let (operand, comparand) = ((&raw const name).cast(), (&raw const cond).cast());
-        // SAFETY: operands and result are on this stack, and the command is complete on return; the default context is
-        // always valid.
+        // SAFETY: the command is complete on return, so the stack may hold its operands; the default context is valid.
         unsafe {
             let into = (&raw mut old).cast();
             self.world.nic_fetch(Ctx::DEFAULT, remote, operation, Datatype::Uint32, operand, comparand, into);
@@ -252,13 +239,13 @@ impl Lock {
         old
     }
 
-    /// The access to a field at a PE. The whole lock was found to be symmetric, so it exists at every PE.
+    /// The access to a field at a PE. The lock was found to be symmetric, so it exists at every PE.
     fn reach(&self, field: usize, bytes: usize, pe: usize) -> Option<Reach> {
         self.world.reach(self.call, "lock", self.node.wrapping_add(field), bytes, pe)
     }
 }
 
-/// The tail PE of a lock. A symmetric object has an address of its own at each PE, but always the same place in a page.
+/// The tail PE of a lock. A symmetric object's address differs between PEs, but not its place in a page.
 fn tail_pe(address: usize, n_pes: usize) -> usize {
     let in_page = address % PAGE_BYTES / size_of::<c_long>();
     let mixed = (in_page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

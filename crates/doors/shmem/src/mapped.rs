@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The short path to directly mapped memory of a peer. Nearly every put, get and atomic takes it.
 //!
-//! A table has a line of 64 bytes for each attached PE. A call asks three questions: is there such a PE, does the range
-//! lie in the part of the heap that exists, does it lie in the static data. A call that gets no [`Mapped`] takes the
-//! general path ([`World::reach`](World::reach)), which attaches the PE, uses commands, or reports what is wrong
-//! with the arguments.
+//! A table has a line of 64 bytes for each attached PE. A call checks that the PE exists, and that the range lies in
+//! the existing part of the heap or in the static data. A call that gets no [`Mapped`] takes the general path
+//! ([`World::reach`](World::reach)), which attaches the PE, uses commands, or reports a wrong argument.
 //!
 //! Invariants
-//! 1. Before `shmem_init` and after `shmem_finalize` the table has no PEs, so a call that comes too early or too late
-//!    takes the general path and is reported there.
+//! 1. Before `shmem_init` and after `shmem_finalize` the table is empty, so the general path reports a call.
 //! 2. A PE whose memory is not mapped here has zero bytes in the table.
 //! 3. The table and its lines are never freed.
 //!
@@ -25,7 +23,7 @@ use crate::world::{World, world};
 #[repr(C, align(64))]
 struct Table {
     n_pes: AtomicUsize,
-    /// The same for words that several PEs may change at once: 0 where the processor's atomics must not change them.
+    /// The same for words that several PEs may change at once; 0 if the processor's atomics must not change them.
     n_word_pes: AtomicUsize,
     peers: AtomicPtr<Peer>,
     heap_start: AtomicUsize,
@@ -62,7 +60,7 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Wakes the PE if it sleeps. The caller has made its stores before.
+    /// Wakes the PE if it sleeps. The caller has made its stores already.
     #[inline(always)]
     pub fn wake(self) {
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
@@ -117,13 +115,13 @@ fn find_below(n_pes: &AtomicUsize, ctx: Ctx, address: *const u8, bytes: usize, p
     if pe >= n_pes.load(Relaxed) {
         return None;
     }
-    // SAFETY: both numbers are not zero only after `open`, which stores the address of as many lines first, and the standard
-    // lets no thread call before `shmem_init` has returned. The world that owns the lines is never freed.
+    // SAFETY: both numbers are not zero only after `open`, which stores the lines' address first, and the standard lets
+    // no thread call before `shmem_init` has returned. The world that owns the lines is never freed.
     let peer: &'static Peer = unsafe { &*TABLE.peers.load(Relaxed).add(pe) };
     find(address as usize, bytes, peer).map(|at| Mapped { at, pe, peer })
 }
 
-/// The world rank of a PE number of a context other than the default one.
+/// The world rank of a PE number, for any context but the default one.
 #[inline(never)]
 fn rank_in_context(ctx: Ctx, pe: c_int) -> Option<usize> {
     let n_pes = TABLE.n_pes.load(Relaxed);

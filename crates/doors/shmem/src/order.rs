@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fence and quiet (OpenSHMEM 1.6, "Memory Ordering Routines").
 //!
-//! From one PE to another, everything arrives in the order in which it was started. So a fence only keeps this
-//! machine's stores in order, which costs nothing on x86. A quiet makes every store visible to all PEs, and waits for
-//! the end of commands.
+//! Operations from one PE to another arrive in the order in which they were started. So a fence only orders this
+//! machine's stores, which costs nothing on x86. A quiet makes every store visible to all PEs, and waits for commands.
 
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence as memory_fence};
@@ -38,14 +37,13 @@ fn wait_for_commands(call: Call, world: &World, ctx: Ctx) {
 #[cold]
 fn check_context(call: Call, ctx: Ctx) {
     let Some(world) = world(call) else { return };
-    // The invalid context is allowed, and has nothing to wait for.
+    // The invalid context is allowed: it has nothing to wait for.
     if ctx != Ctx::INVALID && !world.contexts.is_valid(ctx) {
         check::refuse(call, "ctx", format_args!("{:#x}: not a valid context", ctx.0));
     }
 }
 
-/// Quiet towards some PEs. The end of a command is counted for its context, not for its PE, so this waits for all
-/// commands of the context.
+/// Quiet towards some PEs. Ended commands are counted by context, not by PE, so this waits for the whole context.
 pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usize) {
     let Some(world) = world(call) else { return };
     if npes != 0 && target_pes.is_null() {
@@ -53,8 +51,7 @@ pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usi
         return;
     }
     for index in 0..npes {
-        // SAFETY: not null; the clause of `shmem_pe_quiet` says that `target_pes` has `npes` elements, and the index is
-        // below that.
+        // SAFETY: not null; by the clause `target_pes` has `npes` elements, and the index is below that.
         if world.pe(call, ctx, unsafe { *target_pes.add(index) }).is_none() {
             return;
         }
@@ -62,7 +59,6 @@ pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usi
     quiet(call, ctx);
 }
 
-/// Quiet on every context of this PE.
 pub(crate) fn quiet_all(world: &World) {
     memory_fence(Ordering::SeqCst);
     world.contexts.quiet_all(world.interface);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queries of the world: the number of this PE and of all, and which memory of a PE is accessible (OpenSHMEM 1.6,
-//! "Library Setup, Exit, and Query Routines").
+//! Queries of the world: this PE's number, the number of PEs, and the access to their memory (OpenSHMEM 1.6, "Library
+//! Setup, Exit, and Query Routines").
 
 use std::ffi::{c_int, c_void};
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A symmetric address at a PE: where it is, and how bytes get there.
+//! Symmetric addresses at a PE: checks them, and moves bytes to and from them.
 //!
-//! Directly mapped: the peer's memory is mapped here, so a put is the stores themselves, followed by a wake-up if the
-//! peer sleeps. In a job of several hosts that holds for puts and gets to PEs of this host, and all else is commands. By commands: put, get and atomics of the NIC to two entries that every PE has, one for the symmetric
-//! memory and one for the program's static data (seed 004, section 2.1). The match bits of a counting put select its
-//! counter's entry.
+//! If the peer's memory is directly mapped, a put is the stores themselves, followed by a wake-up if the peer sleeps.
+//! In a job of several hosts this holds for puts and gets to PEs of this host; all else is commands. Commands are puts,
+//! gets and atomics of the NIC to two entries that every PE has: one for the symmetric memory, one for the program's
+//! static data (seed 004, section 2.1). The match bits of a counting put select its counter's entry.
 //!
 //! Invariants
-//! 1. An address is stored to or loaded from only after it was found inside of the heap or of the static data. By
-//!    commands, the target's NIC checks it against the entry's bounds again.
-//! 2. From one PE to another, everything arrives in the order in which it was started: on mapped memory by the order of
-//!    stores (and a fence where the machine does not keep it), by commands as Portals promises.
+//! 1. An address is used only after it was found inside of the heap or the static data. By commands, the target's NIC
+//!    checks it against the entry's bounds again.
+//! 2. Operations from one PE to another arrive in the order in which they were started: on mapped memory by the order
+//!    of stores (and a fence where the machine needs it), by commands because Portals keeps the order.
 //!
-//! Budget of a put to mapped memory: no system call, no lock, no allocation; the peer's line of 64 bytes here, and its
-//! sleepers' word.
+//! Budget of a put to mapped memory: no system call, lock or allocation; the peer's line, and its sleepers word.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -30,7 +29,7 @@ use crate::mapped::within;
 use crate::world::World;
 use crate::world::address::{NicAddress, PORTAL_DATA, PORTAL_MEMORY, Reach, SymAddress, SymOffset};
 
-/// The parts of a command that its kind and its memory determine.
+/// The parts of a command that depend on its kind and its memory.
 struct CommandSpec {
     kind: u8,
     operation: u8,
@@ -40,7 +39,7 @@ struct CommandSpec {
     operand: [u64; 4],
     source: *const u8,
     sink: *mut u8,
-    /// The caller waits for the reply next.
+    /// Whether the caller waits for the reply next.
     is_awaited: bool,
 }
 
@@ -63,7 +62,7 @@ impl CommandSpec {
 impl World {
     // ---- Finding -------------------------------------------------------------------------------------------------
 
-    /// The symmetric address of a range of this PE's memory; None if it is not symmetric.
+    /// The symmetric address of a range of this PE's memory; `None` if it is not symmetric.
     #[inline(always)]
     pub(crate) fn find(&self, address: *const u8, bytes: usize) -> Option<SymAddress> {
         let address = address as usize;
@@ -74,7 +73,7 @@ impl World {
         inside.then_some(SymAddress { portal: PORTAL_DATA, address })
     }
 
-    /// Checks a symmetric range. None: it has been reported.
+    /// Checks a symmetric range. `None`: it has been reported.
     #[inline(always)]
     pub fn sym(&self, call: Call, argument: &'static str, address: *const u8, bytes: usize) -> Option<SymAddress> {
         let found = self.find(address, bytes);
@@ -90,13 +89,13 @@ impl World {
         match self.find(address, 0) {
             None => check::refuse(call, argument, format_args!("{address:p}: not a symmetric address")),
             Some(_) => {
-                let why = "reaches beyond the symmetric memory";
+                let why = "exceeds the symmetric memory";
                 check::refuse(call, argument, format_args!("{address:p}: a range of {bytes} bytes {why}"));
             }
         }
     }
 
-    /// The world rank of a PE number in a context's team. None: it has been reported.
+    /// The world rank of a PE number in a context's team. `None`: it has been reported.
     #[inline(always)]
     pub fn pe(&self, call: Call, ctx: Ctx, pe: c_int) -> Option<usize> {
         let rank = pe as usize;
@@ -119,7 +118,7 @@ impl World {
         Some(team.world_rank(pe))
     }
 
-    /// Checks a symmetric range, and finds how it is reached at a PE. None: it has been reported.
+    /// Checks a symmetric range, and finds its access at a PE. `None`: it has been reported.
     pub fn reach(
         &self,
         call: Call,
@@ -130,7 +129,7 @@ impl World {
     ) -> Option<Reach> {
         let place = self.sym(call, argument, address, bytes)?;
         if self.near_mapped && self.maps(pe) && self.nics[pe].window.get().is_none() {
-            // Later puts and gets find it mapped.
+            // Later puts and gets find the PE mapped.
             self.attach(pe);
         }
         Some(self.reach_address(place, pe))
@@ -148,7 +147,7 @@ impl World {
         Reach::Nic(NicAddress { pe, portal: place.portal, offset: place.address.wrapping_sub(start) as u64 })
     }
 
-    /// The address here of a checked address at a PE; None if it is not mapped.
+    /// The address here of a checked address at a PE; `None` if it is not mapped.
     #[inline(always)]
     pub(crate) fn mapped_at(&self, place: SymAddress, pe: usize) -> Option<*mut u8> {
         let in_memory = place.portal == PORTAL_MEMORY;
@@ -172,7 +171,7 @@ impl World {
 
     // ---- The library's own words ---------------------------------------------------------------------------------
 
-    /// This PE's own copy of an offset's memory.
+    /// This PE's own copy of the memory at an offset.
     #[inline(always)]
     pub fn local(&self, at: SymOffset) -> *mut u8 {
         SymAddress::of(at).local()
@@ -193,8 +192,7 @@ impl World {
             // SAFETY: `to` is checked for `bytes`, and the callers, all in this crate, give `bytes` readable bytes at
             // `from`.
             Reach::Mapped(at) => unsafe { std::ptr::copy(from, at, bytes) },
-            // SAFETY: the callers, all in this crate, give `bytes` readable bytes at `from`; the default context is
-            // always valid.
+            // SAFETY: callers, all in this crate, give `bytes` readable bytes; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, from, bytes) },
         }
     }
@@ -205,19 +203,17 @@ impl World {
         match self.reach_address(from, pe) {
             // SAFETY: `from` is checked for `bytes`, and the callers, all in this crate, give room for `bytes` at `to`.
             Reach::Mapped(at) => unsafe { std::ptr::copy(at, to, bytes) },
-            // SAFETY: the callers, all in this crate, give room for `bytes` at `to`; the default context is always
-            // valid.
+            // SAFETY: callers, all in this crate, give room for `bytes`; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_get(Ctx::DEFAULT, remote, to, bytes) },
         }
     }
 
-    /// Stores a word at a PE, after everything that this PE has put there before, and wakes the PE.
+    /// Stores a word at a PE, after all earlier puts of this PE to it, and wakes the PE.
     #[inline(always)]
     pub fn store(&self, pe: usize, word: SymOffset, value: u64) {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
-                // All PEs access it by atomics only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.store(value, Release);
                 self.wake(pe);
             }
@@ -226,20 +222,18 @@ impl World {
         }
     }
 
-    /// Adds to a word at a PE, after everything that this PE has put there before, and wakes the PE.
+    /// Adds to a word at a PE, after all earlier puts of this PE to it, and wakes the PE.
     #[inline(always)]
     pub fn add(&self, pe: usize, word: SymOffset, value: u64) {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
-                // All PEs access it by atomics only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
             }
             Reach::Nic(remote) => {
                 let operand = (&raw const value).cast();
-                // SAFETY: the value is on this stack and lives until the call returns; the default context is always
-                // valid.
+                // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
                 unsafe { self.nic_atomic(Ctx::DEFAULT, remote, Operation::Sum, Datatype::Uint64, operand) }
             }
         }
@@ -250,8 +244,7 @@ impl World {
     pub fn fetch_add(&self, pe: usize, word: SymOffset, value: u64) -> u64 {
         match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
-                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
-                // All PEs access it by atomics only.
+                // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 let before = unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
                 before
@@ -404,7 +397,7 @@ impl World {
             sink: if replies { side(spec.sink as u64, options::MD_EVENT_CT_REPLY) } else { Side::NOWHERE },
         };
         loop {
-            // The caller waits for a reply right after.
+            // The caller waits for the reply next.
             let started = match spec.is_awaited {
                 true => self.interface.start_awaited(&command),
                 false => self.interface.start(&command),
@@ -417,7 +410,7 @@ impl World {
                 }
                 Err(StartError::Memory) => {
                     self.contexts.undo(ctx);
-                    check::report(format_args!("memory of an operation on PE {} is not mapped", remote.pe));
+                    check::report(format_args!("an operation on PE {} uses memory that is not mapped", remote.pe));
                     return;
                 }
             }

@@ -2,11 +2,10 @@
 //! Put and get (OpenSHMEM 1.6, "Remote Memory Access Routines"): contiguous, single elements, strided and in blocks.
 //!
 //! Invariants
-//! 1. On directly mapped memory a put or get is complete when the call returns, also a non-blocking one. By commands,
-//!    the source of a put may be reused when the call returns, and quiet waits for the end of the put; a get is
-//!    complete when the call returns.
-//! 2. Bytes move as by `memmove`. An aligned element of 4 or 8 bytes moves as a whole, so a PE that polls it never sees
-//!    half.
+//! 1. On directly mapped memory every put or get is complete when the call returns. By commands, the source of a put
+//!    may be reused when the call returns, and quiet waits for the end of the put; a get is complete when the call
+//!    returns.
+//! 2. Bytes move as by `memmove`. An aligned element of 4 or 8 bytes moves as a whole, for PEs that poll it.
 
 use std::ffi::c_int;
 
@@ -19,7 +18,7 @@ use crate::types::Element;
 use crate::world::address::Reach;
 use crate::world::world;
 
-/// Bytes of so many elements. None: it has been reported.
+/// Bytes of `nelems` elements. `None`: it has been reported.
 #[inline(always)]
 pub(crate) fn bytes_of<T>(call: Call, nelems: usize) -> Option<usize> {
     let bytes = nelems.checked_mul(size_of::<T>());
@@ -48,11 +47,11 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Bytes from which on a copy takes longer than fetching a cache line.
+/// A longer copy takes longer than fetching a cache line.
 const LASTING_BYTES: usize = 256;
 
-/// Copies bytes of which a word is to notify the target next. The word's cache line is prefetched before a long copy,
-/// so that the notification follows the bytes at once.
+/// Copies bytes before a store to `word` that notifies the target. Before a long copy it prefetches the word's cache
+/// line, so that the notification follows the bytes at once.
 ///
 /// # Safety
 /// As [`copy`].
@@ -70,8 +69,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_mapped(ctx, dest.cast(), bytes, pe) {
         Some(mapped) => {
-            // SAFETY: the target range was found in mapped symmetric memory. The clause of the puts says that `source`
-            // has as many bytes.
+            // SAFETY: a range of mapped symmetric memory. The clause of the puts gives `source` the same length.
             unsafe { copy(source.cast(), mapped.at, bytes) };
             mapped.wake();
         }
@@ -80,7 +78,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
     }
 }
 
-/// The general path of a put: attaches the PE, puts by a command, or reports what is wrong.
+/// The general path of a put: attaches the PE, puts by a command, or reports the error.
 #[cold]
 #[inline(never)]
 unsafe fn put_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
@@ -88,12 +86,11 @@ unsafe fn put_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, by
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     match world.reach(call, "dest", dest, bytes, rank) {
         Some(Reach::Mapped(at)) => {
-            // SAFETY: the target range was found in mapped symmetric memory. The clause of the puts says that `source`
-            // has as many bytes.
+            // SAFETY: a range of mapped symmetric memory. The clause of the puts gives `source` the same length.
             unsafe { copy(source, at, bytes) };
             world.wake(rank);
         }
-        // SAFETY: the clause of the puts says that `source` has so many bytes; `World::pe` has checked the context.
+        // SAFETY: the clause of the puts gives `source` this length; `World::pe` has checked the context.
         Some(Reach::Nic(remote)) => unsafe { world.nic_put(ctx, remote, source, bytes) },
         None => {}
     }
@@ -109,26 +106,23 @@ pub unsafe fn put_nbi<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *c
 pub unsafe fn get<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
     let bytes = nelems.saturating_mul(size_of::<T>());
     match find_mapped(ctx, source.cast(), bytes, pe) {
-        // SAFETY: the source range was found in mapped symmetric memory. The clause of the gets says that `dest` has
-        // room for as many bytes.
+        // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(mapped) => unsafe { copy(mapped.at, dest.cast(), bytes) },
         // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. `source` is checked there.
         None => unsafe { get_general(call, ctx, dest.cast(), source.cast(), bytes, pe) },
     }
 }
 
-/// The general path of a get: attaches the PE, gets by a command, or reports what is wrong.
+/// The general path of a get: attaches the PE, gets by a command, or reports the error.
 #[cold]
 #[inline(never)]
 unsafe fn get_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
     let Some(world) = world(call) else { return };
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     match world.reach(call, "source", source, bytes, rank) {
-        // SAFETY: the source range was found in mapped symmetric memory. The clause of the gets says that `dest` has
-        // room for as many bytes.
+        // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(Reach::Mapped(at)) => unsafe { copy(at, dest, bytes) },
-        // SAFETY: the clause of the gets says that `dest` has room for so many bytes; `World::pe` has checked the
-        // context.
+        // SAFETY: the clause of the gets gives `dest` this length; `World::pe` has checked the context.
         Some(Reach::Nic(remote)) => unsafe { world.nic_get(ctx, remote, dest, bytes) },
         None => {}
     }
@@ -178,7 +172,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Bytes from the first block's start to the last block's end. None: more than an address space holds.
+    /// Bytes from the first block's start to the last block's end. `None`: more than an address space holds.
     fn span(self, element_bytes: usize) -> Option<usize> {
         let steps = usize::try_from(self.stride).ok()?.checked_mul(self.count - 1)?;
         steps.checked_add(self.size)?.checked_mul(element_bytes)
@@ -190,13 +184,13 @@ fn strides_are_right(call: Call, least: usize, strides: [(&'static str, isize); 
     strides.iter().all(|(name, stride)| {
         let right = usize::try_from(*stride).is_ok_and(|stride| stride >= least);
         if !right {
-            check::refuse(call, name, format_args!("{stride}: wanted a stride of at least {least}"));
+            check::refuse(call, name, format_args!("{stride}: must be at least {least}"));
         }
         right
     })
 }
 
-/// Moves blocks between this PE and another; `out`: to the other PE.
+/// Moves blocks between this PE and another; if `out`, to the other PE.
 #[inline(never)]
 unsafe fn strided(
     call: Call,
@@ -267,8 +261,7 @@ pub unsafe fn iget<T: Element>(
     nelems: usize,
     pe: c_int,
 ) {
-    // SAFETY: the contract of the C function: `dest` has room for `nelems` elements at their stride. `source` is
-    // checked there.
+    // SAFETY: by the C contract `dest` has room for the strided elements. `source` is checked there.
     unsafe { ibget(call, ctx, dest, source, dst, sst, 1, nelems, pe) };
 }
 
@@ -300,7 +293,6 @@ pub unsafe fn ibget<T: Element>(
     pe: c_int,
 ) {
     let (far, near) = ((source.cast_mut().cast(), sst), (dest.cast(), dst));
-    // SAFETY: the contract of the C function: `dest` has room for `nblocks` blocks at their stride. `source` is checked
-    // there.
+    // SAFETY: by the C contract `dest` has room for the strided blocks. `source` is checked there.
     unsafe { strided(call, ctx, false, far, near, (size_of::<T>(), bsize, nblocks), pe) };
 }

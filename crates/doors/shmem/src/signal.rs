@@ -2,17 +2,17 @@
 //! Put with signal, and signals alone (OpenSHMEM 1.6, "Signaling Operations").
 //!
 //! On directly mapped memory the bytes are copied, and then the signal is stored or added with release. A PE that loads
-//! the signal with acquire ([`fetch`], [`wait_until`], any wait or test) sees the bytes. By commands: a put, and then a
-//! put or an atomic, which arrive in this order at one PE.
+//! the signal with acquire ([`fetch`], [`wait_until`], any wait or test) sees the bytes. By commands: a put, then a put
+//! or an atomic, which arrive in this order at one PE.
 //!
 //! Invariants
 //! 1. A call changes both objects or neither: everything is checked first.
 //! 2. A put of no bytes sends a signal; `dest` and `source` are then not checked.
-//! 3. Setting is one plain store of 8 bytes. The standard promises nothing of setting and adding at the same time.
+//! 3. Setting is one plain store of 8 bytes. The standard does not define setting and adding at the same time.
 //! 4. The non-blocking forms are complete when they return, which the standard allows.
 //!
 //! Costs, on mapped memory: the checks of the arguments, the copy, one store (set) or locked instruction (add), and a
-//! load of the line that says whether the peer sleeps. No system call, lock or allocation.
+//! load of the peer's sleepers word. No system call, lock or allocation.
 
 use std::ffi::c_int;
 
@@ -51,7 +51,7 @@ pub unsafe fn put_signal<T: Element>(
     match flag.and_then(|flag| Some((flag, if bytes == 0 { flag } else { flag.and(dest.cast(), bytes)? }))) {
         Some((flag, data)) => {
             // SAFETY: both ranges were found in mapped symmetric memory, and the signal is aligned. The clause of the
-            // call says that `source` has as many bytes.
+            // call gives `source` the same length.
             unsafe {
                 if bytes != 0 {
                     rma::copy_then_notify(source.cast(), data.at, bytes, flag.at);
@@ -89,16 +89,14 @@ unsafe fn put_general(
     let Some(flag) = reach_signal(world, call, sig_addr, pe) else { return };
     if bytes != 0 {
         match world.reach(call, "dest", dest, bytes, pe) {
-            // SAFETY: the range was found in mapped symmetric memory. The clause of the call says that `source` has as
-            // many bytes.
+            // SAFETY: a range of mapped symmetric memory. The clause of the call gives `source` the same length.
             Some(Reach::Mapped(to)) => unsafe { rma::copy(source, to, bytes) },
             Some(Reach::Nic(remote)) => {
-                // SAFETY: the clause of the call says that `source` has as many bytes; `World::pe` has checked the
-                // context.
+                // SAFETY: the clause of the call gives `source` this length; `World::pe` has checked the context.
                 unsafe { world.nic_put(ctx, remote, source, bytes) };
                 if matches!(flag, Reach::Mapped(_)) {
-                    // The static data may be unmapped where the heap is mapped. Then only the arrival of the data
-                    // orders the two.
+                    // The static data may be unmapped although the heap is mapped. The data must arrive before the
+                    // signal.
                     world.contexts.quiet(world.interface, ctx);
                 }
             }
@@ -131,7 +129,6 @@ fn is_operator(sig_op: c_int) -> bool {
     (SET..=ADD).contains(&sig_op)
 }
 
-/// A directly mapped signal.
 #[inline(always)]
 fn find_mapped_signal(ctx: Ctx, sig_addr: *const u64, pe: c_int) -> Option<Mapped> {
     if sig_addr.is_aligned() { find_mapped_word(ctx, sig_addr.cast(), size_of::<u64>(), pe) } else { None }
@@ -145,15 +142,14 @@ fn reach_signal(world: &World, call: Call, sig_addr: *const u64, pe: usize) -> O
     world.reach(call, "sig_addr", sig_addr.cast(), size_of::<u64>(), pe)
 }
 
-/// Updates a mapped signal, after everything that this PE has written there before.
+/// Updates a mapped signal, after all earlier writes of this PE there.
 ///
 /// # Safety
 /// `at` is 8 aligned bytes of mapped symmetric memory.
 #[inline(always)]
 unsafe fn update_signal(at: *mut u8, signal: u64, add: bool) {
     let at = at.cast::<u64>();
-    // SAFETY: the contract of this function: 8 aligned bytes of mapped symmetric memory. All PEs change a signal by
-    // atomics.
+    // SAFETY: the contract of this function: 8 aligned bytes of mapped memory. All PEs use atomics.
     unsafe {
         if add {
             Word::add(at, signal);
@@ -163,7 +159,7 @@ unsafe fn update_signal(at: *mut u8, signal: u64, add: bool) {
     }
 }
 
-/// Updates a signal, mapped or not, after everything that this PE has written there before.
+/// Updates a signal, mapped or not, after all earlier writes of this PE there.
 ///
 /// # Safety
 /// [`reach_signal`] has found `flag`. The context is valid.
@@ -175,11 +171,9 @@ unsafe fn update_signal_general(world: &World, ctx: Ctx, flag: Reach, signal: u6
             unsafe { update_signal(at, signal, add) };
             world.wake(pe);
         }
-        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. The contract of this
-        // function says that the context is valid.
+        // SAFETY: the NIC has read the value when the call returns. By this function's contract the context is valid.
         Reach::Nic(remote) if add => unsafe { world.nic_atomic(ctx, remote, Operation::Sum, Datatype::Uint64, value) },
-        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. The contract of this
-        // function says that the context is valid.
+        // SAFETY: the NIC has read the value when the call returns. By this function's contract the context is valid.
         Reach::Nic(remote) => unsafe { world.nic_put(ctx, remote, value, size_of::<u64>()) },
     }
 }
@@ -220,7 +214,7 @@ pub unsafe fn signal_set(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, 
     unsafe { signal_alone(call, ctx, sig_addr, signal, false, pe) }
 }
 
-/// `shmem_signal_fetch`, of a signal of this PE. Programs poll with it, so it lets the NIC take in what has arrived.
+/// `shmem_signal_fetch`, of a signal of this PE. Programs poll with it, so it lets the NIC handle arrivals.
 #[inline(always)]
 pub unsafe fn fetch(call: Call, sig_addr: *const u64) -> u64 {
     let Some(world) = world(call) else { return 0 };

@@ -5,8 +5,8 @@
 //! there, and sends a [`StartRecord`] to all other PEs. From these records all PEs make the same [`World`].
 //!
 //! Invariants
-//! 1. The first start makes the world, and the process keeps it. A later start after the end opens it again.
-//! 2. A start ends with a barrier, so no PE goes on before the NICs of all have their entries.
+//! 1. The first start makes the world, and the process keeps it. A start after the end opens it again.
+//! 2. A start ends with a barrier, so no PE continues before all NICs have their entries.
 //! 3. PEs whose settings or programs do not fit together do not start.
 
 use std::collections::BTreeMap;
@@ -34,9 +34,9 @@ use crate::world::teams::Teams;
 use crate::world::{self, World, world};
 use crate::{info, mapped};
 
-/// The number of the NIC that OpenSHMEM opens. Portals programs may open those below it.
+/// Number of the NIC that OpenSHMEM opens. Portals programs may open those below it.
 const NI: u32 = 4;
-/// The longest sleep of a wait. A store through `shmem_ptr` wakes nobody, so a wait polls again by itself.
+/// The longest sleep of a wait. A store through `shmem_ptr` does not wake this PE, so a wait polls again on its own.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// Thread levels of the standard.
@@ -45,14 +45,14 @@ pub mod thread {
     pub const MULTIPLE: i32 = 3;
 }
 
-/// Calls of `shmem_init` without their `shmem_finalize`.
+/// Calls of `shmem_init` not yet matched by a `shmem_finalize`.
 static STARTED: AtomicI32 = AtomicI32::new(0);
 static STARTING: Mutex<()> = Mutex::new(());
 static LEVEL: AtomicI32 = AtomicI32::new(thread::SINGLE);
-/// The program has called `start_pes`, so the end of the program is the end of the library.
+/// Whether the program has called `start_pes`: then the library ends with the program.
 static FINALIZE_AT_EXIT: AtomicBool = AtomicBool::new(false);
 
-/// The reason why the library did not start.
+/// Reason why the library did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -61,7 +61,7 @@ pub enum StartError {
     Memory(String),
     #[error("{0}")]
     Setting(String),
-    #[error("the PEs do not agree: {0}")]
+    #[error("the PEs' settings differ: {0}")]
     Disagreement(String),
 }
 
@@ -86,7 +86,6 @@ fn start(level: i32) -> Result<(), StartError> {
         world.multiple.store(level == thread::MULTIPLE, SeqCst);
         world::open(Some(world));
         mapped::open(Some(world));
-        // No PE goes on before the NICs of all have their entries.
         world.process.barrier()?;
     }
     STARTED.fetch_add(1, SeqCst);
@@ -107,7 +106,7 @@ pub fn init(call: Call) {
     start_or_die(call, thread::SINGLE);
 }
 
-/// `start_pes`: as `shmem_init`. A program that calls it never calls `shmem_finalize`, so the end of the program does.
+/// `start_pes`: as `shmem_init`, but without a `shmem_finalize`: the library ends with the program.
 pub fn start_pes(call: Call, _n_pes: c_int) {
     if STARTED.load(SeqCst) == 0 {
         FINALIZE_AT_EXIT.store(true, SeqCst);
@@ -151,8 +150,8 @@ pub fn finalize(call: Call) {
     STARTED.fetch_sub(1, SeqCst);
 }
 
-/// Ends the library with the program. A program that called `start_pes` is finalized here. One that forgot
-/// `shmem_finalize` just ends, and its memory stays mapped at its peers.
+/// Runs at the end of the program. Finalizes a program that called `start_pes`. One that forgot `shmem_finalize` just
+/// ends, and its memory stays mapped at its peers.
 extern "C" fn at_exit() {
     let _ = std::panic::catch_unwind(|| {
         let Some(world) = world::existing() else { return };
@@ -199,7 +198,7 @@ pub unsafe fn query_initialized(_call: Call, initialized: *mut c_int) {
 
 // ---- Making the world --------------------------------------------------------------------------------------------
 
-/// Makes the world, all but the barrier that ends the start. Also where the memory of each PE begins.
+/// Makes the world, except for the barrier that ends the start. Also returns where each PE's memory begins.
 fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     let process = Process::current()?;
     let (me, n_pes) = (process.rank() as usize, process.size() as usize);
@@ -221,7 +220,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
         ..Limits::DEFAULT
     };
     let maps_peers = process.maps_peers();
-    // Before other threads run, like that of links to other hosts.
+    // Must happen before other threads run, such as that of links to other hosts.
     let adopted = maps_peers && sizes.adopt(&symmetric);
     let opened: &'static Opened =
         Box::leak(Box::new(process.open_as(NI, None, &limits.clamped(), symmetric.range(), SLEEP_MAX)?));
@@ -247,7 +246,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     };
     let records = own.exchange(&process)?;
     own.check(&records)?;
-    // PEs that run different programs have no static data in common.
+    // PEs that run different programs have no common static data.
     let alike = records.iter().all(|record| (record.data_bytes, record.data_lead) == (own.data_bytes, own.data_lead));
     let data = if alike { sizes.data.bytes.start as usize..sizes.data.bytes.end as usize } else { 0..0 };
     let data_mapped = alike && records.iter().all(|record| record.adopted != 0);
@@ -286,7 +285,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     Ok((world, starts))
 }
 
-/// Whether any host has more PEs than cores. All PEs find the same, so they choose the same ways to synchronise.
+/// Whether any host has more PEs than cores. The result is the same at all PEs, so they choose the same algorithms.
 fn is_oversubscribed(records: &[StartRecord]) -> bool {
     let mut pes_of_hosts = BTreeMap::<u64, u64>::new();
     for record in records {
@@ -303,16 +302,16 @@ struct StartRecord {
     data_bytes: u64,
     /// Bytes between the first whole page of static data and the first variable.
     data_lead: u64,
-    /// Its static data are in the shared file.
+    /// Whether its static data are in the shared file.
     adopted: u64,
     heap_at: u64,
     heap_bytes: u64,
     memory_mapped: u64,
     counters: u64,
-    /// Cores that it may use.
+    /// Number of cores that it may use.
     cores: u64,
     pid: u64,
-    /// The starts of its symmetric memory and of its static data.
+    /// The start of its symmetric memory, and of its static data.
     root: u64,
     data_at: u64,
 }
@@ -363,7 +362,7 @@ impl StartRecord {
         MemoryStart { pid: self.pid as u32, root: self.root, data: self.data_at }
     }
 
-    /// Refuses records that differ in what all PEs must have in common.
+    /// Compares this record with those of all PEs. An error names a setting that differs.
     fn check(&self, records: &[StartRecord]) -> Result<(), StartError> {
         for (pe, record) in records.iter().enumerate() {
             let same = |what: &str, own: u64, theirs: u64| {
@@ -379,8 +378,7 @@ impl StartRecord {
                 self.memory_mapped,
                 record.memory_mapped,
             )?;
-            // The heap follows the static data. Where its offset differs, the programs differ, and no offset would fit
-            // both.
+            // The heap follows the static data. If its offset differs, the programs differ.
             same("the size of the program's static data", self.heap_at, record.heap_at)?;
         }
         Ok(())

@@ -6,8 +6,7 @@
 //! Invariants
 //! 1. The routines are collective, and every PE makes the same calls. So the blocks are the same at every PE, and an
 //!    object has the same offset everywhere.
-//! 2. Memory is committed when it is first used. A PE whose machine has no room reports that before any PE has the
-//!    address; then all PEs return null.
+//! 2. Memory is committed when first used. If a PE has no room, it reports that, and all PEs return null.
 //!
 //! Costs: O(log n) in the number of free blocks, and a barrier.
 
@@ -27,7 +26,6 @@ use crate::world::heap::{BLOCK_BYTES, Heap};
 use crate::world::layout::page_bytes;
 use crate::world::{World, world};
 
-/// The most bytes that are committed before they are needed.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
 impl World {
@@ -39,7 +37,7 @@ impl World {
         (self.heap_start + (first * BLOCK_BYTES) as usize) as *mut c_void
     }
 
-    /// The first block of the allocation at an address. None: it has been reported.
+    /// The first block of the allocation at an address. `None`: it has been reported.
     fn block_at(&self, call: Call, address: *mut c_void) -> Option<u64> {
         let offset = (address as usize).wrapping_sub(self.heap_start) as u64;
         let first = offset / BLOCK_BYTES;
@@ -50,7 +48,7 @@ impl World {
         known.then_some(first)
     }
 
-    /// Commits the heap up to the end of an allocation, here and at every PE; collective. True if all PEs could.
+    /// Commits the heap up to the end of an allocation at every PE. Collective. Returns true if all PEs could.
     fn commit_everywhere(&self, end_bytes: Option<u64>) -> bool {
         let target = end_bytes.map(|end| self.commit_target(end));
         let here = target.is_some_and(|target| self.commit(target));
@@ -63,7 +61,7 @@ impl World {
         everywhere
     }
 
-    /// The offset up to which to commit so that the heap exists up to here, and some ahead. It is the same at every PE.
+    /// Offset up to which to commit: the end of the allocation, and some bytes ahead. The same at every PE.
     fn commit_target(&self, end_bytes: u64) -> u64 {
         let (at, most) = ((self.heap_start - self.root) as u64, self.symmetric.range().reserved);
         if end_bytes <= self.heap_bytes.load(Relaxed) as u64 {
@@ -100,7 +98,7 @@ impl World {
 
     /// Allocates at every PE, or at none.
     fn allocate(&self, call: Call, bytes: usize, align: usize) -> *mut c_void {
-        // The memory of a PE whose address space is crowded may begin anywhere. Then no PE gets such a block.
+        // In a crowded address space a PE's memory may be anywhere. Then all PEs refuse such an alignment.
         let first = match self.root % align {
             0 => self.heap().take(bytes as u64, (align as u64).max(BLOCK_BYTES)),
             _ => None,
@@ -124,7 +122,7 @@ pub fn malloc(call: Call, size: usize) -> *mut c_void {
     align(call, BLOCK_BYTES as usize, size)
 }
 
-/// The hints say how the memory is used. All memory here is fit for all uses.
+/// The hints describe the use of the memory, and have no effect: all memory here suits all uses.
 pub fn malloc_with_hints(call: Call, size: usize, hints: c_long) -> *mut c_void {
     if hints & !HINTS != 0 {
         check::refuse(call, "hints", format_args!("{hints:#x}: unknown bits (ignored)"));
@@ -132,7 +130,6 @@ pub fn malloc_with_hints(call: Call, size: usize, hints: c_long) -> *mut c_void 
     malloc(call, size)
 }
 
-/// All hints of the standard.
 const HINTS: c_long = 3;
 
 pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {
@@ -157,14 +154,14 @@ pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {
 pub fn align(call: Call, alignment: usize, size: usize) -> *mut c_void {
     let Some(world) = world(call) else { return null_mut() };
     if !alignment.is_power_of_two() {
-        check::refuse(call, "alignment", format_args!("{alignment}: wanted a power of two"));
+        check::refuse(call, "alignment", format_args!("{alignment}: must be a power of two"));
         return null_mut();
     }
     if size == 0 {
         return null_mut();
     }
     if alignment as u64 > Symmetric::ALIGN_MAX {
-        check::refuse(call, "alignment", format_args!("{alignment}: more than the symmetric memory itself has"));
+        check::refuse(call, "alignment", format_args!("{alignment}: larger than that of the symmetric memory itself"));
         return null_mut();
     }
     order::quiet_all(world);
@@ -193,7 +190,7 @@ pub fn realloc(call: Call, ptr: *mut c_void, size: usize) -> *mut c_void {
     }
     let moved = world.allocate(call, size, BLOCK_BYTES as usize);
     if !moved.is_null() {
-        // SAFETY: two different allocations of this PE, each of as many bytes.
+        // SAFETY: two different allocations of this PE, each at least this long.
         unsafe { ptr.cast::<u8>().copy_to_nonoverlapping(moved.cast(), (held as usize).min(size)) };
         world.heap().give(first);
         barrier_all(call);

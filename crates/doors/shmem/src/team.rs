@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Teams (OpenSHMEM, "Team Management Routines").
 //!
-//! Every team is a first PE, a stride and a size, in ranks of the world. A split of such a team is such a team,
-//! whichever stride is asked for, and so are both halves of a 2D split. The table of the teams is in `world/teams.rs`.
+//! A team is a first PE, a stride and a size, in ranks of the world. Any split of such a team is one again, and so are
+//! both halves of a 2D split. The table of the teams is in `world/teams.rs`.
 //!
-//! Making a team takes two steps of its parent. In the first, the members form the set of the numbers that are free at
-//! every member, and take the lowest. (Two for a 2D split: all teams along x have one number, all along y the other,
-//! since no PE is in two of either.) Then the members of the new team clear their areas. After the second step all
-//! members know that every area is clear.
+//! Making a team takes two steps of its parent. In the first, the members find the numbers that are free at every
+//! member, and take the lowest. (Two for a 2D split: all teams along x have one number, all along y the other, since no
+//! PE is in two of either.) Then the members of the new team clear their areas. After the second step all members know
+//! that every area is clear.
 //!
 //! Invariants
-//! 1. A number is free at a PE only after everything that its last team sent to this PE has arrived. Destroying a team
-//!    ends with a sync; each message of a team is either waited for by its receiver, or sent before one that is.
+//! 1. A number is free at a PE only after all messages of its last team to this PE have arrived. Destroying a team ends
+//!    with a sync; each message of a team is awaited by its receiver, or sent before one that is.
 //! 2. A new team's area is clear at each member, and its step numbers are 0, before any PE has the handle.
-//! 3. A split succeeds at all PEs of the parent or at none. Arguments are checked where all PEs know them, and numbers
-//!    are agreed by and-ing. If another thread of any PE has taken the number meanwhile, all PEs try again.
+//! 3. A split succeeds at all PEs of the parent or at none. Arguments are checked where all PEs know them, and the free
+//!    numbers are and-ed. If another thread of any PE has taken the number meanwhile, all PEs try again.
 //!
-//! Limits: 64 teams at once at each PE, the two predefined ones included. A split beyond that returns nonzero.
+//! Limits: 64 teams at once at each PE, the two predefined ones included. A further split returns nonzero.
 
 use std::ffi::{c_int, c_long, c_void};
 
@@ -35,12 +35,12 @@ use crate::{context, query};
 /// `SHMEM_TEAM_NUM_CONTEXTS`, the only field of a configuration.
 const NUM_CONTEXTS: c_long = 1;
 
-/// Attempts to take a number. Another thread may take it first.
+/// Attempts to take a number; another thread may take it first.
 const TRIES: usize = 1000;
 
 // ---- Queries -----------------------------------------------------------------------------------------------------
 
-/// The team of a query. There SHMEM_TEAM_INVALID is a valid argument.
+/// The team of a query, for which SHMEM_TEAM_INVALID is a valid argument.
 fn find_unless_invalid(call: Call, team: Team) -> Option<TeamView> {
     if team == Team::INVALID { None } else { world(call)?.teams.view(call, team) }
 }
@@ -60,10 +60,9 @@ pub unsafe fn get_config(call: Call, team: Team, mask: c_long, config: *mut c_in
         return REFUSED;
     }
     if mask & NUM_CONTEXTS != 0 {
-        // SAFETY: null, or the configuration that the clause of `shmem_team_get_config` says is written; its one field
-        // is an `int`.
+        // SAFETY: null, or the configuration, whose one field is an `int`, that the clause says is written.
         let Some(num_contexts) = (unsafe { config.as_mut() }) else {
-            check::refuse(call, "config", format_args!("null, though the mask names a field of it"));
+            check::refuse(call, "config", format_args!("null, but the mask selects a field"));
             return REFUSED;
         };
         *num_contexts = team.num_contexts;
@@ -96,7 +95,7 @@ pub fn sync(call: Call, team: Team) -> c_int {
 
 // ---- Making and destroying ---------------------------------------------------------------------------------------
 
-/// The number of contexts in a configuration, or the default. None: it has been reported.
+/// The number of contexts in a configuration, or the default. `None`: it has been reported.
 unsafe fn contexts_wanted(call: Call, config: *const c_int, mask: c_long) -> Option<c_int> {
     if mask & !NUM_CONTEXTS != 0 {
         check::refuse(call, "config_mask", format_args!("{mask:#x}: unknown bits"));
@@ -107,24 +106,24 @@ unsafe fn contexts_wanted(call: Call, config: *const c_int, mask: c_long) -> Opt
     }
     // SAFETY: null, or the configuration that the clause of the splits says is read; its one field is an `int`.
     let Some(&wanted) = (unsafe { config.as_ref() }) else {
-        check::refuse(call, "config", format_args!("null, though the mask names a field of it"));
+        check::refuse(call, "config", format_args!("null, but the mask selects a field"));
         return None;
     };
     if wanted < 0 {
-        check::refuse(call, "config", format_args!("num_contexts {wanted}: wanted at least 0"));
+        check::refuse(call, "config", format_args!("num_contexts {wanted}: must be at least 0"));
         return None;
     }
     Some(wanted)
 }
 
-/// A team to make. None where this PE is not a member.
+/// A team to make. No span: this PE is not a member.
 #[derive(Clone, Copy)]
 struct Wanted {
     span: Option<Span>,
     num_contexts: c_int,
 }
 
-/// Makes one team or two of the members of a parent. All are made, or none.
+/// Makes one or two teams from the members of a parent: all, or none.
 fn make<const N: usize>(world: &World, parent: &TeamMembers<'_>, wanted: [Wanted; N]) -> Option<[Team; N]> {
     for turn in 0..TRIES {
         let free = reduce_and(parent, world.teams.free());
@@ -154,7 +153,7 @@ fn make<const N: usize>(world: &World, parent: &TeamMembers<'_>, wanted: [Wanted
     None
 }
 
-/// Chooses free numbers: the lowest at first, others at later attempts, in another order for each parent. So two
+/// Chooses free numbers: the lowest at the first attempt, then others, in an order that differs between parents. So two
 /// threads that split different teams do not collide at every attempt.
 fn choose<const N: usize>(free: u64, turn: usize, parent: usize) -> Option<[usize; N]> {
     let count = free.count_ones() as usize;
@@ -196,7 +195,7 @@ pub unsafe fn split_strided(
         check::refuse(
             call,
             "size",
-            format_args!("start {start}, stride {stride}, size {size}: not in a team of {}", view.size),
+            format_args!("start {start}, stride {stride}, size {size}: not within the team's {} PEs", view.size),
         );
         return REFUSED;
     };
@@ -239,7 +238,7 @@ pub unsafe fn split_2d(
     let contexts = unsafe { (contexts_wanted(call, x_config, x_mask), contexts_wanted(call, y_config, y_mask)) };
     let (Some(x_contexts), Some(y_contexts)) = contexts else { return REFUSED };
     let Some((row, column)) = view.span().row_and_column(xrange, view.me) else {
-        check::refuse(call, "xrange", format_args!("{xrange}: wanted at least 1"));
+        check::refuse(call, "xrange", format_args!("{xrange}: must be at least 1"));
         return REFUSED;
     };
     let x = Wanted { span: Some(row), num_contexts: x_contexts };

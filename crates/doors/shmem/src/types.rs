@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The types of elements that C programs move (OpenSHMEM, "Standard RMA types" and "Reductions").
+//! The element types that C programs move (OpenSHMEM, "Standard RMA types" and "Reductions").
 //!
-//! C's `long` and `long long` are both `i64` here, `int8_t` and `signed char` both `i8`, and so on: the table in
-//! `api/types.rs` says which. Elements without a type (`shmem_put32`, `shmem_putmem`) are `u8` to `u128`.
+//! C's `long` and `long long` are both `i64` here, `int8_t` and `signed char` both `i8`, and so on (`api/types.rs`).
+//! Elements without a type (`shmem_put32`, `shmem_putmem`) are `u8` to `u128`.
 //!
 //! Invariants
-//! 1. Any bytes are an element, so memory that a peer writes can always be read.
+//! 1. Any bytes are a valid element, so memory that a peer writes can always be read.
 //! 2. Layout and size are C's on this machine. Alignment is not guaranteed: a program may pass the address of two
-//!    floats to `shmem_put64`. So elements behind a pointer of C are moved as bytes, or read and written unaligned.
+//!    floats to `shmem_put64`. So elements behind a C pointer move as bytes, or are read and written unaligned.
 
 use selvedge_process::nic::arithmetic::Datatype;
 
 /// An element of symmetric memory: plain data that is valid for any bits.
 pub trait Element: Copy + 'static {
-    /// The NIC's name of the type. None: its arithmetic does not have it.
+    /// The NIC's name of the type. `None`: the NIC's arithmetic does not support it.
     const DATATYPE: Option<Datatype>;
 }
 
@@ -42,8 +42,8 @@ elements! {
     Complex<f64>: Some(Datatype::DoubleComplex);
 }
 
-/// C's `long double`: on x86-64 ten bytes of x87 extended precision and six of padding. Rust has no such number. The
-/// library only moves it, and the NIC's arithmetic computes with it.
+/// C's `long double`: on x86-64 ten bytes of x87 extended precision and six of padding. Rust has no such type. The
+/// library only moves it; the NIC's arithmetic computes with it.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub struct LongDouble(pub [u8; 16]);

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting for this PE's own symmetric objects, and testing them (OpenSHMEM 1.6, "Point-To-Point Synchronization
-//! Routines").
+//! Waiting for this PE's objects, and testing them (OpenSHMEM 1.6, "Point-To-Point Synchronization Routines").
 //!
-//! A call checks its arguments, makes a set of them, and polls the members of the set: once (test), or until they
+//! A call checks its arguments, makes a set of the objects, and polls the set's members once (test) or until they
 //! satisfy the call (wait: [`World::wait`] polls, sleeps and keeps the NIC going). A poll loads this PE's own memory
 //! only.
 //!
 //! Invariants
-//! 1. Members are loaded with acquire: what was written before the value that ends a wait can be read after it.
+//! 1. Members are loaded with acquire: data written before the value that ends a wait are visible after it.
 //! 2. `any` begins at an index that changes from call to call and reaches every index. So each member that satisfies
-//!    its condition is returned sooner or later (the standard's fairness), whatever other calls there are between.
+//!    its condition is returned eventually (the standard's fairness), whatever calls come between.
 //! 3. `all` does not load a member again that has satisfied its condition during this call.
 //! 4. An empty set ends every call at once, before its other arguments are checked.
 //! 5. A test never blocks. Where PEs share cores, some of many failed tests in a row yield the core.
 //!
 //! Costs: a poll of a single wait is a load and a comparison without a branch on the operator. A poll of `any` or
-//! `some` is O(n). All polls of an `all` are O(n) together, beyond one load each. No allocation.
+//! `some` is O(n). All polls of an `all` are O(n) together, plus one load each. No allocation.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -54,7 +53,7 @@ pub(crate) struct Comparison(u8);
 impl Comparison {
     /// `SHMEM_CMP_NE`.
     const NE: Self = Self(0b101);
-    /// By value of the constant: EQ, NE, GT, GE, LT, LE are 1 to 6.
+    /// In the order of the constants: EQ, NE, GT, GE, LT, LE are 1 to 6.
     const ALL: [Self; 6] = [Self(0b010), Self::NE, Self(0b100), Self(0b110), Self(0b001), Self(0b011)];
 
     #[inline(always)]
@@ -84,7 +83,7 @@ pub trait Operands<T> {
     /// # Safety
     /// `index` is below the number of members.
     unsafe fn at(&self, index: usize) -> T;
-    /// Whether there are any.
+    /// Whether the caller has passed values.
     fn given(&self) -> bool;
 }
 
@@ -108,8 +107,8 @@ struct Each<T>(*const T);
 impl<T: Copy> Operands<T> for Each<T> {
     #[inline(always)]
     unsafe fn at(&self, index: usize) -> T {
-        // SAFETY: the clause of the `_vector` forms says that there are as many values as members, and `index` is below
-        // that. `WaitSet::new` has refused null.
+        // SAFETY: the clause of the `_vector` forms says that there is a value for each member, and `index` is below
+        // their number. `WaitSet::new` has refused null.
         unsafe { self.0.add(index).read_unaligned() }
     }
     #[inline(always)]
@@ -118,7 +117,7 @@ impl<T: Copy> Operands<T> for Each<T> {
     }
 }
 
-/// The wait set or test set of a call: checked, and not empty.
+/// The checked, non-empty wait set or test set of a call.
 struct WaitSet<T, B> {
     ivars: *const T,
     nelems: usize,
@@ -127,14 +126,14 @@ struct WaitSet<T, B> {
     operands: B,
 }
 
-/// The reason why a call has no set.
+/// Reason why a call has no set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NoSet {
     Empty,
     Refused,
 }
 
-/// The set of a call, and the world, or the reason why there is none.
+/// The world and the set of a call, or the reason why there is no set.
 type Made<T, B> = Result<(&'static World, WaitSet<T, B>), NoSet>;
 
 impl<T: Waitable, B: Operands<T>> WaitSet<T, B> {
@@ -163,12 +162,12 @@ impl<T: Waitable, B: Operands<T>> WaitSet<T, B> {
     #[inline(always)]
     fn holds(&self, index: usize) -> bool {
         // SAFETY: `index` is below `nelems`, and `check_local` has found all of `ivars` aligned in this PE's symmetric
-        // memory. A vector has as many values.
+        // memory. A vector has `nelems` values.
         let (value, operand) = unsafe { (T::load(self.ivars.add(index)), self.operands.at(index)) };
         self.comparison.holds(value, operand)
     }
 
-    /// Whether all members from `*next` on satisfy their conditions; `*next` moves past those that do.
+    /// Returns `Some` if all members from `*next` on satisfy their conditions. Advances `*next` past those that do.
     #[inline(always)]
     fn all(&self, next: &mut usize) -> Option<()> {
         while *next < self.nelems {
@@ -186,14 +185,13 @@ impl<T: Waitable, B: Operands<T>> WaitSet<T, B> {
         (begin..self.nelems).chain(0..begin).find(|&index| self.includes(index) && self.holds(index))
     }
 
-    /// Writes the indices of all members that satisfy their conditions. Returns their number; None if there are none.
+    /// Writes the indices of all members that satisfy their conditions. Returns their number, `None` if it is zero.
     #[inline(always)]
     fn some(&self, indices: *mut usize) -> Option<usize> {
         let mut found = 0;
         for index in 0..self.nelems {
             if self.includes(index) && self.holds(index) {
-                // SAFETY: not null; the clause of the call says that `indices` has room for `nelems`, and `found <=
-                // index < nelems`.
+                // SAFETY: not null; by the clause `indices` has room for `nelems`, and `found <= index < nelems`.
                 unsafe { indices.add(found).write_unaligned(index) };
                 found += 1;
             }
@@ -216,7 +214,7 @@ unsafe fn excluded(status: *const c_int, index: usize) -> bool {
     !status.is_null() && unsafe { status.add(index).read() } != 0
 }
 
-/// A number that differs from call to call. Its steps are the golden ratio, so any regular selection of calls (each
+/// A number that differs from call to call. It advances by the golden ratio, so any regular selection of calls (each
 /// second, each third) gets numbers that are spread over all values.
 #[inline(always)]
 fn turn() -> u64 {
@@ -226,7 +224,7 @@ fn turn() -> u64 {
     turn
 }
 
-/// A 64-bit fraction of `n`.
+/// Scales a 64-bit fraction to a number below `n`.
 #[inline(always)]
 fn scale(fraction: u64, n: usize) -> usize {
     ((u128::from(fraction) * n as u128) >> 64) as usize
@@ -249,10 +247,9 @@ pub(crate) fn check_local<T>(
     world.sym(call, argument, at.cast(), bytes).map(drop)
 }
 
-/// After a failed test: lets the NIC take in what has arrived. Where PEs share cores, it yields the core now and then,
-/// because the PE that the program waits for may need it.
+/// Lets the NIC handle arrivals, after a failed test. Where PEs share cores it yields now and then, because the
+/// awaited PE may need this core.
 pub(crate) fn after_failed_test(world: &World) {
-    /// Failed tests between two yields.
     const TESTS_PER_YIELD: u32 = 64;
     static MISSES: AtomicU32 = AtomicU32::new(0);
     world.progress();
@@ -265,7 +262,6 @@ pub(crate) fn after_failed_test(world: &World) {
     }
 }
 
-/// The poll of a test.
 #[inline(always)]
 fn once<R>(world: &World, poll: impl FnOnce() -> Option<R>) -> Option<R> {
     let found = poll();
@@ -275,7 +271,7 @@ fn once<R>(world: &World, poll: impl FnOnce() -> Option<R>) -> Option<R> {
     found
 }
 
-/// Polls until `poll` finds something. The first poll has no other costs.
+/// Polls until `poll` returns a value. Success at the first poll has no other costs.
 #[inline(always)]
 fn until<R>(world: &World, mut poll: impl FnMut() -> Option<R>) -> R {
     match poll() {
@@ -305,8 +301,8 @@ pub(crate) unsafe fn wait_for<T: Waitable>(
 /// `shmem_wait_until`.
 ///
 /// # Safety
-/// Of this and every other function here: `status` is null or has `nelems` elements, `values` has as many, `indices`
-/// has room for as many. `ivars` is checked.
+/// Of all functions here: `status` is null or has `nelems` elements, `values` has `nelems` elements, and `indices` has
+/// room for `nelems`. `ivars` is checked.
 #[inline(always)]
 pub unsafe fn wait_until<T: Waitable>(call: Call, ivar: *mut T, cmp: c_int, value: T) {
     let Some(comparison) = Comparison::new(call, cmp) else { return };
@@ -417,7 +413,7 @@ sets! {
 
 macro_rules! sets_with_indices {
     ($($name:ident $vector:ident $run:ident;)*) => {$(
-        #[doc = concat!("`shmem_", stringify!($name), "`: how many indices were written.")]
+        #[doc = concat!("`shmem_", stringify!($name), "`: the number of indices written.")]
         pub unsafe fn $name<T: Waitable>(
             call: Call,
             ivars: *mut T,
@@ -430,7 +426,7 @@ macro_rules! sets_with_indices {
             $run(call, indices, WaitSet::new(call, ivars, nelems, status, cmp, One(value)))
         }
 
-        #[doc = concat!("`shmem_", stringify!($vector), "`: how many indices were written.")]
+        #[doc = concat!("`shmem_", stringify!($vector), "`: the number of indices written.")]
         pub unsafe fn $vector<T: Waitable>(
             call: Call,
             ivars: *mut T,
@@ -505,7 +501,7 @@ mod tests {
         let first = set(&ivars, &none, 1, Each(values.as_ptr()));
         let mut next = 0;
         assert_eq!((first.all(&mut next), next), (None, 1));
-        // The first member changes after it was seen to satisfy its condition. That it did once is enough.
+        // The first member changes after it has satisfied its condition. Once is enough.
         ivars = [0, 4, 7];
         let then = set(&ivars, &none, 1, Each(values.as_ptr()));
         assert_eq!((then.all(&mut next), next), (Some(()), 3));
@@ -520,7 +516,7 @@ mod tests {
         assert_eq!(scale(u64::MAX, usize::MAX), usize::MAX - 1);
     }
 
-    /// A regular selection of calls (each second, each third) sees all indices come first.
+    /// Any regular selection of calls (each second, each third) begins at all indices.
     #[test]
     fn every_index_has_its_turn() {
         for step in 1..=16u64 {

@@ -6,23 +6,23 @@
 //! | file | subject |
 //! |---|---|
 //! | [`address`] | addresses in symmetric memory |
-//! | [`layout`], [`heap`] | the layout of the symmetric memory, and the blocks of its heap |
-//! | [`contexts`], [`counters`] | contexts, and counters of counting puts |
-//! | [`teams`], [`span`], [`step_numbers`], [`group`] | teams, their PEs, how far their collectives are, and their aggregation nodes |
+//! | [`layout`], [`heap`] | layout of the symmetric memory, blocks of its heap |
+//! | [`contexts`], [`counters`] | contexts; counters of counting puts |
+//! | [`teams`], [`span`], [`step_numbers`], [`group`] | teams, their PEs, their step numbers, their aggregation nodes |
 //! | [`peer`], [`commands`] | another PE's memory and NIC; the memory that this PE offers to commands |
 //!
-//! They know neither the world nor each other's users. This file has what all calls need of the world: waiting, and
-//! attaching a peer when this PE first communicates with it. `start.rs` makes the world.
+//! They depend neither on this file nor on their users. This file waits, and attaches a peer at the first communication
+//! with it. `start.rs` makes the world.
 //!
 //! Invariants
 //! 1. There is one [`World`]. The first `shmem_init` makes it and it is never freed, so references to it stay valid.
 //!    After `shmem_finalize` no call reaches it.
 //! 2. Whether memory is directly mapped is the same at all PEs. It follows from the job's settings, and for static data
 //!    from the start records of all PEs.
-//! 3. An address of the program is checked against the memory that this PE has committed. Memory is allocated
-//!    collectively, so every PE has committed as much before the program knows the address.
+//! 3. An address of the program is checked against the memory that this PE has committed. Allocation is collective, so
+//!    every PE has committed the same memory before the program has the address.
 //!
-//! Costs: 64 bytes for each peer; its segment and its memory are mapped when it is attached.
+//! Costs: 64 bytes for each peer. Attaching a peer maps its segment and its memory.
 
 use std::ops::Range;
 use std::sync::atomic::{
@@ -55,8 +55,8 @@ pub mod span;
 pub mod step_numbers;
 pub mod teams;
 
-/// The yields of a wait before it sleeps. Where PEs share cores, the PE that is waited for is likely to run
-/// meanwhile, and a yield costs less than sleeping and waking.
+/// Yields of a wait before it sleeps. Where PEs share cores, the awaited PE is likely to run meanwhile, and a yield
+/// costs less than sleeping and waking.
 pub(crate) const YIELDS: usize = 50;
 
 /// This PE, and its knowledge of the others.
@@ -65,18 +65,16 @@ pub struct World {
     pub(crate) n_pes: usize,
     pub(crate) oversubscribed: bool,
     pub(crate) multiple: AtomicBool,
-    /// Peers' memory is directly mapped.
     pub(crate) memory_mapped: bool,
-    /// In a job of several hosts: that of the PEs of this host is, for loads and stores. Atomics and counts are commands, as they are for PEs
-    /// of other hosts: the NIC's atomics are not those of the processor.
+    /// In a job of several hosts: the memory of PEs on this host is mapped for loads and stores. Atomics and counts are
+    /// commands for all PEs, because the NIC's atomics are not those of the processor.
     pub(crate) near_mapped: bool,
-    /// Start of the program's heap, and the bytes of it that exist here and at every PE.
+    /// Start of the program's heap, and the number of its bytes that exist at every PE, this one included.
     pub(crate) heap_start: usize,
     pub(crate) heap_bytes: AtomicUsize,
     /// The program's static data, and whether they are directly mapped at peers.
     pub(crate) data: Range<usize>,
     pub(crate) data_mapped: bool,
-    /// Start of the symmetric memory in this process.
     pub(crate) root: usize,
     pub(crate) peers: Box<[Peer]>,
     pub(crate) nics: Box<[PeerNic]>,
@@ -93,13 +91,13 @@ pub struct World {
 
 /// The world while the library runs, else null.
 static WORLD: AtomicPtr<World> = AtomicPtr::new(std::ptr::null_mut());
-/// The world, also after the end, for a `shmem_init` that follows `shmem_finalize`.
+/// The world, kept after `shmem_finalize` for a later `shmem_init`.
 static MADE: OnceLock<&'static World> = OnceLock::new();
 
-/// The world, while the library runs. None: the call has been reported.
+/// Returns the world while the library runs. `None`: the call has been reported.
 #[inline(always)]
 pub fn world(call: Call) -> Option<&'static World> {
-    // SAFETY: null, or the world, which `keep` has leaked, so it is never freed.
+    // SAFETY: null, or the world that `install` has leaked, so it is never freed.
     let world = unsafe { WORLD.load(Acquire).as_ref() };
     if world.is_none() {
         check::not_running(call, MADE.get().is_some());
@@ -117,7 +115,7 @@ pub(crate) fn install(world: World) -> &'static World {
     MADE.get_or_init(|| Box::leak(Box::new(world)))
 }
 
-/// Gives the world to calls, or takes it away from them.
+/// Lets calls reach the world, or none.
 pub(crate) fn open(world: Option<&'static World>) {
     WORLD.store(world.map_or(std::ptr::null_mut(), |world| std::ptr::from_ref(world).cast_mut()), Release);
 }
@@ -133,7 +131,7 @@ impl World {
         self.n_pes
     }
 
-    /// A host has more PEs than cores, which is the same at all PEs. A wake-up then costs more than a round of messages.
+    /// Whether a host has more PEs than cores, the same at all PEs. A wake-up then costs more than a round of messages.
     #[inline(always)]
     pub fn oversubscribed(&self) -> bool {
         self.oversubscribed
@@ -151,19 +149,18 @@ impl World {
         self.memory_mapped || (self.near_mapped && self.nics[pe].is_near)
     }
 
-    /// The team of a context.
     pub(crate) fn team_of(&self, ctx: Ctx) -> Option<TeamView> {
         self.teams.view_if_valid(self.contexts.team(ctx)?)
     }
 
-    /// Waits until `poll` finds something: polls, then sleeps, and keeps the NIC going meanwhile. Where PEs share
-    /// cores, it first yields some times, because the PE that is waited for may need this core.
+    /// Polls until `poll` returns a value, then sleeps between polls; the NIC makes progress meanwhile. Where PEs share
+    /// cores, it yields first, because the awaited PE may need this core.
     #[inline(always)]
     pub fn wait<T>(&self, poll: impl FnMut() -> Option<T>) -> T {
         self.wait_watching(|| true, poll)
     }
 
-    /// As `wait`. Where every PE has a core, the first polls are left out while `is_due` says no.
+    /// As `wait`. Where every PE has a core, the first polls are skipped while `is_due` returns false.
     #[inline(always)]
     pub fn wait_watching<T>(&self, mut is_due: impl FnMut() -> bool, mut poll: impl FnMut() -> Option<T>) -> T {
         if self.oversubscribed {
@@ -179,18 +176,18 @@ impl World {
             if let Ok(found) = self.interface.wait_watching(None, &mut is_due, &mut poll) {
                 return found;
             }
-            // Another thread's finalize has closed the interface, so nothing can arrive any more.
+            // Another thread's finalize has closed the interface, so nothing can arrive.
             std::thread::sleep(Duration::from_secs(1));
         }
     }
 
-    /// Lets the NIC take in what has arrived.
+    /// Lets the NIC handle arrivals.
     #[inline(always)]
     pub fn progress(&self) {
         self.interface.poll();
     }
 
-    /// Attaches a PE, so that its memory is mapped here if it may be. None: the PE is gone.
+    /// Attaches a PE: maps its memory here, if the job allows it. `None`: the PE has ended.
     #[cold]
     #[inline(never)]
     pub(crate) fn attach(&self, pe: usize) -> Option<&Window<'static>> {
@@ -215,7 +212,7 @@ impl World {
         Some(window)
     }
 
-    /// Records that so many bytes of the heap exist at every PE.
+    /// Records that `bytes` of the heap exist at every PE.
     pub(crate) fn heap_has_grown(&self, bytes: usize) {
         self.heap_bytes.store(bytes, SeqCst);
         if self.memory_mapped || self.near_mapped {
@@ -224,7 +221,7 @@ impl World {
         }
     }
 
-    /// The mapped NIC and memory of a PE, attached if it is not yet.
+    /// The mapped NIC and memory of a PE, which is attached first if needed.
     #[inline(always)]
     pub(crate) fn window(&self, pe: usize) -> Option<&Window<'static>> {
         match self.nics[pe].window.get() {

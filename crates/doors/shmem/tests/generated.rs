@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks that the generated files agree with the table in `api/`, and the table with the specification.
 //!
-//! `make docs-pages` (UPDATE_DOCS=1) writes the headers and the reference page anew. Without it, a file that
-//! differs fails its test.
+//! `make docs-pages` (UPDATE_DOCS=1) rewrites the headers and the page. Otherwise a difference fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -111,7 +110,7 @@ fn sets_are_the_specifications() {
     }
 }
 
-/// How many functions chapters of the specification have.
+/// The numbers of functions of the specification's chapters.
 #[test]
 fn chapters_are_complete() {
     let functions = |title: &str| {
@@ -119,7 +118,7 @@ fn chapters_are_complete() {
         api::page::count(section.unwrap_or_else(|| panic!("no section {title}")))
     };
     let (rma, sizes, forms) = (24, 5, 2);
-    // put, get, p, g, and four strided ones; no p and g by size, put and get by bytes, too.
+    // put, get, p, g, and four strided ones; no p and g by size; put and get by bytes, too.
     assert_eq!(functions("Remote memory access"), forms * (8 * rma + 6 * sizes + 2));
     assert_eq!(functions("Non-blocking remote memory access"), forms * 2 * (rma + sizes + 1));
     assert_eq!(functions("Atomic memory operations"), forms * (3 * 14 + 5 * 12 + 6 * 7));
@@ -166,7 +165,7 @@ fn names_are_put_together_as_in_c() {
     ] {
         assert!(names.contains(name), "{name}");
     }
-    // There is no atomic of a short, and no generic is a function.
+    // There is no atomic for short, and no type-generic name is a function.
     for name in ["shmem_short_atomic_add", "shmem_put", "shmem_float_atomic_add", "shmem_int_atomic_xor", "shmem_swap"]
     {
         assert!(!names.contains(name), "{name}");

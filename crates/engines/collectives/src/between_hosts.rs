@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This process as a member of groups whose aggregation nodes are elsewhere: in the switches of a simulated machine, or processes of hosts (seed
-//! 001, section III).
+//! This process as a member of groups whose aggregation nodes are elsewhere: in the switches of a simulated machine, or
+//! in processes of hosts (seed 001, section III).
 //!
 //! ```text
 //! grant of the job (a file, or the manager's) ──> Aggregation: a NIC with memberships
@@ -8,17 +8,18 @@
 //! Pending ──> Running ──> requests, a piece each ──> leaf node ... root ──> results, in the program's memory
 //! ```
 //!
-//! The collective operations are those of a live group ([`Pending`]). All become reductions, as in SHARP: a broadcast is the OR of the root's
-//! bytes and zeros, an allgather the OR of vectors that are zero but for a member's own part, and who does not want a result drops it.
+//! The collective operations are those of a live group ([`Pending`]). All become reductions, as in SHARP: a broadcast
+//! is the OR of the root's bytes and zeros. An allgather is the OR of vectors that are zero except for a member's own
+//! part. A member that does not want a result drops it.
 //!
 //! Invariants
-//! 1. Members choose alike whether the nodes carry an operation out: by its kind and its length, on which they agree, and by the least of their
-//!    limits, which they tell each other when the group forms.
-//! 2. At most as many pieces as the group has credits are under way. If one fails the others are reduced all the same, so members agree on the
-//!    operations that the group has had.
+//! 1. All members decide alike whether the nodes accept an operation: by its kind and its length, on which they agree,
+//!    and by the minimum of their limits, which they exchange when the group forms.
+//! 2. At most as many pieces as the group has credits are under way. If one fails, the others are still reduced, so
+//!    members agree on the operations that the group has had.
 //! 3. Operands are reduced in the order of the members, so each result has the same bits in every run.
-//! 4. When an operation returns, with success or without, no node writes its result any more, unless the program is being aborted.
-//! 5. No process is a member of two groups of a job with one number.
+//! 4. After an operation has returned, in any way, no node writes its result, unless the program is being aborted.
+//! 5. No process is a member of two groups of a job with the same number.
 //!
 //! Costs: for each piece one request and one result; a copy of the vectors of broadcasts and allgathers.
 
@@ -40,7 +41,7 @@ mod hello;
 mod hierarchical;
 mod reduction;
 
-/// The number of the NIC with which a process is a member of groups.
+/// The number of the NIC of a process as a member of groups.
 pub const MEMBER_NI: u16 = selvedge_host::config::MEMBER_NI as u16;
 
 pub use aggregation::Aggregation;
@@ -50,7 +51,7 @@ use hello::{Hello, VERSION};
 pub use hierarchical::HierarchicalGroup;
 use reduction::{PiecewiseReduction, bits, supports};
 
-/// The time that a member waits for its node before it tells its state again. Gathers of many processes take the cores from the nodes.
+/// Time between a member's messages of its state. Gathers of many processes take the cores from the nodes.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(20);
 
 /// The words of a process while a group forms.
@@ -60,38 +61,40 @@ mod joining {
     pub const FAILED: u64 = 0;
 }
 
-/// A group of a tree of aggregation nodes, of which this process is a member.
+/// A group of a tree of aggregation nodes that this process is a member of.
 pub struct TreeGroup {
     aggregation: &'static Aggregation,
-    /// It is this group's until this process has left.
+    /// Reserved until this process has left.
     _number: GroupNumber,
     handle: u64,
     node: u64,
     rank: usize,
     size: usize,
     credits: usize,
-    /// The most bytes of one request, and of an operation that the nodes carry out.
+    /// Longest request, and longest operation of the nodes, in bytes.
     bytes: usize,
     longest: u64,
-    /// An operand without a value, and room for unwanted results.
+    /// The operand of a member without a value, and room for unwanted results.
     zeros: Vec<u8>,
     unwanted: Vec<u8>,
-    /// The oldest operation of the node that was not over at the last advance.
+    /// The oldest operation of the node that had not ended at the last advance.
     awaited: Option<u64>,
 }
 
 impl TreeGroup {
-    /// Collective: agrees with the other processes on a group. The error says why there is none. `refuses`: why this one takes no part.
+    /// Collective: agrees with the other processes on a group. The error is the reason if none forms. `refuses`: the
+    /// reason why this process takes no part.
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<String>,
         bootstrap: &mut dyn Bootstrap,
     ) -> Result<TreeGroup, String> {
         let own = refuses.map_or_else(Aggregation::of_process, Err);
-        TreeGroup::form_with(Some(own), (rank, size), bootstrap)?.ok_or_else(|| "it takes no part".to_owned())
+        TreeGroup::form_with(Some(own), (rank, size), bootstrap)?.ok_or_else(|| "this process has no share".to_owned())
     }
 
-    /// As [`TreeGroup::form`], for a process with a share. None: it is no member, and gathers with the members only; it gets no group.
+    /// Like [`TreeGroup::form`], for a process with a share. `own` is `None` at a process that is no member: it takes
+    /// part in the gathers only, and gets no group.
     fn form_with(
         own: Option<Result<&'static Aggregation, String>>,
         (rank, size): (usize, usize),
@@ -109,7 +112,7 @@ impl TreeGroup {
         let all = Hello::all(&all);
         let own = own.transpose()?;
         if all.len() != size || all.iter().any(|hello| hello.version != VERSION) {
-            return Err("its processes have several versions of this library".to_owned());
+            return Err("its processes run different versions of Selvedge; install the same for all".to_owned());
         }
         if let Some(other) = all.iter().position(|hello| hello.node == 0) {
             return Err(format!("process {other} takes no part"));
@@ -126,7 +129,6 @@ impl TreeGroup {
         TreeGroup::finish(joined, bootstrap)
     }
 
-    /// Asks the leaf node to join the group with this number.
     fn join(
         aggregation: &'static Aggregation,
         number: GroupNumber,
@@ -156,8 +158,8 @@ impl TreeGroup {
         Ok(group)
     }
 
-    /// Waits until the group is formed, or has failed at any member: a node answers only those that have joined. `joined`: None at a process that is
-    /// no member.
+    /// Waits until the group has formed, or has failed at any member. The gathers are needed because a node answers
+    /// only processes that have joined. `joined` is `None` at a process that is no member.
     fn finish(
         joined: Option<Result<TreeGroup, Failure>>,
         bootstrap: &mut dyn Bootstrap,
@@ -193,7 +195,7 @@ impl TreeGroup {
         }
     }
 
-    /// Waits a while for the node, before members tell each other their states. In virtual time their gather waits.
+    /// Waits for the node before the next exchange of states. In virtual time the gather waits instead.
     fn wait_for_node(&self) {
         let until = Instant::now() + BETWEEN_ROUNDS;
         let mut wait = Wait::default();
@@ -207,7 +209,6 @@ impl TreeGroup {
         state.unwrap_or(GroupState::Failed(Failure::NoGroup))
     }
 
-    /// Starts an operation of the node. Returns its number.
     fn start(&self, reduction: &Reduction, operand: *const u8, result: *mut u8) -> Result<u64, StartError> {
         let (operand, result) = (operand.expose_provenance() as u64, result.expose_provenance() as u64);
         let made = self.aggregation.interface().lock_to_post().member().start(self.handle, reduction, result);
@@ -216,12 +217,11 @@ impl TreeGroup {
         Ok(number)
     }
 
-    /// The outcome of an operation of the node. None: it is not over.
+    /// Takes the outcome of an operation of the node. `None`: it has not ended.
     fn take(&self, number: u64) -> Option<Result<(), Failure>> {
         self.aggregation.interface().lock_to_post().member().take(self.handle, number)
     }
 
-    /// Advances an operation. None: it is not over.
     fn advance_operation(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
         let reducing = match running {
             Running::Reducing(reducing) => reducing,
@@ -240,9 +240,9 @@ impl TreeGroup {
                 let (operand, result) = reducing.memory(&piece, (&self.zeros, &mut self.unwanted));
                 match self.start(&reducing.elements.reduction(piece.len()), operand, result) {
                     Ok(number) => reducing.started.push_back(number),
-                    // The operations before this one have them.
+                    // Earlier operations have the credits.
                     Err(StartError::Credit) => return None,
-                    // Those under way still write to the result.
+                    // The pieces under way still write to the result.
                     Err(failure) => {
                         reducing.outcome = reducing.outcome.and(Err(failure.into()));
                         reducing.left.end = reducing.left.start;
@@ -291,7 +291,7 @@ impl ProgressEngine for TreeGroup {
         self.aggregation.check_node(self.node);
     }
 
-    /// `idle` may use other NICs of the process, so it is called between waits.
+    /// Calls `idle` between waits, because it may use other NICs of the process.
     fn wait(
         &mut self,
         idle: ProgressHook<'_>,
@@ -309,13 +309,12 @@ impl ProgressEngine for TreeGroup {
 }
 
 impl TreeGroup {
-    /// Waits until the oldest operation of the node is over, or for a short time.
+    /// Waits until the oldest operation of the node has ended, or for a short time.
     fn wait_briefly(&self, wait: &mut Wait) {
         let is_over = |number| self.aggregation.interface().lock_to_post().member().is_over(self.handle, number);
         self.aggregation.wait_briefly(self.node, wait, || self.awaited.is_some_and(is_over));
     }
 
-    /// An operation as a reduction.
     fn reduction(&self, operation: &Pending) -> Result<Box<PiecewiseReduction>, Failure> {
         let (bytes, Buffer { from, to }, most) = (operation.bytes(), operation.buffer(), self.bytes);
         match *operation.collective() {
@@ -345,7 +344,7 @@ impl TreeGroup {
                 let all = window.clone().unwrap_or(0..bytes.saturating_mul(self.size));
                 let mut operand = vec![0; all.len()];
                 let part = operand.get_mut(part_of_window(&all, bytes, self.rank)).ok_or(Failure::GroupMismatch)?;
-                // SAFETY: who made the operation has an operand of so many bytes.
+                // SAFETY: the operation's operand has this length, by the contract of its constructor.
                 unsafe { part.as_mut_ptr().copy_from_nonoverlapping(from, part.len()) };
                 let wants = root.is_none_or(|root| root == self.rank);
                 let operand_at = operand.as_ptr();
@@ -359,7 +358,7 @@ impl TreeGroup {
 }
 
 impl Drop for TreeGroup {
-    /// Leaves the group. No node writes a result here any more.
+    /// Leaves the group. Afterwards no node writes a result here.
     fn drop(&mut self) {
         let left = self.aggregation.interface().lock().member().leave(self.handle);
         if let Some((node, message)) = left {

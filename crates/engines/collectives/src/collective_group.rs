@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A group of any kind, and its outstanding operations: the value that front doors hold.
 //!
-//! | its processes | kind |
+//! | the members | kind |
 //! |---|---|
 //! | share memory | a live group ([`Member`]) |
-//! | are on several hosts | live groups and nodes between them ([`HierarchicalGroup`]) |
+//! | are on several hosts | live groups, with nodes between them ([`HierarchicalGroup`]) |
 //! | are on a simulated machine | the nodes of its switches ([`TreeGroup`]) |
 
 use crate::one_host::{Bootstrap, FormError, Member, Participant, Pending, ProgressEngine, ProgressHook, Queue, Shape};
@@ -21,14 +21,14 @@ pub struct CollectiveGroup {
     kind: Kind,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there are few, and none moves once it is made")]
+#[expect(clippy::large_enum_variant, reason = "groups are few and never move")]
 enum Kind {
     OneHost(Queue<Member>),
     Hierarchical(Queue<HierarchicalGroup>),
     Switches(Queue<TreeGroup>),
 }
 
-/// Calls the queue of any kind.
+/// Calls a method on the queue of any kind.
 macro_rules! each {
     ($kind:expr, $queue:ident => $does:expr) => {
         match $kind {
@@ -40,8 +40,9 @@ macro_rules! each {
 }
 
 impl CollectiveGroup {
-    /// Collective: agrees with the other processes on a group. The error says why there is none. `refuses`: why this one takes no part.
-    /// `credits`: operations that a live group has under way; `bytes`: of the longest that its node carries out by itself.
+    /// Collective: agrees with the other processes on a group. The error is the reason if none forms. `refuses`: the
+    /// reason why this process takes no part. `credits`: operations that a live group may have under way. `bytes`:
+    /// longest operation of its node.
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<&'static str>,
@@ -66,7 +67,7 @@ impl CollectiveGroup {
         }
     }
 
-    /// This process's number, and how many there are.
+    /// The number of this process.
     #[inline]
     pub fn rank(&self) -> usize {
         self.rank
@@ -77,7 +78,7 @@ impl CollectiveGroup {
         self.size
     }
 
-    /// The number of its processes' hosts. None: on a simulated machine, each process has an end node.
+    /// The number of hosts with members. `None`: on a simulated machine, where each process has an end node.
     pub fn hosts(&self) -> Option<usize> {
         match &self.kind {
             Kind::OneHost(_) => Some(1),
@@ -86,14 +87,14 @@ impl CollectiveGroup {
         }
     }
 
-    /// Whether the group's nodes carry an operation out. All members give the same answer. Other operations are completed, too, except those
-    /// whose elements have more bytes than a request has.
+    /// Whether the group's nodes accept this operation. All members get the same answer. The group also completes other
+    /// operations, unless an element has more bytes than a request.
     #[inline]
     pub fn supports(&self, operation: &Pending) -> bool {
         each!(&self.kind, queue => queue.engine().supports(operation))
     }
 
-    /// Waits until an operation is over, which begins after those under way ([`Queue::complete`]).
+    /// Runs an operation to its end, after those under way ([`Queue::complete`]).
     #[inline]
     pub fn complete(
         &mut self,
@@ -114,17 +115,17 @@ impl CollectiveGroup {
         each!(&mut self.kind, queue => queue.advance())
     }
 
-    /// The outcome of an operation, once it is over. None: it is not.
+    /// The outcome of an operation. `None`: it has not ended.
     pub fn outcome(&self, number: u64) -> Option<Result<(), Failure>> {
         each!(&self.kind, queue => queue.outcome(number))
     }
 
-    /// As [`CollectiveGroup::outcome`], after all have advanced if it was not over.
+    /// Like [`CollectiveGroup::outcome`], but first advances all operations if this one has not ended.
     pub fn test(&mut self, number: u64) -> Option<Result<(), Failure>> {
         each!(&mut self.kind, queue => queue.test(number))
     }
 
-    /// Forgets an operation that is over.
+    /// Removes an operation that has ended.
     pub fn take(&mut self, number: u64) {
         each!(&mut self.kind, queue => queue.take(number))
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A live aggregation group: every collective against a sequential reduction, to the bit; members that disagree, leave or die; files that are
-//! no group's; memory that another process spoils.
+//! A live aggregation group: every collective against a sequential reduction, to the bit; members that disagree, leave
+//! or die; files that are no group memory; memory that another process corrupts.
 //!
-//! Members are threads, which reach each other's memory by cross-memory attach to their own process; those that die are forked children.
+//! Members are threads, and use cross-memory attach to their own process. Members that die are forked children.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -26,10 +26,10 @@ use selvedge_nic::aggregation::Failure;
 use selvedge_nic::arithmetic::{Datatype, Operation, apply};
 
 const SHAPE: Shape = Shape { members: 2, credits: 2, bytes: 4096 };
-/// Longer than all operations of a test take, also on a busy machine: it ends a test that hangs.
+/// Longer than all operations of a test take, even on a busy machine. It ends a test that hangs.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A generator of the same numbers for each seed (splitmix64).
+/// A generator of reproducible numbers (splitmix64).
 #[derive(Clone)]
 struct Choices(u64);
 
@@ -62,7 +62,7 @@ fn members<T: Send + 'static>(
     owners(shape, reachable, move |mut member| body(&mut member))
 }
 
-/// As [`members`], for a body that makes something else of the member.
+/// Like [`members`], for a body that wraps the member in another value.
 fn owners<T: Send + 'static>(
     shape: Shape,
     reachable: bool,
@@ -131,7 +131,7 @@ const TYPES: [(Operation, Datatype); 5] = [
     (Operation::Prod, Datatype::Uint16),
 ];
 
-/// One operation that all members choose alike, checked at each.
+/// Runs one operation with the same arguments at all members, and checks it at each.
 fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, in_place: bool) {
     let idle = &mut || {};
     let (operation, datatype) = TYPES[what % TYPES.len()];
@@ -162,9 +162,9 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
             if kind == 1 || rank == root {
                 assert!(*found == expected, "{label}");
             } else if in_place {
-                assert!(from == original, "{label}: it is the root's result");
+                assert!(from == original, "{label}: only the root gets the result");
             } else {
-                assert!(to.iter().all(|&byte| byte == 0xa5), "{label}: it is the root's result");
+                assert!(to.iter().all(|&byte| byte == 0xa5), "{label}: only the root gets the result");
             }
         }
         3 => {
@@ -233,7 +233,7 @@ fn step(member: &mut Member, seed: u64, kind: usize, bytes: usize, what: usize, 
     }
 }
 
-/// At and about each length where the way changes.
+/// At and around each length where the way changes.
 const LENGTHS: [usize; 20] =
     [1, 7, 8, 40, 47, 48, 49, 56, 64, 1016, 1023, 1024, 1025, 1032, 4096, 4104, 16384, 16392, 65544, 102400];
 
@@ -263,7 +263,7 @@ fn random_operations_in_a_row() {
         members(shape, round % 2 == 0, move |member| {
             let (mut choices, mut delays) = (Choices(round + 100), Choices(member.rank() as u64));
             for seed in 0..300 {
-                // Mostly those that do not wait.
+                // Mostly operations that do not wait.
                 let kind = [0, 1, 2, 3, 4, 5, 4, 2, 4, 4, 2, 2, 5, 6, 6, 7][choices.below(16)];
                 let length = 1 + choices.below_one_of(&LENGTHS);
                 let what = choices.below(30);
@@ -277,7 +277,7 @@ fn random_operations_in_a_row() {
     }
 }
 
-/// An operation in a queue, its memory, and what is to be there.
+/// An operation in a queue, its memory, and the expected contents.
 struct UnderWay {
     number: u64,
     memory: Vec<u8>,
@@ -313,14 +313,14 @@ fn take_ended(queue: &mut Queue, all: &mut Vec<UnderWay>) {
         None => true,
         Some(outcome) => {
             assert_eq!(outcome, Ok(()));
-            assert!(one.memory == one.want, "operation {} gives something else", one.number);
+            assert!(one.memory == one.want, "operation {} has a wrong result", one.number);
             queue.take(one.number);
             false
         }
     });
 }
 
-/// Many operations under way, with others between them that wait. A member that has started a later one may not have read an earlier one.
+/// Many operations under way, mixed with waiting ones. A member may start one before it has read an earlier one.
 #[test]
 fn operations_under_way_give_what_they_should() {
     for round in 0..12u64 {
@@ -401,7 +401,7 @@ fn members_that_disagree_all_hear_it_and_go_on() {
                         assert!(allreduce(member, &elements(base.0, base.1), bytes).is_err());
                     }
                     let outcome = allreduce(member, &elements(base.0, base.1), bytes);
-                    assert_eq!(outcome, Ok(vec![3; bytes]), "the group goes on");
+                    assert_eq!(outcome, Ok(vec![3; bytes]), "the group continues");
                 });
             }
         }
@@ -415,7 +415,7 @@ fn reduce(member: &mut Member, elements: &Elements, bytes: usize) -> Result<(), 
     unsafe { member.complete(Pending::reduce(elements, 0, buffer, bytes), &mut || {}) }
 }
 
-/// A member that did not wait hears by a later call that its operation failed, also if a call in between has seen that all have sent theirs.
+/// A later call reports a failed operation of a member that did not wait, even after a call that has seen all requests.
 #[test]
 fn a_reduce_that_failed_is_heard_later() {
     let outcomes = members(SHAPE, true, |member| {
@@ -425,10 +425,10 @@ fn a_reduce_that_failed_is_heard_later() {
         (first, later.iter().any(Result::is_err))
     });
     assert_eq!(outcomes[0].0, Err(Failure::OperationMismatch));
-    assert!(outcomes[1].1, "the other member never hears it");
+    assert!(outcomes[1].1, "the other member never got the failure");
 }
 
-/// Who hears of an earlier failure in a call has still taken part in that call's operation, else all later ones are out of step.
+/// A call that reports an earlier failure must still take part in its own operation. Else later ones are out of step.
 #[test]
 fn hearing_of_an_earlier_failure_keeps_members_in_step() {
     let outcomes = members(Shape { credits: 1, ..SHAPE }, true, |member| {
@@ -440,7 +440,7 @@ fn hearing_of_an_earlier_failure_keeps_members_in_step() {
     assert_eq!(outcomes, [Ok(vec![2; 8]), Ok(vec![2; 8])]);
 }
 
-/// Lengths that are no whole elements are refused, whatever the way.
+/// Lengths that are no multiple of an element are refused on every way.
 #[test]
 fn parts_of_elements_are_refused() {
     for (reachable, bytes) in [(true, 12), (false, 4100), (true, 4100)] {
@@ -457,7 +457,7 @@ fn a_member_that_leaves_ends_what_needs_it_and_nothing_else() {
         for bytes in [8, 65536] {
             members(Shape { members: 3, ..SHAPE }, reachable, move |member| {
                 let sum = elements(Operation::Sum, Datatype::Uint8);
-                assert_eq!(allreduce(member, &sum, bytes), Ok(vec![3; bytes]), "all have sent it");
+                assert_eq!(allreduce(member, &sum, bytes), Ok(vec![3; bytes]), "all members have sent it");
                 if member.rank() != 2 {
                     assert_eq!(allreduce(member, &sum, bytes), Err(Failure::Left));
                     assert_eq!(member.failure(), Some(Failure::Left));
@@ -486,7 +486,7 @@ fn shapes_out_of_range_are_refused() {
     }
     let (group, _) = SharedGroup::found(SHAPE).expect("there is memory");
     assert!(matches!(Member::join(group, 2), Err(OpenError::Refused(Failure::GroupMismatch))));
-    // All that are in range, alone.
+    // Every shape in range, alone.
     for credits in [1, 2, 3, 5, 7, 63, 64] {
         for bytes in [64, 128, 192, 320, 4096, 4160] {
             let shape = Shape { members: 1, credits, bytes };
@@ -498,7 +498,7 @@ fn shapes_out_of_range_are_refused() {
     }
 }
 
-/// The file of a group, as another process of the user can open it.
+/// The file of a group, opened like another process of the user does.
 fn file_of(handle: &SegmentHandle) -> File {
     let path = format!("/proc/{}/fd/{}", handle.pid, handle.descriptor);
     OpenOptions::new().read(true).write(true).open(path).expect("the founder has it open")
@@ -543,7 +543,7 @@ fn headers_of_garbage_are_refused() {
             let mut other = header;
             other[at..at + 4].copy_from_slice(&value.to_le_bytes());
             file.write_all_at(&other, 0).expect("written");
-            // Another shape may have a file as long by chance of rounding; it must then fit.
+            // Another shape may round to the same file length. It must then fit.
             if let Ok(group) = SharedGroup::open(&handle) {
                 assert!(at >= 12, "byte {at}: {value}");
                 let _ = Member::join(group, 0);
@@ -560,7 +560,7 @@ fn headers_of_garbage_are_refused() {
     }
 }
 
-/// Forks a member. It ends with code 0 if all went right, or with that of a failure.
+/// Forks a member. It exits with code 0 on success, or with the code of a failure.
 fn fork(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child runs `body` alone and ends without destructors of the parent.
     let pid = unsafe { libc::fork() };
@@ -576,7 +576,7 @@ fn fork(body: impl FnOnce() -> i32) -> i32 {
     pid
 }
 
-/// The exit code, or the negative of the signal.
+/// Returns the exit code, or the negative of the signal.
 fn ended(pid: i32) -> i32 {
     let mut status = 0;
     // SAFETY: an integer of this frame, and a child of ours.
@@ -584,7 +584,7 @@ fn ended(pid: i32) -> i32 {
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -libc::WTERMSIG(status) }
 }
 
-/// One of the members is killed in a stream of operations. The others all hear it.
+/// Kills one of the members in a stream of operations. All others must get the failure.
 #[test]
 fn a_member_that_is_killed_ends_the_group() {
     let mut choices = Choices(9);
@@ -592,7 +592,8 @@ fn a_member_that_is_killed_ends_the_group() {
         let shape = Shape { members: 3, credits: 2, bytes: 4096 };
         let (_founder, handle) = SharedGroup::found(shape).expect("there is memory");
         let reachable = round % 2 == 0;
-        // Who has not joined when it dies is missed by the exchange by which a group forms, not by the group.
+        // The exchange that forms a group, not the group, detects a member that dies before it has joined. So the test
+        // waits until all have joined.
         let (mut have_joined, joined) = UnixStream::pair().expect("a pair");
         let children: Vec<i32> = (0..3)
             .map(|rank| {
@@ -636,14 +637,14 @@ fn a_member_that_is_killed_ends_the_group() {
         // SAFETY: a child of ours that is not reaped.
         unsafe { libc::kill(children[victim], libc::SIGKILL) };
         assert_eq!(ended(children[victim]), -libc::SIGKILL);
-        // One that hears nothing ends by its alarm, which is another code.
+        // A member that gets no failure ends by its alarm, with another code.
         for (rank, &child) in children.iter().enumerate().filter(|&(rank, _)| rank != victim) {
             assert_eq!(ended(child), Failure::Lost as i32, "round {round} member {rank}");
         }
     }
 }
 
-/// A process that ends, without leaving, once it has sent what the others need.
+/// A process ends without leaving after it has sent everything that the others need.
 #[test]
 fn what_a_process_has_sent_before_its_end_counts() {
     let (_founder, handle) = SharedGroup::found(Shape { members: 3, ..SHAPE }).expect("there is memory");
@@ -670,7 +671,7 @@ fn late(handle: &SegmentHandle, rank: u32, after_ms: u64) -> (bool, Result<(), F
     (outcome == Ok(()) && memory == [7; 4000], member.complete(Pending::barrier(), &mut || {}))
 }
 
-/// A process that is forked from a member's is no member: what it drops is not the member's place.
+/// A process forked from a member is no member: dropping its copy does not free the member's place.
 #[test]
 fn a_forked_copy_of_a_member_does_not_leave() {
     members(Shape { members: 1, ..SHAPE }, false, |_| ());
@@ -694,7 +695,8 @@ fn a_forked_copy_of_a_member_does_not_leave() {
     assert_eq!((own, other.join().expect("no panic")), (Ok(()), Ok(())));
 }
 
-/// A group ends while one member has yet to do its part of a long operation. The other has heard of the end: its memory is its own again.
+/// A group ends while one member must still do its part of a long operation. The other has returned with the failure,
+/// so its memory is its own again.
 #[test]
 fn nobody_writes_into_memory_of_a_member_that_has_returned() {
     const BYTES: usize = 65536;
@@ -707,7 +709,7 @@ fn nobody_writes_into_memory_of_a_member_that_has_returned() {
         let (from, mut to) = (vec![1u8; BYTES], vec![0u8; BYTES]);
         let buffer = Buffer { from: from.as_ptr(), to: to.as_mut_ptr() };
         let sum = elements(Operation::Sum, Datatype::Uint8);
-        // Its first turn without the other's request lasts until the other has returned, as progress elsewhere may.
+        // Its first call of `idle` lasts until the other has returned, as progress elsewhere may.
         let idle = &mut || {
             let _ = other_is_idle.send(());
             let _ = other_returns.recv_timeout(LONG);
@@ -716,7 +718,7 @@ fn nobody_writes_into_memory_of_a_member_that_has_returned() {
         let _ = unsafe { member.complete(Pending::allreduce(&sum, buffer, BYTES), idle) };
     });
     let mut member = joined(&handle, 0, true);
-    idle_begins.recv_timeout(LONG).expect("the other waits for this one's request");
+    idle_begins.recv_timeout(LONG).expect("the other waits for this member's request");
     let done = line_at(&SHAPE, 1, 0);
     let ender = std::thread::spawn(move || {
         while peek(&file, done) != 2 {
@@ -738,7 +740,7 @@ fn nobody_writes_into_memory_of_a_member_that_has_returned() {
     assert!(to.iter().all(|&byte| byte == 0xee), "the memory of a member that has returned was written");
 }
 
-/// A word of a group's file, as a hostile process writes it.
+/// Writes a word of a group's file like a hostile process.
 fn poke(file: &File, at: u64, word: u64) {
     file.write_all_at(&word.to_ne_bytes(), at).expect("written");
 }
@@ -749,14 +751,14 @@ fn peek(file: &File, at: u64) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Where a file has its state, and the request line of a member.
+/// The place of the state in a file, and of the request line of a member.
 const STATE: u64 = 64;
 fn line_at(shape: &Shape, number: u64, member: u64) -> u64 {
     let held = u64::from(2 * shape.credits);
     128 + 128 * u64::from(shape.members) + 64 * (number % held * u64::from(shape.members) + member)
 }
 
-/// A state that no member writes ends the group like any other.
+/// A failure number that no member writes ends the group, too.
 #[test]
 fn an_unknown_failure_ends_the_group() {
     for word in [14u64, 255, 256, 1 << 16, 0xffff_ffff] {
@@ -779,7 +781,7 @@ fn an_unknown_failure_ends_the_group() {
     }
 }
 
-/// Another member changes a member's own line after it was sent: that member must not take its addresses from there.
+/// Another process changes a member's line after it was sent. The member must not take its own addresses from there.
 #[test]
 fn own_addresses_are_not_read_back() {
     let (_founder, handle) = SharedGroup::found(SHAPE).expect("there is memory");
@@ -798,7 +800,7 @@ fn own_addresses_are_not_read_back() {
     }
     poke(&file, own + 16, 8);
     poke(&file, own + 24, 8);
-    // This one agrees, and then leaves.
+    // This member agrees, and then leaves.
     let thread = std::thread::spawn(move || {
         let _ = allreduce(&mut other, &elements(Operation::Sum, Datatype::Uint8), 65536);
     });
@@ -807,7 +809,7 @@ fn own_addresses_are_not_read_back() {
     assert!(code >= 0, "the member ended by signal {}", -code);
 }
 
-/// Garbage anywhere in the file while members run: they may fail, but none panics, faults, or stays after the end of the group.
+/// Writes garbage anywhere in the file while members run. They may fail, but not panic, fault or hang.
 #[test]
 fn garbage_in_the_file_harms_nobody_else() {
     for round in 0..12u64 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directory of a job that the launcher makes: swept before, and with the record of the job.
+//! The job directory that the launcher makes, after a sweep, with the record of the job.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::options::JobOptions;
 
 /// Makes the job's directory. Returns its parent, and the directory.
 ///
-/// `name`: the job's, if its launcher has named it.
+/// `name`: the name from the job's launcher, if any.
 pub(crate) fn make(options: &JobOptions, name: Option<String>) -> Result<(PathBuf, JobDirectory), LauncherError> {
     let parent = std::path::absolute(selvedge_job::jobs_folder()).map_err(LauncherError::DirectoryParent)?;
     for name in sweep_stale(&parent) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Starts the ranks of a job and supervises them to their end: on hosts, under an MPI's own launcher, and in virtual time.
+//! Starts and supervises the ranks of a job: on hosts, under an MPI's own launcher, and in virtual time.
 //!
 //! | module | contents |
 //! |---|---|
@@ -9,11 +9,11 @@
 //! | [`environment`] | variables that make an MPI use our provider |
 //! | `rank` | one rank: its process, its PMI socket, its output |
 //! | `pmi_server` | the server side of PMI-1 |
-//! | `options`, `error`, `job_directory` | a job as the user asks for it; its errors; its directory |
+//! | `options`, `error`, `job_directory` | the user's options of a job; its errors; its directory |
 //! | [`program`] | the file of a program |
 //! | [`report`], `signals` | messages, exit codes; signals |
 //!
-//! The command reads arguments, prints results and exits. While a job runs, its supervisor reports deaths by [`report::say`].
+//! The command reads arguments, prints results and exits. The supervisor of a job reports deaths by [`report::say`].
 
 pub mod environment;
 mod error;
@@ -28,5 +28,5 @@ pub mod report;
 mod signals;
 pub mod simulated;
 
-pub use error::LauncherError;
+pub use error::{LauncherError, with_causes};
 pub use options::{Binding, JobOptions, MemoryPath, NicMode};

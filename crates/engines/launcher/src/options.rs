@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A job as the user asks for it. It travels to the agents of other hosts as it is.
+//! The user's options of a job. They travel unchanged to the agents of other hosts.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -14,21 +14,21 @@ use crate::program::{self, ProgramError};
 pub struct JobOptions {
     /// The number of processes.
     pub ranks: u32,
-    /// Hosts to run on, as `a,b:2,c`, each with its slots. None, nor a file of hosts: this one.
+    /// Hosts to run on, as `a,b:2,c`, each with its slots. `None`, and no host file: this host.
     pub hosts: Option<String>,
-    /// A file with a host on each line, if the hosts are not named themselves.
+    /// A file with a host on each line, if `hosts` is `None`.
     pub hostfile: Option<PathBuf>,
     /// Start an aggregation node on each of several hosts.
     pub aggregation: bool,
-    /// None: [`Binding::Core`] if there are at least as many cores as ranks.
+    /// `None`: [`Binding::Core`] if there are at least as many cores as ranks.
     pub bind: Option<Binding>,
-    /// None: as the ranks' environment says.
+    /// `None`: from the ranks' environment.
     pub mode: Option<NicMode>,
-    /// None: as the ranks' environment says.
+    /// `None`: from the ranks' environment.
     pub path: Option<MemoryPath>,
     /// Variables to set in the ranks, in addition to ours.
     pub env: Vec<(String, String)>,
-    /// The time after which the job is ended.
+    /// Time limit of the job.
     pub timeout: Option<Duration>,
     /// Write the ranks' output in whole lines, each marked with its rank.
     pub tag_output: bool,

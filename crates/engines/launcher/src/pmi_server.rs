@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server side of PMI-1, as a state machine over lines, without I/O.
 //!
-//! It answers the requests that MPICH's launchers answer, so that an MPICH program also runs under `selvedge run`: `init`,
-//! `get_maxes`, `get_appnum`, `get_my_kvsname`, `get_universe_size`, `put`, `get`, `getbyidx`, `barrier_in`,
+//! It answers the requests that MPICH's launchers answer, so that an MPICH program also runs under `selvedge run`:
+//! `init`, `get_maxes`, `get_appnum`, `get_my_kvsname`, `get_universe_size`, `put`, `get`, `getbyidx`, `barrier_in`,
 //! `finalize`, `abort`. Refused: name publishing and spawning.
 //!
 //! Invariants
 //! 1. A barrier never waits for a rank that has ended or left: it completes when all others have entered it.
 //! 2. A rank may run several programs one after another (a shell script does). Each `init` after the first begins a new
-//!    generation, with a key space and barriers of its own, and is answered when no rank is in an earlier one.
-//!    So keys of one program are never taken for keys of another.
+//!    generation, with its own key space and barriers, and is answered when no rank is in an earlier one. So keys of
+//!    one program are never taken for keys of another.
 //! 3. The worst effect of a malformed line is an answer with `rc=-1` to its sender.
 //!
 //! Cost: a request O(log keys); barriers, finalizes and deaths O(ranks).
@@ -25,7 +25,7 @@ pub(crate) struct Server {
     name: String,
     members: Vec<Member>,
     keys: BTreeMap<(u32, String), String>,
-    /// The node of each rank, as `PMI_process_mapping`; `None`: programs find out by themselves.
+    /// The node of each rank, as `PMI_process_mapping`. `None`: programs find out without it.
     mapping: Option<String>,
 }
 
@@ -35,7 +35,6 @@ enum State {
     Fresh,
     Active,
     Left,
-    /// The process has ended.
     Gone,
 }
 
@@ -43,11 +42,11 @@ struct Member {
     state: State,
     generation: u32,
     in_barrier: bool,
-    /// Its `init` waits until other ranks leave the generation before.
+    /// Its `init` waits until other ranks leave the previous generation.
     init_held: bool,
     /// Between `mcmd=` and `endcmd`.
     in_long_command: bool,
-    /// For each of the rank's two clients (the program, and our library in it): it has sent `init` and not yet `finalize`.
+    /// For the rank's two clients (the program, and our library in it): whether `init` came and not yet `finalize`.
     clients: [bool; 2],
 }
 
@@ -58,7 +57,7 @@ pub(crate) type Replies = Vec<(usize, String)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Abort {
     pub(crate) code: i32,
-    /// The program has finished, with this code; otherwise it has failed.
+    /// The program has finished with this code. Otherwise it has failed.
     pub finished: bool,
 }
 
@@ -81,27 +80,24 @@ impl Server {
         }
     }
 
-    /// Reports every rank as alone on its node, so that they share no memory.
+    /// Reports every rank as alone on its node, so that ranks share no memory.
     pub(crate) fn set_separate_nodes(&mut self) {
         self.set_mapping(Some(format!("(vector,(0,{},1))", self.members.len())));
     }
 
-    /// Sets which ranks share a node, as `PMI_process_mapping` tells it.
+    /// Sets which ranks share a node, in the form of `PMI_process_mapping`.
     pub(crate) fn set_mapping(&mut self, mapping: Option<String>) {
         self.mapping = mapping;
     }
 
-    /// The job's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the rank has finalized.
     pub(crate) fn has_left(&self, rank: usize) -> bool {
         self.members[rank].state == State::Left
     }
 
-    /// Handles the end of a rank's process.
     pub(crate) fn rank_ended(&mut self, rank: usize, replies: &mut Replies) {
         let member = &mut self.members[rank];
         member.state = State::Gone;
@@ -110,7 +106,6 @@ impl Server {
         self.answer_waiting(replies);
     }
 
-    /// Handles a line from a rank.
     pub(crate) fn line(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
         if self.members[rank].in_long_command {
             if line.trim() == "endcmd" {
@@ -130,8 +125,8 @@ impl Server {
             "finalize" => return self.finalize(rank, line, replies),
             "abort" => {
                 let code = word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1);
-                // Programs end their job by this command, too: other libraries' `shmem_global_exit(0)` sends the code 0,
-                // and hydra then exits with 0.
+                // Programs also end their job by this command: other libraries' `shmem_global_exit(0)` sends the code
+                // 0, and hydra then exits with 0.
                 return Some(Abort { code, finished: code == 0 || word(line, "end") == Some("asked") });
             }
             "get_maxes" => format!(
@@ -173,7 +168,7 @@ impl Server {
                 replies.push((rank, INIT_ANSWER.to_owned()));
                 return None;
             }
-            // The program before this one ended without finalize.
+            // The previous program ended without finalize.
             State::Active => member.state = State::Left,
             State::Left | State::Gone => {}
         }
@@ -206,7 +201,7 @@ impl Server {
         None
     }
 
-    /// Answers requests that waited and can be answered.
+    /// Answers waiting requests that can be answered now.
     fn answer_waiting(&mut self, replies: &mut Replies) {
         for rank in 0..self.members.len() {
             let next = self.members[rank].generation + 1;
@@ -294,7 +289,7 @@ fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 #[path = "pmi_server_tests.rs"]
 mod tests;
 
-/// The client of a rank that has sent a line: 0 the program, 1 our library in it, which marks its lines.
+/// The client of a rank that sent a line: 0 the program, 1 our library in it, which marks its lines.
 fn client(line: &str) -> usize {
     usize::from(word(line, "library") == Some("selvedge"))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the program before anything is started, so that a wrong name gives one clear error instead of one for each rank.
+//! Finds the program before anything is started, so that a wrong name gives one error, not one for each rank.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Reasons for which a program cannot be started.
+/// Reasons why a program cannot be started.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProgramError {
     NotFound { program: PathBuf },
@@ -18,7 +18,7 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// As shells define it: 127 for a program that is not found, 126 for one that may not be executed.
+    /// The exit code of shells: 127 for a program that is not found, 126 for one that may not be executed.
     pub fn exit_code(&self) -> u8 {
         match self {
             ProgramError::NotFound { .. } | ProgramError::NotInPath { .. } => 127,

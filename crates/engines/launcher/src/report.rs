@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of the launcher, and the words and exit codes for how a process ended.
+//! Messages of the launcher, and the words and exit codes for the end of a process.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -8,12 +8,12 @@ use std::process::ExitStatus;
 /// The exit code of a job that has reached its time limit.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
-/// Prints one line on standard error. Failures are ignored, because the stream may be closed.
+/// Prints one line on standard error. Ignores failures, because the stream may be closed.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge run: {text}");
 }
 
-/// Describes how a process ended, in words that follow its name.
+/// Describes the end of a process, in words that follow its name.
 pub(crate) fn describe_end(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) if status.core_dumped() => format!("was killed by {} (core dumped)", signal_name(signal)),
@@ -23,7 +23,7 @@ pub(crate) fn describe_end(status: ExitStatus) -> String {
     }
 }
 
-/// The exit code for how a process ended, as shells define it.
+/// The exit code for the end of a process, as shells define it.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = match status.signal() {
         Some(signal) => 128 + signal,
@@ -41,7 +41,7 @@ pub(crate) fn start_code(error: &std::io::Error) -> u8 {
     }
 }
 
-/// A signal's name, `signal 42` where it has none.
+/// A signal's name, or `signal 42` if it has none.
 pub(crate) fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 28] = [
         (libc::SIGHUP, "SIGHUP"),

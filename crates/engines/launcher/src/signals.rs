@@ -5,8 +5,8 @@
 //! 1. The signals are blocked before the first rank is started, so none is missed and none interrupts a call.
 //! 2. Ranks start with the signal mask that the launcher was started with.
 //!
-//! A signal that was ignored when the launcher started (`nohup`, a shell's background job) stays ignored, here and in the ranks.
-//! SIGCHLD alone is reset to its default, because a launcher that ignores it is not notified of deaths.
+//! A signal that was ignored when the launcher started (`nohup`, a shell's background job) stays ignored, here and in
+//! the ranks. Only SIGCHLD is reset to its default, because a launcher that ignores it is not notified of deaths.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const TAKEN: [i32; 6] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
-/// Blocked signals, which are read one by one.
+/// Blocked signals, read one by one.
 pub(crate) struct Signals {
     fd: OwnedFd,
     mask_before: libc::sigset_t,
@@ -43,7 +43,6 @@ impl Signals {
         }
     }
 
-    /// The mask that ranks start with.
     pub(crate) fn mask_before(&self) -> libc::sigset_t {
         self.mask_before
     }
@@ -52,7 +51,7 @@ impl Signals {
         self.fd.as_fd()
     }
 
-    /// The next pending signal; `None` when there is none.
+    /// The next pending signal, or `None`.
     pub(crate) fn next(&self) -> Option<i32> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();
@@ -66,8 +65,8 @@ impl Signals {
     }
 }
 
-/// Sends a signal to a rank and the processes that it has started: to its process group or, if the rank has left that (a shell
-/// with job control does), to the rank alone. It is no error if the rank has ended.
+/// Sends a signal to a rank and the processes that it has started: to its process group. If the rank has left the group
+/// (a shell with job control does), to the rank alone. Does nothing if the rank has ended.
 pub(crate) fn signal_rank(pid: u32, signal: i32) {
     let Ok(pid) = i32::try_from(pid) else { return };
     // kill(0) and kill(-1) address other processes.

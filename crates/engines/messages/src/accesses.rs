@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads, writes and atomics on others' registered memory.
 //!
-//! The initiator runs the target's NIC. Most operations end within the call, and the target's program takes no part in
-//! them. If that is impossible (host mode, memory out of reach), they travel as packets, and the operation ends with
-//! the last reply.
+//! The initiator runs the target's NIC. Most operations end within the call, without the target's program. Otherwise
+//! (host mode, memory out of reach) they travel as packets, and the operation ends with the last reply.
 //!
-//! An access whose last request has ended is returned to [`Transport`](crate::Transport), because its end may send a message.
+//! An access whose last request has ended returns to [`Transport`](crate::Transport), as its end may send a message.
 
 use std::collections::VecDeque;
 
@@ -27,11 +26,10 @@ use crate::pieces::{RemoteRange, each_common, gather};
 use crate::ticket::{FOLLOWED, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Ticket};
 use crate::transfer::{Atomic, Effect, Note, PendingAccess};
 
-/// The accesses to others' memory.
 pub(crate) struct Accesses {
-    /// Operations never end within their calls, by the settings.
+    /// A setting: operations never end within their calls.
     always_slow: bool,
-    /// Some operation could not be done from this process, because memory was out of reach.
+    /// Some operation found memory out of reach of this process.
     any_out_of_reach: bool,
     /// Notifications of writes that wait for room at their targets.
     pub notes: VecDeque<(Note, Ticket)>,
@@ -222,13 +220,13 @@ impl Accesses {
         let waiting = self.notes.len();
         self.notes.retain(|(_, ticket)| ticket.bindings != bindings);
         if self.notes.len() != waiting {
-            log::warn!("{} notifications of writes were not sent: there was no room", waiting - self.notes.len());
+            log::warn!("{} notifications of writes were not sent: no room at targets", waiting - self.notes.len());
         }
     }
 }
 
 impl OwnNic {
-    /// The outcome that a target's reply reports. This checks whether the key was wrong, or only the range or the access right.
+    /// The outcome that a target's reply reports. Distinguishes a wrong key from a wrong range or access right.
     pub(crate) fn region_outcome(&self, (target, owner): (u64, u64), key: u64, failed: u8) -> Result<(), Fault> {
         let has = |portal| self.interface.has_entry(target, owner, portal, key);
         let known = failed == fail::DROPPED && REGION_PORTALS.into_iter().any(has);
@@ -237,7 +235,7 @@ impl OwnNic {
 }
 
 impl InFlight {
-    /// All requests of an access are launched, or one was refused. Returns whether its last request has ended.
+    /// Records that an access has launched all requests, or one was refused. Returns whether its last has ended.
     pub fn end_launch(&mut self, number: usize, outcome: Result<(), Fault>) -> Result<bool, Refusal> {
         let Some(pending) = self.operations.access(number) else { return Ok(false) };
         if outcome == Err(Fault::NoRoom) && pending.left == 1 {
@@ -260,7 +258,7 @@ impl InFlight {
         self.request_ended(number)
     }
 
-    /// A request of an access has ended. Returns whether it was the last one.
+    /// Records that a request of an access has ended. Returns whether it was the last one.
     pub fn request_ended(&mut self, number: usize) -> bool {
         let Some(pending) = self.operations.access(number) else { return false };
         pending.left -= 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that this process takes itself, from a ring or over the units, and hands to its NIC.
+//! Messages that this process takes itself, from a ring or over the units, and delivers to its NIC.
 
 use selvedge_host::Interface;
 use selvedge_host::direct::{ring_has_data, ring_request, ring_source};
@@ -9,7 +9,7 @@ use selvedge_nic::{Bus, Nic};
 
 use crate::posted::Filled;
 
-/// A message that has arrived and that this process takes itself.
+/// A message that this process takes itself.
 pub(crate) struct Arriving<'a> {
     pub envelope: &'a Envelope,
     /// The id of the sender's NIC.
@@ -18,13 +18,13 @@ pub(crate) struct Arriving<'a> {
     pub length: usize,
 }
 
-/// The outcome of handing such a message to the own NIC.
+/// The outcome of delivering such a message to the own NIC.
 pub(crate) enum Handed {
-    /// It has filled a receive, with this number of bytes. The receive still needs its completion.
+    /// It filled a receive with this number of bytes. The receive still needs its completion.
     Filled(u64),
-    /// The NIC has it: in a receive of another kind, or in a buffer for unexpected messages. There may be events.
+    /// The NIC has it, in a receive of another kind or in a buffer for unexpected messages. There may be events.
     Delivered,
-    /// The NIC has no room for it now. Nothing has changed.
+    /// The NIC has no room now. Nothing has changed.
     NoRoom,
 }
 
@@ -35,7 +35,7 @@ impl Arriving<'_> {
         ring_put(self.envelope, self.length, self.sender)
     }
 
-    /// Hands the message to the own NIC, which the caller has locked. `bus` copies its bytes.
+    /// Delivers the message to the own NIC, which the caller has locked. `bus` copies its bytes.
     #[inline(always)]
     pub fn hand_in<B: Bus>(
         &self,

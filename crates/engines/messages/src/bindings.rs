@@ -13,8 +13,7 @@ pub enum Side {
     Receive,
 }
 
-/// Ordering between classes of operations (`msg_order`). Messages among themselves and atomics among themselves always keep the order
-/// of the calls.
+/// Ordering between classes of operations (`msg_order`). Messages always keep their order, and so do atomics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
     /// Messages and accesses to registered memory.
@@ -28,7 +27,7 @@ impl Orders {
     pub const NONE: Orders = Orders { messages: false, accesses: false };
 }
 
-/// The bindings of an endpoint. The front door owns them; they outlive the endpoint's operations.
+/// The bindings of an endpoint. The front door owns them. They outlive the endpoint's operations.
 #[derive(Clone, Copy)]
 pub struct Bindings {
     pub tx_queue: *mut CompletionQueue,

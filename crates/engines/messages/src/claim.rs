@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Peeking (fi_tagged(3)): looking at an unexpected message, claiming it for one receive, or discarding it.
+//! Peeking (fi_tagged(3)): finding an unexpected message, claiming it for one receive, or discarding it.
 //!
 //! A claimed message leaves the NIC's unexpected list at once. Its header and payload stay at the NIC until a receive
-//! names its context. If the payload waits at the sender, that receive fetches it. To discard such a message, none of
-//! the payload is fetched, which ends the send.
+//! names its context. If the payload waits at the sender, that receive fetches it. Discarding such a message fetches
+//! none of the payload, which ends the send.
 
 use selvedge_nic::NoMemory;
 
@@ -18,8 +18,7 @@ use crate::ticket::Ticket;
 use crate::units::Units;
 
 impl Receives {
-    /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops
-    /// it.
+    /// Looks for an unexpected message (`FI_PEEK`). `claim` keeps it for this context, `discard` drops it.
     pub fn peek(
         &mut self,
         flight: &mut InFlight,
@@ -27,7 +26,7 @@ impl Receives {
         wanted: &ReceiveRequest<'_>,
         (claim, discard): (bool, bool),
     ) {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: the endpoint is open.
         let index = unsafe { (*wanted.ticket.bindings).index };
         let portal = wanted.kind.portal(index);
         let mut nic = flight.nic.interface.lock();
@@ -101,14 +100,12 @@ impl Receives {
     }
 }
 
-/// Reports that no message was found.
 fn report_nothing(flight: &InFlight, wanted: &ReceiveRequest<'_>) {
     let Ticket { context, flags, .. } = wanted.ticket;
     let entry = Completion { context, flags, tag: wanted.tag, ..Completion::default() };
     flight.nic.fail_uncounted(&wanted.ticket, Side::Receive, entry, 0, Fault::NoMessage);
 }
 
-/// Reports the message that was found.
 fn report_peeked(flight: &InFlight, wanted: &ReceiveRequest<'_>, message: &Arrived) {
     let entry = Completion {
         context: wanted.ticket.context,

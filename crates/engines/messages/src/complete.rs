@@ -18,9 +18,8 @@ impl OwnNic {
     /// Ends an operation successfully.
     #[inline]
     pub fn complete(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
-        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
-        // endpoint or its queue.
+        // SAFETY: endpoints, and the queues and counters bound to them, outlive their operations (`close_endpoint`).
+        // The core is borrowed, so this thread holds the domain's lock and no other thread changes them.
         unsafe {
             let bindings = &*ticket.bindings;
             let counter = bindings.counter_for(ticket.flags);
@@ -31,12 +30,11 @@ impl OwnNic {
         }
     }
 
-    /// The same if the NIC has already counted.
+    /// Like `complete`, if the NIC has already counted.
     #[inline]
     pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
-        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
-        // endpoint or its queue.
+        // SAFETY: endpoints, and the queues and counters bound to them, outlive their operations (`close_endpoint`).
+        // The core is borrowed, so this thread holds the domain's lock and no other thread changes them.
         unsafe {
             let bindings = &*ticket.bindings;
             let queue = bindings.queue(side);
@@ -46,11 +44,10 @@ impl OwnNic {
         }
     }
 
-    /// Ends an operation with an error.
+    /// Ends an operation with an error, and counts the failure.
     pub fn fail(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: Fault) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
-        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
-        // endpoint or its queue.
+        // SAFETY: endpoints, and the queues and counters bound to them, outlive their operations (`close_endpoint`).
+        // The core is borrowed, so this thread holds the domain's lock and no other thread changes them.
         unsafe {
             let bindings = &*ticket.bindings;
             let counter = bindings.counter_for(ticket.flags);
@@ -66,9 +63,8 @@ impl OwnNic {
 
     /// Reports an error that no counter counts.
     pub fn fail_uncounted(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: Fault) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
-        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
-        // endpoint or its queue.
+        // SAFETY: endpoints, and the queues and counters bound to them, outlive their operations (`close_endpoint`).
+        // The core is borrowed, so this thread holds the domain's lock and no other thread changes them.
         unsafe {
             let queue = (*ticket.bindings).queue(side);
             if !queue.is_null() {
@@ -90,7 +86,7 @@ impl OwnNic {
         self.fail(ticket, Side::Transmit, ticket.completion(), 0, error);
     }
 
-    /// Successes and failures of a counter.
+    /// Returns the successes and failures of a counter.
     pub fn counted(&self, reference: u32) -> (u64, u64) {
         use std::sync::atomic::Ordering::Acquire;
         let counter = self.interface.signals().counter(reference);
@@ -118,9 +114,8 @@ impl OwnNic {
 
     /// Takes back a success that the NIC has counted for a failed operation.
     pub fn take_back_count(&self, ticket: &Ticket) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
-        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
-        // endpoint or its queue.
+        // SAFETY: endpoints, and the queues and counters bound to them, outlive their operations (`close_endpoint`).
+        // The core is borrowed, so this thread holds the domain's lock and no other thread changes them.
         let counter = unsafe { (*ticket.bindings).counter_for(ticket.flags) };
         if counter != NONE {
             let mut nic = self.interface.lock();

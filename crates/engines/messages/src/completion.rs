@@ -33,7 +33,6 @@ impl Default for Completion {
     }
 }
 
-/// A completion in a queue.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Queued {
@@ -45,11 +44,10 @@ struct Queued {
 /// A read in progress: the array for new completions.
 #[derive(Clone, Copy)]
 pub struct Reading {
-    /// The queue that is read; null if none is.
+    /// The queue being read, or null.
     queue: *const CompletionQueue,
     to: *mut u8,
     entry_bytes: usize,
-    /// Entries for which there is room.
     left: usize,
     /// The array for senders, or null.
     sources: *mut u64,
@@ -78,7 +76,7 @@ impl Reading {
         Reading { queue, to, entry_bytes: 0, left: 0, sources }
     }
 
-    /// Entries for which there is room.
+    /// The number of entries for which there is room.
     #[inline(always)]
     pub fn left(&self) -> usize {
         self.left
@@ -100,8 +98,7 @@ impl Reading {
     /// There is room for one more entry.
     #[inline(always)]
     unsafe fn write(&mut self, queued: &Queued) {
-        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's
-        // contract.
+        // SAFETY: there is room for one more entry, and its source if wanted, by this function's contract.
         unsafe {
             self.to = write_entry(self.to, &queued.completion, self.entry_bytes);
             if !self.sources.is_null() {
@@ -113,8 +110,7 @@ impl Reading {
     }
 }
 
-/// The place of the next completions of a read that wants no senders. `WHOLE`: the read wants the largest
-/// format, as MPI libraries do.
+/// The place of the next completions of a read without senders. `WHOLE`: in the largest format, as MPI libraries want.
 #[derive(Clone, Copy)]
 pub struct Written<const WHOLE: bool> {
     to: *mut u8,
@@ -132,8 +128,7 @@ impl<const WHOLE: bool> Written<WHOLE> {
     }
 }
 
-/// Writes the first `bytes` bytes of an entry, because every format is a prefix of the largest. Returns the place of
-/// the next entry.
+/// Writes the first `bytes` bytes of an entry, because every format is a prefix of the largest. Returns the next place.
 ///
 /// # Safety
 /// There is room for `bytes` bytes.
@@ -163,8 +158,7 @@ unsafe fn write_entry(to: *mut u8, entry: &Completion, bytes: usize) -> *mut u8 
 /// Completions in order, in a ring buffer that grows.
 struct Fifo {
     slots: Box<[Queued]>,
-    /// The number of completions ever queued and ever read. Their slots are these numbers modulo the number of slots, a
-    /// power of two.
+    /// The number of completions ever queued and ever read. Slots are these numbers modulo a power of two.
     queued: u64,
     read: u64,
 }
@@ -217,7 +211,7 @@ impl Fifo {
 #[derive(Clone, Copy)]
 pub struct Failure {
     pub completion: Completion,
-    /// Bytes that did not fit.
+    /// The number of bytes that did not fit.
     pub missing: usize,
     pub error: Fault,
     /// The number of completions that were queued before it.
@@ -230,7 +224,7 @@ pub struct CompletionQueue {
     waiting: usize,
     completions: Fifo,
     failures: VecDeque<Failure>,
-    /// The next read takes what is queued, and does not poll for more.
+    /// The next read takes queued completions and does not poll for more.
     reads_next: bool,
 }
 
@@ -254,13 +248,13 @@ impl CompletionQueue {
         self.waiting != 0
     }
 
-    /// Completions in the queue.
+    /// The number of completions in the queue.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.completions.len()
     }
 
-    /// Whether the queue has no completions. It may have errors.
+    /// Whether the queue has no completions. There may be errors.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -271,7 +265,7 @@ impl CompletionQueue {
         self.waiting += 1;
     }
 
-    /// The place of a queue's next completions, if a read of it is in progress that wants no senders.
+    /// The place of a queue's next completions, if a read of it without senders is in progress.
     ///
     /// # Safety
     /// `queue` is null or an open queue. The reading is [whole](Reading::is_whole) if `WHOLE`.
@@ -282,20 +276,18 @@ impl CompletionQueue {
     ) -> Option<Written<WHOLE>> {
         // A read of whole entries always has a queue.
         let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
-        // SAFETY: the queue is open. A read of whole entries has one, and otherwise the pointer is not null, as just
-        // checked.
+        // SAFETY: the queue is open. A read of whole entries has one; else it is not null, as just checked.
         let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
         next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
     }
 
-    /// A receive was posted for which there was an unexpected message. The program most likely reads its completion
-    /// next.
+    /// A receive was posted that already had an unexpected message. The program most likely reads its completion next.
     #[inline]
     pub fn expect_reading(&mut self) {
         self.reads_next = true;
     }
 
-    /// Whether a read was expected, once.
+    /// Returns whether a read was expected, and resets the expectation.
     #[inline(always)]
     pub fn take_expectation(&mut self) -> bool {
         std::mem::take(&mut self.reads_next)

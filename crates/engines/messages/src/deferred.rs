@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deferred work (fi_trigger(3)): triggered operations of the NIC.
 //!
-//! A work is armed on its triggering counter. The process that makes the counter reach the threshold runs the work. The
+//! A work is armed on its triggering counter. The process that brings the counter to the threshold runs the work. The
 //! work then counts at its completion counter, which may start the next work. The program takes no part in this. Each
-//! command posts an event. The program's next call reads it, writes the completion if one is wanted, and frees what the
-//! work held.
+//! command posts an event. The program's next call reads it, writes a wanted completion, and frees the work's
+//! resources.
 //!
 //! How each work counts once at its completion counter
 //!
@@ -19,11 +19,9 @@
 //! Invariants
 //! 1. At most [`EVENTS_MAX`] events of unfinished works are outstanding. The queue has room for them beside all others.
 //! 2. The commands of one work fire together: they were armed under one lock, for one threshold.
-//! 3. A work whose commands are armed can be cancelled and leaves nothing. After they have fired it ends as other
-//!    operations do.
+//! 3. A work whose commands are armed can be cancelled and leaves nothing. Afterwards it ends as other operations do.
 //!
-//! This file keeps the records, arms works and cancels them. `queue` makes the commands of each kind of work, and `end`
-//! handles their outcome.
+//! This file records, arms and cancels works. `queue` makes their commands, `end` handles their outcome.
 //!
 //! Limits: failures are counted at the program's next call, except those of single reads, writes and atomics. The same
 //! holds for a receive that matches the header of a message above its sender's `ring_max`, because its payload must be
@@ -50,22 +48,21 @@ use crate::ticket::Ticket;
 use crate::units::Units;
 use crate::work::{Counted, Deferred, EVENTS_MAX, Queued, Role, Work};
 
-/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
+/// Largest number of commands started again at once. A target that had no room for one hardly has room for all.
 const TRYING_MAX: u32 = 64;
 
-/// All deferred work of a transport.
 #[derive(Default)]
 pub(crate) struct Works {
     queued: Vec<Queued>,
     /// Outstanding events of unfinished works.
     awaited: u32,
-    /// Commands that their target refused for lack of room.
+    /// Commands refused by their target for lack of room.
     again: VecDeque<(usize, Command)>,
-    /// The number of those that were started again and have not been answered.
+    /// The number of restarted commands that are unanswered.
     trying: u32,
     /// A counter whose threshold is already reached, for commands that are due at once.
     ready: Option<u32>,
-    /// Length of `queued` at which works that have fired are removed.
+    /// Length of `queued` at which fired works are removed.
     sweep_at: usize,
 }
 
@@ -149,7 +146,7 @@ impl Works {
         Ok(())
     }
 
-    /// Removes, now and then, the works that can no longer be cancelled.
+    /// Removes at intervals the works that can no longer be cancelled.
     fn sweep(&mut self, nic: &OwnNic) {
         if self.queued.len() < self.sweep_at {
             return;
@@ -161,7 +158,7 @@ impl Works {
 
     // ---- cancelling ----
 
-    /// Cancels a work that has not fired. False: there is none.
+    /// Cancels a work that has not fired. False: there is no such work.
     pub fn cancel(&mut self, flight: &mut InFlight, id: usize) -> bool {
         self.cancel_some(flight, |queued| queued.id == id) != 0
     }
@@ -208,7 +205,7 @@ impl Works {
         cancelled.len()
     }
 
-    /// Removes the record of a work and frees what it held.
+    /// Removes the record of a work and frees its resources.
     fn release(&mut self, flight: &mut InFlight, number: usize) -> Option<Box<Deferred>> {
         let work = flight.operations.take_work(number)?;
         self.awaited -= work.awaited;
@@ -240,7 +237,7 @@ struct WorkRecord {
 }
 
 impl InFlight {
-    /// Describes our memory for the commands of a work, in as many pieces as it has. None: no room for an I/O vector.
+    /// Describes our memory for the commands of a work, in as many pieces as it has. `None`: no room for an I/O vector.
     fn memory_of_work(&mut self, number: usize, pieces: &[iovec]) -> Option<Memory> {
         let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         if pieces.len() < 2 {

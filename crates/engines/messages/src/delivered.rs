@@ -2,14 +2,14 @@
 //! Sends in rings that end with their delivery (`FI_DELIVERY_COMPLETE`, fi_cq(3)).
 //!
 //! The cursor by which a target frees slots also says which messages its NIC has taken. So the sender keeps the number
-//! of such a message in the ring and its ticket, and nothing more is sent, or stored at the target.
+//! of such a message in the ring and its ticket. Nothing more is sent, or stored at the target.
 //!
 //! Invariants
 //! 1. The target stores the cursor after the payload is in its receive, or in a buffer for unexpected messages.
 //! 2. Sends to one peer end in the order of their messages.
-//! 3. When the peer has died or closed its rings, what it has not dequeued ends with an error.
-//! 4. A target need not call its library. A sender that has waited for long delivers what is in its ring itself, where
-//!    it may run the target's NIC.
+//! 3. When the peer has died or closed its rings, messages that it has not dequeued end with an error.
+//! 4. A target need not call its library. After a long wait the sender delivers the messages in its ring itself, if it
+//!    may run the target's NIC.
 //!
 //! Cost: a poll that finds no message loads one line for each peer with such sends. A send takes 40 bytes.
 
@@ -25,7 +25,7 @@ const POLLS_MAX: u32 = 400;
 /// A peer whose ring has such sends.
 struct Delivering {
     peer: u32,
-    /// Polls since one of them ended.
+    /// The number of polls since one of them ended.
     polls: u32,
 }
 
@@ -90,13 +90,13 @@ impl Deliveries {
         self.forget_delivered(peers);
     }
 
-    /// Takes the peers without such sends off the list.
+    /// Removes the peers without such sends from the list.
     fn forget_delivered(&mut self, peers: &Peers) {
         self.peers.retain(|to| peers.get(to.peer).is_some_and(|peer| !peer.undelivered.is_empty()));
     }
 }
 
-/// Fails the sends to a peer that has ended, or else delivers the messages in our ring there, if this process may.
+/// Fails the sends to a peer that has ended. Otherwise delivers the messages in our ring there, if this process may.
 #[cold]
 fn deliver_to_idle(flight: &mut InFlight, number: u32) {
     let Some(peer) = flight.peers.get(number) else { return };
@@ -107,8 +107,8 @@ fn deliver_to_idle(flight: &mut InFlight, number: u32) {
     }
 }
 
-/// Ends the sends to a peer whose messages have been dequeued, and fails the others if it is `lost` or has closed its
-/// rings. Returns whether there were any.
+/// Ends the sends to a peer whose messages have been dequeued. Fails the others if the peer is `lost` or has closed its
+/// rings. Returns whether any send ended.
 fn end_delivered_to(flight: &mut InFlight, number: u32, lost: bool) -> bool {
     let (mut dequeued, mut any) = (None, false);
     while let Some(peer) = flight.peers.get_mut(number) {

@@ -4,9 +4,8 @@
 use crate::bindings::Bindings;
 use crate::ticket::{ENDPOINT_PORTALS, ENDPOINTS_MAX, KINDS, Kind, OWN_ENDPOINT};
 
-/// The open endpoints.
 pub(crate) struct Endpoints {
-    /// By number; null where there is none.
+    /// By number, or null.
     list: Vec<*mut Bindings>,
 }
 
@@ -25,7 +24,7 @@ impl Endpoints {
         self.list[usize::from(index)]
     }
 
-    /// Sets the endpoint with a number, and returns the one before.
+    /// Sets the endpoint with a number. Returns the previous one.
     pub fn set(&mut self, index: u16, bindings: *mut Bindings) -> *mut Bindings {
         std::mem::replace(&mut self.list[usize::from(index)], bindings)
     }
@@ -36,7 +35,7 @@ impl Endpoints {
         self.list.iter().filter_map(|bindings| unsafe { bindings.as_ref() })
     }
 
-    /// The endpoint and the kind of messages that a portal table entry is for.
+    /// The endpoint and the kind of messages of a portal table entry.
     #[inline(always)]
     pub fn receiver(&self, portal: u32) -> Option<(*mut Bindings, Kind)> {
         let kind = match portal.wrapping_sub(ENDPOINT_PORTALS) % KINDS {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of operations: why a call was refused, and why an operation that was accepted has failed. A front door maps both to
-//! the numbers of its interface.
+//! Errors of operations: the reason why a call was refused, and the reason why an accepted operation has failed. A
+//! front door maps both to the numbers of its interface.
 
 /// The reason why a call was refused. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no room now. The program tries again.
     NoRoom,
-    /// Lengths that differ, no such peer, or no message that was claimed with this context.
+    /// Lengths differ, there is no such peer, or no message was claimed with this context.
     Invalid,
     TooLong,
     /// The process of the peer has ended.
@@ -34,7 +34,7 @@ impl Refusal {
 pub enum Fault {
     /// Only a part of the operation had room.
     NoRoom,
-    /// The program's arguments do not fit together.
+    /// The program's arguments do not match.
     Invalid,
     TooLong,
     /// The message was longer than its receive.
@@ -45,7 +45,7 @@ pub enum Fault {
     Unreachable,
     /// The memory is not mapped, here or at the target.
     NotMapped,
-    /// Outside of the registered memory, or an access that it was not registered for.
+    /// Outside of the registered memory, or an access without the right.
     NotPermitted,
     /// No memory is registered under the key.
     NoKey,
@@ -55,7 +55,7 @@ pub enum Fault {
     /// The NIC's tables are full.
     TablesFull,
     NoMemory,
-    /// Collective operations: the group cannot carry it out.
+    /// Collective operations: the group cannot carry out the operation.
     Unsupported,
     Other,
 }

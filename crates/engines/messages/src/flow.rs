@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flows: the messages to one portal table entry of a peer that travel as packets, and those that it refused.
+//! Flows: the messages to one portal table entry of a peer that travel as packets, including refused ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub(crate) struct Flow {
     /// The epoch of the messages in flight.
     pub(crate) epoch: u64,
     pub(crate) under_way: u32,
-    /// The number that may be in flight.
+    /// The largest number of messages in flight.
     pub(crate) window: u32,
     /// The number of messages sent.
     pub(crate) sequence: u64,
@@ -65,7 +65,7 @@ impl Flow {
         self.refused = Some(epoch);
     }
 
-    /// Starts a pause, and makes the next one an eighth longer. So a sender wakes at most that fraction too late.
+    /// Starts a pause, and makes the next one an eighth longer. So a sender wakes late by at most that fraction.
     pub(crate) fn rest(&mut self, longest: Duration) {
         self.again_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause + self.pause / 8).min(longest);
@@ -77,7 +77,7 @@ impl Flow {
     }
 }
 
-/// All flows of a transport, one for each portal table entry to which a packet has gone.
+/// All flows of a transport, one for each portal table entry that has received a packet.
 #[derive(Default)]
 pub(crate) struct Flows {
     pub(crate) list: Vec<Flow>,
@@ -102,7 +102,7 @@ impl Flows {
         self.list.get_mut(flow as usize)
     }
 
-    /// The epoch for a message to a portal table entry; 0 if no packet has gone there. None: earlier messages go first.
+    /// The epoch for a message to a portal table entry; 0 before the first packet. `None`: earlier messages go first.
     pub fn epoch_now(&mut self, peer: u32, portal: u32) -> Option<u64> {
         let Some(flow) = self.of(peer, portal) else { return Some(0) };
         (flow.retries.is_empty() && flow.is_open()).then_some(flow.epoch)
@@ -136,7 +136,7 @@ mod tests {
         assert!(!flow.is_open(), "others are in flight with the old epoch");
         flow.under_way = 0;
         assert!(flow.is_open());
-        assert_eq!((flow.epoch, flow.window), (7, 1), "the first message with the new epoch goes alone");
+        assert_eq!((flow.epoch, flow.window), (7, 1), "the first message with the new epoch is sent alone");
         flow.under_way = 1;
         assert!(!flow.is_open());
         flow.accept();

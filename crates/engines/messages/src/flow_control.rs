@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that travel as packets. They stay with their sender until their target has taken them.
+//! Messages that travel as packets. The sender keeps them until their target has taken them.
 //!
 //! A target without room closes the portal table entry and refuses the message. The sender learns this when more
 //! messages are already in flight, and there may be room for those. So each message carries the *epoch* of the portal
 //! table entry ([`selvedge_nic::tables::Request::epoch`]). A message that follows a refused one carries an old epoch
-//! and is refused, too. When the last reply has come, the refused messages are sent again in their order: the first
-//! alone, then more at once as they are taken.
+//! and is refused, too. After the last reply, the refused messages are sent again in order: the first alone, then more
+//! at once as they are taken.
 //!
 //! Invariants
 //! 1. All messages in flight to one portal table entry are of one epoch. After a refusal nothing is sent there until
 //!    all of them have been answered.
 //! 2. Refused messages go before later ones. Meanwhile new sends get `-FI_EAGAIN`.
-//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. Until then its number
-//!    is not used again.
+//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. So its number is not
+//!    reused.
 //!
 //! A refused sender tries again after a pause. Each further refusal makes the pause longer. In virtual time it may
 //! become so long that the simulator detects a deadlocked job.
@@ -92,8 +92,7 @@ impl Flows {
             return;
         }
         let outcome = match event.fail {
-            // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
-            // event.
+            // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
             fail::OK | fail::SEGV => Ok(()),
             _ if outgoing.fetched => Ok(()),
             fail::UNDELIVERABLE => Err(Fault::PeerGone),
@@ -136,7 +135,6 @@ impl Flows {
         }
     }
 
-    /// Sends one refused message again.
     fn send_again(&mut self, flight: &mut InFlight, number: usize, epoch: u64) -> RetryOutcome {
         let InFlight { operations, nic, peers, .. } = flight;
         let Some(outgoing) = operations.send(number) else { return RetryOutcome::Gone };
@@ -187,7 +185,6 @@ impl Flows {
         flight.take_send(number).map(|outgoing| outgoing.ticket)
     }
 
-    /// Removes the refused messages with these numbers.
     fn drop_retries(&mut self, mut picks: impl FnMut(usize) -> bool) {
         for flow in &mut self.list {
             flow.retries.retain(|&(_, number)| !picks(number));
@@ -195,20 +192,20 @@ impl Flows {
         self.retries = self.list.iter().map(|flow| flow.retries.len()).sum();
     }
 
-    /// The number of an endpoint's injected messages that have not arrived at other processes, and of its messages that use its
-    /// program's memory (to other hosts, and over the units); and whether any message was refused.
+    /// Returns the number of an endpoint's messages under way to other processes that are injected or use its program's
+    /// memory (to other hosts, and over the units), and whether any was refused.
     pub fn unfinished(&mut self, flight: &InFlight, bindings: *mut Bindings) -> (usize, bool) {
         let InFlight { nic, operations, peers, .. } = flight;
         let interface = &nic.interface;
         let (mut left, mut refused) = (0, false);
         for (_, outgoing) in operations.all_sends() {
-            // A payload that waits under a token here is lost with its endpoint. One that is got over the units would have been
-            // delivered at once by packet, so it is waited for.
+            // A payload that waits under a token here is lost with its endpoint. A payload that is fetched over the
+            // units would have been delivered at once by packet, so closing waits for it.
             let is_under_way = outgoing.stage != Stage::Waits || outgoing.token != 0;
             // Another host may still read the payload from the program's memory.
             let is_lent = outgoing.stage == Stage::UnderWay && interface.is_remote(outgoing.target.0);
             let is_its = outgoing.ticket.bindings == bindings && (outgoing.is_injected && is_under_way || is_lent);
-            // Messages to this process are not counted: they may wait for this very thread.
+            // Messages to this process are not counted: this thread may have to receive them.
             let is_own = peers.get(outgoing.peer).is_none_or(|peer| peer.owner == interface.word());
             if is_its && !is_own {
                 left += 1;
@@ -219,7 +216,7 @@ impl Flows {
         (left, refused)
     }
 
-    /// An endpoint is closed. Nothing more is sent for it, and replies to its messages in flight are ignored.
+    /// Removes an endpoint that is closed. Nothing more is sent for it, and replies to its messages are ignored.
     pub fn forget_endpoint(&mut self, flight: &mut InFlight, bindings: *mut Bindings) {
         let mut dropped = Vec::new();
         for (number, outgoing) in flight.operations.all_sends_mut() {
@@ -240,13 +237,12 @@ fn longest_pause(flight: &InFlight) -> Duration {
     if flight.nic.interface.is_simulated() { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
 }
 
-/// The outcome of sending a message again.
 enum RetryOutcome {
-    /// It is in flight, or has ended with an error.
+    /// The message is in flight, or has ended with an error.
     Gone,
     /// The target has taken it.
     Taken,
-    /// The target refused it; its portal table entry has this epoch.
+    /// The target refused it. The portal table entry has this epoch.
     Refused(u64),
     /// There is no room now.
     NoSpace,

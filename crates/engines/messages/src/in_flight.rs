@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The operations in flight, with the NIC at which their events come, the peers that they go to, and the polling for them: the part
-//! that all others stand on.
+//! The operations in flight, with the NIC of their events, their peers, and their polling: the base of other parts.
 
 use selvedge_nic::portals::{ack, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
@@ -12,7 +11,6 @@ use crate::own_nic::OwnNic;
 use crate::peers::Peers;
 use crate::polling::Polling;
 
-/// The operations in flight.
 pub(crate) struct InFlight {
     pub nic: OwnNic,
     pub operations: Operations,
@@ -36,7 +34,7 @@ impl InFlight {
         Command { request, target: 0, user_ptr: 0, source, sink: Memory::NOWHERE }
     }
 
-    /// The request of a message to its target's NIC. With a token the target can fetch the payload from here.
+    /// The request of a message to its target's NIC. With a token the target can fetch the payload.
     pub fn request(&self, message: &Message<'_>, length: usize, token: u32) -> Request {
         // SAFETY: a ticket of a new message names an open endpoint.
         let own = unsafe { (*message.ticket.bindings).index };
@@ -92,7 +90,7 @@ impl InFlight {
             }
             !last.1
         };
-        // Sends in other stages get a reply, or find out that the process has ended when they are sent again.
+        // Sends in other stages get a reply, or learn at their retry that the process has ended.
         let sends = self.operations.all_sends();
         sends
             .filter(|(_, outgoing)| outgoing.stage == Stage::Waits && is_lost(outgoing.target))
@@ -100,7 +98,7 @@ impl InFlight {
             .collect()
     }
 
-    // ---- accesses that peers have refused ----
+    // ---- refused accesses ----
 
     /// Records that a peer has refused a command of an access over the units.
     pub fn access_refused(&mut self, number: usize) {
@@ -115,7 +113,7 @@ impl InFlight {
         }
     }
 
-    /// Counts the accesses that peers have refused again, after an endpoint was closed.
+    /// Recounts the accesses that peers have refused, after an endpoint was closed.
     pub fn count_refused(&mut self) {
         let InFlight { operations, peers, .. } = self;
         peers.iter_mut().for_each(|peer| peer.refused = 0);

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | [`error`], [`flags`], [`pieces`] | errors; flags of completions; memory in several pieces |
 //! | [`protocols`] | the protocol table |
-//! | [`completion`], [`bindings`], [`ticket`] | where operations end: queues, counters, and what they report |
-//! | [`message`], [`posted`], [`transfer`], [`work`], [`region`], [`operation`] | operations as programs ask for them, and records of those that have not ended |
+//! | [`completion`], [`bindings`], [`ticket`] | queues, counters and reports at the ends of operations |
+//! | [`message`], [`posted`], [`transfer`], [`work`], [`region`], [`operation`] | requests of programs, and records of unfinished operations |
 //! | [`arriving`] | messages that this process takes itself |
 //!
 //! | parts | subject |
@@ -20,7 +20,7 @@
 //! | [`units`] | messages and accesses over VELO and RMA |
 //! | [`deferred`] | deferred work |
 //!
-//! [`transport`] puts the parts together: a NIC for messages, with everything in flight.
+//! [`transport`] combines the parts: a NIC for messages, with everything in flight.
 
 mod accesses;
 mod arriving;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that are sent: the program's request, and the record of a send that has not ended.
+//! Messages that are sent: the program's request, and the record of an unfinished send.
 
 use std::sync::Arc;
 
@@ -45,13 +45,11 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// A copy of a message that leaves after this call, if it needs one: it must be in one piece, and if it is injected, it
-    /// must be in our memory.
+    /// A copy of a message that leaves after this call, if it has several pieces or is injected.
     pub(crate) fn gathered(&self, length: usize) -> Option<Box<[u8]>> {
         (self.pieces.len() > 1 || (self.inject && length != 0)).then(|| {
             let mut bytes = Box::new_uninit_slice(length);
-            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` writes all of
-            // it.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` fills it.
             unsafe {
                 gather(self.pieces, bytes.as_mut_ptr().cast());
                 bytes.assume_init()
@@ -67,7 +65,7 @@ pub struct Outgoing {
     pub entry: Option<u32>,
     /// The payload, registered for gets of the target, and its network logical address.
     pub(crate) region: Option<(Arc<Registered>, u64)>,
-    /// Its token, if its target gets the payload over the units; otherwise 0.
+    /// The token by which its target fetches the payload over the units; otherwise 0.
     pub(crate) token: u32,
     /// A copy of the payload: gathered from several pieces, or injected.
     pub(crate) _bytes: Option<Box<[u8]>>,
@@ -108,7 +106,7 @@ pub enum Stage {
     Refused,
 }
 
-/// Whether a message that was delivered to a list has left its payload here, to be fetched.
+/// Whether a delivered message has left its payload here, to be fetched.
 pub(crate) fn stays_here(command: &Command, delivered_to: u8) -> bool {
     delivered_to == list::OVERFLOW && command.request.token() != 0
 }

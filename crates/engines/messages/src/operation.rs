@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations in flight. The `user_ptr` of the NIC's events is the number of one.
+//! Operations in flight. The `user_ptr` of the NIC's events is an operation's number.
 
 use crate::message::Outgoing;
 use crate::posted::{Fetch, PostedReceive};
@@ -32,7 +32,6 @@ pub struct Buffer {
 }
 
 impl Operation {
-    /// Its match entry at the NIC.
     pub(crate) fn entry(&self) -> Option<u32> {
         match self {
             Operation::Receive(posted) => Some(posted.entry),

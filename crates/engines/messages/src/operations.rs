@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of operations in flight, by their numbers.
+//! The table of operations in flight, by number.
 //!
 //! Invariants
-//! 1. `sends` is the number of sends in the table. It is bounded by [`SENDS_MAX`], because each may bring events.
+//! 1. `sends` is the number of sends in the table. Its limit is [`SENDS_MAX`], because each may bring events.
 //! 2. The memory of an operation is in `sources` or `sinks` while peers may get or write it.
 
 use selvedge_nic::handle::NONE;
@@ -16,15 +16,15 @@ use crate::transfer::{Note, PendingAccess, Staging};
 use crate::units::spans::Spans;
 use crate::work::Deferred;
 
-/// Most messages and operations in flight. When there are more, the program gets [`Refusal::NoRoom`](crate::error::Refusal).
+/// Largest number of messages and operations in flight. Beyond it the program gets
+/// [`Refusal::NoRoom`](crate::error::Refusal).
 pub(crate) const SENDS_MAX: u32 = 2048;
 
-/// All operations in flight.
 pub(crate) struct Operations {
     list: Slab<Operation>,
     sends: u32,
     token_next: u32,
-    /// The memory of sends whose payload peers get, and that of fetches.
+    /// The memory of sends whose payload peers get, and the memory of fetches.
     pub sources: Spans,
     pub sinks: Spans,
 }
@@ -41,7 +41,7 @@ impl Operations {
         self.list.vacant_key()
     }
 
-    /// Adds an operation that is no send. Returns its number.
+    /// Adds an operation other than a send. Returns its number.
     #[inline]
     pub fn insert(&mut self, operation: Operation) -> usize {
         self.list.insert(operation)
@@ -56,7 +56,7 @@ impl Operations {
         self.list.iter()
     }
 
-    /// Removes the operations that `keeps` does not name.
+    /// Keeps only the operations for which `keeps` is true.
     pub fn retain(&mut self, keeps: impl Fn(&Operation) -> bool) {
         self.list.retain(|_, operation| keeps(operation));
         let Operations { list, sources, sinks, .. } = self;
@@ -150,7 +150,6 @@ impl Operations {
         })
     }
 
-    /// The same, to change them.
     pub fn all_sends_mut(&mut self) -> impl Iterator<Item = (usize, &mut Outgoing)> {
         self.list.iter_mut().filter_map(|(number, operation)| match operation {
             Operation::Send(outgoing) => Some((number, &mut **outgoing)),
@@ -158,12 +157,12 @@ impl Operations {
         })
     }
 
-    /// The sends whose payload peers get over RMA.
+    /// The sends whose payload peers fetch over RMA.
     pub fn sends_over_units(&self) -> impl Iterator<Item = (usize, &Outgoing)> {
         self.all_sends().filter(|(_, outgoing)| outgoing.token != 0)
     }
 
-    /// A token under which a payload waits here.
+    /// A new token for a payload that waits here.
     pub fn new_token(&mut self) -> u32 {
         let token = self.token_next;
         self.token_next = self.token_next.wrapping_add(1).max(1);
@@ -172,7 +171,7 @@ impl Operations {
 
     // ---- accesses ----
 
-    /// Begins an access. It counts one request too many until all are launched.
+    /// Begins an access. It counts one extra request until all are launched.
     pub fn begin_access(&mut self, ticket: Ticket, peer: u32, note: Option<Note>) -> usize {
         self.insert(Operation::Access(Box::new(PendingAccess {
             ticket,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NIC of a transport: its event queues, its match entries, and its counters. Where operations end is in
-//! [`crate::complete`].
+//! The NIC of a transport: event queues, match entries, and counters. Operations end in [`crate::complete`].
 
 use std::sync::Arc;
 
@@ -11,12 +10,11 @@ use selvedge_nic::NoMemory;
 use selvedge_nic::portals::errors::UnlinkError;
 use selvedge_nic::portals::{EntrySpec, options};
 
-/// The NIC of a transport.
 pub(crate) struct OwnNic {
     pub interface: Arc<Interface>,
     /// Event queue for incoming messages. It never overflows: senders wait instead.
     pub queue: u32,
-    /// Event queue for our own operations. Its size bounds how many there may be.
+    /// Event queue for our own operations. Its size limits their number.
     pub own_queue: u32,
     /// Watches for the next event of both queues.
     pub watches: [Watch; 2],
@@ -42,7 +40,7 @@ impl OwnNic {
 
     // ---- match entries ----
 
-    /// Links a match entry. None: there is no room.
+    /// Links a match entry. `None`: there is no room.
     pub fn append(&self, portal: u32, list: u8, spec: &EntrySpec) -> Option<u32> {
         self.interface.lock().with_revocation(|nic| nic.lists().append(&mut NoMemory, portal, list, spec)).ok()
     }
@@ -61,7 +59,7 @@ impl OwnNic {
         }
     }
 
-    /// A match entry over memory in several pieces. None: there is no room for an I/O vector.
+    /// A match entry over memory in several pieces. `None`: there is no room for an I/O vector.
     pub fn with_vector(&self, spec: EntrySpec, pieces: &[iovec]) -> Option<EntrySpec> {
         if pieces.len() < 2 {
             return Some(spec);
@@ -70,7 +68,7 @@ impl OwnNic {
         Some(EntrySpec { options: spec.options | options::IOVEC, start: 0, iov, iov_count, ..spec })
     }
 
-    /// Stores an I/O vector. None: there is no room.
+    /// Stores an I/O vector. `None`: there is no room.
     pub fn store_vector(&self, pieces: &[iovec]) -> Option<u32> {
         loop {
             let vectors = pieces.iter().map(|piece| (piece.iov_base as u64, piece.iov_len as u64));

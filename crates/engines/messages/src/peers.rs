@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other processes' NICs: our rings there, the protocols that messages to them take, and the names of their endpoints
-//! in address vectors.
+//! Other processes' NICs: our rings there, protocols, and the names of their endpoints in address vectors.
 //!
-//! A peer is one process behind an id. If another process takes the same id, that is another peer. A peer keeps its
-//! number.
+//! A peer is one process with an id. If another process takes the same id, it is another peer. A peer keeps its number.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{Ordering::Acquire, fence};
@@ -26,18 +24,18 @@ pub struct Peer {
     pub(crate) ring: PeerRing,
     /// Sends that end when their messages are dequeued from our ring, in the ring's order.
     pub(crate) undelivered: VecDeque<Undelivered>,
-    /// Deliveries into posted receives in mapped memory.
+    /// Backoff of deliveries into posted receives in mapped memory.
     pub(crate) in_place: Backoff,
     /// Packets to it that have not been answered.
     pub(crate) in_flight: u32,
-    /// Accesses over the units that it has refused, in whole or in part, and that have not ended.
+    /// The number of unfinished accesses over the units that it has refused, in whole or in part.
     pub(crate) refused: u32,
     /// Whether it takes messages over VELO and RMA.
     pub(crate) link: Link,
 }
 
 impl Peer {
-    /// Our ring there, if there is one.
+    /// Our ring there, if any.
     pub(crate) fn ring(&self) -> Option<&Sender> {
         match &self.ring {
             PeerRing::Open(ring) if !ring.is_closed() => Some(ring),
@@ -45,8 +43,8 @@ impl Peer {
         }
     }
 
-    /// The number of the first message in our ring there that has not been dequeued; and whether it never will be, because
-    /// the peer is `lost` or has closed its rings.
+    /// The number of the first message in our ring there that has not been dequeued, and whether it never will be,
+    /// because the peer is `lost` or has closed its rings.
     pub(crate) fn dequeued(&self, lost: bool) -> (u64, bool) {
         let PeerRing::Open(ring) = &self.ring else { return (0, true) };
         let is_closed = ring.is_closed();
@@ -56,7 +54,7 @@ impl Peer {
         (ring.dequeued(), lost || is_closed)
     }
 
-    /// Whether we do not know if there is a ring: we have never asked, or the process has closed that NIC since.
+    /// Whether the ring must be looked up: it never was, or the process has closed that NIC since.
     #[inline(always)]
     pub(crate) fn has_to_meet(&self) -> bool {
         match &self.ring {
@@ -66,10 +64,10 @@ impl Peer {
         }
     }
 
-    /// Meets the peer: claims a ring there, if the home lets us use it, and fixes the protocols.
+    /// Meets the peer: claims a ring there, if the home allows it, and fixes the protocols.
     fn meet(&mut self, interface: &Interface, limits: &Limits) {
-        // A message to this process itself comes before those that others send later. Events and rings together keep that
-        // order only if the message is in its ring at once.
+        // A message to this process itself comes before messages that others send later. Events and rings together keep
+        // that order only if the message is in its ring at once.
         let is_late = self.id == interface.id() && !interface.publishes_here();
         let usable = !is_late && interface.is_answered_by(self.id, self.owner) && interface.reaches_rings(self.id);
         let ring = usable
@@ -83,7 +81,6 @@ impl Peer {
         self.find_rows(interface, limits);
     }
 
-    /// Fixes the protocols.
     fn find_rows(&mut self, interface: &Interface, limits: &Limits) {
         let has_ring = matches!(self.ring, PeerRing::Open(_));
         self.protocols = match self.link {
@@ -101,9 +98,8 @@ pub(crate) struct Undelivered {
     pub ticket: Ticket,
 }
 
-/// Whether a peer takes our messages over VELO and RMA.
+/// Whether a peer takes messages over VELO and RMA.
 pub(crate) enum Link {
-    /// It was not asked.
     Unasked,
     /// It was asked, and has not answered. Meanwhile it gets packets.
     Asked,
@@ -119,15 +115,14 @@ pub(crate) enum PeerRing {
     Open(Box<Sender>),
 }
 
-/// All peers of a transport.
 pub(crate) struct Peers {
     list: Vec<Peer>,
     /// By id and owner.
     numbers: HashMap<(u64, u64), u32>,
-    /// The address vectors' numbers of each source, the first one first.
+    /// The address vectors' numbers of each source, in order of insertion.
     sources: HashMap<u64, Vec<u64>>,
     limits: Limits,
-    /// The bit of the ring from this process to itself; 0 without one.
+    /// The bit of the ring from this process to itself; 0 if there is no ring.
     pub own_ring: u64,
 }
 
@@ -136,7 +131,7 @@ impl Peers {
         Peers { list: Vec::new(), numbers: HashMap::new(), sources: HashMap::new(), limits, own_ring: 0 }
     }
 
-    /// The number of a peer.
+    /// Returns the number of a peer, which is new if needed.
     pub fn number(&mut self, id: u64, owner: u64) -> u32 {
         let (list, limits) = (&mut self.list, &self.limits);
         let number = *self.numbers.entry((id, owner)).or_insert_with(|| {
@@ -154,7 +149,7 @@ impl Peers {
             });
             list.len() as u32 - 1
         });
-        // A process that is named again may have reopened its NIC, so we ask again.
+        // A process that is named again may have reopened its NIC, so the ring is looked up again.
         let peer = &mut list[number as usize];
         if let PeerRing::None = peer.ring {
             peer.ring = PeerRing::Unknown;
@@ -193,7 +188,7 @@ impl Peers {
         self.list.iter_mut()
     }
 
-    /// Fixes the protocols of a peer anew: it takes messages over the units now, or no longer.
+    /// Fixes the protocols of a peer anew, because whether it takes messages over the units has changed.
     #[cold]
     pub fn find_rows(&mut self, number: u32, interface: &Interface) {
         if let Some(peer) = self.list.get_mut(number as usize) {
@@ -201,7 +196,7 @@ impl Peers {
         }
     }
 
-    /// Most bytes of a message in a ring.
+    /// Longest message in a ring, in bytes.
     pub fn ring_max(&self) -> usize {
         self.limits.ring_max
     }
@@ -217,10 +212,10 @@ impl Peers {
         }
     }
 
-    /// Whether a peer has refused accesses that have not ended, and the endpoint's accesses keep their order.
+    /// Whether a peer has refused accesses that have not ended, and the endpoint keeps accesses in order.
     pub fn has_refused(&self, number: u32, ticket: &Ticket) -> bool {
         let any = self.get(number).is_some_and(|peer| peer.refused != 0);
-        // SAFETY: a ticket names an open endpoint: operations and notifications leave with theirs.
+        // SAFETY: a ticket names an open endpoint: operations and notifications are removed with their endpoint.
         any && unsafe { (*ticket.bindings).orders.accesses }
     }
 

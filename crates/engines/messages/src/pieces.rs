@@ -19,7 +19,7 @@ pub fn total(pieces: &[iovec]) -> usize {
     pieces.iter().map(|piece| piece.iov_len).sum()
 }
 
-/// Copies all pieces, one after the other, to one buffer.
+/// Copies all pieces, in order, to one buffer.
 ///
 /// # Safety
 /// The pieces are readable, and `to` has room for all of them.
@@ -27,8 +27,7 @@ pub fn total(pieces: &[iovec]) -> usize {
 pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
     let mut at = to;
     for piece in pieces {
-        // SAFETY: by this function's contract the pieces are readable for their lengths, and `to` has room for all of
-        // them.
+        // SAFETY: by this function's contract the pieces are readable, and `to` has room for all of them.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), at, piece.iov_len);
             at = at.add(piece.iov_len);
@@ -36,7 +35,7 @@ pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
     }
 }
 
-/// Copies bytes to the pieces, one after the other, until the bytes or the pieces end.
+/// Copies bytes to the pieces, in order, until the bytes or the pieces end.
 ///
 /// # Safety
 /// `from` is readable for `bytes` bytes, and the pieces are writable.
@@ -116,11 +115,11 @@ mod tests {
         let bytes = [1u8; 10];
         let mut memory = vec![0u8; 8];
         let pieces = pieces_of(&mut memory, &[3, 3]);
-        // SAFETY: there are as many bytes as given, and the pieces are in `memory`.
+        // SAFETY: the source has as many bytes as given, and the pieces are in `memory`.
         unsafe { scatter(bytes.as_ptr(), 4, &pieces) };
         assert_eq!(memory, [1, 1, 1, 1, 0, 0, 0, 0]);
         let pieces = pieces_of(&mut memory, &[3, 3]);
-        // SAFETY: there are as many bytes as given, and the pieces are in `memory`.
+        // SAFETY: the source has as many bytes as given, and the pieces are in `memory`.
         unsafe { scatter(bytes.as_ptr(), 10, &pieces) };
         assert_eq!(memory, [1, 1, 1, 1, 1, 1, 0, 0]);
     }

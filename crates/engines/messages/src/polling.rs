@@ -4,24 +4,23 @@
 //! A poll of a cache line that another core is about to write makes that write twice as slow: the writer must first
 //! invalidate the copy here, and this core must fetch the line again. Between near cores that is 35 of 70 ns, as much
 //! as everything else a front door does for a message. A program that only waits for replies often gets each one after
-//! the same time. Its first poll then comes when the reply has most likely been written, and not before ([`Replies`]).
+//! the same time. So its first poll is delayed until the reply has most likely been written ([`Replies`]).
 //!
-//! Time is counted in polls of [`selvedge_os::lines::a_moment`] each. The program is delayed by at most
-//! [`WAIT_MAX`] of them, and only while replies keep coming within [`LOOKS_MAX`].
+//! Time is counted in polls of [`selvedge_os::lines::a_moment`] each. The program is delayed by at most [`WAIT_MAX`] of
+//! them, and only while replies keep coming within [`LOOKS_MAX`].
 
 /// Polls that find nothing before the thread first yields its core.
 const LOOKS_BEFORE_YIELD: u32 = 400;
 /// Polls that find nothing between two such yields.
 const LOOKS_BETWEEN_YIELDS: u32 = 64;
-/// The same if every rank has its own core and one thread. A thread that wants this core is then most likely a foreign
-/// one. If a rank yields to it, the rank loses a time slice of the scheduler (3 ms), and its peer, which waits for it,
-/// then yields, too.
+/// The same if every rank has its own core and one thread. Then a thread that wants this core is most likely foreign. A
+/// rank that yields to it loses a time slice (3 ms), and its waiting peer then yields, too.
 const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
-/// A program that polls twice and finds nothing most likely waits for a message. So many of its next calls then linger:
-/// each polls [`LOOKS_MAX`] times, some 130 ns.
+/// Number of calls that linger after a program has polled twice and found nothing. It most likely waits for a message,
+/// so each of these calls polls [`LOOKS_MAX`] times, some 130 ns.
 const LINGERING_CALLS: u32 = 16;
-/// Polls that skip the rings after the last posted receive of a portal table entry was filled. Open MPI makes so many
-/// until it posts the next: one that finds no more completions, and two while it waits for the end of a send.
+/// Polls that skip the rings after the last posted receive of a portal table entry was filled. Open MPI makes these
+/// polls before it posts the next: one that finds nothing, and two while it waits for a send.
 const SKIPPED_POLLS: u32 = 3;
 /// Polls that find nothing between two checks for processes that have ended.
 const LOOKS_PER_TICK: u32 = 4096;
@@ -30,7 +29,7 @@ const LOOKS_PER_TICK: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterUnlock {
     None,
-    /// Where polls go through the home: wakes the threads that sleep until they get the lock.
+    /// Wakes the threads that sleep until they get the lock, if polls go through the home.
     Wake,
     /// Yields the core to another thread or process.
     Yield,
@@ -77,7 +76,7 @@ impl Polling {
         self.looks_between_yields = if alone { LOOKS_BETWEEN_YIELDS_ALONE } else { LOOKS_BETWEEN_YIELDS };
     }
 
-    /// A poll found something.
+    /// Records that a poll found something.
     #[inline(always)]
     pub fn has_found(&mut self) {
         self.idle = 0;
@@ -85,13 +84,13 @@ impl Polling {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// The next poll that finds nothing counts as the first.
+    /// Counts the next poll that finds nothing as the first.
     #[inline(always)]
     pub fn start_over(&mut self) {
         self.idle = 0;
     }
 
-    /// The first poll after a send: returns how long to wait before it, in polls.
+    /// Called for the first poll after a send. Returns how long to wait before it, in polls.
     #[inline(always)]
     pub fn first_look(&mut self) -> u32 {
         self.idle = 0;
@@ -113,22 +112,21 @@ impl Polling {
         }
     }
 
-    /// The last posted receive of a portal table entry was filled.
+    /// Records that the last posted receive of a portal table entry was filled.
     #[inline(always)]
     pub fn has_filled_all(&mut self) {
         self.skips = SKIPPED_POLLS;
     }
 
-    /// The program posted a receive, or looks for unexpected messages.
+    /// Records that the program posted a receive, or looks for unexpected messages.
     #[inline(always)]
     pub fn expects_messages(&mut self) {
         self.skips = 0;
     }
 
-    /// Whether this poll skips the rings. A program that has just got what it waited for polls again: it reads until
-    /// there are no more completions, or waits for the end of a send. It expects no message before it posts a receive.
-    /// Until then the next message stays in its ring: its cache line stays with the sender, and it does not become an
-    /// unexpected message.
+    /// Whether this poll skips the rings. After its receive is filled, a program polls again: for more completions, or
+    /// for the end of a send. It expects no message before it posts a receive. Until then the next message stays in its
+    /// ring: its cache line stays with the sender, and it does not become an unexpected message.
     #[inline(always)]
     pub fn skips_rings(&mut self) -> bool {
         self.skips != 0 && {
@@ -137,7 +135,7 @@ impl Polling {
         }
     }
 
-    /// A poll found nothing. Returns whether that has gone on for long.
+    /// Records that a poll found nothing. Returns whether many polls in a row found nothing.
     #[inline(always)]
     pub fn found_nothing(&mut self) -> bool {
         self.idle += 1;
@@ -154,11 +152,11 @@ impl Polling {
 pub(crate) const LOOKS_MAX: u32 = 20;
 /// The longest wait before the first poll.
 const WAIT_MAX: u32 = 8;
-/// Parts of a poll, the unit of the wait. ...
+/// Parts of a poll, the unit of the wait.
 const PARTS: u32 = 8;
-/// ... If the first poll finds the reply, it may have come too late, and the wait shrinks by so many parts. ...
+/// The decrease of the wait, in parts, if the first poll finds the reply, because it may have come too late.
 const LESS: u32 = 1;
-/// ... If it does not, the wait grows by so many. So one of three first polls comes too early.
+/// The increase of the wait, in parts, if it does not. So one of three first polls comes too early.
 const MORE: u32 = 2;
 
 /// The outcome of waiting for a reply.
@@ -176,19 +174,17 @@ pub(crate) enum ReplyOutcome {
 }
 
 impl ReplyOutcome {
-    /// The outcome of the polls after the first.
+    /// The outcome of polls after the first.
     pub fn of_later_looks(found: bool) -> ReplyOutcome {
         if found { ReplyOutcome::CameLater } else { ReplyOutcome::IsLate }
     }
 }
 
-/// The record of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// The time until the first poll for the next reply, in parts of a poll.
     wait: u32,
-    /// The last outcome. It is used when the wait for the next reply begins, because the program needs the CPU when a
-    /// reply is found.
+    /// The last outcome. It is used when the next wait begins, because the program needs the CPU when a reply is found.
     pub found: ReplyOutcome,
 }
 
@@ -210,14 +206,13 @@ impl Replies {
 mod tests {
     use super::*;
 
-    /// The mean delay between the writing of a reply and its discovery, for replies written at these times, after some
-    /// to learn from.
+    /// The mean delay from the writing of a reply to its discovery, after learning. `written`: times of the replies.
     fn delay(written: impl Fn(u32) -> u32) -> f64 {
         let (mut replies, mut sum) = (Replies::default(), 0);
         for number in 0..10_000 {
             let written = written(number);
             let wait = replies.wait();
-            // To fetch the line takes 5 polls, and to invalidate the copy here as many.
+            // Fetching the line takes 5 polls, and invalidating the copy here takes 5 more.
             let seen = if wait >= written { wait + 5 } else { written + 10 };
             replies.found = match () {
                 _ if wait >= written => ReplyOutcome::WasThere,

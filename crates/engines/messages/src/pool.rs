@@ -13,11 +13,10 @@ use crate::in_flight::InFlight;
 use crate::operation::{Buffer, Operation};
 use crate::protocols::POOLED_BYTES_MAX;
 
-/// Bytes of one buffer.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Buffers linked at each portal table entry.
 const LINKED: usize = 2;
-/// Most spare buffers of a portal table entry.
+/// Largest number of spare buffers of a portal table entry.
 const SPARE: usize = 2;
 
 impl InFlight {
@@ -67,7 +66,7 @@ impl InFlight {
         buffer.linked
     }
 
-    /// The NIC has unlinked a buffer: it is full.
+    /// Records that the NIC has unlinked a full buffer.
     pub fn buffer_is_full(&mut self, number: usize) {
         let Some(buffer) = self.operations.buffer(number) else { return };
         buffer.linked = false;
@@ -75,7 +74,7 @@ impl InFlight {
         self.fill_pool(portal);
     }
 
-    /// All messages of a full buffer have been taken.
+    /// Records that all messages of a full buffer have been taken.
     pub fn buffer_is_free(&mut self, number: usize) {
         let Some(buffer) = self.operations.buffer(number) else { return };
         buffer.entry = None;

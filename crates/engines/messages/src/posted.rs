@@ -51,7 +51,7 @@ impl PlainUserPtr {
     const QUIET: u64 = 1 << 62;
     const CONTEXT_BITS: u32 = 48;
 
-    /// None: the context needs the bits that mark a plain receive.
+    /// Encodes a context. `None`: the context needs the bits that mark a plain receive.
     #[inline(always)]
     pub fn new(context: *mut c_void, wanted: bool) -> Option<PlainUserPtr> {
         let context = context as u64;
@@ -93,8 +93,7 @@ pub struct PostedReceive {
     pub(crate) counted: bool,
 }
 
-/// The buffer of a receive for many messages. The program gets it back when no more messages can come and all payload
-/// has arrived.
+/// The buffer of a receive for many messages. It is returned when no more messages can come and all payload is here.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Multi {
     pub(crate) used_up: bool,
@@ -102,7 +101,7 @@ pub(crate) struct Multi {
     pub(crate) fetching: u32,
 }
 
-/// The pieces of a receive, and one buffer as long as all of them.
+/// The pieces of a receive, and one buffer of their total length.
 pub(crate) struct Scattered {
     pub(crate) pieces: Box<[iovec]>,
     pub(crate) bytes: Box<[u8]>,
@@ -122,15 +121,14 @@ pub(crate) struct RemotePayload {
     pub request: Request,
     /// The id of the sender.
     pub sender: u64,
-    /// Bytes that are wanted.
+    /// The number of wanted bytes.
     pub length: u64,
-    /// The memory that they go to, while the gets are under way.
+    /// The destination memory, while the gets are under way.
     pub region: Option<(Arc<Registered>, u64)>,
 }
 
 impl Fetch {
-    /// A fetch of the payload of a message into memory of its own, which is then scattered over these pieces, for an end without a
-    /// ticket.
+    /// A fetch without a ticket into its own memory, which is then scattered over these pieces.
     pub(crate) fn into_own_memory(ends: FetchEnd, message: Arrived, room: usize, pieces: &[iovec]) -> Fetch {
         let bytes = vec![0u8; (message.length as usize).min(room)].into_boxed_slice();
         let start = bytes.as_ptr() as u64;
@@ -140,12 +138,12 @@ impl Fetch {
         Fetch { ticket, landing, source: None, ends }
     }
 
-    /// Bytes of payload that are wanted.
+    /// The number of wanted bytes of payload.
     pub(crate) fn length(&self) -> u64 {
         self.landing.message.length.min(self.landing.room as u64)
     }
 
-    /// The outcome of a fetch that has ended in this way. Scatters a payload that was gathered in one buffer.
+    /// The outcome of a fetch that ended with this reply. Scatters a payload that was gathered in one buffer.
     pub(crate) fn outcome(&self, failed: u8) -> Result<(), Fault> {
         match failed {
             fail::OK => {
@@ -166,7 +164,7 @@ impl Fetch {
 pub(crate) enum FetchEnd {
     /// The receive that its ticket names.
     Receive,
-    /// None: the message of this sender is handed to the NIC when its payload is there. There is no ticket.
+    /// No operation: the message of this sender is delivered to the NIC when its payload is here. There is no ticket.
     HandIn(u64),
     /// A receive that is deferred work, by its number. There is no ticket.
     Deferred(usize),
@@ -180,7 +178,7 @@ pub struct Arrived {
     pub source: u64,
     /// Its length as sent.
     pub length: u64,
-    /// The token under which the sender keeps the payload; 0 if it does not.
+    /// The token under which the sender keeps the payload, or 0.
     pub(crate) token: u32,
 }
 
@@ -219,7 +217,7 @@ pub(crate) struct Landing {
     pub multi: Option<usize>,
 }
 
-/// The memory that a message has come to.
+/// The memory that a message was written to.
 #[derive(Clone, Copy)]
 pub(crate) struct Placement {
     pub start: u64,
@@ -237,7 +235,7 @@ pub struct Claimed {
     pub header: u32,
 }
 
-/// A receive that a message from a ring has filled, and that still needs its completion.
+/// A receive filled by a message from a ring, which still needs its completion.
 pub(crate) struct Filled {
     /// The `user_ptr` of its match entry.
     pub user_ptr: u64,
@@ -250,7 +248,7 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// The receive that a message with this envelope has filled.
+    /// The receive that a message with this envelope filled.
     pub(crate) fn by(put: &Put, envelope: &Envelope, receive: &Receive) -> Filled {
         let data = ring_has_data(envelope).then_some(put.header_data);
         Filled {
@@ -279,7 +277,7 @@ pub struct PlainReceive {
 }
 
 impl PlainReceive {
-    /// The match entry of the receive. None: its context needs the bits that mark a plain receive.
+    /// The match entry of the receive. `None`: its context needs the bits that mark a plain receive.
     #[inline(always)]
     pub(crate) fn entry(&self) -> Option<EntrySpec> {
         let PlainUserPtr(user_ptr) = PlainUserPtr::new(self.context, self.wanted)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The protocol table: which protocol carries a message to a peer (docs/design/messages.md).
 //!
-//! | protocol | messages | the sender is done when |
+//! | protocol | messages | the send completes when |
 //! |---|---|---|
 //! | inline | as long as a slot of the peer's ring | the slot is published, or dequeued |
 //! | ring | up to `SELVEDGE_FI_LANE_MAX` | the slot is published, or dequeued |
@@ -11,7 +11,7 @@
 //! | tiny | up to `SELVEDGE_FI_TINY_MAX`, over VELO and RMA | the message has left, or was taken |
 //! | small | up to `SELVEDGE_FI_VELO_MAX` | the same |
 //! | medium | up to `SELVEDGE_FI_BOUNCE_MAX` | the same |
-//! | long | longer ones, and those whose send is to end with their match | the receiver has fetched the payload |
+//! | long | longer ones, and those whose send ends with their match | the receiver has fetched the payload |
 //!
 //! The rows of a peer are fixed when the peer is first met. A message then costs a comparison of its length. A protocol
 //! that cannot take the message now (no room in the ring, no receive in mapped memory) leaves it to the next one.
@@ -32,8 +32,9 @@ const RING_MAX_DEFAULT: usize = 16 << 10;
 /// Default for the longest message that goes through a ring although a receive may be posted in directly mapped memory.
 const SMALL_MAX_DEFAULT: usize = 2 << 10;
 
-/// Defaults for the longest messages over VELO and RMA: with a heading of 8 bytes 56 are left of a VELO message; from 512 bytes on a
-/// put takes less of the processor than VELO messages; from 4 KiB on it pays to copy nothing (seed 002, sections 8.6 and 9.3).
+/// Defaults for the longest messages over VELO and RMA. A VELO message has 56 bytes after a heading of 8 bytes. From
+/// 512 bytes on a put takes less processor time than VELO messages. From 4 KiB on copying nothing pays (seed 002,
+/// sections 8.6 and 9.3).
 const TINY_MAX_DEFAULT: usize = 56;
 const VELO_MAX_DEFAULT: usize = 512;
 const BOUNCE_MAX_DEFAULT: usize = 4 << 10;
@@ -50,7 +51,7 @@ pub enum Protocol {
     DirectElseRing,
     /// This process runs the peer's NIC. If no receive is posted, the payload goes to an overflow buffer.
     Direct,
-    /// The same, but if no receive is posted, the payload stays here until the receiver fetches it.
+    /// Like `Direct`, but if no receive is posted, the payload stays here until the receiver fetches it.
     Rendezvous,
     /// One VELO message.
     Tiny,
@@ -58,7 +59,7 @@ pub enum Protocol {
     Small,
     /// The message is copied, and put into memory that the peer has for this process.
     Medium,
-    /// The payload stays here until the receiver gets it from here.
+    /// The payload stays here until the receiver fetches it with gets.
     Long,
 }
 
@@ -69,7 +70,7 @@ pub struct Limits {
     pub ring_max: usize,
     /// Longest message that goes through a ring although a receive may be posted in directly mapped memory.
     pub small_max: usize,
-    /// Longest message that is one VELO message, if its heading is short; that is several; and that is put.
+    /// Longest message in one VELO message with a short heading; in several; and in a put.
     pub tiny_max: usize,
     pub velo_max: usize,
     pub bounce_max: usize,
@@ -87,7 +88,7 @@ impl Limits {
     }
 }
 
-/// A length in bytes, which an environment variable may override.
+/// A length in bytes, from an environment variable or the default.
 fn length(variable: &str, default: usize) -> usize {
     let parse = |text: String| selvedge_process::settings::parse_bytes(&text).or((text == "0").then_some(0));
     std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
@@ -98,9 +99,9 @@ fn length(variable: &str, default: usize) -> usize {
 pub struct Protocols {
     /// Shorter messages fit into one slot of the ring, and are visible there at once.
     pub inline_below: usize,
-    /// As `small_below`, for messages that are visible at once.
+    /// Like `small_below`, for messages that are visible at once.
     pub long_below: usize,
-    /// Shorter messages go through the ring, whether or not a receive is posted.
+    /// Shorter messages go through the ring, even if a receive is posted.
     small_below: usize,
     /// Shorter messages go through the ring if no receive is posted in directly mapped memory.
     ring_below: usize,
@@ -110,7 +111,6 @@ pub struct Protocols {
     units: Option<UnitRows>,
 }
 
-/// Bounds of the rows over the units.
 #[derive(Clone, Copy, Debug)]
 struct UnitRows {
     tiny_below: usize,
@@ -119,8 +119,7 @@ struct UnitRows {
 }
 
 impl Protocols {
-    /// The rows of a peer that has a ring for this process, or none. `publishes`: messages in the ring are visible at
-    /// once.
+    /// The rows of a peer with or without a ring for us. `publishes`: messages in the ring are visible at once.
     pub fn new(limits: &Limits, has_ring: bool, publishes: bool) -> Protocols {
         let below = |longest: usize| if has_ring { longest.min(limits.ring_max) + 1 } else { 0 };
         let at_once = |longest: usize| if publishes { below(longest) } else { 0 };
@@ -134,7 +133,7 @@ impl Protocols {
         }
     }
 
-    /// The rows of a peer on another host. It has no ring, and a payload that stays here costs two ways more.
+    /// The rows of a peer on another host. It has no ring, and a payload that stays here costs two more trips.
     pub fn elsewhere(limits: &Limits) -> Protocols {
         Protocols { rendezvous_above: POOLED_BYTES_MAX.max(limits.ring_max), ..Protocols::new(limits, false, false) }
     }
@@ -153,7 +152,7 @@ impl Protocols {
     pub fn of(&self, length: usize, end: SendEnd) -> Protocol {
         let takes_ring = match end {
             SendEnd::Sent => true,
-            // Where a message is not visible at once, the peer's reply reports the delivery.
+            // If a message is not visible at once, the peer's reply reports the delivery.
             SendEnd::Delivered => self.inline_below != 0,
             SendEnd::Matched => false,
         };
@@ -168,7 +167,7 @@ impl Protocols {
     fn row(&self, length: usize, end: SendEnd) -> Option<Protocol> {
         let rows = self.units.as_ref()?;
         Some(match length {
-            // A payload that was fetched belongs to a message that was matched.
+            // Only the fetch of the payload reports that the message was matched.
             _ if end == SendEnd::Matched => Protocol::Long,
             _ if length < rows.tiny_below => Protocol::Tiny,
             _ if length < rows.small_below => Protocol::Small,
@@ -179,7 +178,7 @@ impl Protocols {
 
     /// The protocol for a message that the ring does not take.
     pub fn without_ring(&self, length: usize, end: SendEnd) -> Protocol {
-        // A message that is fetched has been matched.
+        // A fetched message has been matched.
         let stays = end == SendEnd::Matched;
         if length > self.rendezvous_above || stays { Protocol::Rendezvous } else { Protocol::Direct }
     }
@@ -264,7 +263,7 @@ mod tests {
             assert_eq!([(4 << 10) + 1, 1 << 30].map(first), [Protocol::Long; 2]);
         }
         assert_eq!([0, 8, 1 << 20].map(|length| rows.of(length, SendEnd::Matched)), [Protocol::Long; 3]);
-        // A limit closes its row, and the next one takes the messages.
+        // A limit of 0 closes its row, and the next row takes the messages.
         let rows = Protocols::over_units(&Limits { velo_max: 0, bounce_max: 100, ..LIMITS });
         assert_eq!(
             [56, 57, 100, 101].map(|length| rows.of(length, SendEnd::Sent)),

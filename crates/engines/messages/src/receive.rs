@@ -37,7 +37,7 @@ use crate::posted::{
 use crate::ticket::{Kind, PORTAL_TOKEN, Ticket};
 use crate::units::Units;
 
-/// The endpoints, and what has come for their receives.
+/// The endpoints, and the messages for their receives.
 pub(crate) struct Receives {
     pub endpoints: Endpoints,
     /// Messages that the program has claimed.
@@ -52,7 +52,7 @@ impl Receives {
     }
 
     /// Posts a plain receive, or fills it with an unexpected message that matches. Returns false if nothing has
-    /// happened; [`Receives::post`] then posts it.
+    /// happened. The caller then calls [`Receives::post`].
     #[inline(always)]
     pub fn post_plainly(
         &mut self,
@@ -68,7 +68,7 @@ impl Receives {
         self.post_behind(flight, units, receive)
     }
 
-    /// The same if there may be an unexpected message for it, or many receives are posted.
+    /// Like `post_plainly`, if there may be an unexpected message for the receive, or many receives are posted.
     #[inline(never)]
     fn post_behind(&mut self, flight: &mut InFlight, units: &mut Option<Box<Units>>, receive: PlainReceive) -> bool {
         let Some(spec) = receive.entry() else { return false };
@@ -94,8 +94,7 @@ impl Receives {
         let ticket = Ticket { bindings, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
         let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
         self.fill_from_unexpected(flight, units, (kind, &ticket, &piece), found, None);
-        // Where a poll goes through the home, every read polls, so that the events of other messages are read between two
-        // of a flood.
+        // If polls go through the home, every read polls. So events of other messages are read in a flood.
         if !flight.nic.interface.polls_here() {
             return;
         }
@@ -180,7 +179,7 @@ impl Receives {
         }
     }
 
-    /// Posts a receive for many messages, after it has taken the unexpected messages that match.
+    /// Posts a receive for many messages, after it has taken the matching unexpected messages.
     #[inline(never)]
     fn post_for_many(
         &mut self,
@@ -222,7 +221,7 @@ impl Receives {
                     spec.length -= taken;
                     has_taken = true;
                 }
-                // Completions that were made stay; the program gets the rest of its buffer back.
+                // Completions already made stay, and the program gets the rest of its buffer back.
                 Err(_) if has_taken => break,
                 Err(error) => {
                     flight.operations.take_receive(number);
@@ -250,8 +249,7 @@ impl Receives {
         let taken = (message.length as usize).min(room);
         if message.token == 0 {
             let held = (header.mlength as usize).min(room);
-            // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
-            // and writable.
+            // SAFETY: the payload is in our buffer until the header is dropped. The program's pieces are writable.
             unsafe { scatter(header.start as *const u8, held, pieces) };
             // A message that was not fully written to the overflow buffer is lost.
             let outcome = if header.mlength < header.rlength { Err(Fault::NotMapped) } else { Ok(()) };
@@ -322,7 +320,7 @@ impl Receives {
         }
     }
 
-    /// Cancels the receive with this context that has a record, which then ends with an error. Returns whether there was one.
+    /// Cancels the receive with this context and a record, which ends with an error. Returns whether it was found.
     pub fn cancel(&mut self, flight: &mut InFlight, bindings: *mut Bindings, context: *mut c_void) -> bool {
         let found = flight.operations.iter().find_map(|(number, operation)| match operation {
             Operation::Receive(posted) if posted.ticket.bindings == bindings && posted.ticket.context == context => {
@@ -341,7 +339,7 @@ impl Receives {
         true
     }
 
-    /// Cancels the plain receive with this context. Returns whether there was one.
+    /// Cancels the plain receive with this context. Returns whether such a receive was found.
     pub fn cancel_plain(&mut self, flight: &mut InFlight, bindings: *mut Bindings, context: *mut c_void) -> bool {
         let Some(ticket) = unlink_plain(flight, bindings, context) else { return false };
         let entry = Completion { context, flags: ticket.flags, ..Completion::default() };
@@ -352,7 +350,7 @@ impl Receives {
 
 /// Unlinks the plain receive with this context.
 fn unlink_plain(flight: &InFlight, bindings: *mut Bindings, context: *mut c_void) -> Option<Ticket> {
-    // SAFETY: the endpoint that the program cancels on is open.
+    // SAFETY: the program cancels on an open endpoint.
     let index = unsafe { (*bindings).index };
     let mut nic = flight.nic.interface.lock();
     for kind in [Kind::Tagged, Kind::Plain] {

@@ -31,7 +31,7 @@ impl InFlight {
         if outcome.is_err() || truncated != 0 {
             let fault = outcome.err().unwrap_or(Fault::Truncated);
             if !count && fault == Fault::Truncated {
-                // The NIC has counted a success, which is taken back.
+                // The NIC has counted a success. Take it back.
                 self.nic.take_back_count(ticket);
             }
             return self.nic.fail(ticket, Side::Receive, entry, truncated, fault);
@@ -58,8 +58,7 @@ impl InFlight {
         let mut placement = *placement;
         if let Some(scattered) = &posted.pieces {
             let Scattered { pieces, bytes } = &**scattered;
-            // SAFETY: the program's pieces are writable. The message is in `bytes`, and no more than its length is
-            // read.
+            // SAFETY: the program's pieces are writable. No more than the message in `bytes` is read.
             unsafe { scatter(bytes.as_ptr(), (message.length as usize).min(bytes.len()), pieces) };
             placement.start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         }
@@ -95,8 +94,7 @@ impl InFlight {
         }
     }
 
-    /// This message uses up a receive for many messages. Its completion says so, unless other payload is still being
-    /// fetched.
+    /// Handles a message that uses up a receive for many messages. Its completion says so, unless a fetch is under way.
     pub fn filled_up(&mut self, number: usize, message: &Arrived, placement: &Placement) {
         let is_alone = self.operations.multi(number).is_some_and(|multi| multi.fetching == 0);
         if let (true, Some(posted)) = (is_alone, self.operations.receive(number)) {
@@ -117,7 +115,7 @@ impl InFlight {
         self.give_back(number);
     }
 
-    /// Gives the buffer of a receive for many messages back, if no more data can come into it.
+    /// Returns the buffer of a receive for many messages, if no more data can come into it.
     fn give_back(&mut self, number: usize) {
         if !self.operations.multi(number).is_some_and(|multi| multi.used_up && multi.fetching == 0) {
             return;

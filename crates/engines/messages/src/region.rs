@@ -3,13 +3,12 @@
 
 use crate::units::memory::Registered;
 
-/// A registered region.
 pub(crate) struct Region {
     pub start: u64,
     pub length: u64,
     pub access: u64,
     pub key: u64,
-    /// Entries for writers, for readers, and for operations that do both. Each has a second one if it counts.
+    /// Entries for writers, for readers, and for operations that do both. Each has a second entry if it counts.
     pub entries: [Option<u32>; 6],
     /// Its own counters for others' writes and reads, or NONE.
     pub counters: [u32; 2],

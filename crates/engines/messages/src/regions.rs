@@ -21,17 +21,16 @@ use crate::units::Units;
 /// The accesses by others that counters count, in the order of a region's counters.
 pub const REMOTE_ACCESSES: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
 
-/// The registered regions of a transport.
 pub(crate) struct Regions {
     list: Slab<Region>,
-    /// The counters of others' writes and reads, for regions without their own; NONE without one.
+    /// The counters of others' writes and reads, for regions without their own, or NONE.
     remote_counters: [u32; 2],
     keys: HashSet<u64>,
     key_next: u64,
 }
 
 impl Regions {
-    /// No regions. Keys that this process chooses begin with this one.
+    /// No regions. Keys that this process chooses start at `key_next`.
     pub fn new(key_next: u64) -> Regions {
         Regions { list: Slab::new(), remote_counters: [NONE; 2], keys: HashSet::new(), key_next }
     }
@@ -49,14 +48,14 @@ impl Regions {
         }
     }
 
-    /// Returns false if the key is in use.
+    /// Claims a key. Returns false if it is in use.
     pub fn claim_key(&mut self, key: u64) -> bool {
         self.keys.insert(key)
     }
 
     // ---- regions ----
 
-    /// Records a region, which others cannot access yet. Returns its number.
+    /// Records a region that others cannot access yet. Returns its number.
     pub fn add(&mut self, start: u64, length: u64, access: u64, key: u64) -> usize {
         self.list.insert(Region {
             start,
@@ -78,7 +77,7 @@ impl Regions {
         }
     }
 
-    /// Sets a region's counter for one of [`REMOTE_ACCESSES`], if it has none. Returns whether it had none.
+    /// Sets a region's counter for one of [`REMOTE_ACCESSES`]. Returns false if it already has one.
     pub fn set_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
         let Some(region) = self.list.get_mut(number) else { return false };
         let is_free = region.counters[access] == NONE;
@@ -111,8 +110,8 @@ impl Regions {
         self.remote_counters[access]
     }
 
-    /// Finds those counters again after an endpoint has bound or left some. If one has changed, the entries of all
-    /// regions are linked again.
+    /// Finds the counters of remote accesses again after an endpoint has changed its bindings. If one has changed, the
+    /// entries of all regions are linked again.
     pub fn find_remote_counters(
         &mut self,
         nic: &OwnNic,
@@ -139,8 +138,8 @@ impl Regions {
         outcome
     }
 
-    /// Links a region's entries, so that others can access the memory. If entries are linked already, new ones with the
-    /// current counters replace them. The old ones are unlinked after the new ones are there.
+    /// Links a region's entries, so that others can access the memory. New entries with the current counters replace
+    /// linked ones. The old ones are unlinked after the new ones are there.
     fn link(&mut self, nic: &OwnNic, units: Option<&mut Units>, number: usize) -> Result<(), Full> {
         let Some(region) = self.list.get(number) else { return Ok(()) };
         let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
@@ -190,7 +189,7 @@ impl Regions {
             }
         }
         if no_room {
-            log::warn!("no room for another registered region");
+            log::warn!("the NIC has no room for another registered region");
             for entry in made {
                 nic.unlink(entry);
             }
@@ -208,14 +207,13 @@ impl Regions {
         Ok(())
     }
 
-    /// Whether accesses by others to a region are counted.
     fn counts_accesses(&self, number: usize) -> bool {
         let Some(region) = self.list.get(number) else { return false };
         let mut counters = region.counters.into_iter().zip(self.remote_counters).zip(REMOTE_ACCESSES);
         counters.any(|((own, common), access)| region.access & access != 0 && (own != NONE || common != NONE))
     }
 
-    /// Lets peers reach a region over the units, where there are any: it is in the directory.
+    /// Lists a region in the directory, so that peers reach it over the units, if there are units.
     fn expose(&mut self, units: Option<&mut Units>, number: usize) {
         let is_for_others = |region: &Region| region.access & (REMOTE_READ | REMOTE_WRITE) != 0;
         if !self.list.get(number).is_some_and(is_for_others) {

@@ -2,10 +2,10 @@
 //! Sending messages through a ring, directly, or as packets.
 //!
 //! A small message is enqueued in the target's ring. The send is then over, or ends when the message is dequeued
-//! ([`super::delivered`]). Any other message is delivered by the sender, which runs the target's NIC and copies the
-//! payload once, into the posted receive. If no receive is posted, the header becomes an unexpected header at the
-//! target. The payload stays here under a token, which the header carries, until the target fetches it. What cannot be delivered
-//! from this process travels as a packet ([`super::flow_control`]).
+//! ([`super::delivered`]). The sender delivers any other message: it runs the target's NIC and copies the payload once,
+//! into the posted receive. If no receive is posted, the header becomes an unexpected header at the target. The payload
+//! stays here under a token, which the header carries, until the target fetches it. A message that this process cannot
+//! deliver travels as a packet ([`super::flow_control`]).
 //!
 //! [`Transport::send`](crate::Transport::send) chooses among these.
 
@@ -36,7 +36,7 @@ pub(crate) struct Sends {
 pub(crate) struct DirectSend<'a> {
     pub message: &'a Message<'a>,
     length: usize,
-    /// The payload of an unexpected message stays here.
+    /// The payload of an unexpected message stays at the sender.
     stays: bool,
     /// The process of the peer.
     owner: u64,
@@ -56,7 +56,7 @@ impl DirectSend<'_> {
 }
 
 impl Sends {
-    /// Enqueues a message in the target's ring, and completes the send, unless that ends with its delivery. Returns false
+    /// Enqueues a message in the target's ring, and completes the send, unless it ends with its delivery. Returns false
     /// if nothing has happened: there is no ring, or no room.
     pub fn enqueue(&mut self, flight: &mut InFlight, message: &Message<'_>, length: usize) -> bool {
         let Sends { flows, deliveries } = self;
@@ -71,8 +71,7 @@ impl Sends {
         let ring_flags = unsafe { (*message.ticket.bindings).ring_flags };
         let envelope = envelope(portal as u8, ring_flags, message.tag, message.data);
         let (pieces, round) = (message.pieces, polling.round);
-        // SAFETY: the program's pieces are readable for their lengths, and the ring offers room for `length` bytes,
-        // their sum.
+        // SAFETY: the program's pieces are readable, and the ring has room for `length` bytes, their sum.
         let fill = |to: *mut u8| unsafe { copy_in(pieces, to) };
         if overtakes || !ring.is_open() || !nic.interface.enqueue(target, ring, &envelope, length, round, fill) {
             return false;
@@ -86,8 +85,8 @@ impl Sends {
         true
     }
 
-    /// Copies a message straight into a posted receive whose memory is directly mapped. This takes one copy instead of
-    /// two, and the receiver copies nothing. Returns false if nothing has happened.
+    /// Copies a message into a posted receive whose memory is directly mapped. This takes one copy instead of two, and
+    /// the receiver copies nothing. Returns false if nothing has happened.
     #[inline(never)]
     pub fn put_in_place(&mut self, flight: &mut InFlight, message: &Message<'_>, length: usize) -> bool {
         let portal = message.kind.portal(message.endpoint);
@@ -100,8 +99,7 @@ impl Sends {
         }
         command.target = peer.id;
         let outcome = flight.nic.interface.deliver_in_place(&command, peer.owner, peer.ring());
-        // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
-        // event.
+        // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
         let done = matches!(outcome, Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })));
         peer.in_place.ended(done);
         if done {
@@ -133,8 +131,7 @@ impl Sends {
         let ring = flight.peers.get(message.peer).and_then(Peer::ring);
         match flight.nic.interface.deliver_posted(command, *owner, ring) {
             None | Some(DirectOutcome::OutOfReach) => Ok(false),
-            // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets
-            // an event.
+            // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
             Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })) => {
                 flight.nic.sent(&message.ticket);
                 Ok(true)
@@ -203,8 +200,7 @@ impl Sends {
         match flight.nic.interface.deliver_now(command, owner, ring) {
             DirectOutcome::Done(delivery) => match delivery.fail {
                 fail::OK if stays_here(command, delivery.list) => Ok(()),
-                // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
-                // event.
+                // A fault in the receive's memory also ends the send: it is the receiver's error, reported to it.
                 fail::OK | fail::SEGV => {
                     flight.end_send(number, Ok(()));
                     Ok(())

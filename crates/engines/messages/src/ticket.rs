@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tickets: the report of an operation when it ends, and the endpoint that gets it.
+//! Tickets: the endpoint of an operation, and its report when it ends.
 
 use std::ffi::c_void;
 
@@ -9,13 +9,13 @@ use crate::bindings::Bindings;
 use crate::completion::Completion;
 use crate::flags::{MSG, RMA, TAGGED};
 
-/// The first portal table entry of endpoints. Those before are [`PORTAL_WRITE`] and its neighbours.
+/// The first portal table entry of endpoints. Entries before it are [`PORTAL_WRITE`] and its neighbours.
 pub const ENDPOINT_PORTALS: u32 = 4;
 /// Portal table entries for each endpoint.
 pub const KINDS: u32 = 4;
-/// Most endpoints of programs in one transport.
+/// Largest number of endpoints of programs in one transport.
 pub const ENDPOINTS_MAX: usize = 60;
-/// The endpoint behind them, for the messages of the front door's own. So a peer knows its number.
+/// The number of the front door's own endpoint, behind the programs'. It is fixed, so peers know it.
 pub const OWN_ENDPOINT: u16 = ENDPOINTS_MAX as u16;
 
 /// Writes and atomics on registered memory.
@@ -28,8 +28,7 @@ pub const PORTAL_READ: u32 = 2;
 pub const PORTAL_FETCH: u32 = 3;
 /// The portal table entries through which registered memory is reached.
 pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
-/// Flag in the initiator field of a request to a region: more requests of the same operation follow. The target counts
-/// only the last one.
+/// Flag in a request's initiator field: more requests of the same operation follow. The target counts only the last.
 pub const FOLLOWED: u64 = 1;
 
 /// The kinds of messages of an endpoint.
@@ -37,7 +36,7 @@ pub const FOLLOWED: u64 = 1;
 pub enum Kind {
     Tagged = 0,
     Plain = 1,
-    /// The notification of a write. It takes no receive.
+    /// The notification of a write. It uses no receive.
     Note = 2,
 }
 
@@ -69,7 +68,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Whether the end of the operation is a completion or a count.
+    /// Whether the end of the operation makes a completion or a count.
     #[inline(always)]
     pub(crate) fn reports(&self) -> bool {
         // SAFETY: a ticket of an operation that has not ended names an open endpoint.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads, writes and atomics on registered memory: the program's request, and the record of one that has not ended.
+//! Reads, writes and atomics on registered memory: the program's request, and the record of an unfinished one.
 
 use libc::iovec;
 use selvedge_nic::arithmetic::{Datatype, Operation as Arithmetic};
@@ -8,23 +8,23 @@ use crate::error::Fault;
 use crate::pieces::{RemoteRange, total};
 use crate::ticket::Ticket;
 
-/// An operation whose packets have not all been answered.
+/// An operation with unanswered packets.
 pub struct PendingAccess {
     pub ticket: Ticket,
     pub(crate) peer: u32,
     pub(crate) left: u32,
     pub(crate) error: Option<Fault>,
-    /// The memory that holds the packets' payload, or takes the replies.
+    /// The memory of the packets' payload, or of the replies.
     pub(crate) staging: Staging,
     pub(crate) note: Option<Note>,
-    /// The target has refused a part of it, even if that was done again since. [`Peer::refused`](crate::peers::Peer) counts it.
+    /// The target has refused a part of it, perhaps retried since. [`Peer::refused`](crate::peers::Peer) counts it.
     pub(crate) was_refused: bool,
-    /// Everything that is needed to do it again, if it goes over the units.
+    /// The data for a retry, if it goes over the units.
     pub(crate) over_units: Option<Box<OverUnits>>,
 }
 
 impl PendingAccess {
-    /// Whether the target has refused a part of it, for a reason that is not known. It is then done again.
+    /// Whether the target has refused a part of it for an unknown reason. It is then retried.
     pub(crate) fn awaits_retry(&self) -> bool {
         self.error.is_none() && self.over_units.as_ref().is_some_and(|over_units| over_units.is_refused)
     }
@@ -38,11 +38,11 @@ pub(crate) struct OverUnits {
     pub remote: Box<[RemoteRange]>,
     pub runs: Vec<Run>,
     pub is_refused: bool,
-    /// The number of times that it was done again.
+    /// The number of retries.
     pub repetitions: u8,
 }
 
-/// A run of bytes that is contiguous here and there.
+/// A run of bytes that is contiguous at both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub start: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Staging {
     pub(crate) results: Option<Results>,
 }
 
-/// Fetched results, and the program's pieces that they are copied to.
+/// Fetched results, and their destination in the program's pieces.
 type Results = (Box<[u8]>, Box<[iovec]>);
 
 /// The notification of a write for the target's program (`FI_REMOTE_CQ_DATA`).
@@ -104,7 +104,7 @@ pub struct Atomic<'a> {
     pub effect: Effect,
     pub datatype: Datatype,
     pub peer: u32,
-    /// The operands. Lengths are in bytes, like all lengths here.
+    /// The operands. All lengths are in bytes.
     pub operands: &'a [iovec],
     pub comparands: &'a [iovec],
     pub results: &'a [iovec],
@@ -126,7 +126,7 @@ impl Transfer<'_> {
 }
 
 impl Atomic<'_> {
-    /// Whether operands, comparands and results are as long as the remote memory, where there are any.
+    /// Whether the operands, comparands and results that exist are as long as the remote memory.
     pub(crate) fn fits(&self) -> bool {
         let bytes: usize = self.remote.iter().map(|range| range.length).sum();
         let is_as_long = |pieces: &[iovec]| total(pieces) == bytes;

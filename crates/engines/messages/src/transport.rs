@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC for messages, with everything in flight: what a front door with endpoints and completion queues stands on.
+//! A NIC for messages, with everything in flight: the base of a front door with endpoints and completion queues.
 //!
 //! ```text
 //! send ─ inline, ring ──> ring of the target ── target polls ──> receive found: payload copied, completion
@@ -11,19 +11,19 @@
 //! ```
 //!
 //! The NIC's portal table has one entry each for writes and atomics, for payload that waits for its receive, for reads
-//! and for fetching atomics ([`crate::ticket`]). Each endpoint adds three: tagged messages, untagged messages, and the
+//! and for fetching atomics ([`crate::ticket`]). Each endpoint adds three: tagged messages, untagged messages, and
 //! notifications of writes with data.
 //!
 //! One thread at a time uses a transport. The front door has the lock.
 //!
 //! Invariants
-//! 1. Messages between two endpoints are matched in the order in which they were sent, by every protocol. A delivery
-//!    that bypasses a ring first takes the messages in that ring.
-//! 2. A message for which there is no room is refused. The sender keeps it (`EAGAIN`), or it stays in the ring.
+//! 1. Every protocol matches messages between two endpoints in the order in which they were sent. A delivery that
+//!    bypasses a ring first takes the messages in that ring.
+//! 2. A message without room is refused. The sender keeps it (`EAGAIN`), or it stays in the ring.
 //! 3. An accepted operation ends exactly once: with a completion, with an error, or silently if it was injected.
 //!
-//! This file has the parts (docs/design/messages.md), and opens the NIC and its endpoints. `calls` has the calls of a front door,
-//! `progress`, `rings` and `units` poll for it.
+//! This file has the parts (docs/design/messages.md), and opens the NIC and its endpoints. `calls` has the calls of a
+//! front door. `progress`, `rings` and `units` poll.
 
 mod calls;
 mod progress;
@@ -74,13 +74,13 @@ use selvedge_process::place::own_place;
 use selvedge_process::rendezvous_directory::{self, Rendezvous};
 use selvedge_process::settings::Settings;
 
-/// Most posted receives and registered regions at once.
+/// Largest number of posted receives and registered regions at once.
 pub const ENTRIES: u32 = 32768;
-/// Most unexpected messages at once.
+/// Largest number of unexpected messages at once.
 const HEADERS: u32 = 32768;
-/// Most events that may wait for the program. When the queue is full, senders wait.
+/// Largest number of events that may wait for the program. When the queue is full, senders wait.
 const EVENTS: u32 = 4096;
-/// The longest wait of closing an endpoint for the replies to injected messages, and for messages that were refused.
+/// Longest wait when an endpoint is closed: for the replies to injected messages, and for refused messages.
 const FLUSH: Duration = Duration::from_secs(1);
 const FLUSH_RETRIES: Duration = Duration::from_secs(60);
 /// The same in virtual time, where other ranks may compute for long.
@@ -95,9 +95,9 @@ pub enum OpenError {
     Join(#[from] rendezvous_directory::JoinError),
     #[error(transparent)]
     Nic(#[from] selvedge_host::OpenError),
-    #[error("SELVEDGE_PATH=shared: MPI's buffers are ordinary memory, which only auto, cma and bounce reach")]
+    #[error("SELVEDGE_PATH=shared does not reach MPI's buffers, which are ordinary memory; set auto, cma or bounce")]
     Path,
-    #[error("the NIC's tables are too small for what the provider needs of them")]
+    #[error("the NIC's tables are too small for the portal table entries of the provider")]
     Tables,
 }
 
@@ -109,14 +109,14 @@ pub struct Transport {
     accesses: Accesses,
     regions: Regions,
     works: Works,
-    /// The VELO and RMA units, if messages go over them in this home.
+    /// The VELO and RMA units, if messages use them in this home.
     units: Option<Box<Units>>,
     /// The action of the thread after it has released the lock.
     pub after_unlock: AfterUnlock,
     claim: Claim,
-    /// The directory in which this process finds others.
+    /// The directory in which processes of the job find each other.
     pub directory: JobDirectory,
-    /// Links to processes of other hosts, if there are any.
+    /// Links to processes of other hosts, if any.
     hosts: Option<Arc<RemoteHosts>>,
     address: LinkAddress,
 }
@@ -125,24 +125,23 @@ pub struct Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReached {
     #[error(
-        "the address is of another host, and its process has no links to others: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
+        "the process at this address is on another host and has no links: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
     )]
     HasNoLinks,
     #[error(
-        "the address is of another host, to which this process has no links: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
+        "the address is on another host, and this process has no links: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
     )]
     NoLinks,
 }
 
-/// A token as this host's segments hold it.
+/// Converts a token to or from its form in this host's segments.
 fn mask(token: u64) -> u64 {
     token ^ own_place()
 }
 
-/// A number that nobody guesses.
 fn random() -> u64 {
     let mut bytes = [0; 8];
-    // Without randomness the address is still that of one process: its host has it by number.
+    // If there is no randomness, the address still belongs to one process, because its host names it by number.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     u64::from_ne_bytes(bytes)
 }
@@ -235,17 +234,17 @@ impl Transport {
 
     // ---- peers ----
 
-    /// The address of this process: its links, if it has any, and its token.
+    /// The address of this process: its links, if any, and its token.
     pub fn address(&self) -> LinkAddress {
         self.address
     }
 
-    /// The processes of other hosts; None: this process has no links to them.
+    /// The processes of other hosts. `None`: this process has no links to them.
     pub fn hosts(&self) -> Option<&RemoteHosts> {
         self.hosts.as_deref()
     }
 
-    /// The id and the word of the process with an address whose NIC has the number `nic` on its host.
+    /// Finds the process with an address and the NIC number `nic` on its host. Returns its id and its word.
     pub fn find(&self, nic: u16, address: LinkAddress) -> Result<(u64, u64), NotReached> {
         if nic == self.flight.nic.interface.id() as u16 && address.token() == self.address.token() {
             return Ok((self.flight.nic.interface.id(), self.flight.nic.interface.word()));
@@ -367,8 +366,7 @@ impl Transport {
     }
 
     /// Called before an endpoint is closed. Its injected messages get some time to arrive, because the program no
-    /// longer has their payload. After that nothing more is sent for the endpoint, and replies to its messages in
-    /// flight are ignored.
+    /// longer has their payload. Then nothing more is sent for it, and replies to its messages are ignored.
     fn finish_endpoint(&mut self, bindings: *mut Bindings) {
         let begin = Instant::now();
         let is_simulated = self.flight.nic.interface.is_simulated();
@@ -425,12 +423,12 @@ impl Transport {
         self.regions.new_key()
     }
 
-    /// Returns false if the key is in use.
+    /// Claims a key. Returns false if it is in use.
     pub fn claim_key(&mut self, key: u64) -> bool {
         self.regions.claim_key(key)
     }
 
-    /// Records a region, which others cannot access yet. Returns its number.
+    /// Records a region that others cannot access yet. Returns its number.
     pub fn add_region(&mut self, start: u64, length: u64, access: u64, key: u64) -> usize {
         self.regions.add(start, length, access, key)
     }
@@ -440,8 +438,7 @@ impl Transport {
         self.regions.enable(&self.flight.nic, self.units.as_deref_mut(), number)
     }
 
-    /// Sets a region's counter for one of [`REMOTE_ACCESSES`](crate::regions::REMOTE_ACCESSES), if it has none. Returns whether it
-    /// had none.
+    /// Sets a region's counter for one of [`REMOTE_ACCESSES`](crate::regions::REMOTE_ACCESSES). False: it has one.
     pub fn set_region_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
         self.regions.set_counter(number, access, counter)
     }
@@ -461,15 +458,14 @@ impl Transport {
         self.regions.remote_counter(access)
     }
 
-    /// Finds those counters again after an endpoint has bound or left some. If one has changed, the entries of all
-    /// regions are linked again.
+    /// Finds the counters of remote accesses again after an endpoint has changed its bindings. If one has changed, the
+    /// entries of all regions are linked again.
     pub fn find_remote_counters(&mut self) -> Result<(), Full> {
         let Transport { flight, receives, regions, units, .. } = self;
         regions.find_remote_counters(&flight.nic, units.as_deref_mut(), &receives.endpoints)
     }
 
-    /// Asks senders to run this NIC themselves instead of using rings, because counters or triggered operations depend
-    /// on their messages.
+    /// Asks senders to run this NIC instead of using rings: counters or triggered operations depend on their messages.
     pub fn bypass_rings(&mut self) {
         self.flight.nic.interface.rings().set_bypass(true);
         self.withdraw_units();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deferred work: the program's request, and the records of work that has not ended.
+//! Deferred work: the program's request, and the records of unfinished work.
 
 use libc::iovec;
 use selvedge_nic::portals::EntrySpec;
@@ -10,7 +10,7 @@ use crate::error::Fault;
 use crate::posted::Arrived;
 use crate::ticket::{Kind, Ticket};
 
-/// Most outstanding events of works.
+/// Largest number of outstanding events of works.
 pub const EVENTS_MAX: u32 = 2048;
 
 /// The trigger and the counter of an operation that a program queues.
@@ -24,12 +24,12 @@ pub struct Work {
     pub counter: u32,
 }
 
-/// A work that may not have fired yet.
+/// A work that may still be unfired.
 pub(crate) struct Queued {
     pub(crate) id: usize,
     pub(crate) trigger: u32,
     pub(crate) armed: Vec<Armed>,
-    /// The number of its operation. None: the work only changes a counter.
+    /// The number of its operation. `None`: the work only changes a counter.
     pub(crate) number: Option<usize>,
 }
 
@@ -39,14 +39,13 @@ pub struct Deferred {
     /// The match entry of a receive, or the token entry of a send.
     pub entry: Option<u32>,
     pub(crate) counter: u32,
-    /// The hidden counter, or NONE.
     pub(crate) hidden: u32,
     pub(crate) counted: Counted,
-    /// Its share of the events that are outstanding.
+    /// Its share of the outstanding events.
     pub(crate) awaited: u32,
     /// The number of outstanding events.
     pub(crate) left: u32,
-    /// One of its commands was started again and has not been answered.
+    /// One of its commands was restarted and is unanswered.
     pub(crate) trying: bool,
     pub(crate) error: Option<Fault>,
     /// The NIC's descriptors for I/O vectors.
@@ -59,15 +58,14 @@ pub struct Deferred {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Always,
-    /// Successes.
     Successes,
-    /// A success, if the hidden counter has at least this many successes.
+    /// A success, if the hidden counter has at least this number of successes.
     From(u64),
 }
 
 pub(crate) enum Role {
     Transfer {
-        /// The notification for the target's program, which follows the data.
+        /// The notification for the target's program, sent after the data.
         note: Option<Command>,
     },
     Send {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The processes of other hosts ([`selvedge_net::remote_hosts`]), as this process's settings and its launcher say how to reach them.
+//! The processes of other hosts ([`selvedge_net::remote_hosts`]), and links to them by the settings of this process and
+//! its launcher.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -11,30 +12,30 @@ use selvedge_os::sync::IgnorePoison;
 use crate::place::job_spans_hosts;
 use crate::settings::HostSettings;
 
-/// Why a process cannot reach other hosts.
+/// Reasons for which a process cannot reach other hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum HostsError {
     #[error(transparent)]
     Links(#[from] selvedge_net::OpenError),
     #[error("SELVEDGE_NET_INTERFACE={wanted} is no interface or address of this host, which has {have}")]
     NoInterface { wanted: String, have: String },
-    #[error("this host has no interface that is up, only loopback; SELVEDGE_NET_INTERFACE names one")]
+    #[error("only the loopback interface of this host is up; bring another one up, or set SELVEDGE_NET_INTERFACE")]
     OnlyLoopback,
     #[error("SELVEDGE_SECRET is not made of pairs of hexadecimal digits")]
     Secret,
     #[error("SELVEDGE_NET_FAULTS: {0}")]
     Faults(#[from] selvedge_net::FaultsError),
-    #[error("the interfaces of this host cannot be listed: {0}")]
+    #[error("cannot list the interfaces of this host: {0}")]
     System(#[from] std::io::Error),
 }
 
-/// Opens the links of this process in a job in which its host has the number `nid`.
+/// Opens the links of this process in a job. `nid` is the number of its host there.
 pub fn of_job(settings: &HostSettings, nid: u32, look_up: LookUp) -> Result<Arc<RemoteHosts>, HostsError> {
     open(settings, Some(nid), settings.progress, Names::of_job(look_up))
 }
 
-/// The links of this process's message transports; None: they have none, because the job is on one host, or the user wants none, or they
-/// cannot be opened, which was reported.
+/// Returns the links of this process's message transports. None if there are none: the job is on one host, the user
+/// wants none, or they cannot be opened, which was reported.
 pub fn of_transports() -> Option<Arc<RemoteHosts>> {
     static OPENED: OnceLock<Option<Arc<RemoteHosts>>> = OnceLock::new();
     let open = || {
@@ -43,7 +44,7 @@ pub fn of_transports() -> Option<Arc<RemoteHosts>> {
         if !are_wanted(settings.reach, spans_hosts) {
             return None;
         }
-        // Without a launcher a process most likely gets no link, and should have no thread.
+        // Without a launcher most processes never use a link, so the progress thread starts late.
         let is_sure = settings.reach == Some(true) || spans_hosts == Some(true);
         let progress = match settings.progress {
             Progress::Thread if !is_sure => Progress::ThreadLater,
@@ -55,12 +56,12 @@ pub fn of_transports() -> Option<Arc<RemoteHosts>> {
     OPENED.get_or_init(open).clone()
 }
 
-/// Links of this process's own to aggregation nodes ([`HostSettings::of_aggregation`]).
+/// Opens links of this process to aggregation nodes ([`HostSettings::of_aggregation`]).
 pub fn of_aggregation(settings: &HostSettings) -> Result<Arc<RemoteHosts>, HostsError> {
     open(settings, None, settings.progress, Names::AsMet)
 }
 
-/// Whether this process's message transports are to have links, as far as can be said without opening any.
+/// Whether this process's message transports should have links, as far as is known without opening any.
 pub fn wanted_by_transports() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| are_wanted(HostSettings::from_environment().reach, job_spans_hosts()))
@@ -77,7 +78,7 @@ fn open(
     Ok(hosts)
 }
 
-/// The settings of links of this process. `nid`: the number of its host in a job that numbers hosts.
+/// Returns the settings of links of this process. `nid`: the number of its host in a job that numbers hosts.
 pub fn link_settings(
     settings: &HostSettings,
     nid: Option<u32>,
@@ -99,13 +100,13 @@ fn are_wanted(reach: Option<bool>, spans_hosts: Option<bool>) -> bool {
     reach.unwrap_or(spans_hosts != Some(false)) && !selvedge_host::simulated::is_simulated()
 }
 
-/// Closes links when this process ends: their thread must not run while libfabric takes itself down.
+/// Closes links when this process ends: their thread must not run during libfabric's destructors.
 fn close_at_exit(hosts: &Arc<RemoteHosts>) {
     static OPENED: Mutex<Vec<(u32, Weak<RemoteHosts>)>> = Mutex::new(Vec::new());
     extern "C" fn close_all() {
         let opened = std::mem::take(&mut *OPENED.lock().ignore_poison());
         for (process, hosts) in opened {
-            // A forked child has neither the thread nor the right to the links.
+            // A forked child has no progress thread, and must not use the links.
             if let Some(hosts) = hosts.upgrade().filter(|_| process == std::process::id()) {
                 hosts.close();
             }
@@ -119,7 +120,7 @@ fn close_at_exit(hosts: &Arc<RemoteHosts>) {
     opened.push((std::process::id(), Arc::downgrade(hosts)));
 }
 
-/// The address at which other hosts reach this one.
+/// Returns the address of this host for other hosts.
 pub fn own_address(settings: &HostSettings) -> Result<IpAddr, HostsError> {
     let interfaces = if_addrs::get_if_addrs()?;
     if let Some(wanted) = &settings.interface {
@@ -132,7 +133,7 @@ pub fn own_address(settings: &HostSettings) -> Result<IpAddr, HostsError> {
             HostsError::NoInterface { wanted: wanted.clone(), have: have.join(", ") }
         });
     }
-    // The launcher's name for this host may be a loopback address here: Debian's /etc/hosts has the host's own name so.
+    // The launcher's name for this host may resolve to a loopback address, as in Debian's /etc/hosts.
     let resolved = settings.address.as_ref().and_then(|name| (name.as_str(), 0).to_socket_addrs().ok());
     let named: Vec<IpAddr> = resolved.into_iter().flatten().map(|address| address.ip()).collect();
     let is_usable = |ip: &IpAddr| !ip.is_loopback() && interfaces.iter().any(|own| own.ip() == *ip);
@@ -143,7 +144,7 @@ pub fn own_address(settings: &HostSettings) -> Result<IpAddr, HostsError> {
     up.min_by_key(preference).ok_or(HostsError::OnlyLoopback)
 }
 
-/// IPv4 first, link-local IPv6 last: it needs a scope.
+/// Orders addresses: IPv4 first, link-local IPv6 last, because it needs a scope.
 fn preference(ip: &IpAddr) -> u8 {
     match ip {
         IpAddr::V4(_) => 0,

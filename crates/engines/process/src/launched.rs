@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rank, size and start-up exchange as C programs call them: what `selvedge_*` and `velorun_*` have in common.
+//! Rank, size and start-up exchange for C programs: the common part of `selvedge_*` and `velorun_*`.
 //!
-//! Invariant: a function that returns `i32` returns 0, or the number asked for, on success, and a negative errno value on failure.
+//! Invariant: a function that returns `i32` returns 0, or the requested number, on success, and a negative errno value
+//! on failure.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
 use crate::process::{Process, ProcessError};
 
-/// The process in its job; an error is written to the log.
+/// Returns the process in its job; an error is written to the log.
 pub fn current() -> Result<Arc<Process>, i32> {
     Process::current().map_err(|error| report(&error))
 }
@@ -44,10 +45,11 @@ pub fn barrier() -> i32 {
     code(current().and_then(|process| process.barrier().map_err(|error| report(&error))))
 }
 
-/// Gathers `bytes` bytes of each rank in `all`, in rank order. No bytes: a barrier.
+/// Gathers `bytes` bytes of each rank in `all`, in rank order. With 0 bytes it is a barrier.
 ///
 /// # Safety
-/// `mine` has `bytes` bytes, which do not change during the call, and `all` has room for `bytes` of each rank, or they are NULL.
+/// `mine` has `bytes` bytes, which do not change during the call, and `all` has room for `bytes` of each rank, or they
+/// are NULL.
 pub unsafe fn exchange(mine: *const c_void, bytes: usize, all: *mut c_void) -> i32 {
     code((|| {
         let process = current()?;
@@ -67,7 +69,7 @@ pub unsafe fn exchange(mine: *const c_void, bytes: usize, all: *mut c_void) -> i
     })())
 }
 
-/// Ends the whole job. `name` is the interface that a process outside any job names in its message.
+/// Ends the whole job. `name` is the interface for the message of a process outside any job.
 ///
 /// # Safety
 /// `why` is a string, which does not change during the call, or NULL.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! This process in its job: its NICs, its memory, its settings, and processes of other hosts.
 //!
-//! A process finds its job, reads its settings, claims a Portals process id and opens NICs; and it has one arena of
-//! memory that peers reach in place. Engines and front doors begin here.
+//! A process finds its job, reads its settings, claims a Portals process id and opens NICs. It has one arena of memory
+//! that peers access directly. Engines and front doors begin here.
 //!
 //! | file | subject |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`process`] | this process in its job, or among the processes of its user: ids, arena |
 //! | [`rendezvous_directory`] | the folder in which processes of one user without a job find each other |
 //! | [`hosts`], [`place`] | processes of other hosts: links to them; the number of this host |
-//! | [`launched`] | rank, size and start-up exchange as C programs call them |
+//! | [`launched`] | rank, size and start-up exchange for C programs |
 //! | [`device`] | VELO and RMA of this process (seed 002) |
 
 pub mod device;
@@ -43,7 +43,7 @@ pub use selvedge_os::thread::{forks, word as thread_word};
 /// The library's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Whether a range of this process's memory can be read now. Pages of it may be brought in.
+/// Whether a range of this process's memory can be read now. The check may fault pages in.
 pub fn memory_is_readable(address: u64, bytes: u64) -> bool {
     selvedge_os::memory::readable(address, bytes)
 }

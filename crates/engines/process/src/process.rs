@@ -2,10 +2,10 @@
 //! This process in its job: its rank, its ids, its arena, and the exchange that a program needs at start-up.
 //!
 //! Invariants
-//! 1. There is one [`Process`] in a process, made at first use. Under `selvedge run` it is made from the
-//!    environment alone. The connection to the launcher is used only for barriers and exchanges, so that a program that uses
-//!    PMI itself has the connection to itself.
-//! 2. All interfaces of a process share the arena; each reports to peers where it is and how much of it exists.
+//! 1. There is one [`Process`] in a process, made at first use. Under `selvedge run` it is made from the environment
+//!    alone. The connection to the launcher is used only for barriers and exchanges, so that a program that uses PMI
+//!    itself has it to itself.
+//! 2. All interfaces of a process share the arena; each publishes its address and committed size to peers.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -29,7 +29,7 @@ use crate::hosts::{self, HostsError};
 use crate::place::{job_spans_hosts, own_place};
 use crate::settings::{HostSettings, Settings};
 
-/// Why this process cannot join a job or open a NIC.
+/// Reasons for which this process cannot join a job or open a NIC.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     #[error(transparent)]
@@ -46,8 +46,8 @@ pub enum ProcessError {
     Hosts(#[from] HostsError),
 }
 
-/// How long waits spin where every process has a core, and where not. Waking a sleeping core takes from 5 us to, in a virtual
-/// machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
+/// The time that waits spin if every process has a core, and if not. Waking a sleeping core takes from 5 us to, in a
+/// virtual machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
 const SPIN_NS: u64 = 2_000_000;
 const SPIN_NS_CROWDED: u64 = 2_000;
 
@@ -57,7 +57,6 @@ const NID_MAX: u32 = u32::MAX - 1;
 /// The longest sleep of a wait that makes progress on links itself.
 const CALLS_NAP: Duration = Duration::from_micros(100);
 
-/// This process in its job.
 pub struct Process {
     pub settings: Settings,
     os_pid: u32,
@@ -71,9 +70,8 @@ pub struct Process {
     opening: Mutex<()>,
 }
 
-/// Where the process has its rank and job from.
 enum Place {
-    /// From the environment; the connection to the launcher is made when it is needed.
+    /// The environment; the connection to the launcher is made when it is needed.
     Environment {
         directory: JobDirectory,
         job: OnceLock<Job>,
@@ -89,7 +87,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// The Portals process id.
+    /// Returns the Portals process id.
     pub fn pid(&self) -> u16 {
         self.claim.pid()
     }
@@ -99,7 +97,7 @@ static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
 static LOGGING: AtomicBool = AtomicBool::new(false);
 
 impl Process {
-    /// The process. The first call joins its job.
+    /// Returns the process. The first call joins its job.
     pub fn current() -> Result<Arc<Process>, ProcessError> {
         let mut current = PROCESS.lock().ignore_poison();
         if let Some(process) = current.as_ref() {
@@ -133,7 +131,7 @@ impl Process {
         Ok(process)
     }
 
-    /// The process, if [`Process::current`] has been called.
+    /// Returns the process, if [`Process::current`] has been called.
     pub fn existing() -> Option<Arc<Process>> {
         PROCESS.lock().ignore_poison().clone()
     }
@@ -146,7 +144,7 @@ impl Process {
         self.size
     }
 
-    /// The job's directory.
+    /// Returns the job's directory.
     pub fn directory(&self) -> &JobDirectory {
         match &self.place {
             Place::Environment { directory, .. } => directory,
@@ -154,12 +152,13 @@ impl Process {
         }
     }
 
-    /// Opens a NIC. `pid` None takes the id that the process has, else its rank plus one, else any free one above 0.
+    /// Opens a NIC. Without `pid` it takes the id that the process has, else its rank plus one, else any free one above
+    /// 0.
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
         self.open_as(ni, pid, limits, self.arena_range(), TICK)
     }
 
-    /// Opens a NIC that offers peers other memory than the process's arena, and whose waits sleep no longer than `nap`.
+    /// Opens a NIC that offers other memory than the arena to peers, and whose waits sleep no longer than `nap`.
     pub fn open_as(
         &self,
         ni: u32,
@@ -197,7 +196,8 @@ impl Process {
         self.settings.mode.maps_peers(self.settings.path) && !selvedge_host::simulated::is_simulated()
     }
 
-    /// The links to other hosts; None: the job is on one host. A process alone, without a launcher, may be one of many that Slurm has started.
+    /// Returns the links to other hosts; None for a job on one host. Without a launcher, Slurm may have started this
+    /// process as one of many jobs.
     fn hosts(&self) -> Result<Option<Arc<RemoteHosts>>, ProcessError> {
         if self.size == 1 || job_spans_hosts() != Some(true) || selvedge_host::simulated::is_simulated() {
             return Ok(None);
@@ -218,13 +218,12 @@ impl Process {
         Ok(Some(self.links.get_or_init(|| opened).clone()))
     }
 
-    /// The number of this host in a job of several. Where the launcher gives none, it is made from what tells this host from others, because
-    /// not all ranks open NICs together and could agree.
+    /// Returns the number of this host in a job of several. If the launcher gives none, it is made from the host's
+    /// identity, because not all ranks open NICs together and could agree.
     fn nid(&self) -> u32 {
         self.hosts.host.unwrap_or_else(|| (own_place() as u32 | 1).min(NID_MAX))
     }
 
-    /// Publishes bytes under a name, if this process has not done so before.
     fn publish_once(&self, name: &str, bytes: &[u8]) -> Result<(), ProcessError> {
         static PUBLISHED: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let mut published = PUBLISHED.lock().ignore_poison();
@@ -235,19 +234,19 @@ impl Process {
         Ok(())
     }
 
-    /// Tells the other processes of a job of several hosts the id of this one's NIC, for [`Process::id_of`].
+    /// Publishes the id of this process's NIC to the others of a job of several hosts, for [`Process::id_of`].
     pub fn publish_id(&self, id: u64) -> Result<(), ProcessError> {
         self.publish_once(&format!("id-{}", self.rank), &id.to_le_bytes())
     }
 
-    /// The id that the process of a rank has told. None: none, as far as this process can see.
+    /// Returns the id that the process of a rank has published. None if none is visible to this process.
     pub fn id_of(&self, rank: u32) -> Option<u64> {
         let found = self.job().ok()?.look_up(&format!("id-{rank}"), rank);
         let bytes = found.inspect_err(|error| log::error!("rank {rank} cannot be looked up: {error}")).ok()??;
         bytes.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// The longest sleep of a wait. Where nobody else makes progress on links, a wait must do so itself.
+    /// Returns the longest sleep of a wait. If no progress thread serves the links, a wait must make progress on them.
     fn nap(&self, nap: Duration, has_hosts: bool) -> Duration {
         match has_hosts && self.hosts.progress == Progress::Calls {
             true => nap.min(CALLS_NAP),
@@ -313,12 +312,12 @@ impl Process {
         }
     }
 
-    /// Connects to the launcher, if that has not happened yet.
+    /// Connects to the launcher, unless it is connected.
     pub fn join(&self) -> Result<(), ProcessError> {
         self.job().map(|_| ())
     }
 
-    /// Waits until every living rank has called it; the process's interfaces make progress meanwhile.
+    /// Waits until every living rank has called it. Meanwhile the process's interfaces make progress.
     pub fn barrier(&self) -> Result<(), ProcessError> {
         let job = self.job()?;
         self.with_progress(move || job.barrier()).map_err(ProcessError::from)
@@ -331,7 +330,7 @@ impl Process {
         self.with_progress(move || job.exchange(&mine)).map_err(ProcessError::from)
     }
 
-    /// Ends the whole job.
+    /// Ends the whole job as failed.
     pub fn abort(&self, code: i32, why: &str) -> ! {
         match self.job() {
             Ok(job) => job.abort(code, why),
@@ -342,7 +341,7 @@ impl Process {
         }
     }
 
-    /// Ends the whole job in order, with this exit code.
+    /// Ends the whole job as finished, with this exit code.
     pub fn end_all(&self, code: i32) -> ! {
         match self.job() {
             Ok(job) => job.end_all(code),
@@ -358,13 +357,14 @@ impl Process {
         std::process::id() != self.os_pid
     }
 
-    /// Runs a call that blocks. Meanwhile, interfaces that depend on calls by this process's program make progress.
+    /// Runs a call that blocks. Meanwhile, interfaces that need calls of this program make progress.
     fn with_progress<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
         let interfaces = open_interfaces();
         let depends = |interface: &Arc<Interface>| {
             interface.config.mode == Mode::Host || interface.config.path == Path::Bounce || interface.gets_packets()
         };
-        // Links have a thread, but triggered operations for other hosts that a process of this host has fired are left to this process.
+        // Links have a thread, but this process must execute triggered operations for other hosts that a process of
+        // this host has fired.
         let has_links = self.links.get().is_some();
         if !has_links && !interfaces.iter().any(depends) {
             return blocking();
@@ -407,7 +407,8 @@ impl Process {
     }
 }
 
-/// Job, rank and size that `selvedge run` put into the environment. None if another launcher, started under it, has set its own since.
+/// Returns job, rank and size that `selvedge run` put into the environment. None if another launcher, started under it,
+/// has set its own since.
 fn place_in_environment() -> Option<(String, u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let same = |ours: &str, theirs: &str| number(theirs).is_none_or(|theirs| Some(theirs) == number(ours));
@@ -420,7 +421,7 @@ fn place_in_environment() -> Option<(String, u32, u32)> {
     Some((std::env::var("SELVEDGE_JOB").ok()?, number("SELVEDGE_RANK")?, number("SELVEDGE_SIZE")?))
 }
 
-/// Prints log lines on standard error: those that `SELVEDGE_LOG` says, else those of a level and above.
+/// Prints log lines on standard error: those that `SELVEDGE_LOG` selects, else those of a level and above.
 pub fn start_logging(level: &str) {
     if !LOGGING.swap(true, SeqCst) {
         let filter = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| level.into());
@@ -440,7 +441,7 @@ fn raise_file_limit() {
     }
 }
 
-/// The effective user id of this process.
+/// Returns the effective user id of this process.
 pub fn own_uid() -> u32 {
     // SAFETY: `geteuid` takes no arguments and cannot fail.
     unsafe { libc::geteuid() }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the processes of one user find each other without a launcher, and the id that a transport takes there.
+//! The directory in which the processes of one user find each other without a launcher, and the ids that transports
+//! take there.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -7,10 +8,8 @@ use std::sync::Mutex;
 use selvedge_job::{Claim, ClaimError, DirectoryError, JobDirectory};
 use selvedge_os::sync::IgnorePoison;
 
-/// The name of the directory in which the processes of one user find each other.
 const DIRECTORY: &str = "fi";
 
-/// The ids of this process's transports.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A directory, and an id in it.
@@ -19,7 +18,7 @@ pub struct Rendezvous {
     pub claim: Claim,
 }
 
-/// Why there is no id.
+/// Reasons for which no id could be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     #[error(transparent)]

@@ -400,16 +400,17 @@ pub const VARIABLES: &[Variable] = &[
 pub struct Settings {
     pub mode: Mode,
     pub path: Path,
-    /// How long a wait spins. None: it depends on the numbers of processes and cores.
+    /// The time that a wait spins. None: it depends on the numbers of processes and cores.
     pub spin_ns: Option<u64>,
     pub heap_bytes: u64,
     /// Global address tables of the EXTOLL units.
     pub address_tables: u32,
-    /// A full mailbox discards messages.
+    /// Whether a full mailbox discards messages.
     pub mailboxes_discard: bool,
-    /// Lock requests that fail and are kept.
+    /// Number of failed lock requests that are kept.
     pub lock_waiters: u32,
-    /// Bytes of the longest operation that aggregation nodes elsewhere carry out; None: by their requests.
+    /// Bytes of the longest operation that aggregation nodes elsewhere carry out. None: derived from the size of their
+    /// requests.
     pub aggregation_bytes: Option<u64>,
     /// The longest segment of GASNet.
     pub gasnet_segment_bytes: u64,
@@ -420,11 +421,11 @@ pub struct Settings {
 /// The values of the variables for several hosts.
 #[derive(Clone)]
 pub struct HostSettings {
-    /// The number of this host; None: the launcher gives none.
+    /// The number of this host; None if the launcher gives none.
     pub host: Option<u32>,
-    /// Whether processes without a job of ours reach other hosts; None: it depends on the launcher.
+    /// Whether processes without a job of `selvedge run` reach other hosts; None: it depends on the launcher.
     pub reach: Option<bool>,
-    /// None: it is malformed. Its value is printed nowhere.
+    /// None if it is malformed. The value is printed nowhere.
     pub secret: Option<Vec<u8>>,
     pub address: Option<String>,
     pub interface: Option<String>,
@@ -432,7 +433,7 @@ pub struct HostSettings {
     pub progress: Progress,
     pub check: Check,
     pub timeout: Duration,
-    /// `Err`: they are malformed, and why.
+    /// `Err` if they are malformed.
     pub faults: Result<Option<Faults>, FaultsError>,
 }
 
@@ -474,7 +475,7 @@ impl HostSettings {
     }
 }
 
-/// Where the manager is.
+/// The address and secret of the aggregation manager.
 #[derive(Clone, Debug)]
 pub struct ManagerAt {
     pub at: SocketAddr,
@@ -482,20 +483,21 @@ pub struct ManagerAt {
     pub silence: Duration,
 }
 
-/// Where the aggregation manager of this process's job is, and its secret; `Ok(None)`: the user has named none.
+/// Returns the address and secret of the aggregation manager of this process's job; `Ok(None)` if the user has named
+/// none.
 pub fn manager(silence: Duration) -> Result<Option<ManagerAt>, String> {
     let Some(name) = manager_name() else { return Ok(None) };
-    let found = name.to_socket_addrs().map_err(|error| format!("SELVEDGE_MANAGER={name}: {error}; it is host:port"))?;
+    let found = name.to_socket_addrs().map_err(|error| format!("SELVEDGE_MANAGER={name}: {error}; give host:port"))?;
     let at = found.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| format!("SELVEDGE_MANAGER={name} has no address"))?;
     Ok(Some(ManagerAt { at, secret: manager_secret()?, silence }))
 }
 
-/// What the user calls the aggregation manager, if there is one.
+/// Returns the user's name for the aggregation manager, if there is one.
 pub fn manager_name() -> Option<String> {
     std::env::var("SELVEDGE_MANAGER").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The secret of the aggregation manager.
+/// Returns the secret of the aggregation manager.
 pub fn manager_secret() -> Result<Vec<u8>, String> {
     let (name, text) = ["SELVEDGE_MANAGER_SECRET", "SELVEDGE_SECRET"]
         .into_iter()
@@ -505,9 +507,9 @@ pub fn manager_secret() -> Result<Vec<u8>, String> {
 }
 
 impl HostSettings {
-    /// The settings of links to aggregation nodes, whose secret is that of their manager.
+    /// Returns the settings of links to aggregation nodes, whose secret is that of their manager.
     pub fn of_aggregation(self, secret: Vec<u8>) -> HostSettings {
-        // Programs and nodes may have several libfabrics. Some have another first provider, but all of them this.
+        // Programs and nodes may have several libfabrics, with different first providers. All of them have this one.
         let provider = self.provider.unwrap_or_else(|| "tcp;ofi_rxm".to_owned());
         HostSettings { secret: Some(secret), provider: Some(provider), ..self }
     }
@@ -554,8 +556,8 @@ impl Settings {
     }
 }
 
-/// The number of cores of the machine. The cores of this process alone do not count, because its launcher may have pinned it to one
-/// and its peers to others.
+/// Returns the number of cores of the machine. The affinity of this process does not count, because its launcher may
+/// have pinned it to one core and its peers to others.
 fn cores_of_machine() -> usize {
     // SAFETY: `sysconf` takes a number and has no preconditions.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };

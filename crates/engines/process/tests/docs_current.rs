@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages that are made from tables of the program are as the program has them.
+//! Tests that the pages made from tables of the program are current.
 //!
-//! `docs/reference/environment.md` comes from [`VARIABLES`]; in `docs/design/memory.md` the part
-//! between the `layout` marks from a segment that is made here, in `docs/reference/portals.md` that between the `limits` marks from
-//! [`Limits`]. `make docs-pages` (UPDATE_DOCS=1) writes them anew; without it a page that differs fails its test.
+//! `docs/reference/environment.md` comes from [`VARIABLES`]. The part of `docs/design/memory.md` between the `layout` marks comes
+//! from a segment that is made here, that of `docs/reference/portals.md` between the `limits` marks from [`Limits`]. `make
+//! docs-pages` (UPDATE_DOCS=1) writes them anew; without it a page that differs fails its test.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,7 +24,6 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// Holds a file against what it should be, or writes it.
 fn check(name: &str, wanted: &str) {
     let path = repository().join(name);
     let found = fs::read_to_string(&path).unwrap_or_default();
@@ -80,7 +79,6 @@ fn names_are_unique() {
     }
 }
 
-/// A number with its thousands apart.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -93,7 +91,6 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// The segment of a NIC with default limits, as a table.
 fn layout_table() -> String {
     let folder = std::env::temp_dir().join(format!("selvedge-layout-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for the segment");
@@ -155,7 +152,6 @@ fn layout_table() -> String {
     table
 }
 
-/// What a NIC has when its program asks for nothing, and the most that it can have.
 fn limits_table() -> String {
     let (usual, most) = (Limits::DEFAULT, EVERYTHING.clamped());
     let rows = [
@@ -194,7 +190,6 @@ const EVERYTHING: Limits = Limits {
     ..Limits::NONE
 };
 
-/// Holds what stands between two marks of a page against what should.
 fn check_part(name: &str, part: &str, wanted: &str) {
     let (begins, ends) = (format!("<!-- {part}: made by `make docs-pages` -->\n"), format!("<!-- end of {part} -->\n"));
     let page = fs::read_to_string(repository().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -15,13 +15,13 @@
 //! 3. Committed memory is backed: touching it never fails for lack of space. It is not released before the end, because
 //!    peers may still write into freed memory. So the file is as long as the program's largest need.
 //! 4. Memory is zero when it is allocated for the first time. Later allocations see the earlier contents.
-//! 5. A forked child shares the memory but not the allocator state. It cannot allocate here, and what it frees stays
-//!    allocated.
+//! 5. A forked child shares the memory but not the allocator state. It cannot allocate here, and memory that it frees
+//!    stays allocated.
 //!
-//! Costs: O(log n) in the number of extents or regions, under 1 us; a growth adds what clearing the new pages takes.
-//! The file doubles until that is more than 64 MiB ahead of the need, and then grows by the need or 64 MiB. Waste:
-//! less than half of a small allocation (64 bytes at least are taken), less than 4 KiB of a large one. Books: about
-//! 20 KiB for each region, some 100 bytes for each large allocation and free extent.
+//! Costs: O(log n) in the number of extents or regions, under 1 us; a growth adds the time to clear the new pages. The
+//! file doubles until that is more than 64 MiB ahead of the need, and then grows by the need or 64 MiB. Waste: less
+//! than half of a small allocation (at least 64 bytes), less than 4 KiB of a large one. Allocator state: about 20 KiB
+//! for each region, some 100 bytes for each large allocation and free extent.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -46,12 +46,11 @@ const SMALL_BYTES_MAX: u64 = 16 << 10;
 const REGION_BYTES: u64 = 1 << 20;
 const REGION_PAGES: u64 = REGION_BYTES / PAGE_BYTES;
 const REGION_BLOCKS: u32 = (REGION_BYTES / BLOCK_BYTES) as u32;
-/// Bytes committed when the arena is made.
 const INITIAL_BYTES: u64 = 2 << 20;
 /// The most that one growth commits beyond the need.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
-/// Why memory was not freed. Nothing has changed.
+/// Reasons for which memory was not freed. Nothing has changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FreeError {
     /// The address is not in the arena.
@@ -86,7 +85,7 @@ impl From<BuddyError> for FreeError {
 /// A process's shared heap. Any thread may call any method.
 ///
 /// Making an arena makes its file, so a caller that may not need it makes it at the first allocation. The file stays
-/// when the arena is dropped. Whoever made the job directory removes it.
+/// when the arena is dropped. The maker of the job directory removes it.
 #[derive(Debug)]
 pub struct Arena {
     mapping: Mapping,
@@ -132,7 +131,7 @@ impl Arena {
         Some(self.at(offset))
     }
 
-    /// Frees the allocation at `address`. The program, and every peer that knows the address, has stopped using it.
+    /// Frees the allocation at `address`. Neither the program nor a peer that knows the address may use it afterwards.
     pub fn free(&self, address: NonNull<u8>) -> Result<(), FreeError> {
         let offset = self.offset_of(address)?;
         // A forked child (invariant 5).
@@ -164,17 +163,17 @@ impl Arena {
         Ok(Some(moved))
     }
 
-    /// Where the arena begins in this process. Peers get offsets from here.
+    /// Returns the start of the arena in this process. Peers get offsets from here.
     pub fn base(&self) -> u64 {
         self.mapping.base() as u64
     }
 
-    /// Bytes of the file: every allocation ends at or below `base + committed_bytes`. Grows only.
+    /// Returns the bytes of the file: every allocation ends at or below `base + committed_bytes`. Grows only.
     pub fn committed_bytes(&self) -> u64 {
         self.committed_bytes.load(Ordering::Acquire)
     }
 
-    /// Bytes of address space that the arena may grow into.
+    /// Returns the bytes of address space that the arena may grow into.
     pub fn reserved_bytes(&self) -> u64 {
         self.mapping.reserved()
     }
@@ -251,7 +250,7 @@ impl Arena {
             books.warn_once(format_args!("{error}"));
             return false;
         }
-        // A growth in steps that failed may have passed `needed`. What the file holds counts.
+        // If an earlier growth failed part way, the file may be longer than `needed`. Its length counts.
         let committed = self.mapping.file_bytes().map_or(needed, |bytes| (bytes / PAGE_BYTES).clamp(needed, limit));
         books.extend_to(committed);
         self.committed_bytes.store(committed * PAGE_BYTES, Ordering::Release);
@@ -287,7 +286,7 @@ impl Arena {
     }
 }
 
-/// The allocator state ("books"): allocated and free pages and blocks, counted from the base.
+/// The allocator state: allocated and free pages and blocks, counted from the base.
 #[derive(Debug, Default)]
 struct Books {
     free: Extents,
@@ -302,7 +301,7 @@ struct Books {
 }
 
 impl Books {
-    /// Blocks of a small allocation, a power of two; `None` for a large one.
+    /// Returns the blocks of a small allocation, a power of two; `None` for a large one.
     fn small_blocks(&self, bytes: u64) -> Option<u32> {
         (bytes <= SMALL_BYTES_MAX).then(|| (bytes.div_ceil(BLOCK_BYTES) as u32).next_power_of_two())
     }
@@ -340,20 +339,20 @@ impl Books {
         }
     }
 
-    /// First page and state words of the region that contains this offset.
+    /// Returns first page and state words of the region that contains this offset.
     fn region_of(&mut self, offset: u64) -> Option<(u64, &mut Vec<u64>)> {
         let page = offset / PAGE_BYTES;
         let (first, words) = self.regions.range_mut(..=page).next_back()?;
         (page - first < REGION_PAGES).then_some((*first, words))
     }
 
-    /// The block of its region that starts at this offset.
+    /// Returns the block of its region that starts at this offset.
     fn block_at(first: u64, offset: u64) -> Option<u32> {
         let inside = offset - first * PAGE_BYTES;
         (inside % BLOCK_BYTES == 0).then_some((inside / BLOCK_BYTES) as u32)
     }
 
-    /// Bytes that the allocation at this offset holds.
+    /// Returns the length of the allocation at this offset.
     fn size_of(&mut self, offset: u64) -> Option<u64> {
         if let Some((first, words)) = self.region_of(offset) {
             let block = Books::block_at(first, offset)?;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trait [`Backend`]: how a home carries the operations of a NIC of this process, and how its threads wait.
+//! The trait [`Backend`]: the way in which a home carries the operations of a NIC of this process, and in which its
+//! threads wait.
 //!
-//! | home | where | targets |
+//! | home | defined in | targets |
 //! |---|---|---|
 //! | [`crate::SharedMemory`] | here | processes of this host run each other's NICs |
 //! | `RemoteHosts` | `selvedge_net` | this host as above; NICs of other hosts by packets over links |
 //! | [`crate::simulated::Simulated`] | here | a simulator carries all operations in virtual time |
 //!
-//! An [`Interface`] has one backend, which is given when it is opened. To add a home, implement [`Backend`] and let the process choose it
-//! (`selvedge_process`). Provided methods do what shared memory does, where processes of a host run each other's NICs. So a home
-//! implements only what differs there.
+//! An [`Interface`] has one backend, which is given when it is opened. To add a home, implement [`Backend`] and let the
+//! process choose it (`selvedge_process`). Provided methods do what shared memory does, where processes
+//! of a host run each other's NICs. So a home implements only what differs there.
 //!
 //! Invariants
 //! 1. The caller of a method holds no NIC's lock. So a method may take a lock, and may block.
 //! 2. [`Backend::configure`], [`Backend::size`], [`Backend::offers`] and [`Backend::announce`] are called once each, in
 //!    this order, before all others. Several threads may call the others at once.
-//! 3. In shared memory a hot path calls no method. It loads a field of [`Offers`] and branches. The same holds for operations within
-//!    a host in a job of several hosts.
+//! 3. In shared memory a hot path calls no method. It loads a field of [`Offers`] and branches. The same holds for
+//!    operations within a host in a job of several hosts.
 
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ use crate::config::Config;
 use crate::errors::{OpenError, PostError, StartError, WaitEnd};
 use crate::interface::Interface;
 
-/// The home of one NIC of this process. The backend lives as long as the NIC's [`Interface`], so it may hold state of this NIC.
+/// The home of one NIC of this process. It lives as long as the NIC's [`Interface`], so it may hold state of this NIC.
 pub trait Backend: Send + Sync {
     // ---- a NIC is opened and closed ----
 
@@ -44,13 +45,13 @@ pub trait Backend: Send + Sync {
         *limits
     }
 
-    /// Says what hot paths may do without a call to the backend, until the NIC is closed. `config` is the result of
+    /// Returns the shortcuts of hot paths around the backend, valid until the NIC is closed. `config` is the result of
     /// `configure`.
     fn offers(&self, config: &Config) -> Offers;
 
     /// Makes the NIC known to its peers, or to the process that carries their operations. The NIC is complete, and may
-    /// get messages before the call returns. After an error the NIC is not opened. In shared memory peers find the NIC by its file, and
-    /// learn which of the program's memory they can map.
+    /// get messages before the call returns. After an error the NIC is not opened.
+    /// In shared memory peers find the NIC by its file, and learn which of the program's memory they can map.
     fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
         interface.publish_shared();
         Ok(())
@@ -64,7 +65,7 @@ pub trait Backend: Send + Sync {
     /// Starts an operation of this process. The payload is read before the call returns. The NIC gets the command's
     /// events then or later: SEND, and ACK or REPLY if the command asks for it. The target handles the operations of
     /// this process in the order of the calls. `full` says what to do when there is no room. After an error nothing has
-    /// changed. `fired` is the slot of the triggered operation that this is, or NONE. With [`Offers::executes_here`] only
+    /// changed. `fired` is the slot of this triggered operation, or NONE. With [`Offers::executes_here`] only
     /// operations to other hosts are started here.
     fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError>;
 
@@ -73,7 +74,7 @@ pub trait Backend: Send + Sync {
         self.start(interface, command, NONE, WhenFull::Wait)
     }
 
-    /// Has the triggered operations executed that a change of the own NIC has fired. They may complete after the call.
+    /// Executes the triggered operations that a change of the own NIC has fired. They may complete after the call.
     fn settle(&self, interface: &Interface) {
         interface.settle_here();
     }
@@ -85,9 +86,10 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Sends a packet that is no new request to the NIC behind an id of another host: a response, or a packet that was set aside. Packets
-    /// to one process keep their order. A response may wait for the next packet that goes there, or for the next poll. The payload may be
-    /// taken, but not after an error. `Gone`: that process will not answer any more.
+    /// Sends a packet to the NIC behind an id of another host: a response, or a packet that was set aside, but no new
+    /// request. Packets to one process keep their order. A response may wait for the next packet to that process, or
+    /// for the next poll. The payload may be taken, but not after an error. `Gone`: that process will not answer
+    /// any more.
     fn post(
         &self,
         _interface: &Interface,
@@ -98,13 +100,13 @@ pub trait Backend: Send + Sync {
         Err(PostError::Gone)
     }
 
-    /// Lets packets of other hosts come in. Cheap when none has come.
+    /// Takes packets of other hosts. Cheap when none has arrived.
     fn receive(&self) {}
 
-    /// The program goes to sleep until something comes.
+    /// Notes that the program goes to sleep until something arrives.
     fn prepare_sleep(&self) {}
 
-    /// The NIC is about to close: lets the packets leave that were taken. Waits for that, but not for long.
+    /// Sends the packets that were taken, because the NIC is about to close. Waits for that, but not for long.
     fn drain(&self) {}
 
     /// Stops fetching payloads to this NIC's memory. When it returns, nothing is written there any more.
@@ -113,23 +115,24 @@ pub trait Backend: Send + Sync {
     // ---- rings ----
 
     /// Whether this process may enqueue messages in the rings of the NIC behind an id. Other messages must be able to
-    /// bypass the rings, or wait until they are empty. In shared memory a message that bypasses a ring must reach all of the peer's memory.
+    /// bypass the rings, or wait until they are empty.
+    /// In shared memory a message that bypasses a ring must reach all of the peer's memory.
     fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
         interface.reaches_all_of(id)
     }
 
-    /// Makes a message visible that lies unseen in the ring `ring` of the NIC `target`: now, or when the time that the
-    /// message takes is over. Messages of one ring become visible in the order of the calls. Not called with
-    /// [`Offers::publishes_here`].
+    /// Makes an unseen message in the ring `ring` of the NIC `target` visible: now, or when the time that it takes is
+    /// over. Messages of one ring become visible in the order of the calls.
+    /// Not called with [`Offers::publishes_here`].
     fn publish(&self, _interface: &Interface, _target: u64, _ring: usize, _message: Unseen, _bytes: usize) {}
 
     // ---- polls and waits ----
 
-    /// Charges the program for a call that works on its own NIC, if calls have a price in this home.
+    /// Charges the program for a call on its own NIC, if calls have a price in this home.
     fn charge_call(&self) {}
 
-    /// Charges the program for `count` accesses to memory, by a call that works on its own NIC's tables where the program itself
-    /// matches, if accesses have a price in this home.
+    /// Charges the program for `count` accesses to memory, if accesses have a price in this home. A call on its own
+    /// NIC's tables makes them, where the program itself matches.
     fn charge_accesses(&self, _count: u64) {}
 
     /// Charges the program for a copy of `bytes` bytes in memory, if copies have a price in this home.
@@ -140,10 +143,10 @@ pub trait Backend: Send + Sync {
         interface.poll_here();
     }
 
-    /// The caller reports that a poll of the program found nothing. The program may be waiting for a message.
+    /// Notes that a poll of the program found nothing. The program may be waiting for a message.
     fn found_nothing(&self) {}
 
-    /// The caller reports that a poll of the program found something. The program is not waiting.
+    /// Notes that a poll of the program found something. The program is not waiting.
     fn found_something(&self) {}
 
     /// Finds peers that have died, and fails the requests to them, unless another process does this. The call must be
@@ -155,8 +158,8 @@ pub trait Backend: Send + Sync {
     /// Calls `look` until it returns true, and returns `Ok` then. It calls `look` soon after everything that may change
     /// the answer: a message to the NIC, another thread's change of the NIC, [`Backend::wake_threads`]. `look` also
     /// returns true when the object of the wait was freed. The wait ends with an error at the deadline, and soon after
-    /// waits were aborted ([`crate::wait_list::abort_waits`]) or the NIC was closed (`Interface::closing`). A wait that times
-    /// out has called `look` at least once.
+    /// waits were aborted ([`crate::wait_list::abort_waits`]) or the NIC was closed (`Interface::closing`). A wait that
+    /// times out has called `look` at least once.
     fn wait(
         &self,
         interface: &Interface,
@@ -172,7 +175,7 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// What to do when a ring is full, or when too many requests are pending.
+/// The action for a full ring, or too many pending requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// Wait, and handle the packets of this process meanwhile.
@@ -183,15 +186,15 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// What hot paths may do without a call to the backend. The backend computes it once, from the settings. False is
-/// always safe, except for the last two: the code then calls the backend, or takes a longer way.
+/// Shortcuts of hot paths around the backend, which computes them once from the settings. False is always safe, except
+/// for the last two: the code then calls the backend, or takes a longer way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offers {
     /// This process executes its commands itself: for targets on this host [`Backend::start`] would only call
     /// [`Interface::start_here`].
     pub executes_here: bool,
     /// Polls of the NIC's own memory find every message: [`Backend::poll`] would only call [`Interface::poll_here`], a
-    /// wait may begin with such polls, and the backend need not know what a poll found.
+    /// wait may begin with such polls, and the backend need not know the result of a poll.
     pub polls_here: bool,
     /// This process may take a peer's lock and run the peer's NIC. Requires `executes_here`.
     pub runs_peers: bool,

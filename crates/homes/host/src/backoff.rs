@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pauses of waiters and of senders.
 //!
-//! A waiter that only polls gives its core to others: not for the first polls if each rank has a core, and soon if not
-//! ([`SpinWait`]). A sender whose attempts fail skips some ([`Backoff`]).
+//! A waiter that only polls yields its core ([`SpinWait`]): late if each rank has a core, otherwise soon. A sender
+//! whose attempts fail skips some ([`Backoff`]).
 
 use std::sync::OnceLock;
 
 use selvedge_os::{lines, ranks};
 
-/// Polls before a waiter lets others run, if it has a core of its own and if not.
+/// Polls before a waiter yields, if it has a core of its own and if not.
 pub const SPINS: u32 = 4000;
 pub const SPINS_SHARED: u32 = 4;
-/// A waiter that has a core of its own makes progress elsewhere after this number of polls, each some 20 ns.
+/// Polls, each some 20 ns, after which a waiter with a core of its own makes progress elsewhere.
 pub const IDLE_POLLS: u32 = 512;
 
-/// Whether each rank has a core; true where the launcher does not say how many ranks share the cores.
+/// Whether each rank has a core; true if the launcher does not say how many ranks share the cores.
 pub fn have_cores() -> bool {
     static HAVE_CORES: OnceLock<bool> = OnceLock::new();
     *HAVE_CORES.get_or_init(|| ranks::have_cores().unwrap_or(true))
@@ -31,17 +31,17 @@ impl SpinWait {
         SpinWait { count: 0, spins: if have_cores() { SPINS } else { SPINS_SHARED } }
     }
 
-    /// The number of polls so far.
+    /// Returns the number of polls so far.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether others run between polls.
+    /// Whether the waiter yields its core between polls.
     pub fn yields(&self) -> bool {
         self.count >= self.spins
     }
 
-    /// Whether the waiter is to make progress elsewhere before the next poll.
+    /// Whether the waiter should make progress elsewhere before the next poll.
     pub fn is_due_for_progress(&self) -> bool {
         self.count % IDLE_POLLS == IDLE_POLLS - 1 || self.yields()
     }
@@ -73,7 +73,7 @@ pub struct Backoff {
 impl Backoff {
     const PAUSE_MAX: u32 = 64;
 
-    /// Whether the next attempt is to be made. Counts it.
+    /// Whether to make the next attempt. Counts it.
     pub fn is_due(&mut self) -> bool {
         let due = self.left == 0;
         self.left = self.left.saturating_sub(1);

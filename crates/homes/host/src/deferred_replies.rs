@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Invariants
-//! 1. A request that may be kept is pending at its initiator before it is delivered. So it fails as others do if the target dies.
-//! 2. The process that has made an answer due sends it, as it executes triggered operations. Its record says so until the packet is in
-//!    the initiator's ring. If the process dies before, the next one that drains the NIC sends the answer again.
-//! 3. An initiator takes one answer to a request. A second one finds nothing that is pending.
+//! 1. A request that may be kept is pending at its initiator before it is delivered. So it fails as others do if the
+//!    target dies.
+//! 2. The process that has made an answer due sends it, like triggered operations. Its record says so until the packet
+//!    is in the initiator's ring. If the process dies before, the next one that drains the NIC sends the answer again.
+//! 3. An initiator takes one answer to a request. A second one finds no pending request.
 //!
 //! Cost of a lock request to a NIC that may keep it: two more locks of the own NIC. Of an answer: one packet.
 
@@ -27,17 +28,17 @@ use crate::outbox::{Answered, Outgoing};
 use crate::owner::wire_token;
 use selvedge_os::process::Identity;
 
-/// One check for dead processes takes one in this many kept requests: it holds the lock, and asks the kernel for each.
+/// A check for dead processes examines one in this many kept requests, because it holds the lock and asks the kernel
+/// for each.
 const CHECK_ONE_IN: u64 = 8;
 
-/// The check of kept requests for initiators that have died.
 #[derive(Default)]
 pub(crate) struct DeferredReplies {
     checks: AtomicU32,
 }
 
 impl DeferredReplies {
-    /// Forgets kept requests of processes that have died, so that their places are free. They would not succeed in any case.
+    /// Removes kept requests of processes that have died, so that their places are free. They would never succeed.
     pub(crate) fn forget_dead(&self, own: &Endpoint, word: u64) {
         if own.segment.limits().lock_waiters == 0 {
             return;
@@ -49,20 +50,20 @@ impl DeferredReplies {
     }
 }
 
-/// Makes a request pending that its target may keep, and gives its token. None: it will not be kept, because the target keeps none,
-/// or because too many requests are pending.
+/// Makes a request pending that its target may keep, and returns its token. None: it will not be kept, because the
+/// target keeps none, or because too many requests are pending.
 #[inline]
 pub(crate) fn pend_lock(word: u64, from: &Endpoint, target: &Endpoint, command: &Command) -> Option<u64> {
     let may_be_kept = command.kind == kind::RMA_LOCK && from.own && target.segment.limits().lock_waiters != 0;
     if may_be_kept { from.segment.lock(word).pending_mut().add(command, target.owner()).ok() } else { None }
 }
 
-/// The name of a pending request's initiator in the target's tables.
+/// Returns the name of a pending request's initiator for the target's tables.
 pub(crate) fn asker(from: &Endpoint, token: u64) -> Asker {
     Asker { origin: from.id, process: from.owner(), token: wire_token(token, from.owner()) }
 }
 
-/// Sends an answer of a NIC. The result is the record that is done with, or None while the packet waits for room.
+/// Sends an answer of a NIC. Returns its completed record, or None while the packet waits for room.
 pub(crate) fn send(interface: &Interface, nic: &Endpoint, answer: &LateAnswer) -> Option<Answered> {
     let LateAnswer { index, sequence, asker, delivery } = *answer;
     let answered = Answered { nic: nic.id, index, sequence };

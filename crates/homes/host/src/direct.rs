@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An operation that completes in the call, and returns its outcome as the result.
+//! Operations that complete in the call, which returns their outcome.
 //!
-//! When this process can run the target's NIC, the outcome is known when the operation returns. No event has to be
+//! If this process can run the target's NIC, the outcome is known when the operation returns. No event needs to be
 //! written and read back. Messages that this process has enqueued in a ring to the same NIC are delivered first. So
 //! messages between two processes stay in the order in which they were sent, whether by ring or by call.
 
@@ -25,7 +25,7 @@ pub enum DirectOutcome {
     OutOfReach,
     /// The target has no room for the messages that are ahead in the ring. The operation was not done.
     Full,
-    /// The target's process does not exist any more.
+    /// The target's process has ended.
     Gone,
     /// The initiator's memory is not mapped. The operation was not done.
     Memory,
@@ -63,8 +63,8 @@ impl Interface {
         self.offers.runs_peers && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
     }
 
-    /// Whether this process may run the NICs of its peers. If it may not, a message that does not go through a ring
-    /// travels by itself, and could overtake the messages in the ring.
+    /// Whether this process may run the NICs of its peers. If not, a message that does not go through a ring could
+    /// overtake messages in the ring.
     #[inline(always)]
     pub fn runs_peers(&self) -> bool {
         self.offers.runs_peers
@@ -75,13 +75,13 @@ impl Interface {
         self.backend.reaches_rings(self, id)
     }
 
-    /// Whether this process executes its commands itself, so that a call that does one may have its outcome.
+    /// Whether this process executes its commands itself, so that a call may return the outcome.
     pub fn executes_here(&self) -> bool {
         self.offers.executes_here
     }
 
     /// Whether polls of the NIC's own memory find every message. If not, each poll must go through the home, which also
-    /// wants to know what it found.
+    /// needs its result.
     #[inline(always)]
     pub fn polls_here(&self) -> bool {
         self.offers.polls_here
@@ -93,8 +93,8 @@ impl Interface {
         self.offers.publishes_here
     }
 
-    /// Enqueues a message of `length` bytes in our ring at the NIC `target`; `fill` writes it to the given address. False:
-    /// there is no room now. `turn` is as for [`Sender::enqueue`].
+    /// Enqueues a message of `length` bytes in this process's ring at the NIC `target`; `fill` writes it to the given
+    /// address. False: there is no room now. `turn` is as for [`Sender::enqueue`].
     #[inline(always)]
     pub fn enqueue(
         &self,
@@ -113,8 +113,8 @@ impl Interface {
         true
     }
 
-    /// Enqueues a message as [`Interface::enqueue`] does, in our ring for a port of the NIC `target`, and wakes the owner if
-    /// it sleeps.
+    /// Enqueues a message as [`Interface::enqueue`] does, in this process's ring for a port of the NIC `target`, and
+    /// wakes the owner if it sleeps.
     #[inline(always)]
     pub fn enqueue_for_port(
         &self,
@@ -134,7 +134,7 @@ impl Interface {
         ForPort::Enqueued
     }
 
-    /// Claims a ring for messages to a port of the NIC behind an id. None: there is none for us.
+    /// Claims a ring for messages to a port of the NIC behind an id. None if no ring is free.
     pub fn claim_for_port(&self, id: u64, port: u16) -> Option<Sender> {
         if !self.offers.publishes_here {
             return None;
@@ -159,31 +159,31 @@ impl Interface {
         }
     }
 
-    /// Whether a range of our own memory is writable, from the cache of earlier checks or from the kernel.
+    /// Whether a range of this process's memory is writable, from the cache of earlier checks or from the kernel.
     #[inline(always)]
     pub fn has_writable(&self, address: u64, bytes: u64) -> bool {
         crate::endpoint::own_is_writable(address, bytes)
     }
 
-    /// This process's word, which rings and locks store as its name.
+    /// Returns this process's word, which rings and locks store as its name.
     pub fn word(&self) -> u64 {
         self.word
     }
 
-    /// The number of this NIC among the NICs of its process.
+    /// Returns the number of this NIC among the NICs of its process.
     pub fn number(&self) -> u32 {
         self.ni()
     }
 
-    /// Does an operation at the NIC behind `command.target`, if the process `owner` owns it (0: any process). The
+    /// Executes an operation at the NIC behind `command.target`, if the process `owner` owns it (0: any process). The
     /// messages in the ring are delivered first. No event is posted to the command's queues, and its counters do not
     /// change.
     pub fn deliver_now(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> DirectOutcome {
         self.deliver_if(command, owner, ring, |_, _| true).unwrap_or(DirectOutcome::OutOfReach)
     }
 
-    /// As `deliver_now`, if the priority list has a matching entry. None: it has none. Then nothing was done, unless a
-    /// message in the ring consumed the entry.
+    /// As `deliver_now`, if the priority list has a matching entry. None if it has none. Then nothing was done, unless
+    /// a message in the ring consumed the entry.
     pub fn deliver_posted(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<DirectOutcome> {
         let Request { portal, match_bits, initiator, .. } = command.request;
         self.deliver_if(command, owner, ring, |nic, _| {
@@ -203,8 +203,8 @@ impl Interface {
         })
     }
 
-    /// Delivers the messages in a ring of ours at the NIC behind an id, if the process `owner` owns it and this process
-    /// may run it. Messages for which there is no room stay.
+    /// Delivers the messages in this process's ring at the NIC behind an id, if the process `owner` owns it and this
+    /// process may run it. Messages for which there is no room stay.
     pub fn deliver_ring(&self, id: u64, owner: u64, ring: &Sender) {
         let Some(target) = self.endpoint(id).filter(|target| target.owner() == owner) else { return };
         if !self.offers.executes_here || !self.runs(target) {
@@ -267,8 +267,8 @@ impl Interface {
         })
     }
 
-    /// Delivers a message of one of this process's own rings to its own NIC, which the caller has locked. None: there
-    /// is no room for it now.
+    /// Delivers a message of one of this process's own rings to its own NIC, which the caller has locked. None if there
+    /// is no room now.
     pub fn deliver_own(&self, nic: &mut Nic<'_>, bytes: *const u8, request: &Request) -> Option<Delivery> {
         take_in_one(nic, &self.own, bytes, request, self.config.path, &mut |_| {})
     }
@@ -294,8 +294,8 @@ fn take_in(
     Ok(reader.dequeued())
 }
 
-/// Delivers the messages in the rings of a NIC that these senders have claimed, as a message that bypasses the rings must. Messages for
-/// which there is no room stay, and are overtaken. The caller holds the NIC's lock.
+/// Delivers the messages in the rings of a NIC that these senders have claimed, before a message that bypasses the
+/// rings. Messages for which there is no room stay, and are overtaken. The caller holds the NIC's lock.
 pub(crate) fn take_in_of(
     senders: &[u64],
     nic: &mut Nic<'_>,
@@ -314,7 +314,8 @@ pub(crate) fn take_in_of(
     }
 }
 
-/// Delivers one message of a ring. None: there is no room, or this process cannot deliver it. Nothing has changed.
+/// Delivers one message of a ring. None if there is no room, or this process cannot deliver it. Then nothing has
+/// changed.
 fn take_in_one(
     nic: &mut Nic<'_>,
     target: &Endpoint,
@@ -336,7 +337,8 @@ fn take_in_one(
     }
 }
 
-/// The flags of a message in a ring: the index of the sending endpoint in its process. [`RING_HAS_DATA`] may be added.
+/// Returns the flags of a message in a ring: the index of the sending endpoint in its process. [`RING_HAS_DATA`] may be
+/// added.
 #[inline(always)]
 pub fn ring_flags(endpoint: u16) -> u8 {
     (endpoint as u8) << 1
@@ -345,7 +347,7 @@ pub fn ring_flags(endpoint: u16) -> u8 {
 /// The message carries header data.
 pub const RING_HAS_DATA: u8 = 1;
 
-/// The sender's name in requests: the ring gives the process, the flags give the endpoint.
+/// Returns the sender's name in requests: the ring gives the process, the flags give the endpoint.
 #[inline(always)]
 pub fn ring_source(envelope: &Envelope, sender: u64) -> u64 {
     sender << 8 | u64::from(envelope.flags >> 1)

@@ -26,7 +26,7 @@ use selvedge_os::mapping::Mapping;
 use selvedge_os::memory::Checked;
 use selvedge_os::process::Identity;
 
-/// The ranges of our own memory that were found usable.
+/// The ranges of this process's memory that were found usable.
 static OWN_MEMORY: Checked = Checked::new();
 
 /// The kind of access to memory.
@@ -36,7 +36,7 @@ pub enum Access {
     Write,
 }
 
-/// Where memory is, as seen from this process.
+/// The location of memory, as seen from this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In this process's address space.
@@ -63,17 +63,16 @@ pub struct Endpoint {
     arena_bytes: AtomicU64,
     /// The owner's large blocks of `malloc` and its static data.
     files: PeerFiles,
-    /// 0: not known; 1: cross-memory attach works; 2: it does not.
+    /// 0: unknown; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
-    /// Number of puts that still skip the short path ([`crate::plain_put`]), after one that could not use it.
+    /// Number of puts that skip the short path ([`crate::plain_put`]), after one that could not use it.
     pub(crate) retry_after: AtomicU32,
     pub(crate) routes: Routes,
-    /// This process's packets for it.
     pub(crate) packets: Queue,
 }
 
 impl Endpoint {
-    /// The endpoint of a segment in a job's directory.
+    /// Makes the endpoint of a segment in a job's directory.
     pub fn new(segment: Segment, own: bool, directory: &FilePath) -> Endpoint {
         let header = segment.header();
         let identity = Identity { pid: header.owner_pid, start: header.owner_start };
@@ -93,12 +92,12 @@ impl Endpoint {
         }
     }
 
-    /// The owner's word for locks.
+    /// Returns the owner's word for locks.
     pub fn owner(&self) -> u64 {
         self.identity.to_word()
     }
 
-    /// Whether the owner is alive, as the segment says. Does not ask the kernel.
+    /// Whether the owner is alive by its segment. Does not ask the kernel.
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
         self.segment.header().hot.state.load(Relaxed) == state::READY
@@ -117,7 +116,7 @@ impl Endpoint {
         self.segment.header().hot.state.store(state::DEAD, SeqCst);
     }
 
-    /// A range of the owner's arena that is directly mapped and known to exist.
+    /// Returns a range of the owner's arena, if it is directly mapped and known to exist.
     #[inline(always)]
     pub fn in_place(&self, address: u64, bytes: u64, path: Path) -> Option<NonNull<u8>> {
         let hot = &self.segment.header().hot;
@@ -165,7 +164,7 @@ impl Endpoint {
         }
     }
 
-    /// A range of a peer's large blocks of `malloc` or of its static data. The first use maps the file.
+    /// Returns a range of a peer's large blocks of `malloc` or static data, mapped here. The first use maps the file.
     #[inline]
     fn in_shared(&self, address: u64, bytes: u64) -> Option<*mut u8> {
         self.files.find(&self.segment.header().hot.shared, self.identity.pid, address, bytes)
@@ -194,13 +193,13 @@ impl Endpoint {
         works
     }
 
-    /// The owner's arena, mapped at its largest possible size. The owner publishes how much of it exists.
+    /// Returns the owner's arena, mapped at its largest possible size. The owner publishes its committed size.
     pub(crate) fn arena(&self) -> Option<&Mapping> {
         self.arena_has_grown();
         self.arena.get()
     }
 
-    /// Updates the arena's size, and maps the arena at first. True if more of it exists than was known.
+    /// Updates the arena's size, and maps the arena at first. True if it has grown.
     #[cold]
     fn arena_has_grown(&self) -> bool {
         let hot = &self.segment.header().hot;
@@ -229,7 +228,7 @@ impl Endpoint {
     }
 }
 
-/// The path of a process's file of shared memory: number 0 is that of `selvedge_alloc`, 1 the symmetric memory.
+/// Returns the path of a process's file of shared memory: number 0 is that of `selvedge_alloc`, 1 the symmetric memory.
 pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
     match number {
         0 => directory.join(format!("{os_pid}.arena")),
@@ -237,13 +236,12 @@ pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
     }
 }
 
-/// Whether a range of our own memory is writable.
 #[inline(always)]
 pub(crate) fn own_is_writable(address: u64, bytes: u64) -> bool {
     OWN_MEMORY.writable(address, bytes)
 }
 
-/// Forgets which of our memory was found usable, because something was unmapped.
+/// Forgets the ranges of this process's memory that were found usable, because something was unmapped.
 pub fn forget_own_memory() {
     OWN_MEMORY.forget();
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! start ── target reachable ──> lock target, deliver, unlock ──> SEND, ACK or REPLY at the initiator
-//!    └──── host mode, or not ─> packet into a ring of the target ──> SEND;  response packet ──> ACK or REPLY
+//!  └──── host mode, or not ─> packet into a ring of the target ──> SEND;  response packet ──> ACK or REPLY
 //! ```
 //!
 //! A delivery can fire triggered operations. The process that made the delivery executes them, one after the other. At
@@ -13,8 +13,8 @@
 //! Invariants
 //! 1. A thread never holds more than one NIC's lock.
 //! 2. A target handles the requests of one initiator in the order in which they were started: while packets of the
-//!    initiator wait at the target, its further requests queue behind them. Only the initiator enqueues its requests. If
-//!    another process runs its triggered operations, it leaves those to the initiator that it cannot deliver.
+//!    initiator wait at the target, its further requests queue behind them. Only the initiator enqueues its requests.
+//!    Another process that runs its triggered operations leaves those that it cannot deliver to the initiator.
 //! 3. Every request that asks for a response gets one: from the target, or `PTL_NI_UNDELIVERABLE` when the target's
 //!    process is found dead.
 //! 4. An operation that finds its ring full waits, and handles the packets of all NICs of this process meanwhile.
@@ -60,7 +60,6 @@ impl std::ops::Deref for Origin<'_> {
     }
 }
 
-/// A request that leaves as a packet.
 #[derive(Clone, Copy)]
 struct Outbound<'a> {
     command: &'a Command,
@@ -72,18 +71,15 @@ struct Outbound<'a> {
 /// NICs with fired triggered operations to execute, or answers to send.
 pub(crate) type Due<'a> = Vec<&'a Endpoint>;
 
-/// What a NIC wants its drainer to do.
 enum Work {
     Run(Fired),
     Answer(LateAnswer),
 }
 
-/// What its drainer has done.
 enum Finished {
-    /// A triggered operation.
+    /// The slot of a triggered operation.
     Run(u32),
     Answer(Answered),
-    /// An answer waits for room.
     SetAside,
 }
 
@@ -116,7 +112,7 @@ impl Interface {
         }
     }
 
-    /// Not inlined in `start`, which runs often where this is not called.
+    /// Not inlined in `start`, which is hot and rarely calls it.
     #[cold]
     fn start_in_home(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.record_issue(command);
@@ -129,7 +125,6 @@ impl Interface {
         self.backend.start_awaited(self, command)
     }
 
-    /// Shows the command to the NIC's tap, if there is one.
     #[cold]
     fn record_issue(&self, command: &Command) {
         if self.own.segment.is_recorded() && command.is_portals() {
@@ -137,7 +132,6 @@ impl Interface {
         }
     }
 
-    /// Executes an operation of this process.
     #[inline]
     pub(crate) fn start_here(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.progress_at_start();
@@ -152,7 +146,7 @@ impl Interface {
         result
     }
 
-    /// Has the triggered operations executed that a change of the own NIC has fired. The caller does not hold the lock.
+    /// Executes the triggered operations that a change of the own NIC has fired. The caller does not hold the lock.
     #[inline]
     pub fn settle(&self, fired: bool) {
         if fired {
@@ -160,7 +154,6 @@ impl Interface {
         }
     }
 
-    /// Executes the own NIC's fired triggered operations.
     pub(crate) fn settle_here(&self) {
         self.drain_all(vec![&self.own]);
     }
@@ -203,7 +196,7 @@ impl Interface {
         self.send(from, target, command, full, due).map(|()| true)
     }
 
-    /// Runs the target's NIC. None: this process cannot run it, or the request must queue behind packets.
+    /// Runs the target's NIC. None if this process cannot run it, or the request must queue behind packets.
     #[inline]
     fn deliver<'a>(
         &'a self,
@@ -217,7 +210,7 @@ impl Interface {
         bus.asker = pending.map(|token| deferred_replies::asker(from.endpoint, token));
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
-            // Packets before it wait.
+            // Earlier packets wait.
             if !target.own && packets::wait_for(target, from.id, self.own.id, &guard) {
                 (Verdict::Unreachable, false)
             } else {
@@ -254,7 +247,7 @@ impl Interface {
         }
     }
 
-    /// A request that was pending is not kept. False: its target was found dead meanwhile, and it has failed.
+    /// Removes a pending request that was not kept. False: its target was found dead meanwhile, and it has failed.
     #[cold]
     fn take_back(&self, from: Origin<'_>, token: u64) -> bool {
         from.segment.lock(self.word).pending_mut().take(token).is_some()
@@ -285,7 +278,7 @@ impl Interface {
         }
     }
 
-    /// Completes an operation whose target process does not exist.
+    /// Completes an operation without a living target process.
     #[cold]
     fn undeliverable<'a>(&'a self, from: Origin<'a>, command: &Command, due: &mut Due<'a>) {
         from.segment.lock(self.word).signals.registers.add(Register::Undeliverable, 1);
@@ -301,7 +294,6 @@ impl Interface {
         Ok(())
     }
 
-    /// Sends the request as a packet into a ring of the target.
     fn send<'a>(
         &'a self,
         from: Origin<'a>,
@@ -333,8 +325,8 @@ impl Interface {
         })
     }
 
-    /// Sends a request to a NIC of another host as a packet, for the home that carries it: `post` gives the packet to its link. `fired` and
-    /// `full` are those of [`crate::backend::Backend::start`].
+    /// Sends a request to a NIC of another host as a packet, for the home that carries it: `post` gives the packet to
+    /// its link. `fired` and `full` are those of [`crate::backend::Backend::start`].
     pub fn send_request(
         &self,
         command: &Command,
@@ -346,7 +338,7 @@ impl Interface {
         let mut due = Due::new();
         let from = Origin { endpoint: &self.own, fired };
         let result = self.send_by(from, Outbound { command, responder: REMOTE, full }, payload, &mut due, post);
-        // Within a drain of this NIC this returns at once: the drain goes on with the operations that fired.
+        // Within a drain of this NIC this returns at once: the drain continues with the fired operations.
         if !due.is_empty() {
             self.drain_all(due);
         }
@@ -399,7 +391,7 @@ impl Interface {
         Ok(())
     }
 
-    /// A token for the response; 0 when no response is wanted.
+    /// Returns a token for the response; 0 if no response is wanted.
     fn pend(&self, from: Origin<'_>, request: Outbound<'_>) -> Result<u64, StartError> {
         let Outbound { command, responder, full } = request;
         if !command.wants_response() {
@@ -435,7 +427,7 @@ impl Interface {
         }
     }
 
-    /// Executes a NIC's fire queue and sends the answers that are due, unless another process already does.
+    /// Executes a NIC's fire queue and sends the answers that are due, unless another process does so.
     fn drain<'a>(&'a self, endpoint: &'a Endpoint, due: &mut Due<'a>) {
         let mut finished = None;
         loop {

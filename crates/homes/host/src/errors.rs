@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a NIC was not opened, an operation not started, a packet not accepted, a wait ended.
+//! Errors of opening a NIC, of starting an operation, of accepting a packet; ends of waits.
 
 use crate::segment::SegmentError;
 use selvedge_os::mapping::MapError;
 
-/// Why an interface was not opened.
+/// Reasons for which an interface was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no room for it.
+    /// There is no room for the NIC.
     #[error("no room for the NIC: {0}")]
     NoSpace(SegmentError),
     #[error(transparent)]
@@ -25,16 +25,17 @@ impl From<SegmentError> for OpenError {
     }
 }
 
-/// Why an operation was not started. Nothing has changed.
+/// Reasons for which an operation was not started. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// The descriptor's memory is not mapped.
     Memory,
-    /// There is no room for the pending request, or, with [`crate::Interface::start_now`], none in the ring at the target.
+    /// There is no room for the pending request, or, with [`crate::Interface::start_now`], none in the ring at the
+    /// target.
     NoSpace,
 }
 
-/// Why a packet was not accepted. Nothing has changed.
+/// Reasons for which a packet was not accepted. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
     /// The ring has no room now.
@@ -45,11 +46,11 @@ pub enum PostError {
     NoSpace,
 }
 
-/// Why a wait ended before its poll found something.
+/// Reasons for which a wait ended before its poll found something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
     TimedOut,
     Aborted,
-    /// The interface was closed, or what the wait was for was freed.
+    /// The interface was closed, or the object of the wait was freed.
     Closed,
 }

@@ -8,10 +8,10 @@
 //! lane in the same way.
 //!
 //! Invariants
-//! 1. Only the thread that took a route or an own lane uses it, until it gives it up. The reason is that a grant has
-//!    one word `busy`. Other threads put under the lock.
-//! 2. The memory that a grant covers is checked when the grant is given, or with each put: who owns it, and whether it
-//!    is mapped.
+//! 1. Only the thread that took a route or an own lane uses it, until it gives it up, because a grant has one word
+//!    `busy`. Other threads put under the lock.
+//! 2. The memory that a grant covers is checked when the grant is given, or with each put: its owner, and whether it is
+//!    mapped.
 //! 3. A put does not overtake packets of this process that wait at the target (`packets_wait`).
 //! 4. Between `enter` and `leave` a thread takes no lock and waits for no other thread. So a wait for a busy holder
 //!    ends.
@@ -38,18 +38,19 @@ use crate::routes::{Destination, OwnLane, ROUTES, Route};
 use selvedge_os::process::Identity;
 use selvedge_os::{asymmetric, cma, lines};
 
-/// Longer puts take the lock: a revocation waits for a put to end. The lock's cost is small beside that of the bytes.
+/// Longer puts take the lock, because a revocation waits for a put to end. The lock's cost is small beside that of the
+/// bytes.
 const GRANTED_BYTES_MAX: u64 = 256 << 10;
 /// Puts on a route between two calls of progress for this process, and between two checks whether the target is alive.
 const PUTS_PER_PROGRESS: u64 = 64;
 const PUTS_PER_CHECK: u64 = 4096;
 
-/// What the initiator's own counter counts of a put.
+/// The events of a put that the initiator's own counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Its reference, or NONE.
     pub counter: u32,
-    /// Its SEND, and its acknowledgement.
+    /// Whether it counts SEND, and ACK.
     pub send: bool,
     pub ack: bool,
     /// Whether it counts bytes instead of events.
@@ -57,16 +58,16 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Nothing.
+    /// Counts nothing.
     pub const NOTHING: Counts = Counts { counter: NONE, send: false, ack: false, in_bytes: false };
 
-    /// How often it counts.
+    /// Returns the number of events to count.
     fn times(&self, silent: bool) -> u64 {
         u64::from(self.send) + u64::from(self.ack && !silent)
     }
 }
 
-/// An open route, with an own lane if one is kept. A front end keeps it to put there without a search.
+/// An open route, with an own lane if the initiator counts. A front end keeps it to put there without a search.
 #[derive(Clone, Copy)]
 pub struct GrantedRoute {
     endpoint: NonNull<Endpoint>,
@@ -76,7 +77,7 @@ pub struct GrantedRoute {
     own: Option<OwnCount>,
 }
 
-/// What a put adds to an own lane.
+/// The amount that a put adds to an own lane.
 #[derive(Clone, Copy)]
 struct OwnCount {
     lane: NonNull<ThreadOwned<OwnLane>>,
@@ -101,7 +102,7 @@ pub struct Piece {
 // ---- Putting -----------------------------------------------------------------------------------------------------
 
 impl GrantedRoute {
-    /// Puts by this route. False: nothing has changed.
+    /// Puts by this route. False if nothing has changed.
     ///
     /// # Safety
     /// The interface gave the route to this thread.
@@ -162,8 +163,7 @@ impl GrantedRoute {
         }
         // If memory is not mapped on either side, the kernel finds that. The put then goes through `start`, which
         // reports it.
-        // SAFETY: the grant says that the owner offers `address`. No code of ours writes the bytes that the program
-        // puts.
+        // SAFETY: the grant says that the owner offers `address`. Only the program accesses the bytes that it puts.
         let moved = unsafe { cma::write(pid, address, from, bytes) }.is_ok();
         if moved {
             self.count_at_both(interface, piece.length);
@@ -186,7 +186,7 @@ impl GrantedRoute {
         true
     }
 
-    /// Ends a put whose bytes have been stored.
+    /// Counts a put whose bytes have been stored.
     #[inline(always)]
     fn count_at_both(&self, interface: &Interface, length: u64) {
         let held = &self.held;
@@ -269,7 +269,7 @@ impl GrantedRoute {
         true
     }
 
-    /// The route for puts like this one, if this thread has the grants for it.
+    /// Returns the route for puts like this one, if this thread has the grants for it.
     pub(crate) fn find(interface: &Interface, target: &Endpoint, put: &Put, counts: &Counts) -> Option<GrantedRoute> {
         let owned = target.routes.at(put.portal);
         let &mut Kept { held, of: ref route, .. } = owned.kept()?;
@@ -291,14 +291,14 @@ impl GrantedRoute {
 }
 
 impl GrantedRoute {
-    /// The longest put that may go straight: both places stay mapped, and the put is counted by a store. None: no put
-    /// may.
+    /// Returns the longest put that may go straight: both places stay mapped, and a store counts the put. None if no
+    /// put may.
     pub fn straight(&self) -> Option<u64> {
         let straight = !self.to.memory.is_null() && !self.held.lane.is_null();
         straight.then(|| self.to.length.min(GRANTED_BYTES_MAX))
     }
 
-    /// The lane in which a put counts; null if it does not count.
+    /// Returns the lane in which a put counts; null if it does not count.
     pub fn lane(&self) -> *const u8 {
         self.held.lane.cast()
     }
@@ -319,7 +319,7 @@ impl GrantedRoute {
         true
     }
 
-    /// Ends a put that moved no bytes, and counts nothing.
+    /// Ends a put that moved no bytes.
     fn leave(&self) {
         self.held.leave();
         self.own.iter().for_each(|own| own.held.leave());
@@ -332,7 +332,7 @@ impl GrantedRoute {
     }
 }
 
-/// Handles work that waits for this process, and now and then checks whether the target's owner is alive.
+/// Handles work for this process, and now and then checks whether the target's owner is alive.
 #[cold]
 fn progress_and_check(interface: &Interface, target: &Endpoint, puts: u64) -> bool {
     interface.progress();
@@ -363,7 +363,7 @@ fn ask(interface: &Interface, target: &Endpoint, put: &Put, counts: &Counts) {
     }
 }
 
-/// Requests a grant from a target's NIC. If none is given, the earlier grant in this place stays.
+/// Requests a grant from a target's NIC. If it is refused, the slot keeps its earlier grant.
 fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut Kept<Route>) {
     let mut guard = target.segment.lock(interface.word);
     // A NIC that closes sets its state before it revokes all grants.
@@ -392,7 +392,6 @@ fn ask_for_route(interface: &Interface, target: &Endpoint, put: &Put, kept: &mut
     kept.of = Route::new(target, put, &terms, interface.config.path);
 }
 
-/// Requests a lane of a counter from this process's own NIC.
 fn ask_for_lane(interface: &Interface, counter: u32, kept: &mut Kept<OwnLane>) {
     let mut guard = interface.own.segment.lock(interface.word);
     let given = match guard.grants().give_lane(counter, interface.word, kept.before(), Identity::word_is_alive) {
@@ -411,22 +410,21 @@ fn own_lane(interface: &Interface, counter: u32) -> &ThreadOwned<OwnLane> {
 }
 
 impl Endpoint {
-    /// Gives up all grants at this peer, because the process whose lock word is `word` will put there no more.
+    /// Gives up all grants at this peer, because the process with the lock word `word` will put there no more.
     pub(crate) fn give_up_grants(&self, word: u64) {
         for owned in &self.routes.routes {
             // SAFETY: the interface is being dropped, so no other thread is in a call of it.
             let slot = unsafe { owned.slot() };
             if slot != NONE && self.is_ready() {
-                // No thread is in the middle of a put, so there is nothing to wait for.
+                // No thread is in a put, so there is no holder to wait for.
                 self.segment.lock(word).grants().free_slot(slot);
             }
         }
     }
 }
 
-/// Handles a grant that was not given. If other grants are being revoked, this helps to finish the revocation, because
-/// the process that began it may have died. The grant is not requested again at once, so that the revoker's transition
-/// comes first.
+/// Handles a refused grant. If other grants are being revoked, this helps to finish the revocation, because the process
+/// that began it may have died. The grant is not requested again at once, so that the revoker's transition comes first.
 fn refused(guard: &mut Guard<'_>, error: &GrantError) {
     if let Some(revoking) = error.revoking() {
         guard.revoke(&revoking);

@@ -5,7 +5,8 @@ use crate::backend::Backend;
 use crate::shared_memory::SharedMemory;
 use crate::simulated::{self, Simulated};
 
-/// The backend for a new NIC of this process: virtual time where a simulator started the process, else shared memory.
+/// Returns the backend for a new NIC of this process: virtual time if a simulator started the process, else shared
+/// memory.
 pub fn of_process() -> Box<dyn Backend> {
     match Simulated::of_process() {
         Some(simulated) => Box::new(simulated),
@@ -13,8 +14,8 @@ pub fn of_process() -> Box<dyn Backend> {
     }
 }
 
-/// Whether the NICs of this process have VELO and RMA units with paths of their own to peers. Where they have none, commands of
-/// these units travel as packets do, and rings or packets are as fast.
+/// Whether the NICs of this process have VELO and RMA units with their own paths to peers. If not, commands of these
+/// units travel as packets, and rings or packets are as fast.
 pub fn has_units() -> bool {
     simulated::has_units()
 }

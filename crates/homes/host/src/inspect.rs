@@ -6,12 +6,11 @@
 //!    its peers cannot notice the reader.
 //! 2. No file can harm the reader. The segment is read, not mapped, so a file that is truncated meanwhile is an error
 //!    and not a fault. Owner, mode, magic, versions, limits and size must pass the checks of [`Segment::open`].
-//!    Impossible values are clamped to what their table can hold.
-//! 3. The values are from about the same time, not from one moment, because the NIC goes on running. Each single value
-//!    is consistent, as the kernel copies aligned words in one piece.
+//!    Impossible values are clamped to the size of their table.
+//! 3. The values are from about the same time, not from one moment, because the NIC keeps running. Each single value is
+//!    consistent, as the kernel copies aligned words in one piece.
 //!
-//! Costs: six system calls and as many bytes as the registers, the ports and the portal table have, 14 KB with default
-//! limits.
+//! Costs: six system calls, and the bytes of the registers, the ports and the portal table, 14 KB with default limits.
 //!
 //! [`Segment::open`]: crate::segment::Segment::open
 
@@ -40,9 +39,9 @@ pub enum State {
     Ready,
     /// Its owner has closed it.
     Closed,
-    /// Its owner has died, and another process has found that.
+    /// Its owner has died, and another process has noticed.
     Dead,
-    /// No value that Selvedge writes.
+    /// A value that Selvedge never writes.
     Unknown(u32),
 }
 
@@ -77,31 +76,31 @@ pub struct Inspection {
     pub entries: u64,
     /// Headers on unexpected lists.
     pub unexpected: u64,
-    /// The register block, with what senders and ports count themselves.
+    /// The register block, including counts of senders and ports.
     registers: [u64; BLOCK_WORDS],
     /// The values of the tables' registers, in the order of [`TableRegister::ALL`].
     tables: Vec<Vec<u64>>,
 }
 
 impl Inspection {
-    /// A register's value.
+    /// Returns a register's value.
     pub fn register(&self, register: Register) -> u64 {
         self.registers[register as usize]
     }
 
-    /// The version in the register block. A NIC of another version is refused before.
+    /// Returns the version in the register block. A NIC of another version is refused before.
     pub fn version(&self) -> u64 {
         self.registers[0]
     }
 
-    /// The values of a register of the tables, by index. A register without an index has one. A NIC without the units
-    /// has none.
+    /// Returns the values of a register of the tables, by index. A register without an index has one. A NIC without the
+    /// units has none.
     pub fn table_register(&self, register: TableRegister) -> &[u64] {
         TableRegister::ALL.iter().position(|other| *other == register).map_or(&[], |at| &self.tables[at])
     }
 }
 
-/// The layout of the tables of a NIC with these limits, and thus the segment's size.
+/// Returns the layout of the tables of a NIC with these limits, and so the segment's size.
 pub fn layout_of(limits: &Limits) -> Layout {
     Layout::new(limits, TABLES_AT)
 }
@@ -213,7 +212,7 @@ impl Inspection {
     }
 }
 
-/// The read pointers of all VPIDs.
+/// Returns the read pointers of all VPIDs.
 fn port_pointers(table: &Piece, layout: &Layout) -> Vec<PortPointers> {
     let record = |index: u64| {
         let word = |field: usize| {
@@ -230,7 +229,6 @@ fn port_pointers(table: &Piece, layout: &Layout) -> Vec<PortPointers> {
     (0..u64::from(layout.limits.vpids)).map(record).collect()
 }
 
-/// The ports of all VPIDs.
 fn ports_of(table: &Piece, layout: &Layout) -> Vec<Port> {
     let record = |index: u64| {
         let at = |field: usize| layout.ports + index * size_of::<Port>() as u64 + field as u64;
@@ -260,14 +258,14 @@ impl From<u32> for State {
     }
 }
 
-/// Opens a regular file that belongs to us alone, and returns its size. It never blocks and never acquires a terminal,
+/// Opens a regular file of this user alone, and returns its size. It never blocks and never acquires a terminal,
 /// whatever the path names.
 fn open(path: &Path) -> Result<(File, u64), MapError> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let owned = || path.to_path_buf();
-    let io_error = |source: io::Error| match source.raw_os_error() {
+    let io_error = |error: io::Error| match error.raw_os_error() {
         Some(libc::ELOOP | libc::ENXIO) => MapError::NotRegular { path: owned() },
-        _ => MapError::Io { path: owned(), source },
+        _ => MapError::Io { path: owned(), error },
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
     let status = rustix::fs::fstat(&file).map_err(|errno| io_error(errno.into()))?;
@@ -275,7 +273,7 @@ fn open(path: &Path) -> Result<(File, u64), MapError> {
     Ok((file, status.st_size as u64))
 }
 
-/// The limits in the header, if this version of Selvedge has written it.
+/// Returns the limits in the header, if this version of Selvedge has written it.
 fn claims(header: &Piece) -> Claims {
     let limit = |field: usize| header.u32((offset_of!(SegmentHeader, limits) + field) as u64);
     let limits = Limits {
@@ -326,7 +324,7 @@ impl Piece {
                 let now = file.metadata().map_or(0, |status| status.len());
                 Err(MapError::TooSmall { path: path.into(), bytes: now, needed: end })
             }
-            Err(source) => Err(MapError::Io { path: path.into(), source }),
+            Err(error) => Err(MapError::Io { path: path.into(), error }),
         }
     }
 
@@ -338,10 +336,10 @@ impl Piece {
         u64::from_ne_bytes(self.word(offset))
     }
 
-    /// Offsets come from layouts, never from the file. An offset outside of what was read is a bug here.
+    /// Offsets come from layouts, never from the file. An offset outside of the bytes read is a bug here.
     fn word<const BYTES: usize>(&self, offset: u64) -> [u8; BYTES] {
         let at = (offset - self.start) as usize;
-        self.bytes[at..at + BYTES].try_into().expect("a slice of so many bytes")
+        self.bytes[at..at + BYTES].try_into().expect("a slice of BYTES bytes")
     }
 }
 
@@ -358,7 +356,7 @@ mod tests {
     use super::*;
     use crate::segment::{Owner, SMALL, Segment};
 
-    /// A folder with a segment in it.
+    /// Makes a folder with a segment in it.
     fn made() -> (tempfile::TempDir, PathBuf, Segment) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("7.1.nic");
@@ -369,7 +367,6 @@ mod tests {
         (folder, path, segment)
     }
 
-    /// Enqueues packets for the NIC, as process 5.
     fn enqueue(rings: &Rings, packets: u64) {
         let mut producer = rings.claim_packets(5, Identity::own().to_word()).expect("a ring");
         let ring = rings.packet_ring(5).expect("claimed");
@@ -532,8 +529,8 @@ mod tests {
             assert!(matches!(refused, Err(SegmentError::Map(MapError::NotRegular { .. }))), "{refused:?}");
         }
         let gone = inspect(&folder.path().join("none"));
-        let Err(SegmentError::Map(MapError::Io { source, .. })) = gone else { panic!("{gone:?}") };
-        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        let Err(SegmentError::Map(MapError::Io { error, .. })) = gone else { panic!("{gone:?}") };
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -48,7 +48,7 @@ use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
 use crate::wait_list::Waits;
 
-/// The longest wait for payloads that are being fetched to memory that the program wants back.
+/// The longest wait for payloads in flight to memory that the program wants back.
 const LAST_PAYLOADS: Duration = Duration::from_secs(1);
 
 /// The longest wait for the last answers of other hosts.
@@ -81,17 +81,16 @@ impl Watch {
     }
 }
 
-/// The open NICs of this process.
 static OPEN: Mutex<Vec<Weak<Interface>>> = Mutex::new(Vec::new());
 
-/// The open NICs of this process. Those that it inherited by `fork` belong to its parent.
+/// Returns the open NICs of this process. NICs inherited by `fork` belong to its parent.
 pub fn open_interfaces() -> Vec<Arc<Interface>> {
     let own = std::process::id();
     let open = OPEN.lock().ignore_poison();
     open.iter().filter_map(Weak::upgrade).filter(|interface| interface.os_pid == own).collect()
 }
 
-/// The open NIC number `ni` under a Portals process id. The caller has not been forked since it opened the NIC.
+/// Returns the open NIC number `ni` under a Portals process id. The caller has not been forked since it opened the NIC.
 pub(crate) fn open_interface(pid: u32, ni: u32) -> Option<Arc<Interface>> {
     let open = OPEN.lock().ignore_poison();
     let is_meant = |interface: &Arc<Interface>| interface.id() as u32 == pid && interface.ni() == ni;
@@ -102,7 +101,6 @@ pub(crate) fn open_interface(pid: u32, ni: u32) -> Option<Arc<Interface>> {
 pub struct Interface {
     pub config: Config,
     pub(crate) own: Endpoint,
-    /// The rings into this NIC.
     pub(crate) rings: Rings,
     pub(crate) word: u64,
     pub(crate) os_pid: u32,
@@ -111,27 +109,25 @@ pub struct Interface {
     pub(crate) peers: Peers,
     pub(crate) waits: Mutex<Waits>,
     pub(crate) closing: AtomicBool,
-    /// Held by the thread that handles packets: the ring that is next.
+    /// Held by the thread that handles packets: the next ring.
     pub(crate) turn: Mutex<Turn>,
     pub(crate) refused: RefusedMessages,
     pub(crate) outbox: Outbox,
     pub(crate) deferred: DeferredReplies,
     pub(crate) last_tick: Mutex<Option<Instant>>,
-    /// The next tick is due at once: a process was lost.
+    /// The next tick is due at once, because a process was lost.
     pub(crate) must_tick: AtomicBool,
-    /// Counts the packets of other hosts.
+    /// Number of packets of other hosts.
     pub(crate) packets_received: AtomicU32,
-    /// Polls that found nothing.
+    /// Number of polls that found nothing.
     pub(crate) polls: AtomicU32,
-    /// Operations that were started where other hosts are reached.
+    /// Number of operations started while other hosts are reached.
     pub(crate) starts: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
-    /// What hot paths may do without a call to the backend.
     pub(crate) offers: Offers,
-    /// As `own`, for packets of other hosts ([`crate::remote_hosts`]). None: memory is not reached that way here.
+    /// As `own`, for packets of other hosts ([`crate::remote_hosts`]). None if memory is not reached that way here.
     pub(crate) seen_from_outside: OnceLock<Option<Box<Endpoint>>>,
-    /// The home that this NIC is in.
     pub(crate) backend: Box<dyn Backend>,
 }
 
@@ -155,7 +151,7 @@ impl Interface {
         let config = backend.configure(config);
         let limits = backend.size(limits);
         let mut offers = backend.offers(&config);
-        // What is stored into mapped memory is in no trace.
+        // Stores into mapped memory would be missing from the trace.
         offers.maps_peers &= !record::is_wanted();
         let identity = Identity::own();
         asymmetric::register();
@@ -215,7 +211,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// nid << 32 | pid.
+    /// Returns nid << 32 | pid.
     pub fn id(&self) -> u64 {
         self.own.id
     }
@@ -226,12 +222,11 @@ impl Interface {
         Some(Watch { word, number })
     }
 
-    /// The number of this NIC among the NICs of its process.
     pub(crate) fn ni(&self) -> u32 {
         self.ni
     }
 
-    /// The limits that were granted.
+    /// Returns the limits that were granted.
     pub fn limits(&self) -> &Limits {
         self.own.segment.limits()
     }
@@ -246,32 +241,32 @@ impl Interface {
     }
 
     /// Locks the NIC to make a command of a descriptor, which is started next. With hardware this is the store of the
-    /// descriptor: its price is that of the command, and no call has one.
+    /// descriptor: the price is that of the command, and the call has none.
     #[inline(always)]
     pub fn lock_to_post(&self) -> Guard<'_> {
         self.own.segment.lock(self.word)
     }
 
-    /// Locks the NIC to hand it a message that the program's library has received itself. The program matches it, in memory: the
-    /// caller charges the accesses ([`Interface::charge_accesses`]), and no call has a price.
+    /// Locks the NIC to hand it a message that the program's library has received itself. The program matches it, in
+    /// memory: the caller charges the accesses ([`Interface::charge_accesses`]), and the call has no price.
     #[inline(always)]
     pub fn lock_to_hand_in(&self) -> Guard<'_> {
         self.own.segment.lock(self.word)
     }
 
-    /// Not inlined in `lock`, which runs often where calls have no price.
+    /// Not inlined in `lock`, which is hot if calls have no price.
     #[cold]
     fn charge_call(&self) {
         self.backend.charge_call();
     }
 
-    /// The parts of the NIC that are read without the lock.
+    /// Returns the parts of the NIC that are read without the lock.
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
         self.own.segment.signals()
     }
 
-    /// The rings into this NIC.
+    /// Returns the rings into this NIC.
     #[inline(always)]
     pub fn rings(&self) -> &Rings {
         &self.rings
@@ -295,12 +290,12 @@ impl Interface {
         hot.arena_bytes.store(arena.bytes, SeqCst);
     }
 
-    /// Publishes which of the program's own memory is in files.
+    /// Publishes the parts of the program's own memory that are in files.
     pub(crate) fn publish_shared(&self) {
         peer_files::publish(&self.own.segment.header().hot.shared);
     }
 
-    /// Grows the heap so that `blocks` more may fit. False: there is no room.
+    /// Grows the heap by room for `blocks` more. False if there is no room.
     pub fn grow_heap(&self, blocks: u32) -> bool {
         let (now, ..) = self.lock().heap().blocks();
         let most = self.limits().heap_blocks_max;
@@ -320,13 +315,13 @@ impl Interface {
         }
     }
 
-    /// The endpoint of a process of this host. None if the process has no open NIC.
+    /// Returns the endpoint of a process of this host. None if the process has no open NIC.
     #[inline(always)]
     pub(crate) fn endpoint(&self, id: u64) -> Option<&Endpoint> {
         if id == self.own.id { Some(&self.own) } else { self.peers.get(id) }
     }
 
-    /// The names of this process as a sender of packets.
+    /// Returns the names of this process as a sender of packets.
     pub(crate) fn sender(&self) -> Sender<'_> {
         let pid = self.own.id as u32 as usize;
         Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
@@ -345,13 +340,13 @@ impl Interface {
         self.offers.reaches_hosts && self.peers.is_remote(id)
     }
 
-    /// Whether a process of another host may still answer. Where the launcher has to be asked for its address, this asks.
+    /// Whether a process of another host may still answer. Asks the launcher for its address if necessary.
     #[cold]
     pub fn answers_remotely(&self, id: u64) -> bool {
         self.is_remote(id) && self.backend.answers(id)
     }
 
-    /// Finds the address of a process of another host, before something is to be sent there by a thread that must not ask the launcher.
+    /// Finds the address of a process of another host, before a thread that must not ask the launcher sends to it.
     #[inline(always)]
     pub fn resolve_remote(&self, id: u64) {
         if self.is_remote(id) {
@@ -359,7 +354,7 @@ impl Interface {
         }
     }
 
-    /// Whether an operation to this id finds a NIC. True if only the home, or another host, knows.
+    /// Whether an operation to this id finds a NIC. True if only the home, or another host, can tell.
     pub fn has_peer(&self, id: u64) -> bool {
         !self.offers.executes_here || self.endpoint(id).is_some() || self.answers_remotely(id)
     }
@@ -378,13 +373,13 @@ impl Interface {
         self.rings.get_packets()
     }
 
-    /// Enqueues any bytes for the own NIC as a packet, for a test that plays a hostile peer. False: there is no room.
+    /// Enqueues any bytes for the own NIC as a packet, for a test that plays a hostile peer. False if there is no room.
     pub fn enqueue_bytes(&self, bytes: &[u8]) -> bool {
         packets::enqueue_bytes(&self.own, &self.sender(), bytes)
     }
 
-    /// Repeats `is_done` while payloads of other hosts are being fetched to memory of this NIC's program. Waits for them, but not for
-    /// long; then they are given up.
+    /// Repeats `is_done` while payloads of other hosts are in flight to memory of this NIC's program. Waits for them,
+    /// but not for long; then they are given up.
     pub fn retry_while_fetching(&self, is_done: impl Fn() -> bool) {
         let give_up = Instant::now() + LAST_PAYLOADS;
         while !is_done() {
@@ -401,8 +396,8 @@ impl Interface {
         }
     }
 
-    /// Waits until processes of other hosts have answered the requests of this NIC, but not for long: a process that ends before may take
-    /// requests with it that are still in the kernel's buffers.
+    /// Waits until processes of other hosts have answered the requests of this NIC, but not for long. If this process
+    /// ended earlier, requests could be lost in the kernel's buffers.
     fn await_answers(&self) {
         let give_up = Instant::now() + LAST_ANSWERS;
         let waits = || {
@@ -423,7 +418,7 @@ impl Interface {
 
     // ---- the home ----
 
-    /// Whether a full mailbox of another node holds up its senders, so that no message is lost.
+    /// Whether a full mailbox of another node stops its senders, so that no message is lost.
     pub fn mailboxes_refuse(&self) -> bool {
         self.offers.mailboxes_refuse
     }
@@ -434,7 +429,8 @@ impl Interface {
         self.offers.is_simulated
     }
 
-    /// Whether all of this job's processes may store directly to each other's memory. Those of several hosts may not.
+    /// Whether all of this job's processes may store directly to each other's memory. Processes of several hosts may
+    /// not.
     pub fn stores_in_place(&self) -> bool {
         self.offers.maps_peers && !self.offers.reaches_hosts
     }

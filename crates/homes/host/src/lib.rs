@@ -3,34 +3,34 @@
 //!
 //! A job is a directory of segments, one NIC each. To send, a core maps the target's segment and **runs the target's
 //! NIC itself**, under that NIC's lock: it matches, moves the bytes, counts, and fires triggered operations. So
-//! progress does not depend on what the target's program does. In the host-based mode the packet waits in the sender's
-//! ring at the target until the target's program calls in. Both modes use the same transitions of `selvedge-nic`.
+//! progress does not depend on the target's program. In the host-based mode the packet waits in the sender's ring at
+//! the target until the target's program calls in. Both modes use the same transitions of `selvedge-nic`.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`segment`] | a NIC's memory as a file: header, creation, attachment, its views |
-//! | [`lock`] | the NIC's lock, and what happens when its holder has died |
+//! | [`lock`] | the NIC's lock, and recovery when its holder has died |
 //! | [`endpoint`] | a NIC as this process sees it: its own, or a peer's with the peer's memory |
 //! | [`memory`] | moving bytes between processes: directly mapped, or by cross-memory attach; the `Bus` |
 //! | [`packets`] | packets in rings, for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
-//! | [`rings`] | where senders enqueue small messages for an owner that polls |
+//! | [`rings`] | rings for small messages to an owner that polls |
 //! | [`plain_put`] | the shortest put: no command, one lock |
 //! | [`grants`] | puts without the lock, by permissions that can be revoked |
 //! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
-//! | [`backoff`] | polls that give the core to others, and pauses between retries |
+//! | [`backoff`] | polls that yield the core, and pauses between retries |
 //! | [`interface`] | a process's NIC, opened and closed |
-//! | `backend`, `home` | what a home offers to a NIC; the choice of a home |
+//! | `backend`, `home` | the trait of homes; the choice of a home |
 //! | `shared_memory` | the live home, whose code is in most files here |
-//! | [`config`], [`errors`] | how a process runs its NICs; why something was not done |
+//! | [`config`], [`errors`] | settings of a process's NICs; errors |
 //! | `peer_files` | memory files of a process, as its peers map them |
 //! | `packet_queue`, `routes` | records of packets, and of puts under grants |
 //! | [`inspect`] | reads a NIC from outside, for tools |
-//! | [`record`] | writes what NICs do to files |
+//! | [`record`] | writes the transitions of NICs to files |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`) |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
-//! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
+//! | [`simulated`] | the NIC in virtual time: the rank's half and the simulator's half |
 //! | [`window`] | a peer's memory and counters, for front ends that store there themselves |
 //!
 //! Rules of locking and death (docs/design/death.md has the reasons)

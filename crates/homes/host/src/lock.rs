@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC's lock, and what happens when its holder has died.
+//! A NIC's lock, and recovery when its holder has died.
 //!
 //! The lock is one word in the segment: 0, or the word of the process that holds it (`Identity::to_word`). A
 //! compare-and-swap takes it and a plain store releases it. A waiter spins, then yields its core, then checks whether
@@ -11,7 +11,7 @@
 //! 2. A guard is dropped by the thread that took it. The holder does nothing that can block on a peer.
 //! 3. A transition that needs grants revoked goes through [`Guard::with_revocation`]. That releases the lock, waits for
 //!    the holders of the grants, takes the lock again and repeats the transition. So other threads may change the NIC
-//!    meanwhile: what a caller read under the same guard before may be out of date afterwards.
+//!    meanwhile, and values that a caller read earlier under the same guard may be out of date.
 //!
 //! Budget, uncontended: one compare-and-swap and one store on a line of its own.
 
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The NIC, locked.
 pub struct Guard<'a> {
-    /// The result of [`Segment::nic`] when the lock was taken last.
+    /// The result of [`Segment::nic`] when the lock was last taken.
     nic: NonNull<Nic<'a>>,
     own: u64,
     held: Held<'a>,
@@ -46,7 +46,7 @@ struct Held<'a> {
 }
 
 impl Segment {
-    /// Takes the NIC's lock for the process that `own` names.
+    /// Takes the NIC's lock for the process of the word `own`.
     #[inline(always)]
     pub fn lock(&self, own: u64) -> Guard<'_> {
         let held = self.hold(own);
@@ -99,7 +99,7 @@ impl Segment {
 
 impl<'a> Guard<'a> {
     /// Runs a transition that may need grants revoked. If it does, this waits without the lock and runs it again. So
-    /// the result is never that grants are being revoked.
+    /// the result never reports a revocation in progress.
     #[inline]
     pub fn with_revocation<T, E: Failure>(
         &mut self,
@@ -121,8 +121,8 @@ impl<'a> Guard<'a> {
         self.held.release();
         wait_for_holders(segment.signals().grants, revoking.grants);
         std::mem::forget(segment.hold(self.own));
-        // SAFETY: the lock is held again. The views that the guard had before are the same ones, and nobody used them
-        // here since it was released.
+        // SAFETY: the lock is held again. The views that the guard had before are the same ones, and no code here used
+        // them since it was released.
         self.nic = NonNull::from(unsafe { segment.nic() });
         self.grants().finish_revoking(revoking);
     }

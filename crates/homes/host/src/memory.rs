@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Moves bytes between processes: the bus of a request.
 //!
-//! Each end of a move is directly mapped (our own memory, or an arena that we map), or reached by cross-memory attach.
-//! If both ends need attach (a triggered operation between two other processes), the bytes pass through a buffer of
-//! ours.
+//! Each end of a move is directly mapped (own memory, or a mapped arena), or reached by cross-memory attach. If both
+//! ends need attach (a triggered operation between two other processes), the bytes pass through a buffer of this
+//! process.
 //!
 //! Aligned words of 4 and 8 bytes in directly mapped memory are moved by one load and one store. So a program that
 //! polls such a word never sees a torn value.
@@ -19,7 +19,7 @@ use selvedge_os::cma::{self, CmaError};
 use selvedge_os::process::Identity;
 use selvedge_os::{copy, lines};
 
-/// Where a request's payload comes from.
+/// The source of a request's payload.
 #[derive(Clone, Copy)]
 pub enum Payload<'a> {
     /// There is no payload.
@@ -30,7 +30,7 @@ pub enum Payload<'a> {
     Bytes(*const u8, u64),
 }
 
-/// Where a request's reply goes.
+/// The destination of a request's reply.
 pub enum Reply<'a> {
     Nothing,
     Memory(&'a Endpoint, &'a Side),
@@ -44,7 +44,7 @@ pub struct LiveBus<'a> {
     pub payload: Payload<'a>,
     pub reply: Reply<'a>,
     pub path: Path,
-    /// How its initiator is named, if a unit may keep the request.
+    /// The name of its initiator, if a unit may keep the request.
     pub asker: Option<Asker>,
 }
 
@@ -58,7 +58,6 @@ impl Bus for ListBus {
     }
 }
 
-/// Which end of a move failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     From,
@@ -66,11 +65,10 @@ enum End {
     Gone,
 }
 
-/// Size of the buffer for moves between two other processes.
 const THROUGH_BYTES: usize = 64 << 10;
 
 impl<'a> LiveBus<'a> {
-    /// For a command of the initiator, whose payload and reply are in the initiator's own memory.
+    /// Makes the bus for a command of the initiator, whose payload and reply are in the initiator's own memory.
     #[inline(always)]
     pub fn of(command: &'a Command, initiator: &'a Endpoint, target: &'a Endpoint, path: Path) -> LiveBus<'a> {
         let payload = match command.has_payload() {
@@ -84,7 +82,7 @@ impl<'a> LiveBus<'a> {
         LiveBus { target, payload, reply, path, asker: None }
     }
 
-    /// For a request whose bytes do not pass through the bus.
+    /// Makes the bus for a request whose bytes do not pass through it.
     pub fn without_payload(target: &'a Endpoint, path: Path) -> LiveBus<'a> {
         LiveBus { target, payload: Payload::Nothing, reply: Reply::Nothing, path, asker: None }
     }
@@ -98,7 +96,6 @@ impl LiveBus<'_> {
         }
     }
 
-    /// Moves payload to a place.
     fn move_payload(&self, offset: u64, to: Place, bytes: u64) -> Result<(), Fault> {
         match self.payload {
             Payload::Nothing => Err(Fault::Initiator),
@@ -117,7 +114,6 @@ impl LiveBus<'_> {
         }
     }
 
-    /// Moves bytes from a place to the reply.
     fn move_reply(&mut self, from: Place, offset: u64, bytes: u64) -> Result<(), Fault> {
         match &mut self.reply {
             Reply::Nothing => Err(Fault::Initiator),
@@ -242,7 +238,7 @@ fn each(
     region.pieces(initiator.segment.signals().heap, from, bytes, Fault::Initiator, piece)
 }
 
-/// Moves bytes from an initiator to a target if both ends are directly mapped. False: they are not, and nothing has
+/// Moves bytes from an initiator to a target if both ends are directly mapped. False if they are not, and nothing has
 /// changed.
 #[inline(always)]
 pub(crate) fn move_at_hand(from: (&Endpoint, u64), to: (&Endpoint, u64), bytes: u64, path: Path) -> bool {
@@ -256,7 +252,7 @@ pub(crate) fn move_at_hand(from: (&Endpoint, u64), to: (&Endpoint, u64), bytes: 
     true
 }
 
-/// A range of an initiator's memory, if it is directly mapped.
+/// Returns a range of an initiator's memory, if it is directly mapped.
 #[inline(always)]
 pub(crate) fn readable_here(initiator: &Endpoint, start: u64, bytes: u64, path: Path) -> Option<*const u8> {
     match initiator.in_place(start, bytes, path) {
@@ -283,7 +279,6 @@ pub(crate) fn side_is_usable(initiator: &Endpoint, side: &Side, bytes: u64, acce
     visit_places(initiator, side, bytes, access, path, &mut { found }).is_ok() && usable
 }
 
-/// Resolves the pieces of an initiator's memory.
 fn visit_places(
     initiator: &Endpoint,
     side: &Side,

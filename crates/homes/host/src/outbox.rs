@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that progress could not send at once. They are sent in their order, for each target by itself.
+//! Packets that progress could not send at once. They are sent in order, separately for each target.
 //!
-//! Cost: one load where no packet waits.
+//! Cost: one load if no packet waits.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::errors::PostError;
 
-/// The payload of a request that leaves as a packet.
+/// The payload of a request that is sent as a packet.
 pub enum RequestPayload {
     Copied(Vec<u8>),
     /// The program leaves it in place until the response: address and bytes.
@@ -20,7 +20,7 @@ pub enum RequestPayload {
 }
 
 impl RequestPayload {
-    /// The bytes, for a packet that waits here.
+    /// Returns the bytes, for a packet that waits here.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
             RequestPayload::Copied(bytes) => bytes,
@@ -35,7 +35,7 @@ pub struct Outgoing {
     pub target: u64,
     pub packet: Packet,
     pub payload: Vec<u8>,
-    /// What the packet answers, if its NIC must be told.
+    /// The record that the packet answers, if its NIC must be notified.
     pub answered: Option<Answered>,
 }
 
@@ -47,7 +47,6 @@ pub struct Answered {
     pub sequence: u64,
 }
 
-/// The packets of one NIC that wait to be sent.
 #[derive(Default)]
 pub(crate) struct Outbox {
     packets: Mutex<VecDeque<Outgoing>>,
@@ -55,7 +54,6 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Whether any packet waits.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.waits.load(Relaxed)
@@ -68,8 +66,8 @@ impl Outbox {
         self.waits.store(true, SeqCst);
     }
 
-    /// Sends the packets by `post`. Those for which there is no room stay, and those to the same target behind them. Returns the
-    /// records of the answers that were sent.
+    /// Sends the packets by `post`. If there is no room for one, it stays, and so do later ones to the same target.
+    /// Returns the records of the answers that were sent.
     pub(crate) fn flush(&self, mut post: impl FnMut(&mut Outgoing) -> Result<(), PostError>) -> Vec<Answered> {
         if !self.any() {
             return Vec::new();

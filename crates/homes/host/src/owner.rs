@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The owner's progress: it handles the packets that other processes have sent to its NIC, and finds those that have died.
+//! The owner's progress: it handles the packets that other processes have sent to its NIC, and finds processes that
+//! have died.
 //!
 //! ```text
 //! packet ──> request:  lock the NIC, deliver, unlock ──> response packet to its initiator
-//!       └──> response: the pending operation ends: data to its place, ACK or REPLY
+//!     └──> response: the pending operation ends: data to its place, ACK or REPLY
 //! ```
 //!
 //! Invariants
 //! 1. One thread at a time handles packets of rings (`Interface::turn`), those of one process in their order.
-//! 2. Packets that progress itself sends never wait: they go to the outbox where there is no room.
+//! 2. Packets that progress itself sends never wait: without room they go to the outbox.
 
 use std::ptr;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -32,19 +33,18 @@ use crate::outbox::Outgoing;
 use crate::packets;
 use selvedge_os::process::Identity;
 
-/// Operations that are started between polls for packets of other hosts, if the program does not poll itself.
+/// Operations started between polls for packets of other hosts, if the program itself does not poll.
 const STARTS_PER_RECEIVE: u32 = 16;
 
-/// The outcome of handling a packet.
 pub(crate) enum Handled {
-    /// It was handled; `fired`: the NIC has work to do now.
+    /// It was handled. `fired`: the NIC now has work to do.
     Done { fired: bool },
     /// There is no room for it now.
     Stays,
 }
 
 impl Interface {
-    /// Handles the work that waits for this process: packets, and triggered operations that only it can run.
+    /// Handles the work for this process: packets, and triggered operations that only it can run.
     #[inline(always)]
     pub fn progress(&self) {
         if self.offers.reaches_hosts {
@@ -53,8 +53,8 @@ impl Interface {
         self.progress_here();
     }
 
-    /// The same, as an operation starts. Packets of other hosts have their turn now and then: a poll for them costs a call to the kernel,
-    /// and programs start many operations in a row.
+    /// As `progress`, when an operation starts. It polls for packets of other hosts only now and then, because a poll
+    /// costs a call to the kernel, and programs start many operations in a row.
     #[inline(always)]
     pub(crate) fn progress_at_start(&self) {
         if self.offers.reaches_hosts {
@@ -99,7 +99,7 @@ impl Interface {
         self.flush_outbox();
         let mut due = Due::new();
         self.offer_refused();
-        // The first ring that a held up message waits in. When its turn comes again, all other rings have had theirs.
+        // The first ring with a stalled message. At its next turn, all other rings have had theirs.
         let mut stalled = None;
         loop {
             let guard = self.own.segment.lock(self.word);
@@ -127,7 +127,7 @@ impl Interface {
             }
         }
         if self.refused.any() && self.refused.any_of_this_host() {
-            // As long as a packet in a ring, it comes before what a reader finds elsewhere.
+            // While it is in a ring, the packet precedes messages that a reader finds elsewhere.
             self.bell().packets.store(1, SeqCst);
         }
         if self.bell().owner_wanted.swap(0, SeqCst) != 0 {
@@ -138,8 +138,8 @@ impl Interface {
         }
     }
 
-    /// Handles a packet, under the lock of the own NIC, whose memory it reaches as `own` says. `dequeue` runs when its payload is needed no longer, still under the lock; a
-    /// packet that stays is not dequeued.
+    /// Handles a packet, under the lock of the own NIC. `own` is the view of this process's memory. `dequeue` runs when
+    /// the payload is no longer needed, still under the lock; a packet that stays is not dequeued.
     pub(crate) fn handle(
         &self,
         own: &Endpoint,
@@ -164,7 +164,8 @@ impl Interface {
             payload: Payload::Bytes(bytes, length),
             reply: Reply::Bytes(&mut reply),
             path: self.config.path,
-            // Whether a process of another host lives is not known when its lock is free, so its request is answered at once.
+            // It may be unknown whether a process of another host is alive when its lock becomes free. So its request
+            // is answered at once.
             asker: packets::asker(packet).filter(|_| !self.is_remote(packet.origin)),
         };
         let request = Request::from(packet);
@@ -196,12 +197,12 @@ impl Interface {
         Handled::Done { fired }
     }
 
-    /// Whether a response answers a request of this process, and not of one before it with its id.
+    /// Whether a response answers a request of this process, not of an earlier process with its id.
     pub(crate) fn is_own_token(&self, response: &Packet) -> bool {
         wire_token(response.token & TOKEN_MASK, self.word) == response.token
     }
 
-    /// Offers messages again that found a full mailbox, and answers those that are in it now.
+    /// Offers messages again that found a full mailbox, and answers those that were delivered.
     fn offer_refused(&self) {
         if !self.refused.any() {
             return;
@@ -265,7 +266,7 @@ impl Interface {
         }
     }
 
-    /// Sends a packet that is no new request. The payload may be taken, but not after an error.
+    /// Sends a packet that is not a new request. The payload may be taken, but not after an error.
     pub(crate) fn post(&self, target: u64, packet: &Packet, payload: &mut Vec<u8>) -> Result<(), PostError> {
         match self.endpoint(target) {
             Some(endpoint) => packets::enqueue(endpoint, &self.sender(), packet, payload),
@@ -279,7 +280,7 @@ impl Interface {
         answered.iter().for_each(|answered| deferred_replies::sent(self, answered));
     }
 
-    /// Progress for a program that polls and never waits.
+    /// Makes progress for a program that polls and never waits.
     #[inline]
     pub fn poll(&self) {
         match self.offers.polls_here {
@@ -300,7 +301,7 @@ impl Interface {
         }
     }
 
-    /// Checks for dead processes, if this process has to find them. The requests to them fail.
+    /// Checks for dead processes, unless another process does so. Requests to dead processes fail.
     pub fn tick(&self) {
         self.backend.tick(self);
     }
@@ -332,10 +333,9 @@ impl Interface {
         }
     }
 
-    /// Fails the requests whose target has died.
     fn fail_lost(&self) {
-        // Whether a process of another host answers is asked without the NIC's lock: the answer may take the links' lock, which its
-        // holder keeps while libfabric works, or a question to the launcher.
+        // Do not ask under the NIC's lock whether a process of another host answers: the answer may take the links'
+        // lock, whose holder may be in libfabric, or may ask the launcher.
         let mut targets = Vec::new();
         self.own.segment.lock(self.word).pending().find(|target, responder| {
             if targets.last() != Some(&(target, responder)) {
@@ -354,7 +354,7 @@ impl Interface {
                 targets.binary_search(&last).is_ok()
             });
             let Some(token) = lost else { return };
-            // The target may have responded before it died. Its response is in a ring by now, so handle that first.
+            // The target may have responded before it died. Then its response is in a ring, so handle that first.
             self.progress();
             if last.1 != REMOTE && packets::any_of(&self.rings, last.0) {
                 self.bell().packets.swap(1, SeqCst);
@@ -375,10 +375,10 @@ impl Interface {
     }
 }
 
-/// A copy of a packet's payload.
+/// Copies a packet's payload.
 ///
 /// # Safety
-/// `count` bytes are readable there, in a ring or in memory of ours.
+/// `count` bytes are readable there, in a ring or in this process's memory.
 unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
     let mut copy = Vec::with_capacity(count as usize);
     // SAFETY: the caller's. A peer may store to its ring meanwhile; the bytes are copied once and are plain data.
@@ -392,7 +392,7 @@ unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
 /// The part of a packet's token that identifies the pending request.
 pub(crate) const TOKEN_MASK: u64 = (1 << 33) - 1;
 
-/// A token as packets carry it. It includes the operating system's pid of the requesting process, so that another
+/// Converts a token for packets. It includes the operating system's pid of the requesting process, so that another
 /// process that has since taken the same Portals id does not accept the response.
 pub(crate) fn wire_token(token: u64, owner: u64) -> u64 {
     match token {

@@ -11,7 +11,7 @@ use selvedge_os::sync::IgnorePoison;
 use crate::errors::PostError;
 use crate::rings::{ClaimError, Ring, Rings};
 
-/// The names that a sender has, and where its files are.
+/// The names of a sender, and the folder of its files.
 pub struct Sender<'a> {
     /// Its word for locks and claims.
     pub word: u64,
@@ -37,12 +37,12 @@ struct Claimed {
 }
 
 impl Queue {
-    /// The rings, mapped by `open` if they were not before. None: they are not there.
+    /// Returns the rings, and maps them by `open` at first. None if they do not exist.
     pub fn rings(&self, open: impl FnOnce() -> Option<Rings>) -> Option<&Rings> {
         self.rings.get_or_init(open).as_ref()
     }
 
-    /// The rings, if they are mapped.
+    /// Returns the rings, if they are mapped.
     pub fn mapped(&self) -> Option<&Rings> {
         self.rings.get().and_then(Option::as_ref)
     }
@@ -66,7 +66,7 @@ impl Queue {
             })?;
             *claimed = Some(Claimed { producer, pid, word });
         }
-        // The owner closes a ring that contains data that no sender writes.
+        // The owner closes a ring with malformed data.
         let ring = rings.packet_ring(sender.pid).ok_or(PostError::NoSpace)?;
         let claimed = claimed.as_mut().ok_or(PostError::NoSpace)?;
         Ok(run(ring, &mut claimed.producer))
@@ -87,7 +87,7 @@ impl Drop for Queue {
     }
 }
 
-/// The ring that the owner dequeues from, and how many more packets it dequeues there before another ring's turn.
+/// The ring that the owner dequeues from, and the number of packets before another ring's turn.
 #[derive(Default)]
 pub struct Turn {
     pub pid: usize,

@@ -2,12 +2,13 @@
 //! Packets in rings: from an initiator that cannot run the target's NIC to the NIC's owner.
 //!
 //! A process has one ring for packets at each NIC to which it has sent a packet ([`crate::rings`]). A packet is one
-//! message of the ring: its header, then its payload. A payload that is too long for the ring goes to a file of the job's
-//! directory, the *spill file*. The sender writes it before it enqueues, and the owner removes it. Only the owner
+//! message of the ring: its header, then its payload. A payload that is too long for the ring goes to a file of the
+//! job's directory, the *spill file*. The sender writes it before it enqueues, and the owner removes it. Only the owner
 //! dequeues, one thread at a time, under its NIC's lock.
 //!
 //! Invariants
-//! 1. Packets of one process to one NIC are handled in the order in which they were enqueued. Between processes there is no order.
+//! 1. Packets of one process to one NIC are handled in the order in which they were enqueued. Between processes there
+//!    is no order.
 //! 2. A packet is there as a whole or not at all, also if its sender died ([`selvedge_nic::ring`], invariant 1).
 //! 3. After a packet the sender stores 1 to the doorbell's `packets`. The owner stores 0 only under the lock, and looks
 //!    for a packet once more after that.
@@ -30,12 +31,11 @@ use crate::lock::Guard;
 use crate::packet_queue::{Sender, Turn};
 use crate::rings::{Lines, PACKET_WORDS, Ring, Rings};
 
-/// Payload that a ring carries; more goes to a file.
+/// The longest payload in a ring; a longer one goes to a file.
 const RING_PAYLOAD_MAX: usize = Ring::MESSAGE_BYTES_MAX - HEADER_BYTES;
-/// Packets of one process that are handled before others have their turn.
+/// Packets of one process that are handled before another's turn.
 const BATCH: u32 = 16;
 
-/// The spill file of a sender.
 fn spill_path(directory: &FilePath, os_pid: u32, number: u64) -> PathBuf {
     directory.join(format!("{os_pid}.{number}.spill"))
 }
@@ -44,7 +44,6 @@ fn rings_of<'a>(target: &'a Endpoint, directory: &FilePath) -> Option<&'a Rings>
     target.packets.rings(|| Rings::open(directory, target.id, target.segment.header().ni, target.owner()))
 }
 
-/// Runs `run` on this process's ring at a NIC.
 fn with_ring<R>(
     target: &Endpoint,
     sender: &Sender<'_>,
@@ -76,8 +75,8 @@ pub fn enqueue(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload:
     let result = result.and_then(|is_there| if is_there { Ok(()) } else { Err(PostError::Full) });
     match (result, packet.place) {
         (Ok(()), _) => {
-            // Pairs with the owner's exchange: a later exchange finds the packet, an earlier one leaves this 1. It is an
-            // exchange, too: a store over another sender's 1 would hide that sender's packet from the owner.
+            // Pairs with the owner's exchange: a later exchange finds the packet, an earlier one leaves this 1. It is
+            // also an exchange: a store over another sender's 1 would hide that sender's packet from the owner.
             target.segment.doorbell().packets.swap(1, SeqCst);
             target.segment.ring();
         }
@@ -89,7 +88,7 @@ pub fn enqueue(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload:
     result
 }
 
-/// Enqueues a packet in a ring. False: there is no room.
+/// Enqueues a packet in a ring. False if there is no room.
 fn enqueue_at(ring: &Ring, producer: &mut Producer, packet: &Packet, payload: &[u8]) -> bool {
     let length = HEADER_BYTES + payload.len();
     let Some(reserved) = ring.reserve(producer, length) else { return false };
@@ -122,16 +121,16 @@ pub(crate) fn wait_for(target: &Endpoint, from: u64, own: u64, guard: &Guard<'_>
     guard.signals.doorbell.has_packets() && wait_at(target, from, from == own)
 }
 
-/// Whether packets of the process `from` wait at a NIC. `own`: that is this process. The answer is final for the holder
+/// Whether packets of the process `from` wait at a NIC. `own`: it is this process. The answer is final for the holder
 /// of the NIC's lock, unless that process is enqueuing now.
 fn wait_at(target: &Endpoint, from: u64, own: bool) -> bool {
-    // If this process has not mapped the rings, it has enqueued nothing there. Of other processes this is not known.
+    // If this process has not mapped the rings, it has enqueued nothing there. Other processes may have.
     let Some(rings) = target.packets.mapped() else { return !own };
     let ring = rings.packet_ring(pid_of(from));
     ring.is_some_and(|ring| ring.poll().is_some())
 }
 
-/// The number of the ring of a process of this host, from its id.
+/// Returns the number of the ring of a process of this host, from its id.
 fn pid_of(id: u64) -> usize {
     id as u32 as usize
 }
@@ -157,7 +156,7 @@ fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
 
 // ---- the owner ----
 
-/// Enqueues any bytes for a NIC as a packet, for a test that plays a hostile peer. False: there is no room.
+/// Enqueues any bytes for a NIC as a packet, for a test that plays a hostile peer. False if there is no room.
 pub(crate) fn enqueue_bytes(target: &Endpoint, sender: &Sender<'_>, bytes: &[u8]) -> bool {
     let enqueued = with_ring(target, sender, |ring, producer| {
         let Some(reserved) = ring.reserve(producer, bytes.len()) else { return false };
@@ -178,7 +177,7 @@ pub struct WaitingPacket<'a> {
     message: Message,
 }
 
-/// How a packet's initiator is named, if a unit may keep its request.
+/// Returns the name of a packet's initiator, if a unit may keep its request.
 pub(crate) fn asker(packet: &Packet) -> Option<Asker> {
     let Packet { origin, token, sender, .. } = *packet;
     // Without a start time the word names any process with this number.
@@ -191,16 +190,13 @@ pub struct Taken {
     body: Body,
 }
 
-/// The payload of a packet.
 enum Body {
-    /// In the ring.
     Ring(*const u8),
-    /// Read from a file.
     Read(Vec<u8>),
 }
 
 impl Taken {
-    /// Address and length of the payload. Payload in a ring is valid until the packet is dequeued.
+    /// Returns address and length of the payload. A payload in a ring is valid until the packet is dequeued.
     pub fn bytes(&self) -> (*const u8, u64) {
         let start = match &self.body {
             Body::Ring(start) => *start,
@@ -210,8 +206,8 @@ impl Taken {
     }
 }
 
-/// The next packet of the own NIC, whose lock is held. It stays until [`WaitingPacket::dequeue`]. If there is none, the
-/// doorbell's `packets` is 0 afterwards.
+/// Returns the next packet of the own NIC, whose lock is held. It stays until [`WaitingPacket::dequeue`]. If there is
+/// none, the doorbell's `packets` is 0 afterwards.
 pub fn find<'a>(rings: &'a Rings, turn: &mut Turn, bell: &Doorbell) -> Option<WaitingPacket<'a>> {
     if let Some(found) = find_once(rings, turn) {
         return Some(found);
@@ -255,7 +251,7 @@ fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<WaitingPacket<'a>>
     }
 }
 
-/// The first ring with a packet, from the ring `from` on, in a circle.
+/// Returns the first ring with a packet, from the ring `from` on, in a circle.
 fn next_ring(rings: &Rings, from: usize) -> Option<usize> {
     let (first, below) = (from / 64, u64::MAX.checked_shl(from as u32 % 64).unwrap_or(0));
     (0..=PACKET_WORDS).find_map(|step| {

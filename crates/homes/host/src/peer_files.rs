@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory files of a process (large blocks of `malloc`, static data: [`selvedge_os::shared`]): published by it, mapped by its peers.
+//! The memory files of a process (large blocks of `malloc`, static data: [`selvedge_os::shared`]): published by it,
+//! mapped by its peers.
 //!
 //! Invariants
 //! 1. A record does not change once its `bytes` is set.
-//! 2. A file is mapped at its first use, and stays mapped. What a peer's record says is checked against the mapping.
+//! 2. A file is mapped at its first use, and stays mapped. The values in a peer's record are checked against the
+//!    mapping.
 //!
 //! Cost of a look-up: two comparisons for each file.
 
@@ -39,12 +41,13 @@ pub fn publish(files: &[SharedFile; RANGES_MAX]) {
 /// The files of one peer, as this process maps them.
 #[derive(Default)]
 pub struct PeerFiles {
-    /// None: the file cannot be mapped.
+    /// None if the file cannot be mapped.
     mappings: [OnceLock<Option<Mapping>>; RANGES_MAX],
 }
 
 impl PeerFiles {
-    /// Where a range of memory of process `pid` is in this process. None: it is in no file that can be mapped.
+    /// Returns the address in this process of a range of memory of process `pid`. None if no file that can be mapped
+    /// holds it.
     #[inline]
     pub fn find(&self, files: &[SharedFile; RANGES_MAX], pid: u32, address: u64, bytes: u64) -> Option<*mut u8> {
         files.iter().zip(&self.mappings).find_map(|(file, mapping)| {
@@ -53,7 +56,7 @@ impl PeerFiles {
                 return None;
             }
             let mapping = mapping.get_or_init(|| map(file, pid)).as_ref()?;
-            // If the record was overwritten, the owner's present values may differ from the mapping. So check the mapping.
+            // A peer may have overwritten the record since the file was mapped. So check against the mapping.
             within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
         })
     }
@@ -65,7 +68,7 @@ fn map(file: &SharedFile, pid: u32) -> Option<Mapping> {
     let bytes = file.bytes.load(Acquire);
     check_room(Path::new("a peer's memory file"), bytes)
         .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes))
-        .inspect_err(|error| log::debug!("shared memory of process {pid} stays out of reach: {error}"))
+        .inspect_err(|error| log::debug!("shared memory of process {pid} cannot be mapped: {error}"))
         .ok()
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NICs of other processes of this host, as this process has attached them.
+//! The NICs of other processes of this host that this process has attached.
 //!
 //! A peer is found by its Portals process id: its segment is the file `<pid>.<ni>.nic` in the job's directory. A peer
 //! is attached at the first message to it, and stays attached. A peer that has closed or died is looked up again at the
@@ -25,25 +25,22 @@ use crate::segment::{Segment, state};
 /// Number of operations between checks whether a target is alive.
 const CHECK_EVERY: u32 = 4096;
 
-/// The peers of one NIC.
 pub(crate) struct Peers {
     /// The upper half of the ids of this host.
     host: u64,
     directory: PathBuf,
-    /// The number of the NIC among those of its process; a peer's has the same.
+    /// The number of the NIC in its process; a peer's NIC has the same.
     ni: u32,
-    /// This process's word for locks.
     word: u64,
     table: Box<[AtomicPtr<Endpoint>]>,
     uses: Box<[AtomicU32]>,
     /// Every endpoint that was attached. The drop frees them.
     attached: Mutex<Vec<*mut Endpoint>>,
-    /// The peers that [`Peers::check_some`] has checked so far.
+    /// Number of checks by [`Peers::check_some`] so far.
     checked: AtomicU32,
 }
 
 impl Peers {
-    /// `nid`: the number of this host.
     pub(crate) fn new(nid: u32, directory: PathBuf, ni: u32, word: u64) -> Peers {
         Peers {
             host: u64::from(nid) << 32,
@@ -57,19 +54,18 @@ impl Peers {
         }
     }
 
-    /// The index of an id in the tables of this host's processes; at least 2^32 for an id of another host.
+    /// Returns the index of an id in the tables of this host's processes; at least 2^32 for an id of another host.
     #[inline(always)]
     fn index(&self, id: u64) -> u64 {
         id ^ self.host
     }
 
-    /// Whether an id is that of another host.
     #[inline(always)]
     pub(crate) fn is_remote(&self, id: u64) -> bool {
         self.index(id) >> 32 != 0
     }
 
-    /// The endpoint of another process. None: the process has no open NIC on this host.
+    /// Returns the endpoint of another process. None if the process has no open NIC on this host.
     #[inline(always)]
     pub(crate) fn get(&self, id: u64) -> Option<&Endpoint> {
         let index = self.index(id) as usize;
@@ -84,7 +80,7 @@ impl Peers {
         }
     }
 
-    /// The endpoint that was attached last under an id.
+    /// Returns the endpoint that was attached last under an id.
     fn known(&self, id: u64) -> Option<&Endpoint> {
         let slot = self.table.get(self.index(id) as usize)?;
         // SAFETY: invariant 1.
@@ -129,7 +125,7 @@ impl Peers {
     pub(crate) fn answers(&self, id: u64, responder: u64) -> bool {
         match self.known(id) {
             Some(peer) if peer.owner() == responder => peer.check_alive(),
-            // Another process has the id by now, or another process sent the request.
+            // Another process has the id now, or another process sent the request.
             _ => Identity::word_is_alive(responder),
         }
     }

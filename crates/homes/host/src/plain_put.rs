@@ -5,8 +5,8 @@
 //! even take the target's lock ([`crate::grants`]). If a condition does not hold, nothing has changed, and the caller
 //! uses `start`.
 //!
-//! The front end keeps the [`LockedRoute`] of such a put: the checked parameters that later puts share. The next put then
-//! needs no lookup. One cache line moves for the payload and one for the counter.
+//! The front end keeps the [`LockedRoute`] of such a put: the checked parameters that later puts share. The next put
+//! then needs no lookup. One cache line moves for the payload and one for the counter.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,11 +24,11 @@ const RETRY_AFTER: u32 = 64;
 
 /// The outcome of a put.
 pub enum PutOutcome {
-    /// The caller must use `start`: nothing has changed.
+    /// Nothing has changed; the caller must use `start`.
     NotDone,
     /// The put is done, under the target's lock. Puts with the same [`LockedRoute`] may follow.
     Done,
-    /// The put is done, and this thread may put there with the route.
+    /// The put is done, and this thread may use the route for later puts.
     Granted(GrantedRoute),
 }
 
@@ -43,7 +43,8 @@ pub struct LockedRoute {
 }
 
 impl LockedRoute {
-    /// A put without a response, with the parameters of an earlier one ([`PutOutcome::Done`]). False: nothing has changed.
+    /// Puts without a response, with the parameters of an earlier put ([`PutOutcome::Done`]). False if nothing has
+    /// changed.
     #[inline(always)]
     pub fn put(&self, interface: &Interface, piece: &Piece) -> bool {
         interface.progress();
@@ -65,7 +66,7 @@ impl LockedRoute {
     }
 }
 
-/// Puts `put.length` bytes from `source` in this process. The initiator counts what `counts` says.
+/// Puts `put.length` bytes from `source` in this process. The initiator counts the events in `counts`.
 #[inline]
 pub fn put_plain(interface: &Interface, target: u64, put: &Put, source: u64, counts: &Counts) -> PutOutcome {
     if !interface.offers.maps_peers {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records what NICs do: `SELVEDGE_RECORD` names a folder, and each NIC's transitions go to the file `<nid>.<pid>.<ni>.trace` there
-//! ([`selvedge_trace`]).
+//! Records the transitions of NICs: `SELVEDGE_RECORD` names a folder, and each NIC's transitions go to the file
+//! `<nid>.<pid>.<ni>.trace` there ([`selvedge_trace`]).
 //!
-//! Every process that runs a NIC writes to its file: the owner, its peers, the simulator. Each writes under the NIC's lock, a record
-//! by one `write` at the end of the file, so the file has the order in which the transitions took effect.
+//! Every process that runs a NIC writes to its file: the owner, its peers, the simulator. Each writes under the NIC's
+//! lock, a record by one `write` at the end of the file, so the file has the order in which the transitions took
+//! effect.
 //!
-//! 1. The owner makes the file when it makes its NIC. A process that attaches a NIC without a file records nothing of it.
-//! 2. A file that cannot be written ends its recording with a message. The program goes on.
+//! 1. The owner makes the file when it makes its NIC. A process that attaches a NIC without a file records nothing of
+//!    it.
+//! 2. If a file cannot be written, its recording ends with a message. The program continues.
 //!
-//! Costs: nothing but a tested word a transition when nothing is recorded ([`selvedge_nic::tap`]), else a system call a transition.
-//! A recorded NIC gives no grants and no lanes, and live no process stores into memory of peers that it maps: all goes through NICs, and is
-//! in the trace.
+//! Costs: a tested word for each transition without recording ([`selvedge_nic::tap`]), else a system call for each
+//! transition. A recorded NIC gives no grants and no lanes, and no live process stores into mapped memory of peers. So
+//! all operations go through NICs, and the trace has them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,12 +25,9 @@ use selvedge_trace::{Open, Record};
 
 use crate::segment::SegmentHeader;
 
-/// The folder for traces.
 const FOLDER: &str = "SELVEDGE_RECORD";
-/// If set, only this rank is recorded.
 const RANK: &str = "SELVEDGE_RECORD_RANK";
 
-/// What this process is to record.
 struct Wanted {
     folder: PathBuf,
     rank: Option<u32>,
@@ -36,7 +35,7 @@ struct Wanted {
 
 static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
 
-/// The settings by which other processes record what this one is told to record by [`record_to`].
+/// Returns the variables with which other processes record as this one does after [`record_to`].
 pub fn settings(folder: &Path, rank: Option<u32>) -> Vec<(String, String)> {
     let rank = rank.map(|rank| (RANK.to_owned(), rank.to_string()));
     std::iter::once((FOLDER.to_owned(), folder.display().to_string())).chain(rank).collect()
@@ -47,7 +46,6 @@ pub fn record_to(folder: &Path, rank: Option<u32>) {
     let _ = WANTED.set(Some(Wanted { folder: folder.to_owned(), rank }));
 }
 
-/// Whether this process records NICs.
 pub(crate) fn is_wanted() -> bool {
     wanted().is_some()
 }
@@ -61,20 +59,20 @@ fn wanted() -> Option<&'static Wanted> {
     WANTED.get_or_init(read).as_ref()
 }
 
-/// The file of a NIC in this folder, by its id.
+/// Returns the file of a NIC in this folder.
 fn file_of(wanted: &Wanted, header: &SegmentHeader) -> PathBuf {
     let SegmentHeader { id, ni, .. } = *header;
     wanted.folder.join(format!("{}.{}.{ni}.trace", id >> 32, id as u32))
 }
 
-/// The rank of this process: that of its NIC, else what its launcher says. A NIC under MPI does not know it.
+/// Returns the rank of this process: that of its NIC, else its launcher's. A NIC under MPI does not know it.
 fn own_rank(header: &SegmentHeader) -> u32 {
     let said = |name: &&str| std::env::var(name).ok()?.trim().parse().ok();
     let launchers = ["PMI_RANK", "PMIX_RANK", "SELVEDGE_RANK"];
     if header.rank != 0 { header.rank } else { launchers.iter().find_map(said).unwrap_or(0) }
 }
 
-/// The tap of a NIC that this process makes. Begins its trace.
+/// Begins the trace of a NIC that this process makes. Returns its tap.
 pub(crate) fn begin(header: &SegmentHeader) -> Tapped<'static> {
     let rank = own_rank(header);
     let Some(wanted) = wanted().filter(|wanted| wanted.rank.is_none_or(|one| one == rank)) else {
@@ -90,13 +88,13 @@ pub(crate) fn begin(header: &SegmentHeader) -> Tapped<'static> {
     }
 }
 
-/// The tap of a NIC that this process attaches.
+/// Returns the tap of a NIC that this process attaches.
 pub(crate) fn join(header: &SegmentHeader) -> Tapped<'static> {
     let Some(path) = wanted().map(|wanted| file_of(wanted, header)) else { return Tapped::default() };
     match open_existing(&path) {
         Ok(file) => tap(file),
         Err(error) => {
-            log::debug!("{}: {error}; what this process does at that NIC is not recorded", path.display());
+            log::debug!("{}: {error}; this process's transitions of that NIC are not recorded", path.display());
             Tapped::default()
         }
     }
@@ -125,7 +123,7 @@ fn create(path: &Path, header: &SegmentHeader, rank: u32) -> io::Result<File> {
     Ok(file)
 }
 
-/// A recorder lives as long as its process, as the views of the NIC do that refer to it.
+/// Makes a tap. Its recorder lives as long as the process, like the NIC's views that refer to it.
 fn tap(file: File) -> Tapped<'static> {
     Tapped::new(Box::leak(Box::new(Recorder { file, has_failed: AtomicBool::new(false) })))
 }
@@ -166,7 +164,7 @@ mod tests {
         let (nic, trace) = (folder.path().join("5.2.nic"), folder.path().join("3.2.trace"));
         let who = Identity::own();
         let mut own = Segment::create(&nic, &SMALL, &owner(&who)).expect("a segment");
-        assert!(!own.is_recorded(), "nothing is recorded unless it is asked for");
+        assert!(!own.is_recorded(), "recording is off by default");
         own.set_tap(tap(create(&trace, own.header(), 3).expect("a file")));
         let mut peer = Segment::open(&nic).expect("a segment");
         peer.set_tap(tap(open_existing(&trace).expect("it is there")));

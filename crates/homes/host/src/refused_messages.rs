@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! VELO messages that found a full mailbox. They leave their rings and links, so that the packets behind them are not held up.
+//! VELO messages that found a full mailbox. They are taken out of their rings and links, so that they do not stop the
+//! packets behind them.
 //!
 //! Invariants
-//! 1. Messages to one mailbox are delivered in the order in which they came: while one waits here, later ones queue behind it.
-//! 2. The queue's lock is taken after the NIC's, and nothing is waited for under it.
+//! 1. Messages to one mailbox are delivered in the order in which they came: while one waits here, later ones queue
+//!    behind it.
+//! 2. The queue's lock is taken after the NIC's, and no thread blocks while it holds the queue's.
 //!
-//! Cost: one load where no message waits.
+//! Cost: one load if no message waits.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
@@ -18,33 +20,30 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::config::{PID_LIMIT, UNANSWERED_MAX};
 
-/// The refused messages of one NIC.
 #[derive(Default)]
 pub(crate) struct RefusedMessages {
     queue: Mutex<Queue>,
-    /// Messages wait. It changes under the NIC's lock.
+    /// Whether messages wait. It changes under the NIC's lock.
     waits: AtomicBool,
 }
 
 impl RefusedMessages {
-    /// Whether any message waits.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.waits.load(Relaxed)
     }
 
-    /// Whether a message of this host waits. It comes before those that its sender has in a ring since.
+    /// Whether a message of this host waits. It precedes messages that its sender has put into a ring since.
     pub(crate) fn any_of_this_host(&self) -> bool {
         let queue = self.queue();
         queue.messages.len() > queue.from_remote
     }
 
-    /// Whether a message to the same mailbox waits.
     pub(crate) fn holds_up(&self, packet: &Packet) -> bool {
         self.any() && self.queue().holds_up(packet)
     }
 
-    /// Keeps a message, whose payload `payload` returns. False: no more may wait, and `payload` was not called.
+    /// Keeps a message with the result of `payload`. False if no more may wait; then `payload` was not called.
     pub(crate) fn push(&self, packet: &Packet, is_remote: bool, payload: impl FnOnce() -> Vec<u8>) -> bool {
         let mut queue = self.queue();
         if queue.is_full(is_remote) {
@@ -55,8 +54,8 @@ impl RefusedMessages {
         true
     }
 
-    /// Offers the messages again, in order: `deliver` returns the delivery of one that was taken. The first that a mailbox refuses
-    /// holds up the later ones to it. Returns those that were taken and are to be answered.
+    /// Offers the messages again, in order: `deliver` returns the delivery of a message that was taken. After the first
+    /// refusal of a mailbox, later messages to it stay. Returns the messages that were taken and need an answer.
     pub(crate) fn offer(&self, deliver: impl FnMut(&Packet, &[u8]) -> Option<Delivery>) -> Vec<(Packet, Delivery)> {
         let mut queue = self.queue();
         let answered = queue.offer(deliver);
@@ -69,24 +68,21 @@ impl RefusedMessages {
     }
 }
 
-/// The messages, oldest first.
 #[derive(Default)]
 struct Queue {
     messages: VecDeque<RefusedMessage>,
-    /// The number of them that are from other hosts.
     from_remote: usize,
 }
 
 struct RefusedMessage {
     packet: Packet,
     payload: Vec<u8>,
-    /// It is from another host.
     is_remote: bool,
 }
 
-/// Messages of this host that are held at most.
+/// Limit of messages of this host.
 const LOCAL_MAX: usize = 4096;
-/// Messages of other hosts that are held at most: those of a few ports of each process of a job.
+/// Limit of messages of other hosts: those of a few ports of each process of a job.
 const REMOTE_MAX: usize = 4 * PID_LIMIT * UNANSWERED_MAX as usize;
 
 impl Queue {
@@ -95,7 +91,7 @@ impl Queue {
         self.messages.iter().any(|held| mailbox(&held.packet) == mailbox(packet))
     }
 
-    /// Whether no more may be held. Further ones wait in their rings, and their senders are told that there is no room.
+    /// Whether no more may be held. Further messages wait in their rings, whose senders then find no room.
     fn is_full(&self, is_remote: bool) -> bool {
         match is_remote {
             true => self.from_remote >= REMOTE_MAX,
@@ -103,7 +99,6 @@ impl Queue {
         }
     }
 
-    /// Holds a message.
     fn push(&mut self, packet: &Packet, payload: Vec<u8>, is_remote: bool) {
         self.messages.push_back(RefusedMessage { packet: *packet, payload, is_remote });
         self.from_remote += usize::from(is_remote);
@@ -130,7 +125,6 @@ impl Queue {
     }
 }
 
-/// The mailbox that a message goes to.
 fn mailbox(packet: &Packet) -> u16 {
     Header::from_word(packet.match_bits).map_or(u16::MAX, |header| header.destination.vpid)
 }

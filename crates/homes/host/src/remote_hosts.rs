@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of other hosts at the NICs of this process. Requests to NICs of other hosts are packets, as to a NIC whose owner alone runs
-//! it; a home that reaches other hosts carries them ([`crate::backend::Backend`]).
+//! Packets of other hosts at the NICs of this process. Requests to NICs of other hosts are packets, like those to a NIC
+//! that only its owner runs; a home that reaches other hosts carries them ([`crate::backend::Backend`]).
 //!
 //! ```text
 //! Interface::start ──> target ─┬─ on this host: run its NIC, or a ring ([`crate::packets`])
-//!                              └─ remote:       Backend::start ═══ links ═══> [`Arrival::hand_in`] at the owner,
-//!                                               or [`Arrival::place`], the links fetch the payload, [`Arrival::finish`]
+//!                            └─ remote:       Backend::start ═══ links ═══> [`Arrival::hand_in`] at the owner,
+//!                                             or [`Arrival::place`], the links fetch the payload, [`Arrival::finish`]
 //! ```
 //!
-//! An id names its host by its upper half.
+//! The upper half of an id names its host.
 //!
 //! Invariants
 //! 1. The home is called without any NIC's lock. It may hand packets in, which takes one.
-//! 2. Only a NIC's own process sends its packets to other hosts. Another process of the host that runs its triggered operations leaves
-//!    those to it.
+//! 2. Only a NIC's own process sends its packets to other hosts. Another process of the host that runs its triggered
+//!    operations leaves operations to other hosts to it.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -41,28 +41,28 @@ pub struct Arrival<'a> {
     pub ni: u32,
     /// Its `origin` must be the sender's id here.
     pub packet: &'a Packet,
-    /// The program's call handles it, and not a thread beside the program.
+    /// Whether the program's call handles it, not another thread.
     pub in_call: bool,
-    /// Whether an id is the sender's. It is called under the NIC's lock, and must not wait for anything.
+    /// Whether an id is the sender's. It is called under the NIC's lock, and must not block.
     pub is_sender: &'a dyn Fn(u64) -> bool,
 }
 
-/// Where a payload goes that is still in the memory of its sender, on another host.
+/// The destination of a payload that is still in its sender's memory, on another host.
 #[derive(Clone, Copy, Debug)]
 pub enum Placement {
     /// Fetch it, and hand the packet in with it.
     Whole,
-    /// No byte of it is wanted: the packet was handed in.
+    /// Fetch nothing: the packet was handed in.
     Nothing,
-    /// No receive is posted for it. Ask again when the program has had the time to post one.
+    /// No receive is posted for it. Ask again after the program has had time to post one.
     NotYet,
-    /// Fetch `bytes` bytes of it to this memory of the program, then call [`Arrival::finish`] with the number. `in_order`: not before all
-    /// earlier packets of the sender are finished.
+    /// Fetch `bytes` bytes of it to this memory of the program, then call [`Arrival::finish`] with the number.
+    /// `in_order`: not before all earlier packets of the sender are finished.
     At { start: *mut u8, bytes: usize, number: u64, in_order: bool },
 }
 
 impl Arrival<'_> {
-    /// Gives the packet to its NIC. Returns the response to send where there is no such NIC and the request wants one.
+    /// Gives the packet to its NIC. Returns the response to send if there is no such NIC and the request wants one.
     pub fn hand_in(&self, payload: &[u8]) -> Option<Packet> {
         match open_interface(self.pid, self.ni).filter(|interface| !interface.closing.load(SeqCst)) {
             Some(interface) => {
@@ -73,16 +73,17 @@ impl Arrival<'_> {
         }
     }
 
-    /// Says where the packet's payload goes. `may_wait`: the caller can ask again.
+    /// Returns the destination of the packet's payload. `may_wait`: the caller can ask again.
     pub fn place(&self, may_wait: bool) -> Placement {
         match open_interface(self.pid, self.ni) {
             Some(interface) => self.place_at(&interface, may_wait),
-            // It is refused when it is handed in.
+            // The packet is refused when it is handed in.
             None => Placement::Whole,
         }
     }
 
-    /// Ends the packet, to which [`Arrival::place`] has given a number. `is_there`: its payload has arrived; otherwise it never will.
+    /// Ends the packet, to which [`Arrival::place`] has given a number. `is_there`: its payload has arrived; otherwise
+    /// it never will.
     pub fn finish(&self, number: u64, is_there: bool) {
         let why = if is_there { fail::OK } else { fail::UNDELIVERABLE };
         if let Some(interface) = open_interface(self.pid, self.ni) {
@@ -98,9 +99,9 @@ impl Arrival<'_> {
         if packet.kind == RESPONSE && self.asked(interface, &guard).is_some_and(|(target, _)| !(self.is_sender)(target))
         {
             drop(guard);
-            return log::error!("a response of a process of another host was dropped: it was not asked");
+            return log::error!("a response of a process of another host was dropped: no request asked for it");
         }
-        // The NIC was found open, but may have been closed since: then the program's buffers are its own again.
+        // The NIC may have been closed since it was found open: then the program may use its buffers again.
         if interface.closing.load(SeqCst) {
             drop(guard);
             return refuse(interface, packet, fail::UNDELIVERABLE);
@@ -109,13 +110,12 @@ impl Arrival<'_> {
         self.handle(interface, own, guard, payload);
     }
 
-    /// Handles the packet under the lock.
     fn handle(&self, interface: &Interface, own: &Endpoint, guard: Guard<'_>, payload: &[u8]) {
         let bytes = (payload.as_ptr(), payload.len() as u64);
         match interface.handle(own, guard, self.packet, bytes, || ()) {
             Handled::Done { fired: true } => interface.settle_here(),
             Handled::Done { fired: false } => {}
-            // Its senders have more unanswered messages than they may.
+            // The sender has more unanswered messages than allowed.
             Handled::Stays => {
                 interface.signals().registers.add(Register::VeloDiscarded, 1);
                 refuse(interface, self.packet, fail::DROPPED);
@@ -123,7 +123,7 @@ impl Arrival<'_> {
         }
     }
 
-    /// Says where the payload goes of a packet that matches here and now.
+    /// Returns the destination of the payload of a packet that matches here and now.
     fn place_at(&self, interface: &Interface, may_wait: bool) -> Placement {
         let Arrival { packet, .. } = *self;
         let mut guard = interface.own.segment.lock(interface.word);
@@ -144,7 +144,7 @@ impl Arrival<'_> {
         };
         let (number, in_order) = if packet.kind == RESPONSE {
             if !self.asked(interface, &guard).is_some_and(|(target, _)| (self.is_sender)(target)) {
-                // It is dropped when it is handed in.
+                // The packet is dropped when it is handed in.
                 return Placement::Whole;
             }
             let Some(command) = guard.pending().get(packet.token & TOKEN_MASK).copied() else {
@@ -161,7 +161,7 @@ impl Arrival<'_> {
             }
             (packet.token, false)
         } else if packet.payload_bytes < packet.length {
-            // It is dropped when it is handed in.
+            // The packet is dropped when it is handed in.
             return Placement::Whole;
         } else {
             take_in_own_ring(interface, own, &mut guard);
@@ -186,7 +186,7 @@ impl Arrival<'_> {
         }
     }
 
-    /// Ends the packet whose payload was placed: it is there, or `why` says why it will never be.
+    /// Ends the packet whose payload was placed: it has arrived, or `why` is the reason why it never will.
     fn finish_at(&self, interface: &Interface, number: u64, why: u8) {
         let Arrival { packet, .. } = *self;
         interface.packets_received.fetch_add(1, Relaxed);
@@ -220,8 +220,8 @@ impl Arrival<'_> {
         }
     }
 
-    /// The memory that the packet is written to. Beside the program, another process's view of it: the program may unmap memory
-    /// meanwhile, and through the kernel that is an error, and not a crash.
+    /// Returns the view of the memory that the packet is written to. Outside of the program's calls, this is another
+    /// process's view: the program may unmap memory meanwhile, and through the kernel that is an error, not a crash.
     fn memory_of<'a>(&self, interface: &'a Interface) -> &'a Endpoint {
         if self.in_call {
             return &interface.own;
@@ -239,13 +239,13 @@ impl Arrival<'_> {
     }
 }
 
-/// The request that a response says that it answers: its target, and the bytes that it wants. None: it is not pending.
+/// Returns target and wanted bytes of the request that a response claims to answer. None if it is not pending.
 fn asked(interface: &Interface, response: &Packet, guard: &Guard<'_>) -> Option<(u64, u64)> {
     let command = guard.pending().get(response.token & TOKEN_MASK).filter(|_| interface.is_own_token(response))?;
     Some((command.target, if command.has_reply() { command.length } else { 0 }))
 }
 
-/// Delivers the messages that this process has sent to itself and has not dequeued: they may have come before a packet.
+/// Delivers the messages that this process has sent to itself and has not dequeued: they may precede a packet.
 fn take_in_own_ring(interface: &Interface, own: &Endpoint, guard: &mut Guard<'_>) {
     take_in_of(&[interface.own.id], guard, own, &interface.rings, interface.config.path, &mut |_| {});
 }
@@ -261,7 +261,7 @@ fn refuse(interface: &Interface, request: &Packet, why: u8) {
     }
 }
 
-/// The response to a request that was not carried out; None: it wants none.
+/// Returns the response to a request that was not carried out; None if it wants none.
 fn refusal(request: &Packet, why: u8) -> Option<Packet> {
     let wants_response = request.kind != RESPONSE && request.token != 0;
     wants_response.then_some(Packet {
@@ -275,15 +275,16 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
     })
 }
 
-/// The most payload that a response from another host may bring to the NIC number `ni` of this process under the Portals process id `pid`:
-/// the bytes that its request wants.
+/// Returns the limit of a response's payload from another host, for the NIC number `ni` of this process under the
+/// Portals process id `pid`: the bytes that its request wants.
 pub fn asked_bytes(pid: u32, ni: u32, response: &Packet) -> u64 {
     let Some(interface) = open_interface(pid, ni) else { return 0 };
     let guard = interface.own.segment.lock(interface.word);
     asked(&interface, response, &guard).map_or(0, |(_, bytes)| bytes)
 }
 
-/// The payload of a request to another host. It stays in the program's memory where the program leaves it there until the response.
+/// Returns the payload of a request to another host. It stays in the program's memory if the program leaves it there
+/// until the response.
 pub fn payload_of(interface: &Interface, command: &Command) -> Result<RequestPayload, StartError> {
     if !command.has_payload() {
         return Ok(RequestPayload::Copied(Vec::new()));
@@ -298,8 +299,8 @@ pub fn payload_of(interface: &Interface, command: &Command) -> Result<RequestPay
     gather(own, source, command.length, path).map(RequestPayload::Copied).map_err(|_| StartError::Memory)
 }
 
-/// Whether a port of this node may send another VELO message to a port of another host. `unanswered`: the number of its messages there
-/// that had no answer when this was asked last, and of those sent since.
+/// Whether a port of this node may send another VELO message to a port of another host. `unanswered`: the number of its
+/// unanswered messages there at the last check, and of messages sent since.
 pub fn may_send(interface: &Interface, target: u64, (from, to): (u16, u16), unanswered: &mut u32) -> bool {
     if *unanswered >= UNANSWERED_MAX {
         let goes_there = |it: &&Command| {
@@ -313,7 +314,8 @@ pub fn may_send(interface: &Interface, target: u64, (from, to): (u16, u16), unan
     *unanswered < UNANSWERED_MAX
 }
 
-/// Executes the triggered operations that other processes of this host have left to this one, because they are for other hosts.
+/// Executes the triggered operations that other processes of this host have left to this one, because they are for
+/// other hosts.
 pub fn execute_left() {
     for interface in open_interfaces() {
         if interface.bell().owner_wanted.load(Relaxed) != 0 && interface.bell().owner_wanted.swap(0, SeqCst) != 0 {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rings: where senders enqueue for a NIC whose owner dequeues.
+//! Rings: senders enqueue here for a NIC whose owner dequeues.
 //!
 //! Each NIC has a file `<pid>.<ni>.rings` beside its segment. The file has two kinds of rings. 64 rings are for small
-//! messages to an owner that polls; a sender claims the next free one. The others are for packets
-//! ([`crate::packets`]), one for each Portals process id. A sender claims one ring, and is the only process that enqueues
-//! there. [`selvedge_nic::ring`] describes a ring and every rule for its cursors. This file has the mapping, the claims,
-//! and the copying of payload.
+//! messages to an owner that polls; a sender claims the next free one. The others are for packets ([`crate::packets`]),
+//! one for each Portals process id. A sender claims one ring, and is the only process that enqueues there.
+//! [`selvedge_nic::ring`] describes a ring and every rule for its cursors. This file has the mapping, the claims, and
+//! the copying of payload.
 //!
-//! A ring for messages is claimed for the NIC (libfabric), or for one port of it (VELO, [`port`]). A message for the NIC
-//! has not been matched. The holder of the NIC's lock dequeues it. Normally this is the owner. A sender whose next message
-//! must bypass the ring dequeues its own messages first ([`crate::direct`]). A message for a port has its destination
-//! already. The port's reader dequeues it, without a lock.
+//! A ring for messages is claimed for the NIC (libfabric), or for one port of it (VELO, [`port`]). A message for the
+//! NIC has not been matched. The holder of the NIC's lock dequeues it. Normally this is the owner. A sender whose next
+//! message must bypass the ring dequeues its own messages first ([`crate::direct`]). A message for a port has its
+//! destination already. The port's reader dequeues it, without a lock.
 //!
 //! Invariants
-//! 1. One thread at a time dequeues from a ring: a holder of the NIC's lock, or the reader of the port for which the ring
-//!    was claimed. Only the process that claimed a ring enqueues there.
-//! 2. A ring belongs to the process that its claim names, until the owner clears it. The owner does so when the ring is
-//!    empty and that process is dead, or has given the ring up. A ring for packets passes to the next process of its id
-//!    with the packets in it.
+//! 1. One thread at a time dequeues from a ring: a holder of the NIC's lock, or the reader of the port for which the
+//!    ring was claimed. Only the process that claimed a ring enqueues there.
+//! 2. A ring belongs to the process in its claim until the owner clears it. The owner does so when the ring is empty
+//!    and that process is dead, or has given the ring up. A ring for packets passes to the next process of its id with
+//!    the packets in it.
 //! 3. When an owner closes its rings, it marks them as closed, and no sender enqueues there. The same process may then
 //!    make other rings under the same name. The same holds for the rings of a port.
 //! 4. A reference to a ring is made only if the file holds the ring. Peers could store any bit into `claimed`, so the
 //!    owner checks the file's length when it sees a new bit.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | here | a NIC's rings: the file, and the claims |
 //! | [`port`] | rings for one port, and their reader |
@@ -71,14 +71,14 @@ const RESERVED_BYTES: u64 = PACKETS_AT + PID_LIMIT as u64 * RING_BYTES;
 /// Words with a bit for each ring for packets.
 pub(crate) const PACKET_WORDS: usize = PID_LIMIT.div_ceil(64);
 
-/// Which process sends through a ring.
+/// The process that sends through a ring, and the ring's purpose.
 #[repr(C, align(16))]
 struct Claim {
-    /// The home's word for a process; 0 for none, [`GIVEN_UP`] for a process that has closed its end.
+    /// The home's word for a process; 0 if free, [`GIVEN_UP`] for a process that has closed its end.
     owner: AtomicU64,
-    /// The sender's name for itself: nid << 32 | pid.
+    /// The sender's id for itself: nid << 32 | pid.
     id: AtomicU64,
-    /// What the ring is for: a port ([`port::Port::word`]), or 0 for the NIC.
+    /// The port of the ring ([`port::Port::word`]), or 0 for the NIC.
     port: AtomicU64,
 }
 
@@ -88,21 +88,20 @@ struct Header {
     version: u32,
     rings: u32,
     owner: u64,
-    /// How senders reach the NIC: one of [`routing`].
+    /// Access of senders to the NIC: one of [`routing`].
     routing: AtomicU32,
     packet_rings: u32,
     /// Bit i: ring i is claimed, and the file has its memory.
     claimed: AtomicU64,
     claims: [Claim; RINGS],
-    /// The same bits of rings for packets, which have the number of their sender's process id.
+    /// The same bits for the rings for packets. A ring has the number of its sender's process id.
     packets_claimed: [AtomicU64; PACKET_WORDS],
-    /// Their owners, as of claims.
     packet_owners: [AtomicU64; PID_LIMIT],
-    /// How senders reach each port: as `routing`, plus the port's generation times [`routing::GENERATION`].
+    /// Access of senders to each port: as `routing`, plus the port's generation times [`routing::GENERATION`].
     ports: [AtomicU32; port::PORTS],
 }
 
-/// How senders reach a NIC, or a port of it.
+/// Access of senders to a NIC, or to a port of it.
 mod routing {
     /// Through the rings.
     pub const OPEN: u32 = 0;
@@ -110,7 +109,7 @@ mod routing {
     pub const BYPASS: u32 = 1;
     /// Not at all: these rings are closed.
     pub const CLOSED: u32 = 2;
-    /// A word of a later generation means other rings. Those of the NIC have one generation, 0.
+    /// A word of a later generation means other rings. The rings of the NIC have only generation 0.
     pub const GENERATION: u32 = 4;
 }
 
@@ -119,16 +118,14 @@ const GIVEN_UP: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && RINGS.is_power_of_two());
 
-/// Why a ring for packets was not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimError {
     /// Another process has the id, or had it a moment ago.
     Taken,
-    /// There is no memory for it, or it contains data that no sender writes.
+    /// There is no memory for it, or it contains malformed data.
     NoSpace,
 }
 
-/// Hints to the processor about the cache lines of a ring.
 pub(crate) enum Lines {}
 
 impl ring::Hints for Lines {
@@ -169,11 +166,11 @@ impl ring::Hints for Lines {
 pub struct Rings {
     mapping: Mapping,
     path: PathBuf,
-    /// This process owns the rings, and they are open.
+    /// Whether this process owns the rings, and they are open.
     own: AtomicBool,
     /// Bit i: the file is known to hold ring i.
     held: AtomicU64,
-    /// The largest length of the file that was seen.
+    /// The largest length of the file seen so far.
     file_bytes: AtomicU64,
 }
 
@@ -183,7 +180,7 @@ impl Rings {
         Rings { mapping, path, own, held: AtomicU64::new(0), file_bytes: AtomicU64::new(0) }
     }
 
-    /// The file of a NIC's rings.
+    /// Returns the path of a NIC's rings.
     pub fn path(directory: &Path, id: u64, ni: u32) -> PathBuf {
         directory.join(format!("{}.{ni}.rings", id as u32))
     }
@@ -213,12 +210,11 @@ impl Rings {
         };
         // SAFETY: the mapping is page-aligned, larger than the header, and no other process has it before the rename.
         unsafe { rings.mapping.base().cast::<Header>().write(header) };
-        std::fs::rename(&making, &rings.path)
-            .map_err(|error| MapError::Io { path: rings.path.clone(), source: error })?;
+        std::fs::rename(&making, &rings.path).map_err(|error| MapError::Io { path: rings.path.clone(), error })?;
         Ok(rings)
     }
 
-    /// Maps a peer's rings. None: there is no file, or it has another version, or belongs to another process than
+    /// Maps a peer's rings. None if there is no file, or it has another version, or belongs to another process than
     /// `owner`.
     pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Option<Rings> {
         let path = Rings::path(directory, id, ni);
@@ -234,14 +230,13 @@ impl Rings {
         unsafe { &*self.mapping.base().cast::<Header>() }
     }
 
-    /// The address of a ring, within the reserve.
+    /// Returns the address of a ring, within the reserve.
     #[inline(always)]
     fn base(&self, index: usize) -> *mut u8 {
         let offset = HEADER_BYTES as usize + index * RING_BYTES as usize;
         self.mapping.base().wrapping_add(offset)
     }
 
-    /// A claimed ring.
     #[inline(always)]
     fn ring(&self, index: usize) -> &Ring {
         debug_assert!(index < RINGS);
@@ -257,7 +252,7 @@ impl Rings {
         self.header().routing.store(if bypass { routing::BYPASS } else { routing::OPEN }, SeqCst);
     }
 
-    /// Claimed rings, a bit for each. The file holds them, whatever a peer has stored.
+    /// Returns the claimed rings, a bit for each. The file holds them, whatever a peer has stored.
     #[inline(always)]
     pub fn claimed(&self) -> u64 {
         let claimed = self.header().claimed.load(Acquire);
@@ -274,13 +269,13 @@ impl Rings {
         claimed & held
     }
 
-    /// The sender of a ring, as the sender has stored it: nid << 32 | pid.
+    /// Returns the sender of a ring, as the sender has stored it: nid << 32 | pid.
     #[inline(always)]
     pub fn sender(&self, index: usize) -> u64 {
         self.header().claims[index].id.load(Relaxed)
     }
 
-    /// Makes a message of a sender visible, if its process `id` has claimed this ring. False: it has not.
+    /// Makes a message of a sender visible, if its process `id` has claimed this ring. False if it has not.
     pub fn show(&self, index: usize, id: u64, message: ring::Unseen) -> bool {
         let is_its = index < RINGS && self.claimed() & 1 << index != 0 && self.sender(index) == id;
         if is_its {
@@ -295,7 +290,8 @@ impl Rings {
         self.poll(index).is_some()
     }
 
-    /// The header of a claimed ring's next message, if there is one. It is final only for the holder of the NIC's lock.
+    /// Returns the header of a claimed ring's next message, if there is one. It is final only for the holder of the
+    /// NIC's lock.
     #[inline(always)]
     pub fn poll(&self, index: usize) -> Option<PolledHeader> {
         self.ring(index).poll()
@@ -308,7 +304,7 @@ impl Rings {
         self.ring(index).prefetch::<Lines>(polled);
     }
 
-    /// A reader of a claimed ring of the NIC. Use it under the NIC's lock, only as long as that is held.
+    /// Returns a reader of a claimed ring of the NIC. Use it only while the NIC's lock is held.
     #[inline(always)]
     pub fn reader(&self, index: usize) -> Reader<'_> {
         Reader::new(self.ring(index))
@@ -327,8 +323,8 @@ impl Rings {
         self.clear_where(|index, port| port == 0 && !self.has_message(index));
     }
 
-    /// Clears the rings whose senders have ended or given them up, and about which `is_done` says so: it gets a ring and
-    /// what it is for.
+    /// Clears the rings whose senders have ended or given them up, if `is_done` returns true for the ring and its
+    /// purpose.
     fn clear_where(&self, is_done: impl Fn(usize, u64) -> bool) {
         let header = self.header();
         let mut left = self.claimed();
@@ -345,12 +341,12 @@ impl Rings {
         }
     }
 
-    /// Stops reading from a ring that contains data that no sender writes.
+    /// Stops reading from a ring with malformed data.
     pub fn close(&self, index: usize) {
         self.header().claimed.fetch_and(!(1 << index), SeqCst);
     }
 
-    /// Closes the rings. The owner calls it: senders then find them closed, and the file is removed.
+    /// Closes the rings and removes the file, for the owner.
     pub fn shut(&self) {
         if self.own.swap(false, SeqCst) {
             self.header().routing.store(routing::CLOSED, SeqCst);
@@ -368,12 +364,12 @@ impl Rings {
         (0..PACKET_WORDS).any(|word| self.packets_claimed(word) != 0)
     }
 
-    /// The claimed rings for packets: 64 of them, a bit for each.
+    /// Returns the claimed rings for packets: 64 of them, a bit for each.
     pub(crate) fn packets_claimed(&self, word: usize) -> u64 {
         self.header().packets_claimed[word].load(Acquire)
     }
 
-    /// The ring for packets of a process id, if it is claimed. The file holds it, whatever a peer has stored.
+    /// Returns the ring for packets of a process id, if it is claimed. The file holds it, whatever a peer has stored.
     pub(crate) fn packet_ring(&self, pid: usize) -> Option<&Ring> {
         if pid >= PID_LIMIT || self.packets_claimed(pid / 64) & 1 << (pid % 64) == 0 {
             return None;
@@ -394,7 +390,7 @@ impl Rings {
         let header = self.header();
         let owner = header.packet_owners.get(pid).ok_or(ClaimError::NoSpace)?;
         let before = owner.load(Acquire);
-        // A process that has executed another program since has the same word.
+        // A process that has since executed another program has the same word.
         let is_free = before == 0 || before == GIVEN_UP || before == word || !Identity::word_is_alive(before);
         if !is_free || owner.compare_exchange(before, word, SeqCst, Relaxed).is_err() {
             return Err(ClaimError::Taken);
@@ -415,17 +411,16 @@ impl Rings {
         }
     }
 
-    /// Stops reading from a ring for packets that contains data that no sender writes.
+    /// Stops reading from a ring for packets with malformed data.
     pub(crate) fn close_packets(&self, pid: usize) {
         self.header().packets_claimed[pid / 64].fetch_and(!(1 << (pid % 64)), SeqCst);
     }
 
-    /// Whether the owner has closed the rings.
     pub(crate) fn is_closed(&self) -> bool {
         self.header().routing.load(Relaxed) == routing::CLOSED
     }
 
-    /// Packets in the rings of a file, for tools. None: there is no such file.
+    /// Returns the number of packets in the rings of a file, for tools. None if there is no such file.
     pub fn packets_waiting(path: &Path) -> Option<u64> {
         let mapping = Mapping::open(path, HEADER_BYTES, RESERVED_BYTES).ok()?;
         let rings = Rings::of(mapping, path.into(), false);
@@ -437,14 +432,14 @@ impl Rings {
 
     // ---- a sender ----
 
-    /// Claims a ring for the process of this word and id. None: all rings are claimed, or there is no memory for
+    /// Claims a ring for the process of this word and id. None if all rings are claimed, or there is no memory for
     /// another one.
     pub fn claim(self, word: u64, id: u64) -> Option<Sender> {
         let index = self.claim_index(word, id, 0)?;
         Some(Sender::new(self, index, |header| &header.routing, routing::OPEN))
     }
 
-    /// Claims a ring for messages to what `port` says.
+    /// Claims a ring for messages to the NIC or to a port.
     fn claim_index(&self, word: u64, id: u64, port: u64) -> Option<usize> {
         let free = |claim: &Claim| {
             claim.owner.load(Relaxed) == 0 && claim.owner.compare_exchange(0, word, SeqCst, Relaxed).is_ok()

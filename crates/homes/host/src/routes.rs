@@ -11,15 +11,13 @@ use crate::grants::held::{Kept, ThreadOwned};
 
 /// Routes to one peer (portal table entries share them by the low bits of their index), and own lanes of a NIC.
 pub(crate) const ROUTES: usize = 4;
-/// Routes to one peer.
 #[derive(Default)]
 pub(crate) struct Routes {
     pub(crate) routes: [ThreadOwned<Route>; ROUTES],
-    /// Packets of this process may wait at the peer.
+    /// Whether packets of this process may wait at the peer.
     pub(crate) packets_wait: AtomicBool,
 }
 
-/// Own lanes of one NIC.
 pub(crate) type OwnLanes = [ThreadOwned<OwnLane>; ROUTES];
 
 /// A portal table entry of a peer, to which a grant permits this thread to put.
@@ -31,16 +29,15 @@ pub(crate) struct Route {
     /// The queue for its events, and the fields that all its events share.
     pub(crate) queue: u32,
     pub(crate) stamp: Option<EventTemplate>,
-    /// Where the next event will be written, if no other thread puts there first.
+    /// The address of the next event, if no other thread puts there first.
     pub(crate) next_event: *const AtomicU64,
     pub(crate) silent: bool,
 }
 
-/// The fields of an entry that a put needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Destination {
     pub(crate) match_bits: u64,
-    /// Of them, those that matter.
+    /// The bits of them that must match.
     pub(crate) care_bits: u64,
     /// The entry's memory as mapped here. Null: each put checks whether the memory is mapped.
     pub(crate) memory: *mut u8,
@@ -51,7 +48,6 @@ pub(crate) struct Destination {
 
 /// A lane of a counter of this process's own NIC.
 pub(crate) struct OwnLane {
-    /// The counter's reference.
     pub(crate) counter: u32,
 }
 
@@ -67,7 +63,7 @@ impl Routes {
         &self.routes[portal as usize % ROUTES]
     }
 
-    /// Counts a put to this portal table entry. True when it is time to request a grant.
+    /// Counts a put to this portal table entry. True when a grant should be requested.
     #[inline(always)]
     pub(crate) fn is_due(&self, portal: u32) -> bool {
         self.at(portal).is_due()
@@ -78,7 +74,6 @@ impl Routes {
         self.packets_wait.store(true, Release);
     }
 
-    /// Records that no packet waits there any more.
     #[inline(always)]
     pub(crate) fn clear_packets(&self) {
         if self.packets_wait.load(Relaxed) {

@@ -2,13 +2,13 @@
 //! A NIC's memory as a file that processes map.
 //!
 //! The file `<pid>.<ni>.nic` in the job's directory starts with a header of 512 bytes. The tables follow, at the
-//! offsets that [`Layout`] gives. Peers reserve address space for the largest heap; the owner grows the file.
+//! offsets in [`Layout`]. Peers reserve address space for the largest heap; the owner grows the file.
 //!
 //! Invariants
 //! 1. A segment is made under another name and renamed when it is complete. So a process that finds it can use it.
 //! 2. A process that attaches checks the owner, mode and size of the file (`Mapping::open`), then magic, versions and
 //!    limits here. If a check fails, it refuses the segment, and the error says why.
-//! 3. No view extends beyond what the file is known to hold. The header's value for the heap's size counts only after a
+//! 3. No view extends beyond the known length of the file. The header's value for the heap's size counts only after a
 //!    check against the file's size.
 //! 4. The fields above the lock do not change after creation. The exceptions are `state` and the arena's fields, which
 //!    only grow.
@@ -47,12 +47,10 @@ use selvedge_os::shared::RANGES_MAX;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 /// Version of the header.
 pub const VERSION: u32 = 4;
-/// Where the NIC's tables start.
 pub(crate) const TABLES_AT: u64 = 512;
 /// More than the largest segment needs, with its heap at its largest.
 const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 
-/// Limits of a small NIC, for tests.
 #[cfg(test)]
 pub(crate) const SMALL: Limits = Limits {
     entries: 16,
@@ -95,12 +93,13 @@ pub struct SegmentHeader {
     pub owner_pid: u32,
     pub owner_uid: u32,
     pub owner_start: u64,
-    /// An address that the owner has mapped for certain: where it maps this segment.
+    /// An address that the owner has certainly mapped: that of this segment.
     pub probe_address: u64,
     /// 1: only the owner runs this NIC.
     pub host_mode: u32,
     pub rank: u32,
-    /// The owner's token, masked with its host. Peers that know the token recognise the owner's file by it ([`owner_of`]). 0: there is none.
+    /// The owner's token, masked with its host, or 0. Peers that have the token recognise the owner's file by it
+    /// ([`owner_of`]).
     pub token: u64,
 
     /// Fields that every process reads and that rarely change.
@@ -109,7 +108,7 @@ pub struct SegmentHeader {
     pub lock: LockLine,
 }
 
-/// Read by every sender, written rarely.
+/// Fields that every sender reads, and that are rarely written.
 #[repr(C, align(128))]
 pub struct Hot {
     pub state: AtomicU32,
@@ -129,7 +128,7 @@ pub struct Hot {
     pub shared: [SharedFile; RANGES_MAX],
 }
 
-/// The lock is on a cache line of its own.
+/// The lock, on a cache line of its own.
 #[repr(C, align(128))]
 pub struct LockLine {
     pub word: AtomicU64,
@@ -137,7 +136,7 @@ pub struct LockLine {
 
 const _: () = assert!(size_of::<SegmentHeader>() as u64 <= TABLES_AT);
 
-/// What the owner knows of itself when it makes a segment.
+/// The owner's part of a segment's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
     pub id: u64,
@@ -150,7 +149,7 @@ pub struct Owner {
     pub token: u64,
 }
 
-/// The word of the process that owns the segment in this file, if it has this token. Maps nothing.
+/// Returns the word of the process that owns the segment in this file, if it has this token. Maps nothing.
 pub fn owner_of(path: &Path, token: u64) -> Option<u64> {
     let mut bytes = [0; offset_of!(SegmentHeader, token) + 8];
     std::fs::File::open(path).ok()?.read_exact(&mut bytes).ok()?;
@@ -163,7 +162,7 @@ pub fn owner_of(path: &Path, token: u64) -> Option<u64> {
     is_it.then(|| Identity { pid, start: word(offset_of!(SegmentHeader, owner_start)) }.to_word())
 }
 
-/// Why a segment was not made or attached.
+/// Reasons for which a segment was not made or attached.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
     #[error(transparent)]
@@ -171,19 +170,19 @@ pub enum SegmentError {
     #[error("{path}: not a NIC's segment (its first bytes are {magic:#018x})")]
     Magic { path: String, magic: u64 },
     #[error(
-        "{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one speaks {VERSION} and {})",
+        "{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one has {VERSION} and {})",
         layout::VERSION
     )]
     Version { path: String, found: u32, found_layout: u32 },
-    #[error("{path}: its header claims limits that no NIC has")]
+    #[error("{path}: malformed header: its limits are impossible")]
     Limits { path: String },
-    #[error("{path}: {bytes} bytes, but its header asks for {needed}")]
+    #[error("{path}: {bytes} bytes, but its header needs {needed}")]
     Size { path: String, bytes: u64, needed: u64 },
     #[error("{path}: {error}")]
     Rename { path: String, error: std::io::Error },
 }
 
-/// What a header claims about its segment, before any check.
+/// A segment's header before any check.
 pub(crate) struct Claims {
     pub magic: u64,
     pub version: u32,
@@ -192,7 +191,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// The layout of the tables, if this is a valid segment and its file of `bytes` bytes holds them.
+    /// Returns the layout of the tables, if this is a valid segment and its file of `bytes` bytes holds them.
     pub fn layout(&self, path: &Path, bytes: u64) -> Result<Layout, SegmentError> {
         let name = || path.display().to_string();
         if self.magic != MAGIC {
@@ -279,7 +278,7 @@ impl Segment {
 
     /// Attaches a segment that another process made.
     pub fn open(path: &Path) -> Result<Segment, SegmentError> {
-        // The header says how much address space the NIC needs.
+        // The header has the amount of address space that the NIC needs.
         let mapping = Mapping::open_present(path, TABLES_AT, SEGMENT_BYTES_MAX)?;
         // SAFETY: the file holds at least the header's bytes, and all its fields are integers, for which any bytes are
         // valid.
@@ -315,25 +314,24 @@ impl Segment {
         self.nic.get_mut().tap = tap;
     }
 
-    /// Whether this process records the NIC.
     #[inline(always)]
     pub(crate) fn is_recorded(&self) -> bool {
         self.is_recorded
     }
 
-    /// The header.
+    /// Returns the header.
     #[inline(always)]
     pub fn header(&self) -> &SegmentHeader {
         // SAFETY: the mapping outlives the borrow and holds the header. Fields that other processes change are atomics.
         unsafe { &*self.mapping.base().cast::<SegmentHeader>() }
     }
 
-    /// The NIC's limits, from when the segment was made or attached.
+    /// Returns the NIC's limits, from when the segment was made or attached.
     pub fn limits(&self) -> &Limits {
         &self.layout.limits
     }
 
-    /// Where the NIC's tables are.
+    /// Returns the layout of the NIC's tables.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -356,7 +354,7 @@ impl Segment {
         futex::wake_all(wake);
     }
 
-    /// Grows the file until it holds `blocks` heap blocks. Only the owner calls it, and informs the allocator
+    /// Grows the file until it holds `blocks` heap blocks. Only the owner calls it, and updates the allocator
     /// separately.
     pub fn grow_heap(&self, blocks: u32) -> Result<(), MapError> {
         self.mapping.grow(self.layout.heap + u64::from(blocks) * BLOCK_BYTES)?;
@@ -365,7 +363,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Heap blocks that may be touched. Checks whether the heap has grown.
+    /// Returns the number of heap blocks that may be touched. Checks whether the heap has grown.
     #[inline(always)]
     fn heap_blocks_now(&self) -> u64 {
         let known = self.heap_blocks.load(Relaxed);
@@ -382,15 +380,15 @@ impl Segment {
         self.heap_blocks.load(Relaxed)
     }
 
-    /// Address of a heap block, and the number of bytes from there that may be touched.
+    /// Returns the address of a heap block, and the number of bytes from there that may be touched.
     pub fn heap_at(&self, block: u32) -> Option<(*mut u8, u64)> {
         let left = self.heap_blocks_now().checked_sub(block.into())?;
         let offset = self.layout.heap + u64::from(block) * BLOCK_BYTES;
         Some((self.mapping.base().wrapping_add(offset as usize), left * BLOCK_BYTES))
     }
 
-    /// The parts that are read without the lock. If the heap has grown since the last [`Segment::look_at_heap`], the
-    /// owner sees all of it, and other processes see its former size.
+    /// Returns the parts that are read without the lock. If the heap has grown since the last
+    /// [`Segment::look_at_heap`], the owner sees all of it, and other processes see its former size.
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
         // SAFETY: the mapping holds what the layout describes, and the file was seen to hold this many heap blocks. The
@@ -399,7 +397,7 @@ impl Segment {
         unsafe { signal_views(self.mapping.base(), &self.layout, self.heap_blocks.load(Relaxed)) }
     }
 
-    /// The NIC's registers.
+    /// Returns the NIC's registers.
     #[inline(always)]
     pub fn registers(&self) -> &Registers {
         // SAFETY: the mapping holds what the layout describes, aligned. It is unmapped only with the segment, which is
@@ -412,7 +410,7 @@ impl Segment {
         self.heap_blocks_now();
     }
 
-    /// The doorbell: it shows the owner that work waits.
+    /// Returns the doorbell, which shows the owner that work waits.
     #[inline(always)]
     pub fn doorbell(&self) -> &Doorbell {
         // SAFETY: the mapping holds what the layout describes, aligned. It is unmapped only with the segment, which is
@@ -420,7 +418,7 @@ impl Segment {
         unsafe { &*at::<Doorbell>(self.mapping.base(), self.layout.doorbell) }
     }
 
-    /// The whole NIC.
+    /// Returns the whole NIC.
     ///
     /// # Safety
     /// The caller holds the NIC's lock, or no other thread knows the segment, for as long as it uses the result.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The backend where processes of one machine run each other's NICs ([`SharedMemory`]).
+//! The backend in which processes of one machine run each other's NICs ([`SharedMemory`]).
 //!
-//! The code is where its subject is: operations in [`crate::engine`], waits in [`crate::wait`]. Hot paths go there
-//! directly, because [`Offers`] allows it.
+//! Its code is in other files: operations in [`crate::engine`], waits in [`crate::wait`]. Hot paths go there directly,
+//! because [`Offers`] allows it.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NIC where time is virtual: an unmodified program, whose messages a simulator carries.
+//! The NIC in virtual time: an unmodified program, whose messages a simulator carries.
 //!
 //! The rank's half reads an operation with its payload and hands it to the simulator. It hands over every wait as well.
 //! Operations on the rank's own tables run here, and the rank pays for each call in virtual time. Nothing is written
@@ -36,7 +36,7 @@ use crate::segment::{Segment, SegmentError};
 use crate::wait_list::ABORTED;
 use selvedge_os::process::Identity;
 
-/// Bytes of a command, as it travels to the simulator.
+/// Bytes of a command on its way to the simulator.
 const COMMAND_BYTES: usize = size_of::<Command>();
 const _: () = assert!(COMMAND_BYTES == 168 && COMMAND_BYTES <= selvedge_sim_protocol::page::COMMAND_BYTES);
 
@@ -52,7 +52,7 @@ pub fn has_units() -> bool {
     RankEnd::of_process().is_some_and(RankEnd::has_units)
 }
 
-/// The backend where time is virtual.
+/// The backend in virtual time.
 pub struct Simulated {
     /// This process's end of the protocol with the simulator.
     rank: &'static RankEnd,
@@ -87,20 +87,20 @@ impl Simulated {
         }
     }
 
-    /// The backend of this process, if it is a simulated rank.
+    /// Returns the backend of this process, if it is a simulated rank.
     pub fn of_process() -> Option<Simulated> {
         RankEnd::of_process().map(Simulated::new)
     }
 }
 
 impl Backend for Simulated {
-    /// The machine decides how NICs run, and the user's settings do not count.
+    /// The machine's settings replace the user's.
     fn configure(&self, config: Config) -> Config {
         Config { mode: Mode::Nic, path: Path::Auto, ..config }
     }
 
-    /// The NIC matches by index, as its machine does; it compares no list entry by entry. Its TLB is the machine's, and how
-    /// many lock requests it keeps.
+    /// The NIC matches by index, as its machine does, and never compares a list entry by entry. The machine sets its
+    /// TLB and the number of lock requests that it keeps.
     fn size(&self, limits: &Limits) -> Limits {
         let limits = Limits { short_list: 1, ..*limits };
         if limits.vpids == 0 {
@@ -126,7 +126,7 @@ impl Backend for Simulated {
         }
     }
 
-    /// Reports to the simulator where the NIC is.
+    /// Gives the simulator the NIC's path.
     fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
         let path = interface.path.as_os_str().as_encoded_bytes();
         if self.rank.announce(interface.ni(), interface.id(), path) {
@@ -141,8 +141,8 @@ impl Backend for Simulated {
         self.rank.withdraw(interface.ni(), interface.id());
     }
 
-    /// Hands the operation to the simulator, which has room for it.
-    /// A host interface may refuse it: its library offers it again, unless its caller wants to be told.
+    /// Hands the operation to the simulator, which has room for it. A host interface may refuse it: its library
+    /// retries, unless its caller wants to see the refusal.
     fn start(&self, interface: &Interface, command: &Command, _: u32, full: WhenFull) -> Result<(), StartError> {
         self.hand_over(
             interface,
@@ -151,17 +151,17 @@ impl Backend for Simulated {
         )
     }
 
-    /// Hands operation and wait to the simulator, which takes one turn instead of two.
+    /// Hands operation and wait to the simulator in one turn instead of two.
     fn start_awaited(&self, interface: &Interface, command: &Command) -> Result<(), StartError> {
         self.hand_over(interface, command, RankEnd::start_and_wait)
     }
 
-    /// The simulator executes what has fired while it has the turn.
+    /// The simulator executes fired operations while it has the turn.
     fn settle(&self, _: &Interface) {
         self.rank.yield_turn();
     }
 
-    /// Ranks of one node may share memory. The machine's file says so.
+    /// Whether ranks of one node share memory, as the machine's file says.
     fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
         self.rank.shares_memory(interface.ni(), id)
     }
@@ -198,7 +198,7 @@ impl Backend for Simulated {
         self.rank.found_something();
     }
 
-    /// The simulator knows which ranks have died, and fails the requests to them.
+    /// The simulator fails the requests to ranks that have died.
     fn tick(&self, _: &Interface) {}
 
     /// Every wait hands the turn over.
@@ -220,7 +220,7 @@ impl Backend for Simulated {
             if interface.closing.load(Relaxed) {
                 return Err(WaitEnd::Closed);
             }
-            // This clock is virtual, too: a library of ours answers for the system's clock.
+            // This clock is virtual too: a preloaded library answers for the system's clock.
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match left {
                 Some(left) if left.is_zero() => return Err(WaitEnd::TimedOut),
@@ -240,14 +240,14 @@ impl Backend for Simulated {
 
 // ---- the simulator's half ----
 
-/// The command that a rank handed over. Any bytes are a valid command; check its values where they are used.
+/// Decodes the command that a rank handed over. Any bytes are a valid command; check its values where they are used.
 pub fn command_from(bytes: &[u8]) -> Option<Command> {
     let bytes = bytes.get(..COMMAND_BYTES)?;
     // SAFETY: the length was checked, and `Command` is a structure of integers, for which any bytes are valid.
     Some(unsafe { bytes.as_ptr().cast::<Command>().read_unaligned() })
 }
 
-/// A rank's NIC, as the simulator works on it.
+/// A rank's NIC, for the simulator.
 pub struct Visited {
     endpoint: Endpoint,
     own: u64,
@@ -266,17 +266,17 @@ impl Visited {
         Ok(Visited { endpoint, own: Identity::own().to_word(), directory, rings: OnceLock::new() })
     }
 
-    /// nid << 32 | pid.
+    /// Returns nid << 32 | pid.
     pub fn id(&self) -> u64 {
         self.endpoint.id
     }
 
-    /// The number of this NIC among the NICs of its process.
+    /// Returns the number of this NIC among the NICs of its process.
     pub fn number(&self) -> u32 {
         self.endpoint.segment.header().ni
     }
 
-    /// The owner's process id at the operating system.
+    /// Returns the owner's process id at the operating system.
     pub fn owner_pid(&self) -> u32 {
         self.endpoint.segment.header().owner_pid
     }
@@ -286,7 +286,7 @@ impl Visited {
         self.endpoint.is_ready()
     }
 
-    /// Makes a message visible in a ring that the NIC `sender` has claimed here. False: it has not.
+    /// Makes a message visible in a ring that the NIC `sender` has claimed here. False if it has not.
     pub fn publish(&self, sender: u64, message: &Published) -> bool {
         let open = || Rings::open(&self.directory, self.id(), self.number(), self.endpoint.owner());
         let Some(rings) = self.rings.get_or_init(open) else { return false };
@@ -294,15 +294,15 @@ impl Visited {
         rings.show(ring as usize, sender, Unseen { number, header })
     }
 
-    /// Delivers the messages in the rings that these NICs of one sender have claimed here, as the sender's next message
-    /// bypasses them. Each step goes to `meter`. Messages for which there is no room stay.
+    /// Delivers the messages in the rings that these NICs of one sender have claimed here, before the sender's next
+    /// message bypasses them. Each step goes to `meter`. Messages for which there is no room stay.
     pub fn take_in(&self, senders: &[u64], mut meter: &mut dyn FnMut(Step)) {
         let Some(Some(rings)) = self.rings.get() else { return };
         let mut guard = self.endpoint.segment.lock(self.own);
         take_in_of(senders, &mut guard, &self.endpoint, rings, Path::Auto, &mut meter);
     }
 
-    /// The values of its registers, whether or not its owner still uses it.
+    /// Returns the values of its registers, whether or not its owner still uses it.
     pub fn registers(&self) -> &Registers {
         self.endpoint.segment.signals().registers
     }
@@ -314,8 +314,8 @@ impl Visited {
         work(&mut guard);
     }
 
-    /// Delivers a request with its payload. A unit that keeps it gives `token` back with the answer. Fetched data go to `reply`, each
-    /// step to `meter`.
+    /// Delivers a request with its payload. A unit that keeps it returns `token` with the answer. Fetched data go to
+    /// `reply`, each step to `meter`.
     pub fn deliver(
         &self,
         request: &Request,

@@ -3,14 +3,14 @@
 //! Model").
 //!
 //! Each process has one file, `<ospid>.1.arena`. Its first pages are the program's static data. These are copied into
-//! the file, and the file is mapped over them. So peers reach a variable of the program as they reach the heap. An
+//! the file, and the file is mapped over them. So peers reach a variable of the program in the same way as the heap. An
 //! object has the same offset in each process's file; addresses may differ.
 //!
 //! Invariants
 //! 1. Committed memory is backed: touching it never fails for lack of space. It only grows.
 //! 2. Static data keep their addresses and contents ([`selvedge_os::program`]).
 //!
-//! Costs: address space for the reserve; memory for what was committed. Adopting copies the static data once.
+//! Costs: address space for the reserve; the committed memory. Adopting copies the static data once.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,17 @@ use selvedge_os::program::keep_private_in_children;
 /// The number of this file among the arena files of a process.
 const NUMBER: u32 = 1;
 
-/// Why static data stay in place, where peers reach them only by cross-memory attach.
+/// Reasons for which static data stay in place, where peers reach them only by cross-memory attach.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     #[error(transparent)]
     Map(#[from] MapError),
-    #[error("the program's static data cannot be mapped from a file: {0}")]
+    #[error("cannot map the program's static data from a file: {0}")]
     System(#[from] std::io::Error),
-    #[error("other threads run already, and might write to static data while they are moved")]
+    #[error("other threads already run, and might write to static data while they are moved")]
     Threads,
 }
 
-/// A process's symmetric memory.
 pub struct Symmetric {
     mapping: Mapping,
     path: PathBuf,
@@ -55,7 +54,7 @@ impl Symmetric {
         Ok(Symmetric { mapping, path, committed: AtomicU64::new(0) })
     }
 
-    /// Makes sure that the first `bytes` exist. On an error nothing has changed.
+    /// Makes sure that the first `bytes` exist. After an error nothing has changed.
     pub fn commit(&self, bytes: u64) -> Result<(), MapError> {
         if bytes > self.committed() {
             self.mapping.grow(bytes)?;
@@ -64,24 +63,24 @@ impl Symmetric {
         Ok(())
     }
 
-    /// Bytes that exist.
+    /// Returns the number of committed bytes.
     #[inline(always)]
     pub fn committed(&self) -> u64 {
         self.committed.load(Acquire)
     }
 
-    /// Where the memory begins in this process.
+    /// Returns the start of the memory in this process.
     pub fn base(&self) -> *mut u8 {
         self.mapping.base()
     }
 
-    /// What this process publishes to peers.
+    /// Returns the memory's range, for publication to peers.
     pub fn range(&self) -> ArenaRange {
         let (base, reserved) = (self.mapping.base() as u64, self.mapping.reserved());
         ArenaRange { number: NUMBER, base, reserved, bytes: self.committed() }
     }
 
-    /// Moves the program's static data into the file's first pages. These are committed and not used yet.
+    /// Moves the program's static data into the file's first pages, which are committed and not used yet.
     pub fn adopt(&self, pages: Range<u64>) -> Result<(), AdoptError> {
         if selvedge_os::program::thread_count() != 1 {
             return Err(AdoptError::Threads);

@@ -11,8 +11,8 @@
 //! now and then.
 //!
 //! Another thread may close the NIC, or free the counter or queue that a thread waits for. It does so first, then wakes
-//! the waiters, which see it and leave, and it returns when the last has left. A thread that has just begun to wait polls
-//! without being listed, and sees it at a later poll.
+//! the waiters, which see it and leave, and it returns when the last has left. A thread that has just begun to wait
+//! polls without being listed, and sees it at a later poll.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
@@ -28,16 +28,16 @@ use selvedge_os::{asymmetric, futex, lines};
 pub const TICK: Duration = Duration::from_millis(20);
 /// The longest sleep if the kernel lacks the asymmetric fence.
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
-/// Polls between reads of the clock.
 const LOOKS: u32 = 64;
-/// How long a waiter spins before it yields the core between rounds. After this time the wait is longer than the
+/// The time that a waiter spins before it yields the core between rounds. After this time the wait is longer than the
 /// latency of a message.
 const SELFISH: Duration = Duration::from_micros(100);
 
-/// Packets of other hosts that came during one sleep and end the sleeping: the next are near, and who polls answers sooner.
+/// Packets of other hosts during one sleep that end the sleeping: more will follow soon, and a thread that polls
+/// answers sooner.
 const STREAM: u32 = 4;
 
-/// Time between looks at the waiters that are to leave.
+/// Time between looks at the waiters that should leave.
 const SEE_OFF_PAUSE: Duration = Duration::from_micros(100);
 
 impl Interface {
@@ -47,7 +47,7 @@ impl Interface {
         self.wait_watching(deadline, || true, look)
     }
 
-    /// As `wait`, but the first polls call `look` only when `is_due` says so.
+    /// As `wait`, but the first polls call `look` only when `is_due` returns true.
     #[inline(always)]
     pub fn wait_watching<T>(
         &self,
@@ -115,15 +115,16 @@ impl Interface {
         found.ok_or(ended.err().unwrap_or(WaitEnd::TimedOut))
     }
 
-    /// Ends the waits for an object that the caller has just freed. When this returns, no listed wait takes a later
-    /// object with the same reference for it.
+    /// Ends the waits for an object that the caller has just freed. When this returns, no listed wait can mistake a
+    /// later object with the same reference for it.
     pub fn end_waits(&self, subject: Subject) {
         self.see_off(|waits| waits.subjects.contains(&subject));
     }
 
-    /// Wakes the waiters of this process until those that the caller means have left.
+    /// Wakes the waiters of this process until `stay` returns false.
     pub(crate) fn see_off(&self, stay: impl Fn(&Waits) -> bool) {
-        // A thread that is not listed yet enters the list after this, so its next look sees what the caller did before.
+        // A thread that is not listed yet enters the list after this, so its next look sees the caller's earlier
+        // change.
         while stay(&self.lock_waits()) {
             self.wake();
             std::thread::sleep(SEE_OFF_PAUSE);
@@ -164,7 +165,7 @@ impl Interface {
         }
     }
 
-    /// Waits by polling the NIC's own memory, then by sleeping, as long as no packets of other hosts stream in.
+    /// Waits by polling the NIC's own memory, then by sleeping, unless packets of other hosts stream in.
     pub(crate) fn wait_here(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
         loop {
             if self.spin(deadline, look)? || self.sleep(deadline, look)? {
@@ -173,7 +174,7 @@ impl Interface {
         }
     }
 
-    /// Polls, for some time after the last packet of another host. False: nothing was found.
+    /// Polls, until some time after the last packet of another host. False if nothing was found.
     fn spin(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<bool, WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
         let mut taken_in = self.packets_received.load(Relaxed);
@@ -212,7 +213,7 @@ impl Interface {
         }
     }
 
-    /// Sleeps until something is found. False: packets of other hosts stream in meanwhile.
+    /// Sleeps until something is found. False if packets of other hosts stream in.
     #[cold]
     fn sleep(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<bool, WaitEnd> {
         let hot = &self.own.segment.header().hot;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The waits of this process at a NIC, as threads that end them see them: to close the NIC, to free an object, to abort.
+//! The waits of this process at a NIC, for threads that end them: to close the NIC, to free an object, to abort.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// Waits of this process are aborted (`PtlAbort`).
+/// Whether waits of this process are aborted (`PtlAbort`).
 pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
 
 /// Ends all waits of this process, present and future, until [`abort_reset`].
@@ -23,11 +23,10 @@ pub enum Subject {
     Queue(u32),
 }
 
-/// The waits of this process at one NIC that are longer than the first polls.
+/// The waits of this process at one NIC that last longer than the first polls.
 #[derive(Default)]
 pub(crate) struct Waits {
     pub(crate) count: u32,
-    /// Each subject of each wait.
     pub(crate) subjects: Vec<Subject>,
 }
 

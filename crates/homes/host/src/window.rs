@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A peer's memory and counters, for front ends that store there themselves. A put then costs only the stores.
 //!
-//! It is available only if every process of the job may do so ([`Interface::stores_in_place`]), or every one of this host
-//! ([`crate::config::Mode::maps_peers`]). In host mode a put waits for its target's program, and a forced path must be taken.
+//! It is available only if every process of the job may do so ([`Interface::stores_in_place`]), or every one of this
+//! host ([`crate::config::Mode::maps_peers`]). In host mode a put waits for its target's program, and a forced path
+//! must be taken.
 //!
 //! Invariants
-//! 1. A window is as long as its owner's reserve; the owner publishes how much of that exists. Before a store, the
-//!    range is checked against what all owners have committed, because there is no memory beyond the file's end.
+//! 1. A window is as long as its owner's reserve; the owner publishes its committed size. Before a store, the range is
+//!    checked against the committed size of all owners, because there is no memory beyond the file's end.
 //! 2. After a store the sender wakes the owner if the owner sleeps. A sleeper announces itself, then polls once more
 //!    (wait.rs). So the wake-up after the store either reaches it or is not needed.
-//! 3. Counter lanes that a sender has for good ([`Window::lane`]) are not grants and are not revoked. A counter has
-//!    lanes of one kind only.
+//! 3. Permanent counter lanes of a sender ([`Window::lane`]) are not grants and are not revoked. A counter has lanes of
+//!    one kind only.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
@@ -36,7 +37,8 @@ unsafe impl Send for Window<'_> {}
 unsafe impl Sync for Window<'_> {}
 
 impl<'a> Window<'a> {
-    /// The window on a process of this host, own or peer. None: the process does not exist, or has no shared memory.
+    /// Opens the window on a process of this host, own or peer. None if the process does not exist, or has no shared
+    /// memory.
     pub fn open(interface: &'a Interface, id: u64) -> Option<Window<'a>> {
         let endpoint = interface.endpoint(id)?;
         let hot = &endpoint.segment.header().hot;
@@ -49,18 +51,19 @@ impl<'a> Window<'a> {
         Some(Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() })
     }
 
-    /// The lane through which this process, as the given sender number, adds to a counter of the owner without the lock.
+    /// Returns the lane through which this process, with the given sender number, adds to a counter of the owner
+    /// without the lock.
     pub fn lane(&self, interface: &Interface, counter: u32, sender: u32) -> Option<Lane> {
         self.endpoint.segment.lock(interface.word).counters().lane(counter, sender)
     }
 
-    /// Where the owner's memory begins in this process.
+    /// Returns the start of the owner's memory in this process.
     #[inline(always)]
     pub fn memory(&self) -> *mut u8 {
         self.memory
     }
 
-    /// The largest size that the memory can reach.
+    /// Returns the largest size that the memory can reach.
     #[inline(always)]
     pub fn reserved(&self) -> u64 {
         self.reserved
@@ -72,12 +75,12 @@ impl<'a> Window<'a> {
         self.endpoint.segment.ring();
     }
 
-    /// The word that is not 0 while the owner sleeps: [`Window::ring`] loads it.
+    /// Returns the word that is not 0 while the owner sleeps: [`Window::ring`] loads it.
     pub fn sleepers(&self) -> &'a AtomicU32 {
         &self.endpoint.segment.header().hot.sleepers
     }
 
-    /// A counter of the owner's NIC.
+    /// Returns a counter of the owner's NIC.
     pub fn counter(&self, reference: u32) -> Option<&'a Counter> {
         self.endpoint.segment.signals().counter(reference)
     }

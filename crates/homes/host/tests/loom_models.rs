@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done without the NIC's lock, under every interleaving and every reordering that the memory model allows.
+//! The code that runs without the NIC's lock, under every interleaving and every reordering that the memory model
+//! allows.
 //!
-//! The code itself works on memory that processes share, where loom's atomics cannot lie. So each model mirrors its
-//! function line by line, and names it; who changes one changes the other.
+//! The code itself works on memory that processes share, where loom's atomics cannot be placed. So each model mirrors
+//! its function line by line, and names it. Change both together.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-host --test loom_models --release`
 #![cfg(loom)]
@@ -30,7 +31,7 @@ struct Queue {
     blocks: Vec<[AtomicU64; 3]>,
 }
 
-/// `QueueBook`: the writer's own.
+/// `QueueBook`, the writer's own.
 #[derive(Default)]
 struct Book {
     tail: u64,
@@ -79,7 +80,7 @@ impl Queue {
         (head, 0)
     }
 
-    /// `Signals::take_event`: the event's number, and whether others were lost.
+    /// `Signals::take_event`. Returns the event's number, and whether others were lost.
     fn take(&self) -> Option<(u64, bool)> {
         loop {
             let head = self.head.load(Acquire);
@@ -104,7 +105,7 @@ impl Queue {
     }
 }
 
-/// A writer and consumers; afterwards every event was taken once or overwritten.
+/// Runs a writer and consumers. Afterwards every event was taken once or overwritten.
 fn events(posts: u64, takes: &'static [usize], preemptions: usize) {
     model(preemptions, move || {
         let queue = Arc::new(Queue::new());
@@ -132,8 +133,8 @@ fn events(posts: u64, takes: &'static [usize], preemptions: usize) {
         numbers.dedup();
         assert_eq!(numbers.len(), taken.len(), "an event was taken twice");
         assert_eq!(taken.len() as u64 + book.overwritten, posts, "an event is neither taken nor lost");
-        assert!(reports <= book.overwritten, "a loss that was none");
-        assert!(book.overwritten == 0 || reports > 0, "a loss that nobody was told of");
+        assert!(reports <= book.overwritten, "a loss was reported that did not happen");
+        assert!(book.overwritten == 0 || reports > 0, "a loss was not reported");
     });
 }
 
@@ -154,7 +155,7 @@ fn two_consumers_of_a_queue_that_does_not_overflow() {
 
 // ---- the lock, and sleepers: selvedge_host::lock, wait, segment ----
 
-/// `Segment`'s words for them, and something that is changed under the lock.
+/// `Segment`'s words for them, and data that are changed under the lock.
 struct Shared {
     lock: AtomicU64,
     sleepers: AtomicU32,
@@ -172,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// `Segment::lock`, `Guard`'s drop, `Segment::ring`. Gives whether it woke sleepers.
+    /// `Segment::lock`, `Guard`'s drop, `Segment::ring`. Returns whether it woke sleepers.
     fn change(&self, own: u64) -> bool {
         while self.lock.compare_exchange(0, own, Acquire, Relaxed).is_err() {
             thread::yield_now();
@@ -191,8 +192,8 @@ impl Shared {
         woken
     }
 
-    /// `Interface::sleep` up to the call of the kernel. None: it found what it looked for; else the value of the wake
-    /// word that it sleeps on.
+    /// `Interface::sleep` up to the call of the kernel. None if it found something; else the value of the wake word
+    /// that it sleeps on.
     fn fall_asleep(&self) -> Option<u32> {
         self.sleepers.fetch_add(1, SeqCst);
         // `asymmetric::heavy`.
@@ -227,8 +228,8 @@ fn a_change_finds_the_sleeper_or_is_found() {
         let slept_on = shared.fall_asleep();
         let woke = changer.join().unwrap();
         if let Some(seen) = slept_on {
-            // The kernel compares the word with `seen` and, if it sleeps, is woken by the change of it.
-            assert!(woke && shared.wake.load(SeqCst) != seen, "it sleeps, and nobody wakes it");
+            // The kernel compares the word with `seen`. If it then sleeps, the change of the word wakes it.
+            assert!(woke && shared.wake.load(SeqCst) != seen, "a sleeper is not woken");
         }
     });
 }
@@ -267,14 +268,15 @@ fn a_port_that_closes_finds_the_claim_or_is_found_closed() {
         shared.routing.store(CLOSED, SeqCst);
         fence(SeqCst);
         let found = shared.claimed.load(Acquire) & 1 != 0;
-        assert!(!found || shared.port.load(SeqCst) == 7, "a claim is there before its port");
-        assert!(!sender.join().unwrap() || found, "messages wait in a ring that nobody looks for");
+        assert!(!found || shared.port.load(SeqCst) == 7, "a claim is visible before its port");
+        assert!(!sender.join().unwrap() || found, "messages are left in a ring that is never searched");
     });
 }
 
 // ---- packets: selvedge_host::packets ----
 
-/// Rings are checked in selvedge-nic. Here: no packet waits without the doorbell, though several enqueue while the owner takes it back.
+/// Rings are checked in selvedge-nic. Here: no packet waits without the doorbell, though several senders enqueue while
+/// the owner clears it.
 #[test]
 fn a_packet_that_waits_has_rung() {
     model(3, || {
@@ -294,7 +296,7 @@ fn a_packet_that_waits_has_rung() {
             })
             .collect();
         let find_once = || packets.rings.iter().find(|ring| ring.load(Acquire) == 1);
-        // `find`, by an owner that looks only where the doorbell says so.
+        // `find`, by an owner that looks only after the doorbell.
         let find = || {
             if packets.rung.load(Relaxed) == 0 {
                 return None;
@@ -322,7 +324,7 @@ fn a_packet_that_waits_has_rung() {
             ring.store(2, Release);
             taken += 1;
         }
-        assert_eq!(taken, 2, "a packet waits, and the doorbell does not say so");
+        assert_eq!(taken, 2, "a packet waits without the doorbell");
     });
 }
 
@@ -384,20 +386,20 @@ fn a_descriptor_that_is_read_while_its_slot_is_used_again_is_whole_or_refused() 
 
 // ---- grants: selvedge_host::grants, selvedge_nic::portals::grants ----
 
-/// `Grant`, a lane of the counter's line, the entry's memory, and what holders of the lock know of them.
+/// `Grant`, a lane of the counter's line, the entry's memory, and state that is kept under the lock.
 struct Granted {
     busy: AtomicU64,
     word: AtomicU64,
     lane: AtomicU64,
     memory: AtomicU64,
-    /// `Counter::success`, and what the counter's book holds.
+    /// `Counter::success`, and the value in the counter's book.
     success: AtomicU64,
     booked: AtomicU64,
     lock: AtomicU64,
-    /// `Grant::number`; and whether the grant is given and not settled (`Control::granted`). Under the lock.
+    /// `Grant::number`, and whether the grant is given and not settled (`Control::granted`). Under the lock.
     number: AtomicU64,
     given: AtomicU64,
-    /// What the grant stands on has changed. Under the lock.
+    /// The state that the grant depends on. Under the lock.
     changed: AtomicU64,
 }
 
@@ -434,7 +436,7 @@ impl Granted {
         true
     }
 
-    /// A transition that needs the grant revoked, by the holder of the lock; or the last number that was given.
+    /// A transition that needs the grant revoked, by the holder of the lock. `Err` has the last number that was given.
     fn transition<T>(&self, change: impl FnOnce(&Granted) -> T) -> Result<T, u64> {
         if self.given.load(Relaxed) != 0 {
             self.word.store(0, SeqCst);
@@ -529,9 +531,9 @@ fn nothing_arrives_after_a_grant_was_revoked_and_what_did_is_counted() {
             granted.changed.store(1, Relaxed);
             (granted.lane.load(Relaxed), granted.memory.load(Relaxed))
         });
-        assert_eq!(lane, memory, "bytes that are not counted, or the other way round");
+        assert_eq!(lane, memory, "bytes without their count, or a count without its bytes");
         let put = sender.join().unwrap();
-        assert_eq!(put, lane, "a put came after it, or was lost");
+        assert_eq!(put, lane, "a put came after the revocation, or was lost");
         assert_eq!(granted.lane.load(Relaxed), lane);
         assert_eq!(granted.memory.load(Relaxed), memory);
     });
@@ -550,7 +552,7 @@ fn two_that_revoke_the_same_grant_both_find_its_put_ended() {
         let second = thread::spawn(move || other.with_revocation(change));
         let first = granted.with_revocation(change);
         let (put, second) = (sender.join().unwrap(), second.join().unwrap());
-        assert_eq!((first, second), (put, put), "a put came after it");
+        assert_eq!((first, second), (put, put), "a put came after the revocation");
     });
 }
 
@@ -559,7 +561,7 @@ fn a_report_that_comes_late_settles_no_later_grant() {
     model(2, || {
         let granted = Arc::new(Granted::new(7));
         let (holder, slow) = (granted.clone(), granted.clone());
-        // One revokes the first grant, which nobody uses, and reports that late; meanwhile it is given again.
+        // One thread revokes the unused first grant, and reports that late; meanwhile it is given again.
         let slow = thread::spawn(move || {
             let last = slow.locked(|granted| granted.transition(|_| ()).err());
             slow.wait_for_holder();
@@ -591,8 +593,8 @@ fn a_lane_that_is_given_again_goes_on_where_it_was() {
                 first.locked(Granted::count);
             }
         });
-        // Revoked, and the lane given to another process. That has a slot of its own; its word `busy` is not
-        // modelled, since nobody revokes that grant here.
+        // The grant is revoked, and the lane given to another process. That has a slot of its own. Its word `busy` is
+        // not modelled, because that grant is not revoked here.
         let mut counted = granted.with_revocation(|granted| granted.lane.load(Relaxed));
         counted += 1;
         granted.lane.store(counted, Release);
@@ -614,9 +616,9 @@ fn a_counter_that_is_set_while_lanes_count_loses_nothing_and_readers_see_it_grow
         });
         let reader = thread::spawn(move || {
             let seen = reader.arrived();
-            // What is counted can be read.
+            // Counted bytes can be read.
             let memory = reader.memory.load(Relaxed);
-            assert!(seen >= 100 || memory >= seen, "counted, and not there");
+            assert!(seen >= 100 || memory >= seen, "a put was counted before its bytes are visible");
             seen
         });
         granted.locked(|granted| granted.set(100));

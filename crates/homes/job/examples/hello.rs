@@ -64,8 +64,8 @@ fn run(job: &Job, what: &str) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Acts as a program with its own PMI library. Every answer must belong to the request before it. After this finalize, another
-/// one finds the connection closed.
+/// Acts as a program with its own PMI library. Every answer must belong to the request before it. After this finalize,
+/// another one finds the connection closed.
 fn use_pmi_directly() {
     let fd = std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok()).expect("PMI_FD");
     // SAFETY: the launcher opened `fd` for this process, and neither `ManuallyDrop` nor the rest of the process closes it.

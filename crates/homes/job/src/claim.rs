@@ -28,10 +28,10 @@ use selvedge_os::sync::IgnorePoison;
 /// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
 pub const PORTALS_PID_MAX: u16 = 1024;
 
-/// Why an id cannot be claimed.
+/// Reasons for which an id cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// A living process has claimed it.
+    /// A living process has claimed the id.
     #[error("process id {pid} is in use by process {}", .by.pid)]
     InUse {
         /// The Portals process id.
@@ -46,7 +46,7 @@ pub enum ClaimError {
         pid: u16,
     },
     /// All ids above 0 are in use by living processes.
-    #[error("the process ids 1 to {PORTALS_PID_MAX} of the job are in use")]
+    #[error("all process ids of the job, 1 to {PORTALS_PID_MAX}, are in use")]
     Exhausted,
     /// The operating system refused.
     #[error(transparent)]
@@ -67,12 +67,12 @@ struct HeldClaim {
 }
 
 impl Claim {
-    /// The Portals process id.
+    /// Returns the Portals process id.
     pub fn pid(&self) -> u16 {
         self.held.pid
     }
 
-    /// Gives the id back (as dropping does), if this is the last claim of the process to it.
+    /// Gives up the claim (as dropping does). The id is free when the process has no other claim to it.
     pub fn release(self) {}
 }
 
@@ -85,14 +85,14 @@ impl Drop for HeldClaim {
     }
 }
 
-/// The claims of this process, so that a second claim to the same id is the first one again.
+/// The claims of this process, so that a second claim to the same id shares the first.
 static HELD: Mutex<Vec<Weak<HeldClaim>>> = Mutex::new(Vec::new());
 
 impl JobDirectory {
     /// Claims a Portals process id.
     ///
-    /// `wanted` names the only acceptable one. `None`: an id this process already has here, else `preferred`, else the
-    /// lowest that is free, and never 0. Claiming an id that this process has succeeds again.
+    /// `wanted` is the only acceptable one. `None`: an id that this process already has here, else `preferred`, else
+    /// the lowest that is free, and never 0. Claiming an id that this process has succeeds again.
     pub fn claim(&self, wanted: Option<u16>, preferred: u16) -> Result<Claim, ClaimError> {
         if let Some(pid) = wanted.filter(|&pid| pid > PORTALS_PID_MAX) {
             return Err(ClaimError::OutOfRange { pid });
@@ -134,12 +134,12 @@ impl JobDirectory {
         Err(ClaimError::Exhausted)
     }
 
-    /// Claims an id. The caller has the lock on claims.
+    /// Claims an id. The caller holds the lock on claims.
     fn claim_one(&self, pid: u16, own: Identity) -> Result<(), ClaimError> {
         let file = self.claim_file(pid);
         let content = own.to_line();
         if let Some(by) = claimant_of(&file) {
-            // Our own identity without a registered claim: this program was started by exec in a process that had it.
+            // This process's identity without a registered claim: an earlier program made it, before `exec`.
             if by == own {
                 return Ok(());
             }

@@ -30,7 +30,7 @@ fn only_who_asks_for_id_0_gets_it() {
     let job = job(&parent);
     assert_eq!(job.claim(None, 0).expect("1 is free").pid(), 1, "preferred");
     let zero = job.claim(Some(0), 0).expect("free");
-    assert_eq!((zero.pid(), job.claim(None, 7).expect("free").pid()), (0, 7), "the one that this process has");
+    assert_eq!((zero.pid(), job.claim(None, 7).expect("free").pid()), (0, 7), "the preferred id");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_claim_file_of_another_form_is_replaced() {
     let job = job(&parent);
     for content in ["", "x", "1 2 3", &"9".repeat(100)] {
         fs::write(job.claim_file(2), content).expect("written");
-        assert_eq!(job.claim(Some(2), 0).expect("nobody's").pid(), 2, "{content:?}");
+        assert_eq!(job.claim(Some(2), 0).expect("free").pid(), 2, "{content:?}");
     }
 }
 
@@ -124,8 +124,8 @@ fn a_claim_that_was_taken_over_is_not_removed() {
     other.end();
 }
 
-/// Threads of one process share claims, so competing claims need processes: see `tests/claims.rs`. Here, all threads must
-/// end up with the same claim.
+/// Threads of one process share claims, so competing claims need processes: see `tests/claims.rs`. Here, all threads
+/// must get the same claim.
 #[test]
 fn threads_get_one_claim() {
     let parent = Parent::new();

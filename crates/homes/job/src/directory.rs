@@ -3,7 +3,7 @@
 //!
 //! `<parent>/selvedge-<uid>/<job>/`, where the parent is `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
 //!
-//! | name | what | made by |
+//! | name | content | made by |
 //! |---|---|---|
 //! | `job` | [`JobRecord`], one line of JSON | the launcher |
 //! | `host` | nothing; there with several hosts, so that no two of them take the same directory | the agent of the host |
@@ -43,12 +43,12 @@ pub struct JobDirectory {
 }
 
 impl JobDirectory {
-    /// Opens the directory of a job that exists, below [`jobs_folder`].
+    /// Opens the directory of an existing job, below [`jobs_folder`].
     pub fn open(name: &str) -> Result<JobDirectory, DirectoryError> {
         JobDirectory::open_in(&jobs_folder(), name)
     }
 
-    /// Opens the directory of a job that exists, below the parent given.
+    /// Opens the directory of an existing job, below the parent given.
     pub fn open_in(parent: &Path, name: &str) -> Result<JobDirectory, DirectoryError> {
         let (user, path) = paths(parent, name)?;
         loop {
@@ -60,14 +60,12 @@ impl JobDirectory {
         }
     }
 
-    /// Whether a job has a directory below the parent given.
     pub(crate) fn exists_in(parent: &Path, name: &str) -> bool {
         user_directory(parent).join(name).is_dir()
     }
 
-    /// Opens a job's directory below [`jobs_folder`], and makes it if it does not exist.
-    ///
-    /// Clears what dead processes left in a directory that no process uses.
+    /// Opens a job's directory below [`jobs_folder`], and makes it if it does not exist. Clears the files of dead
+    /// processes from a directory that no process uses.
     pub fn create(name: &str) -> Result<JobDirectory, DirectoryError> {
         JobDirectory::create_in(&jobs_folder(), name)
     }
@@ -80,7 +78,7 @@ impl JobDirectory {
             check(&user)?;
             make(&path)?;
             match check(&path) {
-                // Another process has swept the directory since it was made.
+                // Another process has swept the directory in between.
                 Err(DirectoryError::Missing { .. }) => continue,
                 other => other?,
             }
@@ -92,47 +90,47 @@ impl JobDirectory {
         }
     }
 
-    /// The job's name, which is the directory's.
+    /// Returns the job's name, which is the directory's.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The directory itself.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The segment of a process's NIC: Portals process id, interface number.
+    /// Returns the path of a NIC's segment: Portals process id, interface number.
     pub fn nic(&self, pid: u16, ni: u8) -> PathBuf {
         self.path.join(format!("{pid}.{ni}.nic"))
     }
 
-    /// The shared memory of an operating system process.
+    /// Returns the path of the shared memory of an operating system process.
     pub fn arena(&self, os_pid: u32) -> PathBuf {
         self.path.join(format!("{os_pid}.arena"))
     }
 
-    /// The file for the [`Tombstone`] of an operating system process.
+    /// Returns the path of the [`Tombstone`] of an operating system process.
     pub fn tombstone(&self, os_pid: u32) -> PathBuf {
         self.path.join(format!("{os_pid}.dead"))
     }
 
-    /// Additional shared memory of an operating system process, by number.
+    /// Returns the path of additional shared memory of an operating system process, by number.
     pub fn spill(&self, os_pid: u32, k: u32) -> PathBuf {
         self.path.join(format!("{os_pid}.{k}.spill"))
     }
 
-    /// The job's share of aggregation nodes, if it has one.
+    /// Returns the path of the job's share of aggregation nodes.
     pub fn grant(&self) -> PathBuf {
         self.path.join("grant")
     }
 
-    /// The claim file of a Portals process id.
+    /// Returns the path of the claim of a Portals process id.
     pub fn claim_file(&self, pid: u16) -> PathBuf {
         self.path.join(format!("{pid}.claim"))
     }
 
-    /// Makes a file of the job with this content, or replaces the one of that name, in one step. Mode 0600.
+    /// Makes a file of the job with this content, or replaces it, in one step. Mode 0600.
     pub fn replace(&self, path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
         let temporary = self.write_temporary(content)?;
         fs::rename(&temporary, path).map_err(|error| {
@@ -169,7 +167,8 @@ impl JobDirectory {
         Ok(path)
     }
 
-    /// Removes the directory and its content, even while other processes use it. For the launcher, when its job has ended.
+    /// Removes the directory and its content, even while other processes use it. For the launcher, when its job has
+    /// ended.
     pub fn remove(self) -> Result<(), DirectoryError> {
         remove_directory(&self.path)
     }
@@ -180,12 +179,13 @@ impl JobDirectory {
     /// `is_ending`: this process gives up the claims that it still has. True when removed.
     pub fn leave(&self, is_ending: bool) -> bool {
         let own = Identity::own();
-        // Before the lock is given up: whoever then gets it alone finds claims of processes only that go on.
+        // Remove its claims before the lock is released. Then the process that gets the exclusive lock finds no claim
+        // of a process that is ending.
         for (pid, _) in self.claimants().into_iter().filter(|(_, who)| is_ending && *who == own) {
             let _ = fs::remove_file(self.claim_file(pid));
         }
-        // Unlock first, then try the exclusive lock. With one combined step, two processes that leave together would each see the
-        // other's lock, and neither would remove the directory.
+        // Unlock first, then try the exclusive lock. With one combined step, two processes that leave together would
+        // each see the other's lock, and neither would remove the directory.
         let _ = flock(&self.lock, FlockOperation::NonBlockingUnlock);
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return false;
@@ -206,12 +206,12 @@ impl JobDirectory {
         Ok(file)
     }
 
-    /// Every claim in the directory, dead or alive, in order of Portals process id.
+    /// Returns every claim in the directory, dead or alive, in order of Portals process id.
     pub fn claimants(&self) -> Vec<(u16, Identity)> {
         claimants_in(&self.path)
     }
 
-    /// The launcher's record of the job; `None` without a launcher of ours, or when unreadable.
+    /// Returns the launcher's record of the job; `None` under another launcher, or if it cannot be read.
     pub fn record(&self) -> Option<JobRecord> {
         JobRecord::read(&self.path)
     }
@@ -221,7 +221,7 @@ impl JobDirectory {
         self.replace(&self.path.join(JOB_RECORD), record.to_line().as_bytes())
     }
 
-    /// The launcher's tombstone of this process; `None` if it has written none.
+    /// Returns the launcher's tombstone of this process; `None` without one.
     pub fn tombstone_of(&self, who: Identity) -> Option<Tombstone> {
         Tombstone::read(&self.tombstone(who.pid)).filter(|stone| stone.who == who)
     }

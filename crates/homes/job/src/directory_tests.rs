@@ -69,7 +69,7 @@ fn a_directory_that_others_may_enter_is_refused() {
         }
         set_mode(&path, 0o700);
     }
-    JobDirectory::open_in(parent.path(), "a").expect("as it should be again");
+    JobDirectory::open_in(parent.path(), "a").expect("the mode is right again");
 }
 
 #[test]
@@ -105,7 +105,17 @@ fn another_users_directory_is_refused() {
 #[test]
 fn an_unusable_parent_is_named() {
     let error = JobDirectory::create_in(Path::new("/nonexistent/parent"), "a").expect_err("nowhere");
-    assert!(error.to_string().contains("/nonexistent/parent/selvedge-"), "{error}");
+    assert_eq!(error.to_string(), "no such folder /nonexistent/parent; create it or set SELVEDGE_DIR to another one");
+}
+
+/// Printers of errors append `source()`.
+#[test]
+fn the_cause_is_in_the_text_once() {
+    for errno in [rustix::io::Errno::NOSPC, rustix::io::Errno::ROFS] {
+        let error = DirectoryError::io("make", Path::new("/full"), errno);
+        assert!(error.to_string().ends_with(&io::Error::from(errno).to_string()), "{error}");
+        assert!(std::error::Error::source(&error).is_none(), "{error}");
+    }
 }
 
 #[test]

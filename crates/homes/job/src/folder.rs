@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Folders of one user: where jobs are, who may access them, locks on them, and how they are removed.
+//! Folders of one user: their place, access to them, locks on them, and their removal.
 //!
 //! Invariants
-//! 1. A folder is a real directory of the effective user without access for others; anything else is refused, so no other user can lead
-//!    this process to other files.
-//! 2. After taking a lock a process compares the path with the locked folder, so it never works in one that was just removed.
+//! 1. A folder is a real directory of the effective user without access for others. Anything else is refused, so no
+//!    other user can lead this process to other files.
+//! 2. After taking a lock a process compares the path with the locked folder, so it never works in one that was just
+//!    removed.
 //! 3. A folder first gets a name that no job has, then loses its files: no process finds half of it.
 
 use std::os::fd::OwnedFd;
@@ -16,22 +17,27 @@ use std::{env, fs, io};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// The names of directories that are being removed begin with this.
 pub(crate) const REMOVED_PREFIX: &str = ".gone-";
 
-/// Why a job directory cannot be used.
+/// Reasons for which a job directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// A job name that is not one plain file name.
-    #[error("`{name}` cannot name a job: 1 to 64 letters, digits, `.`, `_` or `-` are wanted, not starting with `.`")]
+    #[error("`{name}` cannot name a job: give 1 to 64 letters, digits, `.`, `_` or `-`, not starting with `.`")]
     BadName {
         /// The name as given.
         name: String,
     },
-    /// No such job on this machine, or it has ended.
-    #[error("there is no job directory {}", .path.display())]
+    /// No such job on this machine; it may have ended.
+    #[error("no job directory {}: the job has ended, or its launcher has another SELVEDGE_DIR", .path.display())]
     Missing {
-        /// Where it would be.
+        /// The missing path.
+        path: PathBuf,
+    },
+    /// The folder that should hold the directory does not exist.
+    #[error("no such folder {}; create it or set SELVEDGE_DIR to another one", .path.display())]
+    NoParent {
+        /// The missing folder.
         path: PathBuf,
     },
     /// A file of another kind has the name.
@@ -61,24 +67,24 @@ pub enum DirectoryError {
         mode: u32,
     },
     /// The operating system refused.
-    #[error("cannot {doing} {}: {source}", .path.display())]
+    #[error("cannot {doing} {}: {error}", .path.display())]
     Io {
         /// The operation, as a verb.
         doing: &'static str,
         /// The file or directory that was accessed.
         path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
+        /// The operating system's error. Not a `source`: the text has it already.
+        error: io::Error,
     },
 }
 
 impl DirectoryError {
-    pub(crate) fn io(doing: &'static str, path: &Path, source: impl Into<io::Error>) -> DirectoryError {
-        DirectoryError::Io { doing, path: path.to_owned(), source: source.into() }
+    pub(crate) fn io(doing: &'static str, path: &Path, error: impl Into<io::Error>) -> DirectoryError {
+        DirectoryError::Io { doing, path: path.to_owned(), error: error.into() }
     }
 }
 
-/// The parent of all users' job directories: `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
+/// Returns the parent of all users' job directories: `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
 pub fn jobs_folder() -> PathBuf {
     let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = given("SELVEDGE_DIR") {
@@ -91,15 +97,17 @@ pub fn jobs_folder() -> PathBuf {
     given("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-/// This user's directory below a parent.
 pub(crate) fn user_directory(parent: &Path) -> PathBuf {
     parent.join(format!("selvedge-{}", rustix::process::geteuid().as_raw()))
 }
 
-/// Makes a folder that only this user can access; one of that name may be there already.
+/// Makes a folder that only this user can access, unless the path exists.
 pub(crate) fn make(path: &Path) -> Result<(), DirectoryError> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
+    match (fs::DirBuilder::new().mode(0o700).create(path), path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+            Err(DirectoryError::NoParent { path: parent.to_owned() })
+        }
+        (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
         _ => Ok(()),
     }
 }
@@ -110,7 +118,7 @@ pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
     let meta = match fs::symlink_metadata(&path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DirectoryError::Missing { path }),
-        Err(source) => return Err(DirectoryError::Io { doing: "look at", path, source }),
+        Err(error) => return Err(DirectoryError::Io { doing: "look at", path, error }),
     };
     if !meta.is_dir() {
         let what = if meta.is_symlink() { "symbolic link" } else { "file" };
@@ -127,7 +135,8 @@ pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
     Ok(())
 }
 
-/// Opens a directory and locks it. `when_alone` runs under the exclusive lock, if no other process has the directory open.
+/// Opens a directory and locks it. `when_alone` runs under the exclusive lock, if no other process has the directory
+/// open.
 ///
 /// `Ok(None)`: the directory was removed meanwhile and must be looked up again.
 pub(crate) fn lock_shared(path: &Path, when_alone: &mut dyn FnMut(&Path)) -> Result<Option<OwnedFd>, DirectoryError> {
@@ -137,7 +146,7 @@ pub(crate) fn lock_shared(path: &Path, when_alone: &mut dyn FnMut(&Path)) -> Res
     }
     match flock(&fd, FlockOperation::LockShared) {
         Ok(()) => Ok(is_locked_path(&fd, path).then_some(fd)),
-        // The file system has no locks: only the identities in claims protect the directory there.
+        // The file system has no locks. There, only the identities in claims protect the directory.
         Err(error) => {
             log::debug!("no lock on {}: {error}", path.display());
             Ok(Some(fd))
@@ -179,7 +188,6 @@ pub(crate) fn remove_directory(path: &Path) -> Result<(), DirectoryError> {
     fs::remove_dir_all(&gone).map_err(|error| DirectoryError::io("remove", &gone, error))
 }
 
-/// The files in a folder; none where it cannot be read.
 pub(crate) fn files_in(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok).map(|entry| entry.path()).collect()
 }

@@ -5,10 +5,10 @@
 //! ticks since boot) is unique. Every record that names a process (locks, claims, job files) holds both.
 //!
 //! Invariants
-//! 1. A zombie is dead: it will never run again, although its pid still exists. The one exception is a process
-//!    whose first thread has ended while others run on; the kernel shows it as a zombie with threads.
-//! 2. The answers do not depend on the owner of the process: everybody may read `stat`, and where `/proc` hides
-//!    other users' processes, signal 0 decides.
+//! 1. A zombie is dead: it will never run again, although its pid still exists. The one exception is a process whose
+//!    first thread has ended while others run on; the kernel shows it as a zombie with threads.
+//! 2. The answers do not depend on the owner of the process: every user may read `stat`, and where `/proc` hides other
+//!    users' processes, signal 0 decides.
 //!
 //! Cost: one open, read and close of a `/proc` file per query (some microseconds), 1 KiB of stack.
 
@@ -24,7 +24,6 @@ pub struct Identity {
     pub start: u64,
 }
 
-/// The fields of `/proc/<pid>/stat` that are used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
@@ -34,13 +33,13 @@ struct Stat {
 }
 
 impl Identity {
-    /// The calling process. Read again at each call, because a fork changes the answer.
+    /// Returns the calling process. Reads it at each call, because a fork changes the answer.
     pub fn own() -> Identity {
         let pid = std::process::id();
         Identity::of(pid).unwrap_or(Identity { pid, start: 0 })
     }
 
-    /// The process that has this pid now; `None` when there is none, or only a zombie.
+    /// Returns the process that has this pid now; `None` if there is none, or only a zombie.
     pub fn of(pid: u32) -> Option<Identity> {
         match read_stat(pid) {
             Some(stat) if stat.is_alive() => Some(Identity { pid, start: stat.start }),
@@ -57,17 +56,17 @@ impl Identity {
         }
     }
 
-    /// The pid of this process's parent, if this process is still running: 1 if its own parent has ended.
+    /// Returns the pid of this process's parent, if this process is still running: 1 if its own parent has ended.
     pub fn parent(&self) -> Option<u32> {
         read_stat(self.pid).filter(|stat| self.is_running(stat)).map(|stat| stat.parent)
     }
 
     fn is_running(&self, stat: &Stat) -> bool {
-        // A start of 0 was recorded where /proc could not be read: then the pid alone decides.
+        // A start of 0 means that /proc could not be read: then the pid alone decides.
         stat.is_alive() && (self.start == 0 || stat.start == self.start)
     }
 
-    /// The one-line form kept in files: `pid start`.
+    /// Returns the form kept in files, one line: `pid start`.
     pub(crate) fn to_line(self) -> String {
         format!("{} {}\n", self.pid, self.start)
     }

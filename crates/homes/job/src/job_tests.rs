@@ -27,7 +27,7 @@ fn a_left_job_refuses_calls_and_its_directory_is_removed() {
     let parent = Parent::new();
     let job = alone(&parent);
     job.finalize().expect("in order");
-    job.finalize().expect("once more is nothing");
+    job.finalize().expect("leaving twice has no effect");
     assert!(matches!(job.barrier(), Err(JobError::Finalized)));
     assert!(matches!(job.exchange(b"x"), Err(JobError::Finalized)));
     assert!(!job.directory().path().exists());

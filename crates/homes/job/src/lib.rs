@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process and its job.
 //!
-//! A job is a directory of shared files, one for each job and machine; the launcher gives each process its rank. This crate
-//! knows nothing of NICs. It provides
+//! A job is a directory of shared files, one for each job and machine; the launcher gives each process its rank. This
+//! crate does not depend on NICs. It provides
 //!
-//! - [`Identity`]: an operating system process, told apart from a later process with the same pid;
-//! - [`JobDirectory`]: where the files of a job are, what they are called, and who may access them;
+//! - [`Identity`]: an operating system process, distinct from a later process with the same pid;
+//! - [`JobDirectory`]: the files of a job, their names, and access to them;
 //! - [`Claim`]: the exclusive right of a process to one Portals process id in a job;
 //! - [`own_place`]: a number of this host, which its processes have in common;
-//! - [`Service`]: a number under which other processes find a process, as they would by a port;
+//! - [`Service`]: a number under which other processes find a process, like a port;
 //! - [`Job`]: rank, size, barrier and exchange, through PMI-1 (`selvedge run`, `mpiexec.hydra`, `srun --mpi=pmi1`),
 //!   PMIx (`prterun`, `mpirun`, `srun --mpi=pmix`) or without a launcher.
 //!

@@ -7,7 +7,6 @@
 //! 2. Encoded bytes hold no space, `=`, `;` or newline, which have a meaning in PMI-1's line format (base64 with
 //!    the URL alphabet, RFC 4648 section 5, without padding).
 
-/// Longest job name in bytes.
 pub(crate) const JOB_NAME_BYTES_MAX: usize = 64;
 
 /// Whether `name` can be the name of a job's directory without a change.
@@ -17,10 +16,10 @@ pub(crate) fn is_job_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// The job name for a launcher's own name of a job (PMI key-value space, PMIx namespace).
+/// Makes a job name from a launcher's own name of a job (PMI key-value space, PMIx namespace).
 ///
-/// A valid name is kept. Otherwise invalid bytes become `_`, the rest is cut to length, and a hash of the
-/// original is appended.
+/// A valid name is kept. Otherwise invalid bytes become `_`, the rest is cut to length, and a hash of the original is
+/// appended.
 pub fn job_name_from(foreign: &str) -> String {
     if is_job_name(foreign) {
         return foreign.to_owned();
@@ -43,7 +42,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Bytes as text of `(4 * bytes + 2) / 3` characters.
+/// Encodes bytes as text of `(4 * bytes + 2) / 3` characters.
 pub fn base64url_encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(base64url_chars(bytes.len()));
     for group in bytes.chunks(3) {
@@ -55,12 +54,12 @@ pub fn base64url_encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The number of characters that [`base64url_encode`] makes of a number of bytes.
+/// Returns the length of [`base64url_encode`]'s text for a number of bytes.
 pub(crate) fn base64url_chars(bytes: usize) -> usize {
     bytes / 3 * 4 + [0, 2, 3][bytes % 3]
 }
 
-/// Undoes [`base64url_encode`]; `None` for text that [`base64url_encode`] does not make.
+/// Decodes the text of [`base64url_encode`]; `None` for other text.
 pub fn base64url_decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.as_bytes().chunks(4) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which host this is, as processes that share memory know it.
+//! The identity of this host for processes that share memory.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 use crate::folder::jobs_folder;
 
-/// A number for this host: the boot of its kernel, its PID and IPC namespaces, and the directory in which its processes find each
-/// other. Processes with the same number reach each other through shared memory. Names of hosts do not count.
+/// Returns a number for this host: a hash of the boot of its kernel, its PID and IPC namespaces, and the directory of
+/// jobs. Processes with the same number reach each other through shared memory. Names of hosts do not count.
 pub fn own_place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();
     *PLACE.get_or_init(|| {

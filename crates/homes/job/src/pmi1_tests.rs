@@ -43,7 +43,7 @@ fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
     (theirs.into_raw_fd(), std::thread::spawn(serve))
 }
 
-/// A launcher that sends these lines, whatever the requests are.
+/// Starts a launcher that sends these lines, whatever the requests are.
 fn sends(lines: &str) -> RawFd {
     let (mut ours, theirs) = UnixStream::pair().expect("a pair");
     ours.write_all(lines.as_bytes()).expect("sent");

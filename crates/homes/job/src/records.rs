@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files of a job that name processes: its launcher, those that have claimed an id, those that ended early.
 //!
-//! Reading never fails: a file that is absent, of another kind, too long or malformed names nobody.
+//! Reading never fails: a file that is absent, of another kind, too long or malformed names no process.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,6 @@ use std::path::Path;
 
 use crate::identity::Identity;
 
-/// The name of a [`JobRecord`]'s file.
 pub(crate) const JOB_RECORD: &str = "job";
 
 /// The launcher's record of its job: the file `job`.
@@ -26,7 +25,6 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// The content of the file.
     pub(crate) fn to_line(&self) -> String {
         let value = serde_json::json!({
             "pid": self.launcher.pid,
@@ -57,12 +55,11 @@ pub struct Tombstone {
     pub who: Identity,
     /// Its rank in the job.
     pub rank: u32,
-    /// How it ended, in words: `was killed by SIGSEGV`, `exited with status 3`.
+    /// Its end in words: `was killed by SIGSEGV`, `exited with status 3`.
     pub how: String,
 }
 
 impl Tombstone {
-    /// The content of the file.
     pub(crate) fn to_line(&self) -> String {
         let value = serde_json::json!({
             "pid": self.who.pid,
@@ -73,7 +70,7 @@ impl Tombstone {
         format!("{value}\n")
     }
 
-    /// Reads one; `None` when absent or unreadable.
+    /// Reads a tombstone; `None` if it is absent or cannot be read.
     pub fn read(path: &Path) -> Option<Tombstone> {
         let value = read_json(path)?;
         Some(Tombstone {
@@ -86,7 +83,6 @@ impl Tombstone {
 
 fn read_json(path: &Path) -> Option<serde_json::Value> {
     let meta = fs::symlink_metadata(path).ok()?;
-    // The file is one line of JSON; a larger one is not ours.
     if !meta.is_file() || meta.len() > 1 << 20 {
         return None;
     }
@@ -97,7 +93,6 @@ fn identity_in(value: &serde_json::Value) -> Option<Identity> {
     Some(Identity { pid: u32::try_from(value.get("pid")?.as_u64()?).ok()?, start: value.get("start")?.as_u64()? })
 }
 
-/// The process that has made a claim file.
 pub(crate) fn claimant_of(file: &Path) -> Option<Identity> {
     let meta = fs::symlink_metadata(file).ok()?;
     if !meta.is_file() || meta.len() > 64 {
@@ -106,7 +101,6 @@ pub(crate) fn claimant_of(file: &Path) -> Option<Identity> {
     Identity::from_line(&fs::read_to_string(file).ok()?)
 }
 
-/// Every claim in a directory, dead or alive, in order of Portals process id.
 pub(crate) fn claimants_in(path: &Path) -> Vec<(u16, Identity)> {
     let names = fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok);
     let mut claimants: Vec<(u16, Identity)> = names

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Service numbers: names that programs agree on before they run, like ports between hosts.
 //!
-//! A process binds a number in a directory to a line of text, which says where it can be reached; other processes look it up. A
-//! binding is a file `service.<number>`: the [`Identity`] of its process on the first line, its text on the second.
+//! A process binds a number in a directory to a line of text, its address; other processes look it up. A binding is a
+//! file `service.<number>`: the [`Identity`] of its process on the first line, its text on the second.
 //!
 //! Invariants
 //! 1. The number of a living process belongs to no other process. The number of a dead process is free.
@@ -21,12 +21,12 @@ use crate::folder::DirectoryError;
 use crate::identity::Identity;
 use selvedge_os::sync::IgnorePoison;
 
-/// The name of a binding's file begins with this; its number follows.
+/// Prefix of a binding's file name; its number follows.
 const PREFIX: &str = "service.";
 /// The longest file of a binding; longer files are not ours.
 const BYTES_MAX: u64 = 512;
 
-/// Why a service number cannot be bound.
+/// Reasons for which a service number cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// A living process has bound it.
@@ -49,7 +49,7 @@ pub struct Service {
     owner: Identity,
 }
 
-/// The files of this program's bindings. They differ from bindings that an earlier program left in this process before `exec`.
+/// The files of this program's bindings. An earlier program may have left other bindings in this process before `exec`.
 static BOUND: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn bound() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -82,7 +82,7 @@ impl JobDirectory {
         Ok(Service { file, owner })
     }
 
-    /// The text that a living process has bound to a service number.
+    /// Returns the text that a living process has bound to a service number.
     pub fn service(&self, service: u16) -> Option<String> {
         read(&self.service_file(service)).filter(|(by, _)| by.is_alive()).map(|(_, text)| text)
     }

@@ -63,7 +63,7 @@ fn a_file_of_another_form_is_replaced() {
     for content in ["", "x", "1 2 3\nx", &"9".repeat(1000)] {
         fs::write(job.service_file(2), content).expect("written");
         assert_eq!(job.service(2), None, "{content:?}");
-        drop(job.bind_service(2, "ours").expect("nobody's"));
+        drop(job.bind_service(2, "ours").expect("free"));
     }
 }
 

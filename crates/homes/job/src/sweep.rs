@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Removal of what dead processes left.
+//! Removal of files that dead processes left.
 //!
 //! Invariants
-//! 1. A directory is removed only while its lock is held exclusively, so never while a process has it open, and
-//!    never by two sweeps at once.
+//! 1. A directory is removed only while its lock is held exclusively, so never while a process has it open, and never
+//!    by two sweeps at once.
 //! 2. A directory is stale when its launcher is dead; without a launcher's record, when every claimant is dead.
 //! 3. A directory first gets a name that no job has, then loses its files: no process finds half of it.
 
@@ -24,8 +24,8 @@ use crate::service;
 
 /// Removes this user's stale job directories below `parent`. Returns the names of the jobs that were removed.
 ///
-/// A directory that cannot be checked or removed stays, and the log says so: such a directory must not keep a new
-/// job from starting.
+/// A directory that cannot be checked or removed stays, and the log says so: such a directory must not keep a new job
+/// from starting.
 pub fn sweep_stale(parent: &Path) -> Vec<String> {
     let user = user_directory(parent);
     match check(&user) {
@@ -107,8 +107,8 @@ pub fn clear_dead_ids(directory: &JobDirectory) {
     }
 }
 
-/// Writes a tombstone for every dead claimant that has none: processes that a rank started. `rank` is the rank that the tombstones
-/// name.
+/// Writes a tombstone for every dead claimant that has none: processes that a rank started. `rank` is their rank in the
+/// tombstones.
 pub fn write_missing_tombstones(directory: &JobDirectory, rank: u32) {
     for (_, who) in directory.claimants() {
         if !who.is_alive() && directory.tombstone_of(who).is_none() {

@@ -119,7 +119,7 @@ fn sweeps_and_starts_at_the_same_time_do_not_hurt_each_other() {
                     let file = job.arena(thread);
                     fs::write(&file, "x").expect("the directory stays while it is open");
                     assert!(file.exists());
-                    fs::remove_file(file).expect("nobody else's");
+                    fs::remove_file(file).expect("only this test removes it");
                     drop(job);
                     sweep_stale(parent.path());
                 }

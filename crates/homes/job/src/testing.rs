@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Identity;
 
-/// A parent of job directories of its own for each test, removed at its end.
+/// A parent of job directories for one test, removed at its end.
 pub(crate) struct Parent(PathBuf);
 
 impl Parent {
@@ -26,7 +26,6 @@ impl Parent {
         &self.0
     }
 
-    /// This user's directory in it.
     pub(crate) fn user(&self) -> PathBuf {
         crate::folder::user_directory(&self.0)
     }

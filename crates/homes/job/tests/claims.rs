@@ -40,7 +40,7 @@ fn every_claimant_gets_an_id_of_its_own() {
     let all: BTreeSet<u16> = (1..=CLAIMANTS as u16).collect();
     let mut first = start_all(&parent);
     assert_eq!(ids(&mut first), all);
-    // Killed processes leave their claims behind. The second group takes them over, all at once.
+    // Killed processes leave their claims. The second group takes them over, all at once.
     for claimant in &mut first {
         claimant.kill().expect("ours");
         claimant.wait().expect("ours");

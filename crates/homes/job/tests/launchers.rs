@@ -40,14 +40,13 @@ fn prterun(parent: &Parent) -> Option<Command> {
     Some(command)
 }
 
-/// The longest that a launcher may take: it ends one that hangs.
+/// The time after which a test ends a launcher that hangs.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often a launcher that crashes is started.
 const STARTS: u32 = 10;
 
-/// Runs a launcher and returns its output and exit status. A launcher that a signal ends is started again: `prterun` (5.0.11)
-/// crashes or hangs in 3 of 100 runs when a job is aborted while its ranks are in a fence, and `mpiexec.hydra` (5.0.2) gets SIGPIPE
-/// in 1 of 500, both without a fault of ours.
+/// Runs a launcher and returns its output and exit status. A launcher that a signal ends is started again: `prterun`
+/// (5.0.11) crashes or hangs in 3 of 100 runs when a job is aborted while its ranks are in a fence, and `mpiexec.hydra`
+/// (5.0.2) gets SIGPIPE in 1 of 500, neither through a fault of Selvedge.
 fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut output = run_for(command, LIMIT);
@@ -77,7 +76,7 @@ fn run_for(command: &mut Command, limit: Duration) -> Output {
     output
 }
 
-/// All ranks must have printed the same about the job, each with its own rank.
+/// Checks that all ranks printed the same about the job, each with its own rank.
 fn check(output: &Output, size: u32, launcher: &str, bytes: u32) {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}{}", String::from_utf8_lossy(&output.stderr), output.status);

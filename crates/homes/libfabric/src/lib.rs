@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libfabric's C types and constants, made from its headers by `build.rs`, and the libfabric of this process ([`Library`]).
+//! libfabric's C types and constants, made by `build.rs` from its headers, and this process's libfabric ([`Library`]).
 //!
-//! Nothing is linked. A machine may have several libfabrics (the system's, one in each MPI). The provider must call the one that
-//! loaded it, and links between hosts should use the one that the program has loaded already.
+//! Nothing is linked, because a machine may have several libfabrics (the system's, one in each MPI). The provider must
+//! call the one that loaded it. Links between hosts should use the one that the program has already loaded.
 
 mod library;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The functions of the libfabric of this process.
 //!
-//! Its version is that of the library found, not of the headers; the structures in use have been the same since 1.17.
+//! The version is that of the loaded library, not of the headers. The structures in use have not changed since 1.17.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
 
 use crate::{fi_fabric_attr, fi_info, fi_log_level, fi_log_subsys, fi_provider, fid_fabric};
 
-/// The file that [`Library::load`] opens where this process has no libfabric yet.
+/// File that [`Library::load`] opens if this process has no libfabric yet.
 pub const LOAD_NAME: &CStr = c"libfabric.so.1";
 
 type GetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const fi_info, *mut *mut fi_info) -> c_int;
@@ -19,12 +19,12 @@ type ErrorText = unsafe extern "C" fn(c_int) -> *const c_char;
 type Log =
     unsafe extern "C" fn(*const fi_provider, fi_log_level, fi_log_subsys, *const c_char, c_int, *const c_char, ...);
 
-/// Why no libfabric can be loaded.
+/// Reason why no libfabric can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// The dynamic loader's message.
     Loader(String),
-    /// A function of libfabric 1.17 is missing.
+    /// The library lacks a function of libfabric 1.17.
     TooOld,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Loader(why) => f.write_str(why),
-            LoadError::TooOld => f.write_str("it lacks functions that libfabric 1.17 has"),
+            LoadError::TooOld => f.write_str("it lacks functions of libfabric 1.17; install that or a newer version"),
         }
     }
 }
 
 impl std::error::Error for LoadError {}
 
-/// The functions.
+/// The functions of a libfabric.
 pub struct Library {
     /// The result of `fi_version`: major << 16 | minor.
     pub version: u32,
@@ -53,7 +53,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library that this process has loaded; None if there is none.
+    /// Returns the library that this process has loaded; `None` if it has loaded none.
     pub fn of_process() -> Option<Library> {
         // SAFETY: dlsym takes any name, and RTLD_DEFAULT is a handle.
         if !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fi_version".as_ptr()) }.is_null() {
@@ -65,7 +65,7 @@ impl Library {
         if found.is_null() { None } else { Library::of(found) }
     }
 
-    /// The library that this process has loaded, else the system's, which is loaded now.
+    /// Returns the library that this process has loaded, else loads the system's.
     pub fn load() -> Result<Library, LoadError> {
         if let Some(library) = Library::of_process() {
             return Ok(library);
@@ -108,15 +108,15 @@ impl Library {
         }
     }
 
-    /// The text of an error number of libfabric, without its sign.
+    /// Returns the text of a libfabric error number, without its sign.
     pub fn error_text(&self, code: i32) -> String {
         // SAFETY: fi_strerror(3) returns a static C string for every number.
         unsafe { CStr::from_ptr((self.strerror)(code.wrapping_abs())) }.to_string_lossy().into_owned()
     }
 }
 
-/// The handlers of the signals that end a process, put back when this value is dropped. Some libraries beneath libfabric install their
-/// own when they are loaded, and a program that crashes would end in another way.
+/// Handlers of the signals that end a process, restored on drop. Some libraries below libfabric install their own when
+/// they are loaded, which would change how a crash of the program ends.
 struct SignalHandlers([Option<libc::sigaction>; SIGNALS.len()]);
 
 const SIGNALS: [c_int; 9] = [
@@ -154,7 +154,7 @@ impl Drop for SignalHandlers {
     }
 }
 
-/// Called for each library of this process. It stops at the first whose name contains libfabric and that offers
+/// Called for each library of this process. Stops at the first one whose name contains libfabric and that offers
 /// `fi_version`, and stores its handle in `found`.
 unsafe extern "C" fn offers_fi_version(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the linker passes a structure whose name is a C string or null. The last argument is the pointer that

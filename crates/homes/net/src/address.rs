@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link addresses: where a process of another host is found, and the token that proves the right to connect to it.
+//! Link addresses: the network address of a process of another host, and the token that proves the right to connect to
+//! it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -10,10 +11,10 @@ pub const ADDRESS_BYTES: usize = 26;
 /// The address of a process. It belongs to that process alone: a later process at the same port has another token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkAddress {
-    /// IPv6, or IPv4 as IPv6 writes it.
+    /// IPv6, or an IPv4-mapped address.
     ip: Ipv6Addr,
     port: u16,
-    /// Random. Who has it may connect.
+    /// Random. A process that has it may connect.
     token: u64,
 }
 
@@ -26,17 +27,17 @@ impl LinkAddress {
         LinkAddress { ip, port: socket.port(), token }
     }
 
-    /// The address of a process that does not listen: it is known by its token alone.
+    /// Returns an address for a process that does not listen. Only its token identifies it.
     pub fn nowhere(token: u64) -> LinkAddress {
         LinkAddress { ip: Ipv6Addr::UNSPECIFIED, port: 0, token }
     }
 
-    /// Whether nobody listens there.
+    /// Whether no process listens there.
     pub fn is_nowhere(&self) -> bool {
         self.port == 0
     }
 
-    /// Where the process listens.
+    /// Returns the IP address and port at which the process listens.
     pub fn socket(&self) -> SocketAddr {
         SocketAddr::new(self.ip.to_canonical(), self.port)
     }
@@ -45,12 +46,11 @@ impl LinkAddress {
         self.token
     }
 
-    /// The same address with another token.
     pub(crate) fn with_token(self, token: u64) -> LinkAddress {
         LinkAddress { token, ..self }
     }
 
-    /// IP, port (big-endian, as on the wire of IP), token (little-endian).
+    /// Encodes IP, port (big-endian, as in IP) and token (little-endian).
     pub fn to_bytes(&self) -> [u8; ADDRESS_BYTES] {
         let mut bytes = [0; ADDRESS_BYTES];
         bytes[..16].copy_from_slice(&self.ip.octets());
@@ -59,7 +59,7 @@ impl LinkAddress {
         bytes
     }
 
-    /// Reads [`LinkAddress::to_bytes`].
+    /// Decodes the result of [`LinkAddress::to_bytes`].
     pub fn from_bytes(bytes: &[u8; ADDRESS_BYTES]) -> LinkAddress {
         let (mut ip, mut token) = ([0; 16], [0; 8]);
         ip.copy_from_slice(&bytes[..16]);
@@ -69,7 +69,7 @@ impl LinkAddress {
     }
 }
 
-/// Without the token, which is a secret.
+/// Omits the token, because it is a secret.
 impl fmt::Debug for LinkAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.socket())

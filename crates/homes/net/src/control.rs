@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control connections: TCP, never blocking. They carry the greeting of a link, and afterwards a few messages ([`crate::control_message`]): when one ends, its peer is
-//! lost. The kernel probes a silent connection, so that a lost host or a cut cable ends it, too.
+//! Control connections: non-blocking TCP. They carry the greeting of a link, then a few messages
+//! ([`crate::control_message`]). When a connection ends, its peer is lost. The kernel probes silent connections, so a
+//! lost host or a cut cable ends them too.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +15,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::forked::ParentOnly;
 use crate::greeting::{self, GreetingError, LENGTH_BYTES};
 
-/// Connections that may wait to be accepted.
+/// Limit of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
 /// Listens at an address of this host, at a port that the kernel chooses.
@@ -62,7 +63,7 @@ impl Control {
         Ok(Control { stream, is_connecting, incoming: Vec::new(), outgoing: Vec::new() })
     }
 
-    /// Takes a connection of a listener.
+    /// Wraps a connection that the listener accepted.
     pub fn accepted(stream: TcpStream, timeout: Duration) -> io::Result<Control> {
         stream.set_nonblocking(true)?;
         probe_silence(&stream, timeout)?;
@@ -74,7 +75,7 @@ impl Control {
         })
     }
 
-    /// The other side's address; None: the connection has ended.
+    /// Returns the other side's address; None if the connection has ended.
     pub fn peer_ip(&self) -> Option<IpAddr> {
         self.stream.peer_addr().ok().map(|from| from.ip().to_canonical())
     }
@@ -83,7 +84,7 @@ impl Control {
         self.stream.as_fd()
     }
 
-    /// The events to wait for.
+    /// Returns the events to wait for.
     pub fn interest(&self) -> EventFlags {
         match self.is_connecting || !self.outgoing.is_empty() {
             true => EventFlags::IN | EventFlags::OUT,
@@ -96,12 +97,12 @@ impl Control {
         self.outgoing.extend_from_slice(message);
     }
 
-    /// Whether something that was queued has not left.
+    /// Whether queued bytes are unsent.
     pub fn has_to_send(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Sends what is queued on an open connection, as far as possible.
+    /// Sends queued bytes on an open connection, as far as possible.
     pub fn send_now(&mut self) -> Result<(), Disconnect> {
         while !self.outgoing.is_empty() {
             match self.stream.write(&self.outgoing) {
@@ -140,7 +141,7 @@ impl Control {
         Ok(())
     }
 
-    /// The next whole message, without its length.
+    /// Returns the next whole message, without its length.
     pub fn take_message(&mut self) -> Result<Option<Vec<u8>>, GreetingError> {
         let Some(length) = greeting::length_of(&self.incoming) else { return Ok(None) };
         let end = LENGTH_BYTES + length?;
@@ -159,7 +160,7 @@ impl From<Errno> for Disconnect {
     }
 }
 
-/// Ends the connection when the other side has been silent for so long, and does not answer the kernel's probes.
+/// Lets the kernel probe the connection. It ends when the other side is silent and answers no probe for `timeout`.
 pub(crate) fn probe_silence(socket: &impl AsFd, timeout: Duration) -> io::Result<()> {
     let step = Duration::from_secs((timeout.as_secs() / 3).max(1));
     sockopt::set_socket_keepalive(socket, true)?;

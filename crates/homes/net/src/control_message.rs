@@ -4,23 +4,22 @@
 //! | kind | direction | meaning |
 //! |---|---|---|
 //! | [`ControlMessage::Ack`] | receiver to sender | all frames before this number were taken |
-//! | [`ControlMessage::Nack`] | receiver to sender | the same, and the frame of this number is to be sent again |
-//! | [`ControlMessage::End`] | sender to receiver | no frame from this number on will come; acknowledge when all were taken |
+//! | [`ControlMessage::Nack`] | receiver to sender | the same, and the frame of this number must be sent again |
+//! | [`ControlMessage::End`] | sender to receiver | the last frame has a smaller number; acknowledge when all were taken |
 //!
-//! A message is its length (4 bytes), its kind (1), the number (8) and a tag (16). The tag is BLAKE3, keyed with what the greeting has
-//! agreed on, over how many messages the side has sent before, kind and number. So nobody else can make one, or send one again.
+//! A message is its length (4 bytes), its kind (1), the number (8) and a tag (16). The tag is BLAKE3 over the count of
+//! earlier messages of this side, the kind and the number, with the key from the greeting. So no other process can
+//! forge or replay a message.
 
 use crate::greeting::{GreetingError, Key, LENGTH_BYTES};
 use crate::tags::{TAG_BYTES, are_equal, tag_of};
 
-/// Kinds of messages. Those below are of the greeting.
+/// Kinds of messages. The greeting uses those below.
 const ACK: u8 = 5;
 const NACK: u8 = 6;
 const END: u8 = 7;
-/// Bytes of a message without its length.
 const BODY_BYTES: usize = 1 + 8 + TAG_BYTES;
 
-/// A message of an open link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlMessage {
     Ack(u64),
@@ -28,7 +27,7 @@ pub(crate) enum ControlMessage {
     End(u64),
 }
 
-/// Makes or checks the tags of one direction of a connection: its key, and how many messages went that way.
+/// Makes or checks the tags of one direction of a connection: its key and its count of messages.
 pub(crate) struct MessageSealer {
     key: [u8; 32],
     count: u64,
@@ -58,7 +57,7 @@ impl MessageSealer {
         bytes
     }
 
-    /// Decodes the next message of the other side, given without its length.
+    /// Decodes the other side's next message, given without its length.
     pub fn open(&mut self, message: &[u8]) -> Result<ControlMessage, GreetingError> {
         let (body, tag) = message.split_last_chunk::<TAG_BYTES>().ok_or(GreetingError::Malformed)?;
         let (&kind, number) = body.split_first().ok_or(GreetingError::Malformed)?;
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!(receiver.open(&first[LENGTH_BYTES..]), Err(GreetingError::Malformed), "a replay");
         let own = MessageSealer::for_sender(&Key::new(1, b"secret", [1; 32], [2; 32])).seal(ControlMessage::Ack(1));
         let (_, mut receiver) = sealers();
-        assert!(receiver.open(&own[LENGTH_BYTES..]).is_err(), "its own message comes back");
+        assert!(receiver.open(&own[LENGTH_BYTES..]).is_err(), "a reflected message is refused");
         for at in LENGTH_BYTES..first.len() {
             let mut damaged = first.clone();
             damaged[at] ^= 4;

@@ -17,7 +17,7 @@ fn a_frame_arrives_as_it_was_sent() {
     sender.buffer_mut(buffer)[..4].copy_from_slice(b"warp");
     let since = std::time::Instant::now();
     while sender.send(buffer, 4, None, to, 7).is_err() {
-        // The first frame connects, which needs both.
+        // The first frame connects. Both sides must make progress for that.
         sender.poll(&mut Vec::new());
         receiver.poll(&mut Vec::new());
         assert!(since.elapsed().as_secs() < 120, "no connection");
@@ -56,9 +56,9 @@ fn the_tail_of_a_long_frame_follows_its_buffer() {
         }
         let Some(Completion::Received(frame)) = events.pop() else { panic!("another event") };
         assert_eq!(frame[..bytes], vec![9; bytes]);
-        assert!(frame[bytes..] == payload[range], "the tail is another");
+        assert!(frame[bytes..] == payload[range], "the tail is wrong");
         receiver.repost(frame).expect("posted again");
-        assert!(sender.tails.iter().all(Option::is_none), "its payload is kept no longer");
+        assert!(sender.tails.iter().all(Option::is_none), "its payload is released");
     }
 }
 

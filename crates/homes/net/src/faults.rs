@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A faulty network for tests (`SELVEDGE_NET_FAULTS`): between endpoint and links, it loses, damages, doubles, swaps and delays frames
-//! that have arrived, and it refuses to expose memory. What is done to a frame depends on the seed and on how many have arrived before, and
-//! on nothing else.
+//! A faulty network for tests (`SELVEDGE_NET_FAULTS`). Between endpoint and links, it loses, damages, doubles, swaps
+//! and delays frames that have arrived, and refuses to expose memory. The faults of a frame depend only on the seed and
+//! on the number of earlier frames.
 //!
-//! A frame that is swapped comes after the next one, or after [`SWAPPED_MAX`] if there is none.
+//! A swapped frame comes after the next one, or after [`SWAPPED_MAX`] if none comes.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -11,24 +11,23 @@ use std::time::{Duration, Instant};
 
 /// The longest wait of a swapped frame for the next one.
 const SWAPPED_MAX: Duration = Duration::from_millis(2);
-/// The longest delay that may be set.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// How often frames are treated so: shares of 1.
+/// Frequencies of faults, as shares of 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
     pub loss: f64,
     pub corrupt: f64,
     pub double: f64,
     pub reorder: f64,
-    /// Payloads that peers may not read from where they lie.
+    /// Payloads that are not exposed to peers.
     pub refuse: f64,
-    /// Each frame is late by a random time up to this one. They keep their order.
+    /// The longest random delay of a frame. Delayed frames keep their order.
     pub delay: Duration,
     pub seed: u64,
 }
 
-/// Why a description of faults is not understood.
+/// A description of faults that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{part:?} is not understood; write loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these: shares from 0 to 1, and at most 10s"
@@ -61,7 +60,7 @@ impl FromStr for Faults {
     }
 }
 
-/// A number with us, ms or s.
+/// Parses a number with us, ms or s.
 fn duration(text: &str) -> Option<Duration> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..unit_at].parse().ok()?;
@@ -74,17 +73,14 @@ fn duration(text: &str) -> Option<Duration> {
     (duration <= DELAY_MAX).then_some(duration)
 }
 
-/// A frame that comes later.
 struct Late {
     frame: Vec<u8>,
     due: Instant,
 }
 
-/// The faulty network before one endpoint.
 pub(crate) struct FaultyNetwork {
     faults: Faults,
     random: Random,
-    /// Frames that are delayed, in their order.
     delayed: VecDeque<Late>,
     swapped: Option<Late>,
 }
@@ -94,9 +90,9 @@ impl FaultyNetwork {
         FaultyNetwork { random: Random(faults.seed), faults, delayed: VecDeque::new(), swapped: None }
     }
 
-    /// Takes a frame that has arrived. `deliver` gets what comes of it now.
+    /// Takes a frame that has arrived. `deliver` gets the frames that are due now.
     pub fn take(&mut self, frame: &[u8], now: Instant, mut deliver: impl FnMut(Vec<u8>)) {
-        // As many numbers for each frame, whatever becomes of it.
+        // Draws the same number of random numbers for each frame, whatever its faults.
         let [loss, corrupt, double, reorder, delay, at] = [(); 6].map(|()| self.random.next());
         let happens = |random, share| share_of(random) < share;
         if happens(loss, self.faults.loss) {
@@ -126,7 +122,7 @@ impl FaultyNetwork {
         self.delayed.extend(frames.map(|frame| Late { frame, due }));
     }
 
-    /// Delivers what is due.
+    /// Delivers the frames that are due.
     pub fn release(&mut self, now: Instant, mut deliver: impl FnMut(Vec<u8>)) {
         while self.delayed.front().is_some_and(|late| late.due <= now) {
             self.delayed.pop_front().into_iter().for_each(|late| deliver(late.frame));
@@ -136,13 +132,13 @@ impl FaultyNetwork {
         }
     }
 
-    /// Whether frames wait for their time.
+    /// Whether delayed or swapped frames wait.
     pub fn holds_frames(&self) -> bool {
         !self.delayed.is_empty() || self.swapped.is_some()
     }
 }
 
-/// Which payloads an endpoint does not expose; by default it exposes all.
+/// Chooses the payloads that an endpoint does not expose. By default it exposes all.
 #[derive(Default)]
 pub(crate) struct Refusals {
     share: f64,
@@ -161,7 +157,6 @@ impl Refusals {
     }
 }
 
-/// SplitMix64.
 #[derive(Default)]
 struct Random(u64);
 
@@ -175,7 +170,7 @@ impl Random {
     }
 }
 
-/// A random number as a share of 1.
+/// Converts a random number to a share of 1.
 fn share_of(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Descriptors that a forked child must not hold: while it has a copy of a connection, the peer does not see that the parent has died.
+//! Descriptors that a forked child must not hold: while it has a copy of a connection, the peer does not see that the
+//! parent has died.
 //!
-//! In the child each is replaced by `/dev/null`, before `fork` returns. So it stays a valid descriptor for the values that the child
-//! has inherited, and nobody closes a descriptor that was opened since. Descriptors of libfabric are not known here and stay.
+//! In the child `/dev/null` replaces each of them before `fork` returns. So inherited values keep a valid descriptor,
+//! and their drop does not close a descriptor that was opened later. Descriptors of libfabric are not known here and
+//! stay.
 //!
-//! The handler makes system calls only, and reads a table that needs no lock. Descriptors from [`DESCRIPTORS`] on are not in it.
+//! The handler only makes system calls and reads a table that needs no lock. The table has descriptors below
+//! [`DESCRIPTORS`].
 
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, RawFd};
@@ -12,7 +15,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const DESCRIPTORS: usize = 1 << 16;
-/// A bit for each descriptor that is this process's alone.
+/// One bit for each descriptor that only this process may hold.
 static OWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
 
 /// A value with a descriptor that no child inherits.
@@ -64,8 +67,8 @@ fn place_of(descriptor: RawFd) -> Option<(&'static AtomicU64, u64)> {
 }
 
 extern "C" fn in_child() {
-    // SAFETY: these calls may be made between fork and the child's own code. The descriptors are valid: each belongs to an `ParentOnly`,
-    // of which the child has a copy.
+    // SAFETY: these calls may be made between fork and the child's own code. The descriptors are valid: each belongs to
+    // a `ParentOnly`, and the child has a copy of it.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         if null < 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Frames: a message of libfabric on a link is one frame.
 //!
-//! A frame is a header of 32 bytes and records. A record is a packet with its payload, or more of the payload of the packet before.
-//! All numbers are little-endian.
+//! A frame is a header of 32 bytes and records. A record is a packet with its payload, or more payload of the packet
+//! before. All numbers are little-endian.
 //!
 //! | bytes of the header | field |
 //! |---|---|
@@ -15,22 +15,23 @@
 //!
 //! | bytes of a record | field |
 //! |---|---|
-//! | 0..4 | Portals process id of the NIC that the packet is for |
+//! | 0..4 | Portals process id of the receiving NIC |
 //! | 4..6 | number of the NIC in its process |
-//! | 6..8 | 0: a packet begins; 1: the payload goes on; 2: a packet whose payload the receiver reads; 3: payloads were read |
+//! | 6..8 | 0: a packet begins; 1: its payload continues; 2: a packet whose payload the receiver reads; 3: count of payloads read |
 //! | 8..12 | bytes of payload in this record |
 //! | 12..16 | 0 |
-//! | 16..144 | where a packet begins: its header ([`selvedge_nic::packet`]) |
+//! | 16..144 | if a packet begins: its header ([`selvedge_nic::packet`]) |
 //! | then | payload, filled up to a multiple of 8 bytes unless the frame ends there |
 //! | | of kind 2: address and key of the payload in the sender's memory, 8 bytes each |
-//! | 16..24 | of kind 3: how many payloads of the link in the other direction were read, from its first on |
+//! | 16..24 | of kind 3: number of payloads read so far on the link in the other direction |
 //!
-//! The payload of a long frame's last record is its *tail*: it is sent from where it lies, and not copied into the frame's buffer.
+//! The payload of a long frame's last record is its *tail*: it is sent from its own memory, without a copy into the
+//! frame's buffer.
 //!
-//! With [`Seal::Mac`] the last 16 bytes of a frame are its tag: BLAKE3 of the bytes before, keyed with the key of the link that never
-//! travels.
+//! With [`Seal::Mac`] the last 16 bytes of a frame are its tag: BLAKE3 of the bytes before, with the key of the link
+//! that is never sent.
 //!
-//! Reading any bytes gives records within the frame, or an error. It never panics.
+//! Reading arbitrary bytes gives records within the frame, or an error. It never panics.
 
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
@@ -47,42 +48,40 @@ const RECORD_BYTES: usize = 16;
 /// Bytes of a frame that are not payload, if it has one packet.
 pub const OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + RECORD_BYTES + PACKET_BYTES;
 
-/// Why a frame is not used.
+/// Reasons for which a frame is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    #[error("it is shorter than a header, or than it says")]
+    #[error("the frame is shorter than a header, or than its header says")]
     Short,
-    #[error("it is of another version")]
+    #[error("the frame has another version")]
     Version,
-    #[error("its checksum or tag is wrong")]
+    #[error("the frame's checksum or tag is wrong")]
     Checksum,
-    #[error("a record reaches beyond its end")]
+    #[error("a record reaches beyond the end of its frame")]
     Record,
-    #[error("it goes on with a payload that has not begun, or has more of it than its packet said")]
+    #[error("a record continues no payload, or continues it beyond the length that its packet announced")]
     Payload,
-    #[error("it announces {bytes} bytes of payload, but {most} is the most that may come")]
+    #[error("a packet announces {bytes} bytes of payload; at most {most} may come")]
     TooMuch { bytes: u64, most: u64 },
     #[error("invalid read count {0}")]
     ReadCount(u64),
-    #[error("this host has no memory for a payload of {bytes} bytes")]
+    #[error("no memory for a payload of {bytes} bytes")]
     NoMemory { bytes: usize },
-    #[error("more waits for payloads that are to be read than may")]
+    #[error("too many bytes wait for payloads that are still to be read")]
     TooManyWaiting,
 }
 
-/// The proof in a frame that it is whole.
+/// The integrity check in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seal {
-    /// Nothing.
     None,
-    /// A CRC-32C.
     Crc,
-    /// A tag that only those can make who have the key.
+    /// A tag that only holders of the key can make.
     Mac([u8; 32]),
 }
 
 impl Seal {
-    /// Bytes behind the records.
+    /// Returns the number of bytes after the records.
     pub fn bytes(&self) -> usize {
         if let Seal::Mac(_) = self { TAG_BYTES } else { 0 }
     }
@@ -108,12 +107,12 @@ impl<'a> Writer<'a> {
         Writer { frame, at: FRAME_HEADER_BYTES }
     }
 
-    /// Goes on with a frame, behind the bytes that are written.
+    /// Continues a frame after the bytes that are written.
     pub fn resume(frame: &'a mut [u8], bytes: usize) -> Writer<'a> {
         Writer { frame, at: bytes }
     }
 
-    /// Bytes that are written.
+    /// Returns the number of bytes written.
     pub fn bytes(&self) -> usize {
         self.at
     }
@@ -122,7 +121,7 @@ impl<'a> Writer<'a> {
         self.frame.len() - self.at
     }
 
-    /// Writes a whole packet. None: there is no room for it.
+    /// Writes a whole packet. None if there is no room for it.
     pub fn packet(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]) -> Option<()> {
         self.room().checked_sub(RECORD_BYTES + PACKET_BYTES + payload.len().next_multiple_of(8))?;
         self.head(to, 0, payload.len());
@@ -131,8 +130,8 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
-    /// Begins a packet, or with None goes on with the one before; `bytes` of its payload are the frame's tail. Nothing follows. None: there
-    /// is no room for it.
+    /// Begins a packet, or with None continues the one before; `bytes` of its payload are the frame's tail. No record
+    /// follows. None if there is no room for it.
     pub fn before_tail(&mut self, to: NicName, packet: Option<&[u8; PACKET_BYTES]>, bytes: usize) -> Option<()> {
         self.room().checked_sub(RECORD_BYTES + packet.map_or(0, |packet| packet.len()))?;
         self.head(to, packet.is_none().into(), bytes);
@@ -140,7 +139,7 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
-    /// Writes a packet whose payload the receiver reads. None: there is no room for it.
+    /// Writes a packet whose payload the receiver reads. None if there is no room for it.
     pub fn readable(&mut self, to: NicName, packet: &[u8; PACKET_BYTES], payload: Readable) -> Option<()> {
         self.room().checked_sub(RECORD_BYTES + PACKET_BYTES + 16)?;
         self.head(to, 2, 0);
@@ -150,7 +149,7 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
-    /// Writes how many payloads were read. None: there is no room for it.
+    /// Writes the number of payloads read so far. None if there is no room for it.
     pub fn read_count(&mut self, count: u64) -> Option<()> {
         self.room().checked_sub(RECORD_BYTES + 8)?;
         self.head(NicName { pid: 0, ni: 0 }, 3, 0);
@@ -194,7 +193,7 @@ impl<'a> Writer<'a> {
         match seal {
             Seal::None => {}
             Seal::Crc => {
-                // The field for the sum is 0 meanwhile.
+                // The field of the sum is 0 while it is computed.
                 let sum = crc32c::crc32c(&sealed).max(1);
                 sealed[28..32].copy_from_slice(&sum.to_le_bytes());
             }
@@ -245,7 +244,7 @@ pub struct Records<'a> {
     rest: &'a [u8],
 }
 
-/// Reads the header, and checks the seal. A sum is checked where there is one, and must be there if the link says so.
+/// Reads the header, and checks the seal. A sum is checked if the frame has one, and required if the link uses sums.
 pub fn read<'a>(frame: &'a [u8], seal: &Seal) -> Result<(FrameHeader, Records<'a>), FrameError> {
     let header = frame.first_chunk::<FRAME_HEADER_BYTES>().ok_or(FrameError::Short)?;
     if word(header, 0) != MAGIC {
@@ -273,7 +272,6 @@ pub fn read<'a>(frame: &'a [u8], seal: &Seal) -> Result<(FrameHeader, Records<'a
     Ok((header, Records { rest: &frame[FRAME_HEADER_BYTES..] }))
 }
 
-/// The word at a place that is within the bytes.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let mut four = [0; 4];
     four.copy_from_slice(&bytes[at..at + 4]);
@@ -330,7 +328,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Puts packets together whose payload comes in several frames of one link.
+/// Joins the parts of packets whose payload spans several frames of one link.
 #[derive(Default)]
 pub struct Assembler {
     begun: Option<Begun>,
@@ -343,17 +341,18 @@ struct Begun {
     bytes: u64,
 }
 
-/// Bytes that are reserved at once for a payload. The rest grows as it comes, so a packet cannot claim memory by its header.
+/// Bytes that are reserved at once for a payload. More is reserved as bytes arrive, so a packet's header alone cannot
+/// claim memory.
 const RESERVE_BYTES: u64 = 1 << 20;
 
 impl Assembler {
-    /// Whether a packet has begun, the payload of which goes on.
+    /// Whether a packet has begun and more of its payload must come.
     pub fn has_begun(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// Takes a record. `whole` gets a packet that is complete: its NIC, its header and its payload. `payload_bytes` says how much
-    /// payload a packet's header announces, `most` how much may come with one whose payload is in several frames.
+    /// Takes a record. `whole` gets each complete packet: its NIC, header and payload. `payload_bytes` returns the
+    /// length of payload that a packet's header announces, `most` the limit for a payload in several frames.
     pub fn take(
         &mut self,
         record: Record<'_>,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames are read as they were written, cut anywhere, and hostile bytes are refused.
+//! Frames read back as they were written, with payloads split anywhere, and hostile bytes are refused.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// In these tests the first word of a packet says how much payload it has.
+/// Makes a packet whose first word, in these tests, is the length of its payload.
 fn packet(payload_bytes: usize, fill: u8) -> [u8; PACKET_BYTES] {
     let mut packet = [fill; PACKET_BYTES];
     packet[..8].copy_from_slice(&(payload_bytes as u64).to_le_bytes());
@@ -20,7 +20,8 @@ fn announced(packet: &[u8; PACKET_BYTES]) -> u64 {
     packet.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Writes packets with these payloads into frames of `frame_bytes`, payloads that are longer than `short` as tails of that length.
+/// Writes packets with these payloads into frames of `frame_bytes`. Payloads longer than `short` become tails of that
+/// length.
 fn write(payloads: &[Vec<u8>], frame_bytes: usize, short: usize, seal: &Seal) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut buffer = vec![0; frame_bytes];
@@ -45,7 +46,7 @@ fn write(payloads: &[Vec<u8>], frame_bytes: usize, short: usize, seal: &Seal) ->
             }
             break;
         }
-        assert!(writer.bytes() > FRAME_HEADER_BYTES, "each frame has room for something");
+        assert!(writer.bytes() > FRAME_HEADER_BYTES, "each frame holds a record");
         let header = FrameHeader { link: 7, key: 9, number: frames.len() as u64 };
         frames.push(match seal {
             Seal::None => {

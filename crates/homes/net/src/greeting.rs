@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The greeting with which a link begins, on its control connection: messages and proofs, without I/O.
+//! The greeting that opens a link on its control connection: messages and proofs, without I/O.
 //!
 //! ```text
 //! receiver ── Hello: version, nonce ──────────────────────────────> sender
@@ -7,12 +7,13 @@
 //! receiver ── Answer: link, key, endpoint, proof ─────────────────> sender      or Refusal: why
 //! ```
 //!
-//! Both proofs are BLAKE3, keyed with the receiver's token and the job's secret, over both nonces and the message. So only a process
-//! that has the receiver's address (and the secret, if there is one) can send to it, and only the process of that address can answer.
-//! The sender's token and the link's key are masked with bytes from the same key, so that a listener on the wire learns neither.
+//! Both proofs are BLAKE3 over both nonces and the message, with the receiver's token and the job's secret as the key.
+//! So only a process that has the receiver's address (and the secret, if there is one) can send to it, and only the
+//! process of that address can answer. The sender's token and the link's key are masked with bytes of the same key, so
+//! a listener on the wire learns neither.
 //!
-//! On the wire a message is its length (4 bytes), its kind (1 byte), and its fields in the order of the structures. Numbers are
-//! little-endian. A text or a name has its length (2 bytes) before it.
+//! On the wire a message is its length (4 bytes), its kind (1 byte), and its fields in the order of the structures.
+//! Numbers are little-endian. A text or a name has its length (2 bytes) before it.
 
 use crate::address::{ADDRESS_BYTES, LinkAddress};
 
@@ -20,7 +21,6 @@ use crate::address::{ADDRESS_BYTES, LinkAddress};
 pub const VERSION: u16 = 2;
 /// Bytes of the longest message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
-/// Bytes before a message: its length.
 pub const LENGTH_BYTES: usize = 4;
 
 const MAGIC: [u8; 8] = *b"selvedge";
@@ -34,38 +34,38 @@ const REPLY: u8 = 6;
 pub type Nonce = [u8; 32];
 type Proof = [u8; 32];
 
-/// Why a greeting ended without a link.
+/// Reasons for which a greeting ended without a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GreetingError {
-    #[error("what answers there is not Selvedge")]
+    #[error("the peer is not Selvedge")]
     NotSelvedge,
-    #[error("its connection ended in the greeting: its process has ended, or has not waited")]
+    #[error("the peer's connection ended in the greeting: its process has ended, or did not wait")]
     Ended,
-    #[error("it has version {theirs} of links, this process {VERSION}: install the same Selvedge on all hosts")]
+    #[error("the peer has version {theirs} of links, this process {VERSION}: install the same Selvedge on all hosts")]
     Version { theirs: u16 },
     #[error(
-        "its proof is wrong: it is not in this job, or has another SELVEDGE_SECRET, or another process has the port now"
+        "the peer's proof is wrong: it is in another job, or has another SELVEDGE_SECRET, or a new process has its port"
     )]
     Proof,
-    #[error("it uses libfabric's provider {theirs}, this process {ours}: set SELVEDGE_NET_PROVIDER alike on all hosts")]
+    #[error("the peer uses libfabric's provider {theirs}, not {ours}: set SELVEDGE_NET_PROVIDER alike on all hosts")]
     Provider { ours: String, theirs: String },
-    #[error("it checks frames in another way: set SELVEDGE_NET_CHECK alike on all hosts")]
+    #[error("the peer checks frames in another way: set SELVEDGE_NET_CHECK alike on all hosts")]
     Check,
     #[error(
-        "it says that its address is {claimed}, but connects from another: SELVEDGE_NET_INTERFACE names the one to use"
+        "the peer gives its address as {claimed}, but connects from another: set SELVEDGE_NET_INTERFACE on its host"
     )]
     Address { claimed: std::net::IpAddr },
-    #[error("it says that its host has the number {claimed}, but has said {known} before")]
+    #[error("the peer gives its host the number {claimed}, but gave it {known} before")]
     Host { claimed: u32, known: u32 },
-    #[error("it cannot take a link: {0}")]
+    #[error("the peer cannot take a link: {0}")]
     NotReady(String),
-    #[error("it refused: {0}")]
+    #[error("the peer refused: {0}")]
     Refused(String),
-    #[error("its message is malformed")]
+    #[error("the peer's message is malformed")]
     Malformed,
 }
 
-/// The secrets that both sides of a greeting know: the receiver's token and the job's secret, and the nonces.
+/// The secrets that both sides of a greeting know (the receiver's token and the job's secret), and the nonces.
 pub struct Key {
     key: [u8; 32],
     /// The receiver's, then the sender's.
@@ -90,19 +90,18 @@ impl Key {
         hasher.finalize()
     }
 
-    /// A key for another purpose.
     pub(crate) fn derived(&self, purpose: &[u8; 8]) -> [u8; 32] {
         *self.hash(purpose, &[]).as_bytes()
     }
 
-    /// Hides bytes from those who do not have the key, or shows them again.
+    /// Hides bytes from processes without the key. A second call shows them again.
     fn hide(&self, purpose: &[u8; 8], bytes: &mut [u8]) {
         let mut stream = vec![0; bytes.len()];
         blake3::Hasher::new_keyed(&self.derived(purpose)).finalize_xof().fill(&mut stream);
         bytes.iter_mut().zip(stream).for_each(|(byte, hidden)| *byte ^= hidden);
     }
 
-    /// Eight bytes that only those who have the key know.
+    /// Returns eight bytes that only holders of the key know.
     fn mask(&self, purpose: &[u8; 8]) -> u64 {
         self.derived(purpose).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
@@ -120,7 +119,7 @@ pub struct Offer {
     pub nonce: Nonce,
     /// The number of the sender's host in the job; [`NO_HOST`] without a job.
     pub nid: u32,
-    /// Where the sender itself is found.
+    /// The address at which the sender itself listens.
     pub address: LinkAddress,
     /// How frames are checked.
     pub check: u8,
@@ -128,7 +127,7 @@ pub struct Offer {
     pub provider: String,
 }
 
-/// The sender has no job that numbers hosts.
+/// The number of a host in no job.
 pub const NO_HOST: u32 = u32::MAX;
 
 /// The receiver's second message.
@@ -237,7 +236,7 @@ impl Question {
         message(QUESTION, body)
     }
 
-    /// Reads a question, and gives the key that `key_of` makes from its nonce.
+    /// Reads a question. Returns the key that `key_of` makes from its nonce.
     pub fn decode(message: &[u8], key_of: impl Fn(Nonce) -> Key) -> Result<Key, GreetingError> {
         let mut body = expect(message, QUESTION)?;
         body.greet()?;
@@ -267,14 +266,14 @@ impl Reply {
     }
 }
 
-/// The receiver's message when there will be no link.
+/// Encodes the receiver's refusal of a link.
 pub fn refusal(why: &GreetingError) -> Vec<u8> {
     let mut body = Vec::new();
     put_counted(&mut body, why.to_string().as_bytes());
     message(REFUSAL, body)
 }
 
-/// The length of the message that these bytes begin; None: there are too few to say.
+/// Returns the length of the message that these bytes begin; None if too few have come.
 pub fn length_of(bytes: &[u8]) -> Option<Result<usize, GreetingError>> {
     let length = u32::from_le_bytes(*bytes.first_chunk::<LENGTH_BYTES>()?) as usize;
     Some(if length == 0 || length > MESSAGE_BYTES_MAX { Err(GreetingError::NotSelvedge) } else { Ok(length) })
@@ -293,7 +292,7 @@ fn put_counted(body: &mut Vec<u8>, bytes: &[u8]) {
     body.extend(&bytes[..length]);
 }
 
-/// The body of a message (without its length) that must be of this kind.
+/// Returns the body of a message (without its length), which must be of this kind.
 fn expect(message: &[u8], kind: u8) -> Result<Body<'_>, GreetingError> {
     match message.split_first() {
         Some((&found, rest)) if found == kind => Ok(Body { whole: rest, rest }),
@@ -311,7 +310,6 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Magic and version.
     fn greet(&mut self) -> Result<(), GreetingError> {
         if self.take::<8>().map_err(|_| GreetingError::NotSelvedge)? != MAGIC {
             return Err(GreetingError::NotSelvedge);
@@ -335,7 +333,7 @@ impl<'a> Body<'a> {
         Ok(taken)
     }
 
-    /// Reads the proof of what is before it, and the end of the message.
+    /// Checks the proof of the bytes before it, and that the message ends there.
     fn prove(&mut self, key: &Key, purpose: &[u8; 8]) -> Result<(), GreetingError> {
         let proven = &self.whole[..self.whole.len() - self.rest.len()];
         let is_right = blake3::Hash::from_bytes(self.take()?) == key.hash(purpose, proven);

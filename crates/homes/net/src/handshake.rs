@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use crate::greeting::{self, GreetingError, Hello, Key, LENGTH_BYTES, Nonce, Question, Reply};
 use crate::random::fill_random;
 
-/// Why there is no answer.
+/// Reasons for which no reply came.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    #[error("nobody answers at {at}: {error}")]
+    #[error("no answer at {at}: {error}")]
     Connection { at: SocketAddr, error: io::Error },
     #[error("at {at}: {error}")]
     Greeting { at: SocketAddr, error: GreetingError },
 }
 
-/// A connection that greets. Its messages have to be there by some time.
+/// A connection in its greeting. Its messages must arrive by a deadline.
 pub(crate) struct Handshake {
     connection: TcpStream,
     peer: SocketAddr,
@@ -37,7 +37,7 @@ impl Handshake {
         Ok(Handshake { connection, peer, until: Instant::now() + patience })
     }
 
-    /// Asks, and returns the key of the greeting and the bytes of the reply.
+    /// Asks. Returns the key of the greeting and the bytes of the reply.
     pub fn ask(&mut self, secret: &[u8]) -> Result<(Key, Vec<u8>), AskError> {
         let at = self.peer;
         let wrong = |error| AskError::Greeting { at, error };
@@ -49,7 +49,7 @@ impl Handshake {
         Ok((key, reply.bytes))
     }
 
-    /// Greets a connecting process, sends it bytes, and returns the key of the greeting.
+    /// Greets a connecting process, and sends it bytes. Returns the key of the greeting.
     pub fn answer(&mut self, secret: &[u8], bytes: &[u8]) -> Result<Key, AskError> {
         let hello = Hello { nonce: self.nonce()? };
         self.send(&hello.encode())?;
@@ -63,7 +63,7 @@ impl Handshake {
         }
     }
 
-    /// The connection, for what comes after the greeting.
+    /// Returns the connection, for use after the greeting.
     pub fn into_connection(self) -> (TcpStream, SocketAddr) {
         (self.connection, self.peer)
     }
@@ -81,7 +81,6 @@ impl Handshake {
         Ok(nonce)
     }
 
-    /// The time that is left.
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
@@ -113,7 +112,6 @@ impl Handshake {
         Ok(())
     }
 
-    /// The next message, without its length.
     fn receive(&mut self) -> Result<Vec<u8>, AskError> {
         let mut length = [0; LENGTH_BYTES];
         self.fill(&mut length)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of processes and NICs, as links know them.
+//! Names of processes and NICs in links.
 
-/// A process of another host, as this process numbers them.
+/// This process's number for a process of another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerId(pub u32);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiver's half of links: accept, greet, check frames, put packets together.
+//! The receiver's half of links: accept, greet, check frames, reassemble packets.
 //!
-//! Frames arrive in any order: a provider that keeps the order of sends matches them with receive buffers in that order, but completes a
-//! short frame before a long one that it still reads. A frame that is early is held. With a check no frame is long, so one that is early is
-//! dropped, and its sender repeats what is missing.
+//! Frames may arrive out of order: a provider that keeps the order of sends matches them with receive buffers in that
+//! order, but completes a short frame before a long one that it still reads. A frame that is early is held. With a
+//! check no frame is long, so an early frame is dropped, and its sender repeats the missing one.
 //!
 //! Invariants
-//! 1. Nothing is taken from a sender that has not proved itself, and no frame whose key is not that of its link.
+//! 1. Nothing is taken from a sender that has not proved itself, and no frame with a key other than that of its link.
 //! 2. Frames are taken in the order of their numbers, each once.
 
 use std::collections::BTreeMap;
@@ -27,17 +27,16 @@ use crate::read_queue::ReadQueue;
 use crate::retransmission::{Arrival, FrameOrder};
 use crate::settings::Settings;
 
-/// How long a peer that has ended may be silent before it is lost: its last frames travel beside the control connection, and may
-/// come after its end.
+/// The longest silence of a peer that has ended, before it is lost. Its last frames do not travel on the control
+/// connection, and may come after the connection's end.
 pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(500);
 
-/// The longest greeting. A sender may make no calls for a while; whoever says nothing for longer is no peer.
+/// The longest greeting. A sender may make no calls for a while; a connection that is silent for longer is closed.
 const GREETING_MAX: Duration = Duration::from_secs(600);
 
-/// A frame that has come.
 pub(crate) enum Frame {
     Received(ReceivedFrame),
-    /// By way of the faulty network.
+    /// Copied by the faulty network.
     Copied(Vec<u8>),
 }
 
@@ -52,19 +51,17 @@ impl Deref for Frame {
     }
 }
 
-/// Takes the packets of a link's frames.
 pub(crate) trait PacketReceiver {
-    /// The most payload that a packet may have, in bytes.
+    /// Returns the limit of a packet's payload, in bytes.
     fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
 
-    /// A packet is complete.
+    /// Takes a complete packet.
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8]);
 
-    /// The peer has read `count` payloads of the link to it.
+    /// Notes that the peer has read `count` payloads of the link to it.
     fn payloads_read(&self, peer: PeerId, count: u64) -> Result<(), FrameError>;
 }
 
-/// A link from a peer.
 pub(crate) struct Incoming {
     control: Control,
     stage: Stage,
@@ -80,23 +77,20 @@ struct Open {
     key: u64,
     seal: Seal,
     order: FrameOrder,
-    /// Checks the sender's messages on the control connection.
     received: MessageSealer,
-    /// Makes this side's messages.
     sent: MessageSealer,
     assembler: Assembler,
     reads: ReadQueue,
-    /// Frames that are early, by number. Receive buffers bound them.
+    /// Early frames, by number. Receive buffers bound them.
     held: BTreeMap<u64, Frame>,
-    /// Since when a frame is missing, because later ones are held.
+    /// The time since which a frame is missing while later ones are held.
     missing_since: Option<Instant>,
-    /// When the control connection ended, or the last frame came after that.
+    /// The time at which the control connection ended, or the last frame came after that.
     ended: Option<Instant>,
-    /// Frames that were damaged, doubled or out of order.
+    /// Number of frames that were damaged, doubled or out of order.
     faults: u64,
 }
 
-/// A sender that has proved itself.
 pub(crate) struct ProvenSender {
     pub address: LinkAddress,
     pub nid: u32,
@@ -104,7 +98,7 @@ pub(crate) struct ProvenSender {
 }
 
 impl Incoming {
-    /// Takes a connection, and says hello.
+    /// Takes a connection, and sends the first message.
     pub fn new(mut control: Control, nonce: Nonce) -> Incoming {
         control.send(&Hello { nonce }.encode());
         Incoming { control, stage: Stage::Greeting { nonce, since: Instant::now() } }
@@ -125,8 +119,8 @@ impl Incoming {
         }
     }
 
-    /// Goes on with the greeting, or reads the sender's messages. `admit` gets a sender that has proved itself; it returns the peer and
-    /// the answer. `Err` ends the link.
+    /// Continues the greeting, or reads the sender's messages. `admit` gets a sender that has proved itself; it returns
+    /// the peer and the answer. `Err` ends the link.
     pub fn advance(
         &mut self,
         own_token: u64,
@@ -144,7 +138,7 @@ impl Incoming {
                 let _ = self.control.advance();
                 return Err(why);
             }
-            // This may read the first messages, too, which no later event would announce.
+            // This may also read the first messages, which no later event would announce.
             ended = self.control.advance();
         }
         if let Stage::Open(open) = &mut self.stage {
@@ -174,7 +168,7 @@ impl Incoming {
         if offer.check != settings.check.number() {
             return Err(GreetingError::Check);
         }
-        // A process with the secret may still claim to be another. So it has to connect from the address that it gives.
+        // A process that has the secret may claim to be another. So it must connect from the address that it gives.
         if self.control.peer_ip().is_some_and(|from| from != offer.address.socket().ip()) {
             return Err(GreetingError::Address { claimed: offer.address.socket().ip() });
         }
@@ -197,7 +191,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes a frame of this link, and those behind it that were early. `done` gets the frames that are used up.
+    /// Takes a frame of this link, and the early frames that follow it. `done` gets the frames that are used up.
     pub fn take(&mut self, frame: Frame, to: &dyn PacketReceiver, done: &mut Vec<Frame>) -> Result<(), RejectedFrame> {
         let mut next = Some(frame);
         while let Some(frame) = next.take() {
@@ -222,7 +216,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The packets whose payload is to be read, and those behind them; None while the link is not open.
+    /// Returns the packets whose payload must be read, and those behind them; None while the link is not open.
     pub fn reads(&mut self) -> Option<&mut ReadQueue> {
         match &mut self.stage {
             Stage::Open(open) => Some(&mut open.reads),
@@ -230,7 +224,7 @@ impl Incoming {
         }
     }
 
-    /// The frames that are held, when the link ends.
+    /// Returns the held frames, when the link ends.
     pub fn into_held(self) -> Vec<Frame> {
         match self.stage {
             Stage::Open(open) => open.held.into_values().collect(),
@@ -238,7 +232,7 @@ impl Incoming {
         }
     }
 
-    /// Takes the bytes of a frame. An error ends the link, unless the frame is not of it.
+    /// Takes the bytes of a frame. An error ends the link, unless the frame belongs to another.
     pub fn take_one(&mut self, frame: &[u8], to: &dyn PacketReceiver) -> Result<(), RejectedFrame> {
         let Stage::Open(open) = &mut self.stage else {
             return Err(RejectedFrame::Foreign);
@@ -246,7 +240,7 @@ impl Incoming {
         let is_repeated = open.seal != Seal::None;
         let (header, records) = match frame::read(frame, &open.seal) {
             Ok(read) => read,
-            // A frame that is damaged may say that it is of another link.
+            // A damaged frame may carry the number of another link.
             Err(why) if is_repeated => {
                 open.order.frame_damaged();
                 open.note_fault(&why);
@@ -280,25 +274,25 @@ impl Incoming {
         Ok(())
     }
 
-    /// Sends the message that is due to the sender. Earlier ones leave first.
+    /// Sends the message to the sender that is due, after earlier ones.
     pub fn send_due(&mut self, now: Instant) {
         let Stage::Open(open) = &mut self.stage else { return };
         let is_wanted = open.seal != Seal::None || open.order.is_complete();
         if !is_wanted || open.ended.is_some() {
             return;
         }
-        // The kernel takes few small messages while the other side's has not acknowledged them.
+        // The kernel takes few small messages while the other side's kernel has not acknowledged them.
         if self.control.send_now().is_err() || self.control.has_to_send() {
             return;
         }
         if let Some(message) = open.order.message(now) {
             self.control.send(&open.sent.seal(message));
-            // An end is found by the next look at the connection.
+            // If the connection has ended, the next look at it finds that.
             let _ = self.control.send_now();
         }
     }
 
-    /// The number of a frame that has not come for this time, though later ones have.
+    /// Returns the number of a frame that has been missing for this time while later ones came.
     pub fn missing_frame(&self, patience: Duration) -> Option<u64> {
         let open = self.open()?;
         open.missing_since.filter(|since| since.elapsed() > patience).map(|_| open.order.expected())
@@ -315,7 +309,7 @@ impl Incoming {
         self.open().is_some_and(is_over)
     }
 
-    /// Whether this link's last frames are awaited, or a message is or becomes due.
+    /// Whether the link waits for time to pass: for its last frames, or for a message that becomes due.
     pub fn waits_for_time(&self) -> bool {
         let has_message =
             |open: &Open| open.seal != Seal::None && open.order.has_message() || self.control.has_to_send();
@@ -323,7 +317,7 @@ impl Incoming {
         self.open().is_some_and(waits)
     }
 
-    /// Whether its sender has yet to prove itself.
+    /// Whether its sender has not proved itself yet.
     pub fn is_unproven(&self) -> bool {
         matches!(self.stage, Stage::Greeting { .. })
     }
@@ -356,26 +350,25 @@ impl Open {
         held
     }
 
-    /// Reports faults ever more rarely.
+    /// Reports faults, less often as they add up.
     fn note_fault(&mut self, fault: &dyn fmt::Debug) {
         self.faults += 1;
         if self.faults.is_power_of_two() {
             log::warn!(
-                "frames of a process of another host are repeated; {} faults so far, the last: {fault:?}",
+                "frames of a process of another host are sent again after {} faults; the last: {fault:?}",
                 self.faults
             );
         }
     }
 }
 
-/// Why a frame was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RejectedFrame {
-    #[error("its link or key is unknown")]
+    #[error("the frame's link or key is unknown")]
     Foreign,
-    #[error("duplicate frame {0}; SELVEDGE_NET_CHECK=crc has frames repeated")]
+    #[error("duplicate frame {0}; set SELVEDGE_NET_CHECK=crc to have such frames ignored")]
     Duplicate(u64),
-    #[error("its number is {0}, and one before has not come")]
+    #[error("frame {0} came before an earlier one")]
     Early(u64),
     #[error(transparent)]
     Frame(#[from] FrameError),

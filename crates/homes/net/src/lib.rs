@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links between processes of different hosts, and the home over them. Links carry packets of NICs ([`selvedge_nic::packet`]), in order,
-//! from one process to another, and know nothing of their meaning; the home ([`remote_hosts`]) joins them to NICs.
+//! Links between processes of different hosts, and the home over them. Links carry packets of NICs
+//! ([`selvedge_nic::packet`]) in order from one process to another, and do not interpret them. The home
+//! ([`remote_hosts`]) joins them to NICs.
 //!
 //! Lower files first:
 //!
 //! | file | has |
 //! |---|---|
-//! | `ids`, [`address`], `random`, `tags` | names of processes and NICs; where a process is found; random bytes; tags of 16 bytes |
+//! | `ids`, [`address`], `random`, `tags` | names of processes and NICs; addresses of processes; random bytes; tags of 16 bytes |
 //! | [`greeting`], `control_message` | messages and proofs of a greeting; those of an open link on its control connection |
-//! | [`payload`], [`frame`] | payloads that leave later, or are read; the content of a message of libfabric |
+//! | [`payload`], [`frame`] | payloads that are sent later, or read; the content of a message of libfabric |
 //! | [`faults`], [`settings`], `sink` | a faulty network, for tests; settings; the user of the links |
-//! | `forked`, `thread` | what a forked child must not hold; threads without the program's signals |
+//! | `forked`, `thread` | descriptors that a forked child must not hold; threads without the program's signals |
 //! | [`endpoint`] | libfabric: the only module that calls it |
 //! | `errors`, `control` | errors of links; the TCP connection of a link |
-//! | `retransmission`, `read_queue` | frames that were lost are repeated, with a check; packets whose payload is read, and those behind them |
+//! | `retransmission`, `read_queue` | repetition of lost frames, with a check; packets whose payload is read, and those behind them |
 //! | `outgoing`, `incoming` | the halves of a link |
 //! | [`links`] | the links of a process: send, poll, peers that are lost, the progress thread |
-//! | [`services`], `handshake` | numbers under which programs of other hosts find something; how one asks |
+//! | [`services`], `handshake` | numbers under which programs of other hosts find a service; requests for one |
 //! | [`remote_hosts`] | the home of NICs whose job has several hosts, over links |
 //! | [`session`], `session_cipher` | two processes that exchange messages after one has asked |
 //!

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Payloads that leave later than the call that sends them, and the memory of those that are read from a peer.
+//! Payloads that are sent after the call that sends them has returned, and memory for payloads that are read from a
+//! peer.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::fmt;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 /// The payload of a packet that waits.
 #[derive(Clone, Debug)]
 pub enum Payload {
-    /// Memory of these links.
+    /// Memory of the links.
     Own(Arc<Vec<u8>>),
     /// Memory of the program.
     Lent(Lent),
@@ -31,7 +32,7 @@ impl Payload {
     }
 }
 
-/// The end of a long frame: payload that stays where it is until the frame has left.
+/// The end of a long frame: payload that stays in its own memory until the frame was sent.
 #[derive(Clone)]
 pub struct Tail {
     pub payload: Payload,
@@ -51,7 +52,7 @@ pub struct Readable {
     pub key: u64,
 }
 
-/// Memory of the program that it leaves unchanged until the peer has answered, or is lost.
+/// Memory of the program, which leaves it unchanged until the peer has answered, or is lost.
 #[derive(Clone, Copy)]
 pub struct Lent {
     start: *const u8,
@@ -85,7 +86,7 @@ impl fmt::Debug for Lent {
 /// The payload of a packet, as its sender has it.
 #[derive(Debug)]
 pub enum Source<'a> {
-    /// The links copy it, or take it out if it is long.
+    /// The links copy it, or take it if it is long.
     Taken(&'a mut Vec<u8>),
     Lent(Lent),
 }
@@ -98,7 +99,7 @@ impl Source<'_> {
         }
     }
 
-    /// The payload, for later. `may_stay`: where the program has it.
+    /// Keeps the payload for later. `may_stay`: it need not be copied from the program's memory.
     pub(crate) fn take(self, may_stay: bool) -> Payload {
         match self {
             Source::Taken(bytes) => Payload::Own(Arc::new(std::mem::take(bytes))),
@@ -108,24 +109,26 @@ impl Source<'_> {
     }
 }
 
-/// Where a payload is read to, in parts: a buffer of its own, which its reads keep alive, or memory of the program.
+/// The memory that a payload is read into, in parts: a buffer of its own, which its reads keep alive, or memory of the
+/// program.
 #[derive(Clone)]
 pub struct ReadBuffer(Arc<Memory>);
 
 struct Memory {
     start: *mut u8,
     bytes: usize,
-    /// None: it is the program's.
+    /// None for memory of the program.
     layout: Option<Layout>,
 }
 
-// SAFETY: the memory belongs to no thread. Reads write to it, each to its own part, and nobody else does.
+// SAFETY: the memory belongs to no thread. Only reads write to it, each to its own part.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl ReadBuffer {
-    /// A buffer of this length, one byte at least. Its bytes are not written yet, and occupy memory as they are. None: there is no room.
+    /// Allocates a buffer of this length, at least one byte. Its bytes are unwritten, and occupy memory only as they
+    /// are written. None if there is no room.
     pub fn new(bytes: usize) -> Option<ReadBuffer> {
         let layout = Layout::from_size_align(bytes.max(1), 64).ok()?;
         // SAFETY: the layout is not empty.
@@ -133,8 +136,8 @@ impl ReadBuffer {
         (!start.is_null()).then(|| ReadBuffer(Arc::new(Memory { start, bytes: layout.size(), layout: Some(layout) })))
     }
 
-    /// Memory of the program, which it leaves alone until the packet is finished. Its owner sees to it that nothing is
-    /// read to it afterwards.
+    /// Wraps memory of the program, which leaves it alone until the packet is finished. The caller makes sure that
+    /// nothing is read into it afterwards.
     pub fn of_program(start: *mut u8, bytes: usize) -> ReadBuffer {
         ReadBuffer(Arc::new(Memory { start, bytes, layout: None }))
     }
@@ -143,19 +146,19 @@ impl ReadBuffer {
         self.0.bytes
     }
 
-    /// The address of a part.
+    /// Returns the address of a part.
     pub fn part(&self, part: &Range<usize>) -> *mut u8 {
         assert!(part.start <= part.end && part.end <= self.0.bytes, "the part is within the buffer");
         self.0.start.wrapping_add(part.start)
     }
 
-    /// The first bytes.
+    /// Returns the first bytes.
     ///
     /// # Safety
-    /// Reads have written all of them, and no read to them is under way.
+    /// Reads have written all of them, and no read into them is in flight.
     pub unsafe fn bytes(&self, bytes: usize) -> &[u8] {
         let start = self.part(&(0..bytes));
-        // SAFETY: the caller's; the memory has so many bytes.
+        // SAFETY: the caller's; `part` has checked the length.
         unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 }

@@ -4,6 +4,6 @@
 /// Fills at most 256 bytes from the kernel's generator.
 pub fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
     let filled = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
-    // Up to 256 bytes come at once, and never fewer.
+    // The kernel returns up to 256 bytes at once, and never fewer.
     if filled == bytes.len() { Ok(()) } else { Err(std::io::Error::other("the kernel gave too few random bytes")) }
 }

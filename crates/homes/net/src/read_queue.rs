@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets of a link whose payload is still in the sender's memory, and those behind them.
 //!
-//! A long payload does not travel in frames: the receiver reads it from the sender's memory. Its packet waits here meanwhile, and so does every
-//! packet behind it, because packets of a link are handed over in order.
+//! A long payload does not travel in frames: the receiver reads it from the sender's memory. Meanwhile its packet waits
+//! here, with every packet behind it, because packets of a link are handed over in order.
 //!
 //! ```text
 //! announce ──> next_unplaced ──> place ──> next_part ──> read_started ══ libfabric reads ══> read_ended ──> next: handed over, in order
@@ -12,9 +12,10 @@
 //! A payload is read in parts of [`PART_BYTES`], [`READS_AT_ONCE`] at once.
 //!
 //! Invariants
-//! 1. Packets match in order. So the sink is asked for the place of a payload only when it has matched all packets before. A payload whose turn to
-//!    be read comes earlier than that goes to a buffer.
-//! 2. What was placed is finished, with or without its payload: when it was read, when the link ends, when its NIC is closed.
+//! 1. Packets match in order. So the sink places a payload only after it has matched all packets before. A payload that
+//!    is read earlier goes to a buffer.
+//! 2. Each placed packet is finished, with or without its payload: after the read, when the link ends, or when its NIC
+//!    is closed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,17 +28,18 @@ use crate::ids::NicName;
 use crate::payload::{ReadBuffer, Readable};
 use crate::sink::Placement;
 
-/// Bytes that are read by one request, and reads of a link at once: so the network is never idle between a part and the next. With longer parts,
-/// or fewer, the sender waits for requests.
+/// Bytes of one read request, and reads of a link at once, so that the network is never idle between parts. With longer
+/// parts, or fewer, the sender waits for requests.
 const PART_BYTES: usize = 512 << 10;
 const READS_AT_ONCE: usize = 4;
-/// Bytes of packets that may wait behind such payloads. The sender keeps below ([`crate::outgoing`]).
+/// Limit of the bytes of packets behind such payloads. The sender stays below it ([`crate::outgoing`]).
 const HELD_BYTES_MAX: usize = 16 << 20;
-/// Payloads that may wait. The sender keeps below.
+/// Limit of the payloads that wait. The sender stays below it.
 const ANNOUNCED_MAX: usize = 64;
 
-/// The longest time for which a payload is postponed. A sender often answers a message with the next one in the same frame: then
-/// the program must learn that its own message was taken before it posts the receive. Packets behind wait meanwhile.
+/// The longest time for which a payload is postponed. A sender often answers a message with the next one in the same
+/// frame: then the program must see the completion of its own message before it posts the receive. Packets behind wait
+/// meanwhile.
 const POSTPONED_MAX: Duration = Duration::from_micros(20);
 
 /// A packet that waits for its payload or its turn.
@@ -53,22 +55,21 @@ enum Payload {
     Remote(Remote),
 }
 
-/// A payload in the sender's memory.
 struct Remote {
     at: Readable,
     bytes: usize,
-    /// None: unknown so far.
+    /// None until the sink was asked.
     target: Option<Target>,
-    /// The first time that the sink has answered [`Placement::NotYet`].
+    /// The time of the first [`Placement::NotYet`].
     postponed_since: Option<Instant>,
-    /// Bytes that reads were started for, and that they have read.
+    /// Bytes requested by reads, and bytes read.
     requested: usize,
     read: usize,
-    /// The reads under way, and their bytes.
+    /// Tag and bytes of each read in flight.
     in_flight: Vec<(u64, usize)>,
 }
 
-/// The memory that a payload is read to.
+/// The memory that a payload is read into.
 enum Target {
     Buffer(ReadBuffer),
     /// Memory that the sink has named.
@@ -77,12 +78,11 @@ enum Target {
         number: u64,
         in_order: bool,
     },
-    /// Nowhere: its packet was handed over without it.
+    /// No memory: its packet was handed over without it.
     Nowhere,
 }
 
 impl Remote {
-    /// Bytes that are read of it.
     fn wanted(&self) -> usize {
         match &self.target {
             Some(Target::Nowhere) => 0,
@@ -91,7 +91,6 @@ impl Remote {
         }
     }
 
-    /// The part that the next read is to read.
     fn next_range(&self) -> Range<usize> {
         self.requested..self.wanted().min(self.requested + PART_BYTES)
     }
@@ -101,21 +100,19 @@ impl Remote {
     }
 }
 
-/// The packets of a link that wait.
 #[derive(Default)]
 pub(crate) struct ReadQueue {
     waiting: VecDeque<Waiting>,
     held_bytes: usize,
-    /// Payloads that were announced and have not been handed over.
+    /// Number of payloads announced and not handed over.
     announced: usize,
     in_flight: usize,
-    /// Payloads that were read and handed over.
+    /// Number of payloads read and handed over.
     completed: u64,
     /// The generation of the endpoint that reads ([`ReadQueue::restart`]).
     reader: u64,
 }
 
-/// A packet whose place is to be asked for.
 pub(crate) struct Unplaced<'a> {
     pub to: NicName,
     pub packet: &'a [u8; PACKET_BYTES],
@@ -123,7 +120,6 @@ pub(crate) struct Unplaced<'a> {
     pub may_wait: bool,
 }
 
-/// A part of a payload to read.
 #[derive(Debug)]
 pub(crate) struct ReadPart {
     pub at: Readable,
@@ -131,7 +127,6 @@ pub(crate) struct ReadPart {
     pub part: Range<usize>,
 }
 
-/// A packet whose turn has come.
 pub(crate) struct ReadyPacket {
     pub to: NicName,
     pub packet: Box<[u8; PACKET_BYTES]>,
@@ -140,15 +135,14 @@ pub(crate) struct ReadyPacket {
 
 pub(crate) enum ReadPayload {
     Here(Vec<u8>),
-    /// A buffer, and the number of its bytes, all of which were read.
+    /// A buffer, and the number of its bytes, all of them read.
     Read(ReadBuffer, usize),
-    /// It is where the sink has placed it.
     Placed(u64),
     /// Its packet was handed over before.
     Nowhere,
 }
 
-/// A packet that was placed, and will get no payload.
+/// A placed packet that will get no payload.
 pub(crate) struct AbandonedPacket {
     pub to: NicName,
     pub packet: Box<[u8; PACKET_BYTES]>,
@@ -190,7 +184,7 @@ impl ReadQueue {
         Ok(())
     }
 
-    /// The first payload for parts of which no read was started, and its place in the queue.
+    /// Returns the first payload with parts that no read was started for, and its index in the queue.
     fn unread(&mut self) -> Option<(usize, &mut Remote)> {
         self.waiting.iter_mut().enumerate().find_map(|(at, waiting)| match &mut waiting.payload {
             Payload::Remote(remote) if remote.requested < remote.wanted() => Some((at, remote)),
@@ -198,8 +192,8 @@ impl ReadQueue {
         })
     }
 
-    /// The packet whose place is to be asked for now, because its payload is the next to be read. `Err`: there is no memory for one that goes
-    /// to a buffer.
+    /// Returns the packet that the sink must place now, because its payload is the next to be read. `Err` if there is
+    /// no memory for a payload that goes to a buffer.
     pub fn next_unplaced(&mut self) -> Result<Option<Unplaced<'_>>, FrameError> {
         if self.in_flight >= READS_AT_ONCE {
             return Ok(None);
@@ -221,7 +215,7 @@ impl ReadQueue {
         Ok(Some(Unplaced { to: *to, packet, may_wait }))
     }
 
-    /// Sets the target of the payload whose turn it is to be read.
+    /// Sets the target of the next payload to be read.
     pub fn place(&mut self, placement: Placement) -> Result<(), FrameError> {
         let Some((_, remote)) = self.unread() else { return Ok(()) };
         remote.target = Some(match placement {
@@ -241,7 +235,7 @@ impl ReadQueue {
         Ok(())
     }
 
-    /// The part to read next, if that is to start now.
+    /// Returns the part to read next, if a read is to start now.
     pub fn next_part(&mut self) -> Option<ReadPart> {
         if self.in_flight >= READS_AT_ONCE {
             return None;
@@ -257,7 +251,7 @@ impl ReadQueue {
         Some(ReadPart { at, buffer, part })
     }
 
-    /// A read of the part of [`ReadQueue::next_part`] has started.
+    /// Notes that a read of the part of [`ReadQueue::next_part`] has started.
     pub fn read_started(&mut self, tag: u64) {
         if let Some((_, remote)) = self.unread() {
             let bytes = remote.next_range().len();
@@ -267,7 +261,7 @@ impl ReadQueue {
         }
     }
 
-    /// A read has ended.
+    /// Notes that a read has ended.
     pub fn read_ended(&mut self, tag: u64) {
         for waiting in &mut self.waiting {
             let Payload::Remote(remote) = &mut waiting.payload else { continue };
@@ -279,8 +273,7 @@ impl ReadQueue {
         }
     }
 
-    /// Begins again with payloads of which reads were under way at another endpoint than that of this generation: it was closed, so they will
-    /// not end.
+    /// Restarts reads that were in flight at an endpoint of another generation: it was closed, so they will not end.
     pub fn restart(&mut self, reader: u64) {
         if std::mem::replace(&mut self.reader, reader) == reader {
             return;
@@ -296,7 +289,7 @@ impl ReadQueue {
         }
     }
 
-    /// Whether something is placed at NICs of these names.
+    /// Whether a payload is placed at a NIC with such a name.
     pub fn has_placed(&self, is_target: impl Fn(NicName) -> bool) -> bool {
         let is_placed = |waiting: &Waiting| {
             matches!(&waiting.payload, Payload::Remote(Remote { target: Some(Target::Place { .. }), .. }))
@@ -304,7 +297,7 @@ impl ReadQueue {
         self.waiting.iter().any(|waiting| is_placed(waiting) && is_target(waiting.to))
     }
 
-    /// Gives up what was placed at NICs of these names. No read to their memory may be under way.
+    /// Gives up the packets placed at NICs with such names. No read into their memory may be in flight.
     pub fn abandon(&mut self, is_target: impl Fn(NicName) -> bool) -> Vec<AbandonedPacket> {
         let mut abandoned = Vec::new();
         for Waiting { to, packet, payload } in self.waiting.iter_mut().filter(|waiting| is_target(waiting.to)) {
@@ -319,7 +312,7 @@ impl ReadQueue {
         abandoned
     }
 
-    /// The next packet, if its payload is here.
+    /// Returns the next packet, if its payload is here.
     pub fn next(&mut self) -> Option<ReadyPacket> {
         let is_here = |waiting: &&Waiting| match &waiting.payload {
             Payload::Here(_) => true,
@@ -345,7 +338,7 @@ impl ReadQueue {
         Some(ReadyPacket { to, packet, payload })
     }
 
-    /// Payloads that were read and handed over, since the link was opened.
+    /// Returns the number of payloads read and handed over since the link was opened.
     pub fn completed(&self) -> u64 {
         self.completed
     }
@@ -365,7 +358,7 @@ mod tests {
         Readable { address: 8, key }
     }
 
-    /// The packets whose turn has come, and the length of their payload: 0 if it was placed, or goes nowhere.
+    /// Returns the packets whose turn has come, and the length of their payload: 0 if it was placed, or has no target.
     fn handed_over(reads: &mut ReadQueue) -> Vec<(u8, usize)> {
         let bytes = |payload: &ReadPayload| match payload {
             ReadPayload::Here(bytes) => bytes.len(),
@@ -375,7 +368,7 @@ mod tests {
         std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], bytes(&ready.payload))).collect()
     }
 
-    /// Starts the next read, as an endpoint would that writes zeros. Returns which payload, from where, and how much.
+    /// Starts the next read, like an endpoint that writes zeros. Returns its payload, offset and length.
     fn start(reads: &mut ReadQueue, tag: u64) -> Option<(u64, u64, usize)> {
         if reads.next_unplaced().expect("there is memory").is_some() {
             reads.place(Placement::Whole).expect("there is memory");
@@ -447,7 +440,7 @@ mod tests {
         assert_eq!(reads.hold(NIC, &packet(0), &held), Err(FrameError::TooManyWaiting));
     }
 
-    /// Places the next payload, as a sink would that has so much memory for it. None: it is not asked.
+    /// Places the next payload, like a sink with this memory for it. Returns None if the sink is not asked.
     fn place(reads: &mut ReadQueue, number: u64, memory: &mut [u8], in_order: bool) -> Option<u8> {
         let packet = reads.next_unplaced().expect("there is memory")?.packet[0];
         let (start, bytes) = (memory.as_mut_ptr(), memory.len());
@@ -464,12 +457,12 @@ mod tests {
         assert_eq!(place(&mut reads, 1, &mut memory, true), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
         assert_eq!(place(&mut reads, 2, &mut memory, true), Some(2));
-        assert_eq!(start(&mut reads, 2), None, "the first is not there");
+        assert_eq!(start(&mut reads, 2), None, "the first is still being read");
         reads.read_ended(1);
         assert_eq!(handed_over(&mut reads), [(1, 0)]);
         assert_eq!(start(&mut reads, 2), Some((2, 8, 100)));
         assert_eq!(place(&mut reads, 3, &mut memory, false), Some(3));
-        assert_eq!(start(&mut reads, 3), Some((3, 8, 100)), "nobody looks there");
+        assert_eq!(start(&mut reads, 3), Some((3, 8, 100)), "its memory is not written in order");
     }
 
     #[test]
@@ -484,7 +477,7 @@ mod tests {
         assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
         assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
         assert_eq!(place(&mut reads, 2, &mut memory[..40], false), Some(2), "the one before has matched");
-        assert_eq!(start(&mut reads, 2), Some((2, 8, 40)), "no more than is wanted");
+        assert_eq!(start(&mut reads, 2), Some((2, 8, 40)), "no more than the sink has room for");
         assert_eq!(place(&mut reads, 4, &mut memory, false), None, "a packet before has yet to match");
         assert_eq!(start(&mut reads, 4), Some((4, 8, 100)), "so it goes to a buffer");
         for tag in [1, 2, 4] {

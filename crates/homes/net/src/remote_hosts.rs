@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The home of NICs whose job has several hosts: [`RemoteHosts`], a [`Backend`]. Operations within the host take shared memory and do not
-//! come here; those to other hosts become packets, which links carry.
+//! The home of NICs whose job has several hosts: [`RemoteHosts`], a [`Backend`]. Operations within the host take shared
+//! memory and do not come here; operations to other hosts become packets, which links carry.
 //!
 //! ```text
 //! Interface::start ─> RemoteHosts::start ─> names: id -> peer ─> Links ─> libfabric
@@ -11,7 +11,7 @@
 //! |---|---|
 //! | here | links of a process, and the home over them |
 //! | `names` | ids and the peers of links |
-//! | `inbox` | packets that come by links |
+//! | `inbox` | packets that arrive by links |
 
 mod inbox;
 mod names;
@@ -38,7 +38,7 @@ use names::{Lookup, hands_in, id_of, name_of};
 
 pub use names::{LookUp, Names};
 
-/// The processes of other hosts, as this process reaches them.
+/// The processes of other hosts, and this process's links to them.
 pub struct RemoteHosts {
     links: Arc<Links>,
     names: Names,
@@ -53,7 +53,7 @@ impl fmt::Debug for RemoteHosts {
 }
 
 impl RemoteHosts {
-    /// Opens links. Close them before the process ends: their thread must not run while libfabric takes itself down.
+    /// Opens links. Close them before the process ends: their thread must not run during libfabric's destructors.
     pub fn open(settings: Settings, names: Names) -> Result<Arc<RemoteHosts>, OpenError> {
         let inbox = Arc::new(Inbox::default());
         let (secret, timeout) = (settings.secret.clone(), settings.timeout);
@@ -63,39 +63,39 @@ impl RemoteHosts {
         Ok(hosts)
     }
 
-    /// The home of a NIC of this process.
+    /// Returns the home of a NIC of this process.
     pub fn home(self: &Arc<RemoteHosts>) -> Box<dyn Backend> {
         Box::new(Home(self.clone()))
     }
 
-    /// Answers with these bytes to processes of other hosts that ask for a number, as long as the value lives. `Err`: most likely the port
-    /// of this number is in use.
+    /// Sends these bytes to processes of other hosts that ask for a number, until the result is dropped. `Err`: most
+    /// likely the port of this number is in use.
     pub fn serve(&self, number: u16, bytes: &[u8]) -> std::io::Result<Service> {
         let at = SocketAddr::new(self.links.address().socket().ip(), number);
         Service::open(at, &self.secret, bytes)
     }
 
-    /// The bytes with which a process of another host answers to a number. Waits as long as for a lost host, at most.
+    /// Asks a process of another host for the bytes of a number. The time-out is that of a lost host.
     pub fn ask(&self, node: IpAddr, number: u16) -> Result<Vec<u8>, AskError> {
         services::ask(node, number, &self.secret, self.timeout)
     }
 
-    /// The address of this process's links.
+    /// Returns the address of this process's links.
     pub fn address(&self) -> LinkAddress {
         self.links.address()
     }
 
-    /// The id of the NIC `pid` of the process with an address, where processes are named as they are met.
+    /// Returns the id of NIC `pid` of the process with an address, where processes are numbered as they are met.
     pub fn meet(&self, address: LinkAddress, pid: u32) -> u64 {
         id_of(self.links.peer(address), pid)
     }
 
-    /// The name under which a process publishes its address, and the address.
+    /// Returns the name under which a process publishes its address, and the address.
     pub fn publication(&self, id: u64) -> (String, [u8; ADDRESS_BYTES]) {
         (name_of(id), self.links.address().to_bytes())
     }
 
-    /// Lets the last packets leave, and ends all links.
+    /// Sends the last packets, and ends all links.
     pub fn close(&self) {
         self.links.close();
     }
@@ -109,12 +109,12 @@ impl RemoteHosts {
         }
     }
 
-    /// Gives a packet for the NIC number `ni` of the process behind an id to its link.
+    /// Gives a packet to the link of the process behind an id, for its NIC number `ni`.
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: Source<'_>) -> Result<(), PostError> {
         let peer = match self.names.find(&self.links, id) {
             Lookup::Peer(peer) => peer,
             Lookup::Unknown => return Err(PostError::Gone),
-            // The program's next call that waits or polls asks for it.
+            // The program's next call that waits or polls looks it up.
             Lookup::NotNow => return Err(PostError::Full),
         };
         let to = NicName { pid: id as u32, ni: ni as u16 };
@@ -138,14 +138,13 @@ impl Backend for Home {
         Offers { reaches_hosts: true, ..SharedMemory.offers(config) }
     }
 
-    /// Sends a request to a NIC of another host.
     fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {
         let payload = payload_of(interface, command)?;
         interface.send_request(command, fired, full, payload, |packet, payload| {
             let payload = match payload {
                 RequestPayload::Copied(bytes) => Source::Taken(bytes),
-                // SAFETY: the command says that the bytes stay until its response has come (`options::MD_PAYLOAD_STAYS`), or
-                // its request has failed because the peer is lost.
+                // SAFETY: the command says that the bytes stay until its response has come
+                // (`options::MD_PAYLOAD_STAYS`), or its request has failed because the peer is lost.
                 RequestPayload::Stays(start, bytes) => Source::Lent(unsafe { Lent::new(*start, *bytes) }),
             };
             self.0.send(command.target, interface.number(), packet, payload)

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Retransmission of frames on a link with a check (go-back-N): state without I/O; time is passed in.
 //!
-//! The sender keeps copies of its frames in a [`Window`] until the receiver has taken them. The receiver's [`FrameOrder`] takes frames by
-//! their numbers, each once. It acknowledges now and then, and probes at once for a frame that is missing.
+//! The sender keeps copies of its frames in a [`Window`] until the receiver has taken them. The receiver's
+//! [`FrameOrder`] takes frames in the order of their numbers, each once. It acknowledges now and then, and asks at once
+//! for a frame that is missing.
 //!
 //! Invariants
-//! 1. A frame is handed on once, after all with smaller numbers.
+//! 1. A frame is handed on once, after all frames with smaller numbers.
 //! 2. A copy is dropped only when the receiver has acknowledged the frame.
-//! 3. A silent receiver is waited for, for ever: its program may compute. Its frames are repeated ever more rarely meanwhile.
+//! 3. The sender waits for a silent receiver without limit, because its program may compute. It repeats frames at
+//!    growing intervals.
 //!
-//! Cost: a copy of each frame, [`WINDOW_FRAMES`] at most; without a check nothing.
+//! Cost: a copy of each frame, [`WINDOW_FRAMES`] at most; nothing without a check.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -18,19 +20,20 @@ use std::time::{Duration, Instant};
 
 use crate::control_message::ControlMessage;
 
-/// Frames of a link that are kept, at most: 1 MiB. Packets wait when there are more.
+/// Limit of a link's kept frames: 1 MiB. When it is reached, packets wait.
 const WINDOW_FRAMES: usize = 64;
-/// Frames that a receiver takes before it acknowledges them.
+/// Number of frames that a receiver takes before it acknowledges them.
 const ACK_EVERY: u64 = 16;
 /// The longest time between a frame and its acknowledgement.
 const ACK_AFTER: Duration = Duration::from_millis(1);
-/// The time after which a receiver probes again for a frame. It doubles, up to `WAIT_MAX`.
+/// The time after which a receiver asks again for a missing frame. It doubles, up to `WAIT_MAX`.
 const NACK_AGAIN_AFTER: Duration = Duration::from_millis(5);
-/// The time without an acknowledgement after which a sender probes: first, at least, at most. In between four times the round trip.
+/// The time without an acknowledgement after which a sender probes: at first, at least, at most. In between it is four
+/// times the round trip.
 const WAIT_FIRST: Duration = Duration::from_millis(50);
 const WAIT_MIN: Duration = Duration::from_millis(10);
 const WAIT_ROUND_TRIPS_MAX: Duration = Duration::from_millis(100);
-/// Each time that it has waited it waits twice as long, but not longer than this.
+/// The longest such time: it doubles with each probe.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// An acknowledgement of a frame that was never sent.
@@ -40,20 +43,21 @@ pub(crate) struct InvalidAck;
 /// The sender's copies.
 pub(crate) struct Window {
     kept: VecDeque<Vec<u8>>,
-    /// The number of the first copy.
     first: u64,
-    /// The number of the next copy to send. Those before are on their way.
+    /// The number of the next copy to send. Earlier ones are in flight.
     next: u64,
-    /// After a time without an acknowledgement only the first frame was repeated: the receiver's next one says from where to go on.
+    /// After a time without an acknowledgement only the first frame was repeated: the receiver's next message says
+    /// where to continue.
     probes: bool,
     /// The time of the last acknowledgement that moved the window.
     silent_since: Option<Instant>,
     wait: Duration,
-    /// A frame that was sent once, and when; None: all may have been repeated.
+    /// A frame that was sent once, and its time; None if all may have been repeated.
     timed: Option<(u64, Instant)>,
-    /// The time between a frame and its acknowledgement, smoothed.
+    /// The smoothed time between a frame and its acknowledgement.
     round_trip: Option<Duration>,
-    /// The number it went back to last, and when. Frames that are on their way again need not be sent once more.
+    /// The number that the window went back to last, and the time. Frames that are in flight again need not be sent
+    /// once more.
     went_back: Option<(u64, Instant)>,
 }
 
@@ -90,7 +94,7 @@ impl Window {
         self.kept.len() < WINDOW_FRAMES && self.next == self.end()
     }
 
-    /// Whether the receiver has taken all.
+    /// Whether the receiver has taken all frames.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -99,25 +103,25 @@ impl Window {
         self.first + self.kept.len() as u64
     }
 
-    /// Keeps a copy of a new frame. [`Window::frame_sent`] says that it was sent.
+    /// Keeps a copy of a new frame. [`Window::frame_sent`] records that it was sent.
     pub fn keep(&mut self, frame: Vec<u8>, now: Instant) {
         self.silent_since.get_or_insert(now);
         self.timed.get_or_insert((self.end(), now));
         self.kept.push_back(frame);
     }
 
-    /// The next copy to send.
+    /// Returns the next copy to send.
     pub fn next_to_send(&self) -> Option<&[u8]> {
         let stops = self.probes && self.next != self.first;
         self.kept.get((self.next - self.first) as usize).filter(|_| !stops).map(Vec::as_slice)
     }
 
-    /// The copy of [`Window::next_to_send`] was sent.
+    /// Notes that the copy of [`Window::next_to_send`] was sent.
     pub fn frame_sent(&mut self) {
         self.next += 1;
     }
 
-    /// The receiver has taken all frames before this number.
+    /// Notes that the receiver has taken all frames before this number.
     pub fn on_ack(&mut self, number: u64, now: Instant) -> Result<(), InvalidAck> {
         if number > self.end() {
             return Err(InvalidAck);
@@ -132,7 +136,7 @@ impl Window {
         self.next = self.next.max(number);
         if let Some((_, at)) = self.timed.take_if(|timed| timed.0 < number) {
             let took = now.saturating_duration_since(at);
-            // An acknowledgement that was late for once should not make the link slow.
+            // One late acknowledgement should not make the link slow.
             self.round_trip = Some(self.round_trip.map_or(took, |before| took.min((before * 7 + took) / 8)));
         }
         self.wait =
@@ -141,7 +145,7 @@ impl Window {
         Ok(())
     }
 
-    /// The receiver has taken all frames before this number, and misses the one with it.
+    /// Notes that the receiver has taken all frames before this number, and misses the one with it.
     pub fn on_nack(&mut self, number: u64, now: Instant) -> Result<(), InvalidAck> {
         self.on_ack(number, now)?;
         let round_trip = self.round_trip.unwrap_or(NACK_AGAIN_AFTER);
@@ -165,14 +169,11 @@ impl Window {
     }
 }
 
-/// The place of a frame in the order, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It is the next.
     Next,
-    /// It was taken before.
     Duplicate,
-    /// One before it is missing: this one.
+    /// The frame `expected` before it is missing.
     Early { expected: u64 },
 }
 
@@ -180,33 +181,30 @@ pub(crate) enum Arrival {
 enum Missing {
     #[default]
     No,
-    /// It is asked for once.
+    /// The receiver asks for it once.
     Perhaps,
-    /// It is asked for until it comes.
+    /// The receiver asks for it until it comes.
     Surely,
 }
 
 /// The order of a link's frames at its receiver.
 #[derive(Default)]
 pub(crate) struct FrameOrder {
-    /// The number of the next frame.
     expected: u64,
-    /// The number that was acknowledged last.
     acked: u64,
-    /// The time since which an acknowledgement is due.
     ack_due_since: Option<Instant>,
-    /// A frame came again, or the sender ends: it waits for an acknowledgement.
+    /// A duplicate came, or the sender ends: it waits for an acknowledgement.
     ack_now: bool,
-    /// Frames behind the next one have come, or one was damaged that may be it.
+    /// Frames behind the next one have come, or a damaged frame that may be the next one.
     missing: Missing,
-    /// The time at which the next frame was asked for, and how long to wait until it is asked for again.
+    /// The time of the last request for the next frame, and the wait until the next request.
     nacked: Option<(Instant, Duration)>,
-    /// The sender ends before this number.
+    /// The sender sends no frame from this number on.
     last: Option<u64>,
 }
 
 impl FrameOrder {
-    /// Compares the number of a frame with the next one, which is taken by that.
+    /// Compares the number of a frame with the next one, and takes it if they are equal.
     pub fn accept(&mut self, number: u64) -> Arrival {
         match number.cmp(&self.expected) {
             Ordering::Equal => {
@@ -226,19 +224,19 @@ impl FrameOrder {
         }
     }
 
-    /// The number of the next frame.
     pub fn expected(&self) -> u64 {
         self.expected
     }
 
-    /// A frame came that was damaged. It may be the next one.
+    /// Notes that a damaged frame came. It may be the next one.
     pub fn frame_damaged(&mut self) {
         if self.missing == Missing::No {
             self.missing = Missing::Perhaps;
         }
     }
 
-    /// The sender announces the end of the link: it sends no frame from this number on. The next acknowledgement after the last frame is of all.
+    /// Notes that the sender sends no frame from this number on. After the last frame, the next acknowledgement covers
+    /// all.
     pub fn end_announced(&mut self, number: u64) {
         self.last = Some(number);
         self.ack_now |= number == self.expected;
@@ -254,7 +252,7 @@ impl FrameOrder {
         self.ack_now || self.missing != Missing::No || self.acked != self.expected
     }
 
-    /// The message to send now.
+    /// Returns the message to send now.
     pub fn message(&mut self, now: Instant) -> Option<ControlMessage> {
         let waits = self.nacked.is_some_and(|(at, wait)| now.saturating_duration_since(at) < wait);
         if self.missing != Missing::No && !waits {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A window and an order over a network that does what it likes, in virtual time.
+//! A window and an order over a network that loses, damages, doubles and delays frames, in virtual time.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,9 @@ use super::*;
 
 const STEP: Duration = Duration::from_micros(500);
 
-/// A frame has its number, and whether it is whole.
+/// Number of each frame, and whether it is whole.
 type OnTheWay = VecDeque<(u64, bool)>;
 
-/// The fate of the next frame.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
@@ -30,7 +29,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
     proptest::collection::vec(fate, 1..400)
 }
 
-/// Sends `count` frames. Returns how many were sent in all, and the virtual time.
+/// Sends `count` frames. Returns the number of frames sent in all, and the virtual time.
 fn transfer(count: u64, fates: &[Fate], absent_steps: u32) -> (u64, Duration) {
     let began = Instant::now();
     let (mut window, mut order, mut network) = (Window::default(), FrameOrder::default(), OnTheWay::new());
@@ -98,7 +97,8 @@ proptest! {
 #[test]
 fn a_good_network_repeats_nothing_and_an_absent_receiver_little() {
     assert_eq!(transfer(1000, &[], 0).0, 1000);
-    // Ten seconds: the window, then the first frame at 50, 100, 200, 400, 800 ms and then each second, and what that brings about.
+    // Ten seconds: the window, then the first frame at 50, 100, 200, 400, 800 ms and then each second, and the frames
+    // that follow.
     let (sent, took) = transfer(1000, &[], 20_000);
     assert!((1000..1200).contains(&sent), "{sent}");
     assert!(took < Duration::from_secs(11), "{took:?}");
@@ -108,7 +108,7 @@ fn a_good_network_repeats_nothing_and_an_absent_receiver_little() {
 fn a_lost_frame_costs_little_time() {
     let (sent, took) = transfer(100, &[Fate::Arrives, Fate::IsLost], 0);
     assert!(sent < 200 && took < Duration::from_millis(50), "{sent} {took:?}");
-    // The last one has none behind it that shows the gap.
+    // No frame comes after the last one to show the gap.
     let mut fates = vec![Fate::Arrives; 100];
     fates[99] = Fate::IsLost;
     let (sent, took) = transfer(100, &fates, 0);

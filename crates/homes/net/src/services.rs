@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Services: a program opens something under a number that programs of other hosts know, like a port, and those ask for it. They get
-//! bytes, for example the address of an endpoint.
+//! Services: a program opens a service under a number that programs of other hosts know, like a port. They ask for it
+//! and get bytes, for example the address of an endpoint.
 //!
 //! ```text
 //! answering ── Hello: version, nonce ─────────────> asking
@@ -8,11 +8,11 @@
 //! answering ── Reply: bytes, proof ───────────────> asking      or Refusal: why
 //! ```
 //!
-//! The key of both proofs comes from the job's secret, and the same key hides the bytes of the reply. A process without a secret answers
-//! every process without one: its program has chosen a number that others can guess.
+//! The key of both proofs comes from the job's secret, and the same key hides the bytes of the reply. A process without
+//! a secret answers every process without one: its program has chosen a number that others can guess.
 //!
-//! Each service has a thread that sleeps until somebody asks. Those that ask get their answers one after the other, and each has
-//! [`PATIENCE`] to ask.
+//! Each service has a thread that sleeps until a process asks. It answers one process at a time, and waits at most
+//! [`PATIENCE`] for its question.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -26,36 +26,36 @@ use crate::thread;
 
 pub use crate::handshake::AskError;
 
-/// How long the answering side waits for one that asks.
+/// The longest wait for the question of a connected process.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A service of this process. It ends when this is dropped.
+/// A service of this process. The drop ends it.
 #[derive(Debug)]
 pub struct Service {
     listener: Arc<ParentOnly<TcpListener>>,
     thread: Option<JoinHandle<()>>,
-    /// A forked child has no thread.
+    /// The process that opened it: a forked child has no thread.
     process: u32,
 }
 
 impl Service {
-    /// Answers with these bytes (at most 1,024) to processes that ask at an address of this host. `Err`: the port is in use, or the system has no
-    /// thread or socket.
+    /// Sends these bytes (at most 1,024) to processes that ask at an address of this host. `Err` if the port is in use,
+    /// or the system has no thread or socket.
     pub fn open(at: SocketAddr, secret: &[u8], bytes: &[u8]) -> io::Result<Service> {
         let listener = Arc::new(ParentOnly::new(TcpListener::bind(at)?));
         let (asked, secret, bytes) = (listener.clone(), secret.to_vec(), bytes.to_vec());
         let thread = thread::spawn("selvedge-service", move || {
-            // Shut down, a listener accepts with an error.
+            // After its shutdown a listener fails to accept.
             while let Ok(connection) = accept(&asked) {
                 if let Err(error) = answer(connection, &secret, &bytes) {
-                    log::debug!("somebody asked for a service and got no answer: {error}");
+                    log::debug!("a process that asked for a service got no answer: {error}");
                 }
             }
         })?;
         Ok(Service { listener, thread: Some(thread), process: std::process::id() })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -73,7 +73,7 @@ impl Drop for Service {
     }
 }
 
-/// The next connection. Errors of a connection are no errors of the listener.
+/// Returns the next connection. Errors of a connection are not errors of the listener.
 pub(crate) fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     loop {
         match listener.accept() {
@@ -134,7 +134,7 @@ mod tests {
             let error = ask(node, number, secret, SOON).expect_err("no answer");
             assert!(matches!(error, AskError::Greeting { error: GreetingError::Refused(_), .. }), "{error}");
         }
-        assert!(ask(node, number, b"of the job", SOON).is_ok(), "it goes on");
+        assert!(ask(node, number, b"of the job", SOON).is_ok(), "it still answers");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! SessionListener: two processes, of which one has asked for a service of the other, exchange messages. The manager of aggregation has them with nodes and jobs.
+//! Sessions: a process asks for a service of another, then the two exchange messages. The manager of aggregation has
+//! sessions with nodes and jobs.
 //!
-//! The greeting is that of [`crate::services`], with a reply of no bytes. Then both sides send messages: 4 bytes of length, the hidden bytes, a tag of
-//! 16 bytes ([`SessionCipher`]). Both keys come from the secret and the nonces, so a process without the secret can neither read nor change messages. Without a secret
-//! the sides are not told from others.
+//! The greeting is that of [`crate::services`], with a reply of no bytes. Then both sides send messages: 4 bytes of
+//! length, the hidden bytes, a tag of 16 bytes ([`SessionCipher`]). Both keys come from the secret and the nonces, so a
+//! process without the secret can neither read nor change messages. With an empty secret any process can connect.
 //!
-//! When the other process ends, or its host is silent for the time-out, [`Session::receive`] gives an error.
+//! When the other process ends, or its host is silent for the time-out, [`Session::receive`] returns an error.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,12 +21,12 @@ use crate::services::{AskError, accept};
 use crate::session_cipher::SessionCipher;
 use selvedge_os::sync::IgnorePoison;
 
-/// How long a greeting may take.
+/// The longest greeting.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of the longest message.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// One side of a session. Any thread may send; messages leave whole.
+/// One side of a session. Any thread may send; messages are sent whole.
 pub struct Session {
     stream: ParentOnly<TcpStream>,
     peer: SocketAddr,
@@ -43,12 +44,12 @@ pub struct SessionListener {
 pub struct IncomingSession(TcpStream);
 
 impl SessionListener {
-    /// Listens at an address of this host; port 0: any that is free.
+    /// Listens at an address of this host. Port 0 takes any free port.
     pub fn open(at: SocketAddr) -> io::Result<SessionListener> {
         Ok(SessionListener { listener: ParentOnly::new(TcpListener::bind(at)?) })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -94,12 +95,12 @@ impl Session {
         })
     }
 
-    /// The other side's address.
+    /// Returns the other side's address.
     pub fn peer_address(&self) -> SocketAddr {
         self.peer
     }
 
-    /// This side's address.
+    /// Returns this side's address.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }
@@ -110,7 +111,7 @@ impl Session {
         let sealed = sending.seal(message.to_vec());
         let mut bytes = (sealed.len() as u32).to_le_bytes().to_vec();
         bytes.extend(sealed);
-        // A message that has left in part cannot be followed by another.
+        // After a message that was sent in part, no other can follow.
         (&*self.stream).write_all(&bytes).inspect_err(|_| self.end())
     }
 
@@ -123,7 +124,7 @@ impl Session {
         if length > MESSAGE_BYTES_MAX {
             return Err(io::Error::other(GreetingError::Malformed));
         }
-        // Memory is taken as the bytes come.
+        // Takes memory only as the bytes arrive.
         let mut sealed = Vec::new();
         (&*self.stream).take(length as u64).read_to_end(&mut sealed)?;
         if sealed.len() != length {
@@ -132,7 +133,7 @@ impl Session {
         receiving.open(sealed).map_err(io::Error::other)
     }
 
-    /// Ends the session: both sides hear it.
+    /// Ends the session for both sides.
     pub fn end(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }

@@ -4,8 +4,8 @@
 use crate::greeting::{GreetingError, Key};
 use crate::tags::{TAG_BYTES, are_equal, tag_of};
 
-/// One direction of a session: messages are hidden, and have a tag that nobody else can make. Each has a number, so none can
-/// be left out, changed or sent again.
+/// One direction of a session. Messages are encrypted and have a tag that only holders of the key can make. Each has a
+/// number, so none can be left out, changed or replayed.
 pub(crate) struct SessionCipher {
     hiding: [u8; 32],
     tagging: [u8; 32],
@@ -13,7 +13,8 @@ pub(crate) struct SessionCipher {
 }
 
 impl SessionCipher {
-    /// The direction from the listening side to the connecting side, or the other one.
+    /// Makes the cipher of the direction from the listening side to the connecting side (`from_answering`), or of the
+    /// other one.
     pub fn new(key: &Key, from_answering: bool) -> SessionCipher {
         let [hiding, tagging] = match from_answering {
             true => [b"hide out", b"tag  out"],
@@ -35,7 +36,7 @@ impl SessionCipher {
         tag_of(&hasher.finalize())
     }
 
-    /// The next message of this direction, without its length.
+    /// Encrypts the next message of this direction, without its length.
     pub fn seal(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         self.hide(&mut bytes);
         let tag = self.tag(&bytes);
@@ -44,7 +45,7 @@ impl SessionCipher {
         bytes
     }
 
-    /// Reads the next message of this direction.
+    /// Decrypts the next message of this direction.
     pub fn open(&mut self, mut sealed: Vec<u8>) -> Result<Vec<u8>, GreetingError> {
         let (hidden, tag) = sealed.split_last_chunk::<TAG_BYTES>().ok_or(GreetingError::Malformed)?;
         if !are_equal(tag, &self.tag(hidden)) {

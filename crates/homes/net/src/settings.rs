@@ -8,19 +8,18 @@ use crate::faults::Faults;
 use crate::frame::Seal;
 use crate::greeting::Key;
 
-/// How frames are checked. Both sides of a link must do the same.
+/// The check of frames. Both sides of a link must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Not at all: the transport below is trusted.
+    /// No check: the transport below is trusted.
     None,
-    /// By a CRC-32C of each frame. Damaged and lost frames are repeated.
+    /// A CRC-32C of each frame. Damaged and lost frames are repeated.
     Crc,
-    /// By a tag of each frame, which nobody else can make. Damaged and lost frames are repeated.
+    /// A tag of each frame that only holders of the key can make. Damaged and lost frames are repeated.
     Mac,
 }
 
 impl Check {
-    /// Its number in a greeting.
     pub(crate) fn number(self) -> u8 {
         match self {
             Check::None => 0,
@@ -29,7 +28,7 @@ impl Check {
         }
     }
 
-    /// The seal of the frames of a link that was greeted with this key.
+    /// Returns the seal of the frames of a link that was greeted with this key.
     pub(crate) fn seal(self, key: &Key) -> Seal {
         match self {
             Check::None => Seal::None,
@@ -42,9 +41,9 @@ impl Check {
 /// The threads that make progress on links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A thread, while the program does not poll.
+    /// A progress thread, while the program does not poll.
     Thread,
-    /// The program's calls; from the first link on a thread.
+    /// The program's calls; a progress thread from the first link on.
     ThreadLater,
     /// The program's calls only.
     Calls,
@@ -53,17 +52,17 @@ pub enum Progress {
 /// The settings of a process. They hold a secret, and are not printed.
 #[derive(Clone)]
 pub struct Settings {
-    /// The address of this host at which others reach it.
+    /// The address of this host for others.
     pub at: IpAddr,
-    /// libfabric's provider; None: libfabric's first.
+    /// libfabric's provider; None for libfabric's first.
     pub provider: Option<String>,
-    /// The job's secret; empty: the addresses alone are the proof.
+    /// The job's secret. If it is empty, the addresses alone are the proof.
     pub secret: Vec<u8>,
-    /// The number of this host in the job; None: there is no job that numbers hosts.
+    /// The number of this host in the job; None without a job that numbers hosts.
     pub nid: Option<u32>,
     pub check: Check,
     pub progress: Progress,
-    /// After this time of silence a host is lost.
+    /// The silence after which a host is lost.
     pub timeout: Duration,
     /// Faults of the network, for tests.
     pub faults: Option<Faults>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user of the links, which takes the packets that come.
+//! The user of the links, which takes the packets that arrive.
 
 pub use selvedge_host::remote_hosts::Placement;
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
@@ -17,14 +17,15 @@ pub enum ProgressCaller {
 
 /// Takes the packets of links.
 pub trait Sink: Send + Sync {
-    /// A packet of a peer for a NIC of this process.
+    /// Takes a packet of a peer for a NIC of this process.
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES], payload: &[u8], caller: ProgressCaller);
 
-    /// The most payload that a packet may have, in bytes. It is asked where a payload comes in several frames, before memory is used for it.
+    /// Returns the limit of a packet's payload, in bytes. It is called for a payload in several frames, before memory
+    /// is used for it.
     fn payload_max(&self, from: PeerId, to: NicName, packet: &[u8; PACKET_BYTES]) -> u64;
 
-    /// Places a payload that is still in the peer's memory. All packets of the peer before it were handed over, or placed. `may_wait`: the
-    /// answer may be [`Placement::NotYet`], and the sink is asked again in a later step.
+    /// Places a payload that is still in the peer's memory. All earlier packets of the peer were handed over, or
+    /// placed. `may_wait`: the answer may be [`Placement::NotYet`], and the sink is asked again in a later step.
     fn place(
         &self,
         _from: PeerId,
@@ -36,11 +37,11 @@ pub trait Sink: Send + Sync {
         Placement::Whole
     }
 
-    /// Ends a packet that [`Sink::place`] has given a number. `is_there`: its payload is in its place. Otherwise it will never be, and nothing is
-    /// written there any more.
+    /// Ends a packet that [`Sink::place`] has given a number. `is_there`: its payload is in its place. Otherwise it
+    /// never will be, and nothing is written there any more.
     fn finish(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _number: u64, _is_there: bool) {}
 
-    /// A peer was lost: requests to it fail, and waiters should look.
+    /// Notes that a peer was lost: requests to it fail, and waiters should look.
     fn lost(&self, peer: PeerId);
 
     /// Runs work that only this process can do, when the progress thread wakes and the program does not poll.

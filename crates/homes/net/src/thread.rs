@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 
 /// Starts a thread that takes no signals of the program.
 pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    // The program's signals are the program's: a thread takes over the mask of the one that starts it.
-    // SAFETY: both sets live across the calls, and the second call puts the mask back that the first has stored.
+    // A new thread inherits the signal mask of its creator, so all signals are blocked around its creation.
+    // SAFETY: both sets live across the calls, and the second call restores the mask that the first has stored.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that fork, and processes that have no descriptors left. Each test is a process of its own, which runs this file again.
+//! Processes that fork, and processes without free descriptors. Each test runs this file again, as a process of its
+//! own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,12 +15,11 @@ use selvedge_net::{
 };
 use selvedge_nic::packet::HEADER_BYTES;
 
-/// Longer than anything here takes, also on a busy machine: it ends a test that hangs.
+/// Longer than any step here, also on a busy machine: it ends a test that hangs.
 const LONG: Duration = Duration::from_secs(120);
-/// The most that a packet may have.
 const PAYLOAD_MAX: u64 = 1 << 20;
 
-/// Counts what comes, and who is lost.
+/// Counts packets and lost peers.
 #[derive(Default)]
 struct Counted {
     packets: AtomicU32,
@@ -63,7 +63,7 @@ fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Runs a test of this file in a process of its own, with a word for it.
+/// Runs a test of this file in a process of its own, with an argument.
 fn again(test: &str, word: &str) -> std::process::Child {
     let own = std::env::current_exe().expect("it runs");
     let mut command = Command::new(own);
@@ -107,7 +107,7 @@ fn fork_and_die(address: &str) {
         .send(peer, NicName { pid: 1, ni: 1 }, &[0; HEADER_BYTES], Source::Taken(&mut Vec::new()), SendTiming::Now)
         .expect("it leaves");
     links.drain();
-    // SAFETY: the child makes system calls only. It ends by itself, should nobody end it.
+    // SAFETY: the child only makes system calls. Its alarm ends it if no process does.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: as above.
@@ -119,7 +119,6 @@ fn fork_and_die(address: &str) {
         }
     }
     println!("\nchild {child}");
-    // Until it is killed.
     std::thread::sleep(3 * LONG);
 }
 

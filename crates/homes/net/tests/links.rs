@@ -16,17 +16,17 @@ use selvedge_nic::packet::{HEADER_BYTES, Packet};
 /// The sender of a packet, its NIC, its number, its payload.
 type ReceivedPacket = (PeerId, NicName, u64, Vec<u8>);
 
-/// Longer than anything here takes, also on a busy machine: it ends a test that hangs.
+/// Longer than any step here, also on a busy machine: it ends a test that hangs.
 const LONG: Duration = Duration::from_secs(300);
-/// The most that a packet may have.
 const PAYLOAD_MAX: u64 = 1 << 20;
 
-/// Keeps what comes.
+/// Keeps the packets that arrive.
 #[derive(Default)]
 struct Kept {
     packets: Mutex<Vec<ReceivedPacket>>,
     lost: Mutex<Vec<PeerId>>,
-    /// Memory for the payloads of [`PLACING`] and [`ALSO_PLACING`], by number, and which were finished, and how.
+    /// Memory for the payloads of [`PLACING`] and [`ALSO_PLACING`], by number; the finished ones, and whether their
+    /// payload came.
     places: Mutex<HashMap<u64, Vec<u8>>>,
     finished: Mutex<Vec<(u64, bool)>>,
 }
@@ -36,7 +36,7 @@ impl Kept {
         self.finished.lock().expect("no panic").clone()
     }
 
-    /// The bytes that were read of a payload.
+    /// Returns the bytes that were read of a payload.
     fn placed(&self, number: u64) -> Option<Vec<u8>> {
         self.places.lock().expect("no panic").get(&number).cloned()
     }
@@ -101,11 +101,10 @@ fn payload(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 const NIC: NicName = NicName { pid: 12, ni: 8 };
-/// NICs that say where payloads go.
+/// NICs that place payloads.
 const PLACING: NicName = NicName { pid: 12, ni: 9 };
 const ALSO_PLACING: NicName = NicName { pid: 12, ni: 10 };
 
-/// Polls all until `done`.
 fn poll_until(links: &[&Links], what: &str, done: impl Fn() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -116,12 +115,12 @@ fn poll_until(links: &[&Links], what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Now and then a packet may wait for the next.
+/// Lets some packets wait for the next.
 fn when(number: u64) -> SendTiming {
     if number % 5 == 3 { SendTiming::WithNext } else { SendTiming::Now }
 }
 
-/// Sends a packet, however full the link is.
+/// Sends a packet, and retries while the link is full.
 fn send(links: &Links, peer: PeerId, number: u64, bytes: usize) {
     let since = Instant::now();
     loop {
@@ -134,7 +133,7 @@ fn send(links: &Links, peer: PeerId, number: u64, bytes: usize) {
     }
 }
 
-/// Lengths from nothing to many frames, in no order.
+/// Returns lengths from zero to many frames, in no order.
 fn length_of(number: u64) -> usize {
     match number % 7 {
         0 => 0,
@@ -171,7 +170,7 @@ fn packets_of_all_lengths_arrive_in_order_both_ways() {
                 poll_until(&[&a, &b], "all come", || count(&at_a) == COUNT && count(&at_b) == COUNT);
             }
         });
-        // With threads nobody else polls.
+        // With progress threads no call polls.
         let since = Instant::now();
         let count = |kept: &Kept| kept.packets.lock().expect("no panic").len() as u64;
         while (count(&at_a), count(&at_b)) != (COUNT, COUNT) {
@@ -197,7 +196,7 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
             (0..200).for_each(|number| send(&b, to_a, number, length_of(number)));
             b.close();
         });
-        poll_until(&[&a], "the end is seen", || !at_a.lost.lock().expect("no panic").is_empty());
+        poll_until(&[&a], "the end of the peer", || !at_a.lost.lock().expect("no panic").is_empty());
         sender.join().expect("no panic");
         let peer = at_a.lost.lock().expect("no panic")[0];
         check_all(&at_a, peer, 200);
@@ -210,7 +209,7 @@ fn a_peer_that_ends_is_lost_after_its_last_packets() {
     }
 }
 
-/// Packets both ways through a faulty network; all must come, in order, once.
+/// Sends packets both ways through a faulty network; all must arrive, in order, once.
 fn exchange(faults: &str, check: Check, progress: Progress, count: u64) {
     let with = |seed: u64| {
         let faults: Faults = format!("{faults},seed={seed}").parse().expect("right");
@@ -315,7 +314,7 @@ fn without_a_check_a_lost_frame_breaks_the_link() {
     let mut number = 0;
     let since = Instant::now();
     while at_b.lost.lock().expect("no panic").is_empty() {
-        assert!(since.elapsed() < LONG, "nobody misses the frame");
+        assert!(since.elapsed() < LONG, "the missing frame is not noticed");
         if a.send(to_b, NIC, &packet(number, 9), Source::Taken(&mut payload(number, 9)), SendTiming::Now) == Ok(()) {
             number += 1;
         }
@@ -345,7 +344,7 @@ fn a_receiver_that_computes_gets_everything_later() {
     a.close();
 }
 
-/// Both have much in their sockets that they do not read before they end. The kernel resets such a connection.
+/// Both have unread input in their sockets when they end. The kernel resets such a connection.
 #[test]
 fn the_last_packets_of_a_process_that_has_unread_input_arrive() {
     for round in 0..5 {
@@ -375,7 +374,7 @@ fn nobody_is_there() {
     b.close();
     drop(b);
     let _ = a.send(to_b, NIC, &packet(0, 0), Source::Taken(&mut Vec::new()), SendTiming::Now);
-    poll_until(&[&a], "the refusal is seen", || *at_a.lost.lock().expect("no panic") == [to_b]);
+    poll_until(&[&a], "the refusal", || *at_a.lost.lock().expect("no panic") == [to_b]);
     a.close();
 }
 
@@ -414,7 +413,7 @@ fn a_stranger_disturbs_nobody() {
     b.close();
 }
 
-/// A member of the job that greets as it likes. Returns the answer, or why there is none.
+/// Greets as a member of the job with any claim. Returns the answer, or the error.
 fn greet(links: &Links, address: LinkAddress, nid: u32) -> Result<(std::net::TcpStream, Answer), GreetingError> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(links.address().socket()).expect("it listens");
@@ -428,7 +427,7 @@ fn greet(links: &Links, address: LinkAddress, nid: u32) -> Result<(std::net::Tcp
     };
     let hello = Hello::decode(&read(&stream)).expect("it says hello");
     let key = Key::new(links.address().token(), b"shuttle", hello.nonce, [5; 32]);
-    // Its provider is the one that any other here has.
+    // Its provider is the default one.
     let endpoint = selvedge_net::endpoint::Endpoint::open(Ipv4Addr::LOCALHOST.into(), None).expect("libfabric's tcp");
     let provider = endpoint.provider().to_owned();
     let offer = Offer { nonce: [5; 32], nid, address, check: 1, provider };
@@ -452,10 +451,10 @@ fn a_member_that_claims_to_be_another_is_refused() {
     let first = greet(&a, here, 3).expect("the same as any");
     let why = refused(greet(&a, here, 4).map(drop));
     assert!(why.contains("number 4") && why.contains("3 before"), "{why}");
-    // Neither it nor any other was harmed.
+    // Neither the impostor's target nor any other peer was harmed.
     assert!(at_a.lost.lock().expect("no panic").is_empty());
     send(&b, b.peer(a.address()), 0, 0);
-    poll_until(&[&b], "others go on", || at_a.packets.lock().expect("no panic").len() == 1);
+    poll_until(&[&b], "another peer is served", || at_a.packets.lock().expect("no panic").len() == 1);
     drop(first);
     b.close();
     a.close();
@@ -463,7 +462,7 @@ fn a_member_that_claims_to_be_another_is_refused() {
 
 #[test]
 fn a_member_that_announces_too_much_is_lost_and_the_others_go_on() {
-    // In frames, and in its memory.
+    // Payloads in frames, and payloads that are read.
     for check in [Check::Crc, Check::None] {
         let one = |progress| open(Settings { check, ..settings(progress) });
         let ((a, at_a), (b, _), (c, _)) = (one(Progress::Thread), one(Progress::Calls), one(Progress::Calls));
@@ -490,14 +489,14 @@ fn long_payloads_are_read_in_order_from_where_they_lie() {
     long_payloads("refuse=0");
 }
 
-/// Some or all go in frames.
+/// Some or all payloads are sent in frames.
 #[test]
 fn long_payloads_come_in_order_where_memory_is_not_exposed() {
     long_payloads("refuse=0.5");
     long_payloads("refuse=1");
 }
 
-/// Packets of the longest payload, lent and not, and short ones behind them.
+/// Sends packets of the longest payload, lent and taken, and short ones behind them.
 fn long_payloads(faults: &str) {
     for progress in [Progress::Calls, Progress::Thread] {
         let faults: Faults = faults.parse().expect("right");
@@ -535,7 +534,7 @@ fn long_payloads(faults: &str) {
     }
 }
 
-/// Sends a payload that is read from its memory.
+/// Sends a payload that the receiver reads.
 fn send_long(links: &Links, peer: PeerId, to: NicName, number: u64) {
     let bytes = PAYLOAD_MAX as usize;
     let sent =
@@ -543,7 +542,8 @@ fn send_long(links: &Links, peer: PeerId, to: NicName, number: u64) {
     assert_eq!(sent, Ok(()));
 }
 
-/// Two processes whose links are open in both directions, because `b` has read from `a`. They make progress only when they are polled.
+/// Two processes with links open in both directions, because `b` has read from `a`. They make progress only when
+/// polled.
 struct Two {
     a: Arc<Links>,
     b: Arc<Links>,
@@ -564,7 +564,8 @@ impl Two {
         Two { a, b, to_b, at_b }
     }
 
-    /// Lets `b` start to read from `a`, which makes no progress, then stops it. Nothing may be written any more, whatever `a` does.
+    /// Lets `b` start to read from `a`, which makes no progress, then stops it. Nothing may be written any more,
+    /// whatever `a` does.
     fn stopped(stop: impl Fn(&Links, PeerId)) -> Two {
         let two = Two::new();
         let Two { a, b, to_b, at_b } = &two;
@@ -617,7 +618,7 @@ fn nothing_is_written_for_a_peer_that_is_lost() {
     assert!(two.at_b.placed(11).is_none_or(|memory| memory.iter().all(|&byte| byte == 0)));
 }
 
-/// Words of a member that it could not have, after a greeting that is right.
+/// A member sends impossible messages after a correct greeting.
 #[test]
 fn a_member_that_says_impossible_words_is_lost() {
     use std::io::Write;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a limited address space (RLIMIT_AS, `ulimit -v`) may be taken.
+//! Limits on the share of a limited address space (RLIMIT_AS, `ulimit -v`) that this process takes.
 //!
-//! Costs: a system call; a look at /proc where there is a limit.
+//! Costs: a system call; with a limit also a read of /proc.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::mapping::MapError;
 
-/// One reserve takes at most one in so many parts of a limited address space, and mappings that can be done without leave as much.
+/// One reserve takes at most one part in `SHARE` of a limited address space, and optional mappings leave as much free.
 const SHARE: u64 = 4;
 
-/// The most bytes that this process should reserve at one place: a quarter of its address space if that is limited
-/// (RLIMIT_AS, `ulimit -v`), so that the program and its other libraries have room. Without a limit, `u64::MAX`.
+/// Returns the most bytes that this process should reserve at one place: a quarter of its address space if that is
+/// limited (RLIMIT_AS, `ulimit -v`), so that the program and its other libraries have room. Without a limit,
+/// `u64::MAX`.
 pub fn reserve_bytes_max() -> u64 {
     getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / SHARE)
 }
 
-/// Refuses a mapping of `bytes` that this process can do without, if it would leave less than a quarter of a limited
-/// address space.
+/// Refuses an optional mapping of `bytes` if it would leave less than a quarter of a limited address space.
 pub fn check_room(path: &Path, bytes: u64) -> Result<(), MapError> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| text.split(' ').next()?.parse().ok());
@@ -46,7 +46,7 @@ mod tests {
             assert_eq!(reserve_bytes_max(), 2 * GIB);
             let path = Path::new("/peer");
             assert!(check_room(path, 4 * GIB).is_ok());
-            assert!(matches!(check_room(path, 6 * GIB), Err(MapError::NoAddressSpace { .. })), "what is used counts");
+            assert!(matches!(check_room(path, 6 * GIB), Err(MapError::NoAddressSpace { .. })), "used space counts");
         });
     }
 

@@ -46,14 +46,14 @@ pub fn register() -> bool {
     done
 }
 
-/// The rare side: a full fence here and in all running threads of all registered processes.
+/// Executes a full fence here and in all running threads of all registered processes: the rare side.
 ///
-/// False: not available here. The caller must then bound its sleep by a timeout.
+/// False if that is not available. The caller must then bound its sleep by a timeout.
 pub fn heavy() -> bool {
     membarrier(GLOBAL_EXPEDITED)
 }
 
-/// The frequent side: orders this thread's earlier stores before its later loads, as seen by a [`heavy`].
+/// Orders this thread's earlier stores before its later loads, as seen by a [`heavy`]: the frequent side.
 #[inline(always)]
 pub fn light() {
     compiler_fence(Ordering::SeqCst);

@@ -17,10 +17,10 @@ use std::io;
 
 use thiserror::Error;
 
-/// Most bytes that one system call is asked to move; the kernel's own limit is just below 2 GiB.
+/// The most bytes that one system call is asked to move; the kernel's own limit is just below 2 GiB.
 const STEP_BYTES_MAX: usize = 1 << 30;
 
-/// Why a transfer failed, or was incomplete.
+/// Reasons for which a transfer failed, or was incomplete.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum CmaError {
     /// The process has ended (or is a zombie, which has no memory).
@@ -40,7 +40,6 @@ pub enum CmaError {
     Unsupported,
 }
 
-/// `process_vm_readv` or `process_vm_writev`.
 type Call = unsafe extern "C" fn(
     libc::pid_t,
     *const libc::iovec,
@@ -53,7 +52,7 @@ type Call = unsafe extern "C" fn(
 /// Copies `length` bytes at `remote` in process `pid` to `local`.
 ///
 /// # Safety
-/// `local` is valid for writes of `length` bytes. Nothing else of ours reads or writes them meanwhile, except through
+/// `local` is valid for writes of `length` bytes. No other code of this process accesses them meanwhile, except through
 /// atomics that allow for it. (A `local` that is not mapped gives `BadAddress`, not a fault.)
 pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Result<(), CmaError> {
     // SAFETY: `local` is writable for `length` bytes by this function's contract, as `transfer` requires for a read.
@@ -63,15 +62,15 @@ pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Resu
 /// Copies `length` bytes at `local` to `remote` in process `pid`.
 ///
 /// # Safety
-/// `local` is valid for reads of `length` bytes, and nothing else of ours writes them meanwhile. `remote` is memory
-/// that its owner has offered for this. A write anywhere else breaks that process.
+/// `local` is valid for reads of `length` bytes, and no other code of this process writes them meanwhile. `remote` is
+/// memory that its owner has offered for this. A write anywhere else breaks that process.
 pub unsafe fn write(pid: u32, remote: u64, local: *const u8, length: usize) -> Result<(), CmaError> {
     // SAFETY: `local` is readable for `length` bytes by this function's contract, and `process_vm_writev` only reads
     // it. The owner of `remote` has offered it.
     unsafe { transfer(libc::process_vm_writev, pid, remote, local.cast_mut(), length) }
 }
 
-/// Whether we may access the memory of process `pid`. The test reads the one byte at `address`.
+/// Whether this process may access the memory of process `pid`. The test reads the one byte at `address`.
 ///
 /// `address` must be mapped readable in that process for as long as the process lives. The process publishes such an
 /// address in its segment (the address of one of its `static`s will do). A wrong address gives false, and so does a
@@ -82,12 +81,12 @@ pub fn permitted(pid: u32, address: u64) -> bool {
     unsafe { read(pid, address, &mut byte, 1) }.is_ok()
 }
 
-/// Lets every process of this user access our memory, if the Yama module allows that to parents only
+/// Lets every process of this user access this process's memory, if the Yama module allows that to parents only
 /// (`kernel.yama.ptrace_scope` = 1, which many distributions set). Each process calls this for itself.
 ///
-/// True if the kernel accepted it. False if there is no Yama, which then restricts nothing. Scopes 2 and 3 accept it
-/// and still refuse access: [`permitted`] shows that. The call also opens the process to debuggers of the same user, so
-/// only jobs that use this path call it.
+/// True if the kernel accepted it. False without Yama, which then restricts nothing. Scopes 2 and 3 accept the call and
+/// still refuse access: [`permitted`] shows that. The call also opens the process to debuggers of the same user, so
+/// only jobs that use this path make it.
 pub fn admit_peers() -> bool {
     // SAFETY: this prctl takes integers only.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) == 0 }
@@ -143,7 +142,6 @@ mod tests {
     const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     static KNOWN: u8 = 0x5e;
 
-    /// A forked child that has our addresses but not our pages, and lives until dropped.
     fn sleeper() -> Child {
         Child::fork(|| {
             loop {
@@ -186,7 +184,7 @@ mod tests {
         }
         assert_eq!(back[..3], [0, 1, 2]);
         assert!(back[3..] == reversed[..BYTES - 3]);
-        assert!(ours.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "ours is not theirs");
+        assert!(ours.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "our copy is unchanged");
         unmap(memory, BYTES);
     }
 

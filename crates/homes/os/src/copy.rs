@@ -5,18 +5,19 @@
 //! has few such requests in flight: 1 MiB takes 75 to 475 us, depending on the distance of the cores, and 22 us if no
 //! core has it. Stores that bypass the caches (`movnt`) need no such requests: 37 us, whichever core has the lines.
 //! Their cost is that the reader finds its data in memory and not in a cache. Copying and reading together take two
-//! thirds of the time from 64 KiB to 1 MiB between near cores, and a fifth between far ones. Below 32 KiB it pays for
-//! far ones only.
+//! thirds of the time from 64 KiB to 1 MiB between near cores, and a fifth between far ones. Below 32 KiB only far
+//! cores gain.
 //!
 //! The state of the lines cannot be queried. So parts of a copy are done with plain stores and timed, and the result
 //! decides for the next part. Between near cores the first 4 KiB are fast in any state, since their stores are still in
 //! flight then. The next 4 KiB show the state.
 //!
-//! The file also has short copies, where a call of `memcpy` costs as much as all other work for a message.
+//! The file also has short copies, for lengths at which a call of `memcpy` costs as much as all other work for a
+//! message.
 
 use std::ptr;
 
-/// A copy of any length. The lengths of most messages need no call.
+/// Copies any length. The lengths of most messages need no call.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.
@@ -31,7 +32,7 @@ pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// A copy of a few words, for loops where other lengths must not take registers.
+/// Copies a few words, for loops in which other lengths must not take registers.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.
@@ -46,13 +47,13 @@ pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Whether a length is nothing, half a word or a word.
+/// Whether a length is 0, half a word or a word.
 #[inline(always)]
 pub fn is_word(bytes: usize) -> bool {
     matches!(bytes, 0 | 4 | 8)
 }
 
-/// Copies nothing, half a word or a word. False: the length is none of these.
+/// Copies 0 bytes, half a word or a word. False for any other length.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.
@@ -70,7 +71,7 @@ pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     true
 }
 
-/// Copies a few words. If the length is no power of two, the last piece overlaps the one before.
+/// Copies a few words. If the length is not a power of two, the last piece overlaps the one before.
 ///
 /// # Safety
 /// As for `copy_nonoverlapping`.
@@ -118,7 +119,7 @@ unsafe fn part<T>(from: *const u8, to: *mut u8, at: usize) {
 
 /// Copies of this length or more may bypass the caches.
 pub const LONG_BYTES: usize = 8 << 10;
-/// Copies of this length or more gain between near cores, too.
+/// Copies of this length or more gain between near cores too.
 const LONG_FOR_NEAR_BYTES: usize = 32 << 10;
 /// Bytes in a timed part.
 const PROBE_BYTES: usize = 4 << 10;
@@ -180,7 +181,7 @@ mod processor {
     use super::*;
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128, _rdtsc};
 
-    /// Whether a copy of [`PROBE_BYTES`] has to wait for other cores.
+    /// Whether a copy of [`PROBE_BYTES`] must wait for other cores.
     #[inline(always)]
     pub fn is_slow(copy: impl FnOnce()) -> bool {
         // SAFETY: every 64-bit x86 processor has the time-stamp counter.
@@ -248,7 +249,7 @@ mod tests {
         (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
     }
 
-    /// For all offsets and lengths, exactly the requested bytes are copied.
+    /// Checks that exactly the requested bytes are copied, for all offsets and lengths.
     fn check(copy: unsafe fn(*const u8, *mut u8, usize), lengths: &[usize]) {
         let longest = lengths.iter().max().unwrap() + 200;
         let source = pattern(longest);

@@ -47,20 +47,20 @@ impl Extents {
         self.insert(first, units);
     }
 
-    /// Takes the longest extent: first unit, units.
+    /// Takes the longest extent. Returns first unit, units.
     pub fn take_longest(&mut self) -> Option<(u64, u64)> {
         let (units, first) = *self.by_size.last()?;
         self.remove(first, units);
         Some((first, units))
     }
 
-    /// Length of the extent that ends at `end`.
+    /// Returns the length of the extent that ends at `end`.
     pub fn tail(&self, end: u64) -> u64 {
         let last = self.by_place.last_key_value();
         last.filter(|(first, units)| *first + *units == end).map_or(0, |(_, units)| *units)
     }
 
-    /// The extents in the order of their places: first unit, units.
+    /// Returns the extents in the order of their places: first unit, units.
     pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
         self.by_place.iter().map(|(first, units)| (*first, *units))
     }

@@ -32,7 +32,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) {
 
 /// Wakes all threads, in any process, that sleep on `word`.
 ///
-/// The caller has stored the new value first; the system call orders that store before the wake.
+/// The caller stores the new value first; the system call orders that store before the wake.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE uses the address as a name and does not touch the memory.
     unsafe {

@@ -2,9 +2,9 @@
 //! The interfaces of Linux that homes, engines and preloaded libraries need. Each has one small, checked wrapper with a
 //! documented cost.
 //!
-//! | module | what | system calls |
+//! | module | subject | system calls |
 //! |---|---|---|
-//! | [`address_space`] | how much of a limited address space may be taken | `getrlimit` |
+//! | [`address_space`] | limits on the use of a limited address space | `getrlimit` |
 //! | [`extents`] | free runs of pages in a range | none |
 //! | [`futex`] | sleep until a shared word changes | `futex` |
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
@@ -15,11 +15,11 @@
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
-//! | [`process`] | identifies processes, and tells whether they are alive | `/proc/<pid>/stat` |
+//! | [`process`] | identities of processes, and whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
-//! | [`shared`] | sealed memory files, and those into which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
-//! | [`sync`] | locks that are taken also after a panic of their holder | none |
-//! | [`thread`] | identifies the running thread | none |
+//! | [`shared`] | sealed memory files, and those in which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
+//! | [`sync`] | locks that stay usable after a panic of their holder | none |
+//! | [`thread`] | identity of the running thread | none |
 //!
 //! Invariants of the crate
 //! 1. Nothing here panics because of another process, a file system or a C caller: those give error values. (One

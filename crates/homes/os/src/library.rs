@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions of libraries that the process has loaded, by name, for libraries of ours that stand before those.
+//! Functions of loaded libraries, by name, for Selvedge's libraries that stand before those.
 //!
 //! Cost: a look-up in the loader's tables, which takes its lock. Callers keep the result.
 
 use std::ffi::{CStr, c_void};
 
-/// The library with this name, if the process has loaded it.
+/// Returns the library with this name, if the process has loaded it.
 pub fn loaded(file: &CStr) -> Option<*mut c_void> {
     // SAFETY: the name is a C string. With RTLD_NOLOAD no code of a library runs.
     let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     (!handle.is_null()).then_some(handle)
 }
 
-/// The address of a symbol of a library.
+/// Returns the address of a symbol of a library.
 ///
 /// # Safety
 /// `library` is a handle of the loader's, or `RTLD_NEXT` or `RTLD_DEFAULT`.
@@ -22,7 +22,7 @@ pub unsafe fn address(library: *mut c_void, name: &CStr) -> Option<*mut c_void> 
     (!found.is_null()).then_some(found)
 }
 
-/// A function of a library.
+/// Returns a function of a library.
 ///
 /// # Safety
 /// As for [`address`]. The library stays loaded, and `F` is the type of the function.
@@ -32,8 +32,8 @@ pub unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     unsafe { address(library, name).map(|found| std::mem::transmute_copy(&found)) }
 }
 
-/// The address of a symbol that the process would have without the calling library. A library that was loaded for one module of a program alone
-/// (Python's mpi4py) is found by its name: one of `files`.
+/// Returns the address that a symbol would have without the calling library. A library that was loaded for one module
+/// of a program alone (Python's mpi4py) is found by its name: one of `files`.
 pub fn next<'a>(name: &CStr, files: impl Iterator<Item = &'a CStr>) -> Option<*mut c_void> {
     let mut handles = [libc::RTLD_NEXT].into_iter().chain(files.filter_map(loaded));
     // SAFETY: these are handles.

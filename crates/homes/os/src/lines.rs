@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hints to the processor about cache lines that move between cores, and stores whose value nobody reads. They affect
+//! Hints to the processor about cache lines that move between cores, and stores whose value is never read. They affect
 //! only the time that an access takes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -41,7 +41,7 @@ pub fn about_to_write(line: *const u8) {
     let _ = line;
 }
 
-/// Takes exclusive ownership of a line, by a store to a word whose value nobody needs. [`about_to_write`] does not
+/// Takes exclusive ownership of a line, by a store to a word whose value is never read. [`about_to_write`] does not
 /// achieve this if this core and others have all read the line since it was last written. The line is then in this
 /// core's cache, so AMD's processors treat the hint as done. The store that matters then waits until the other cores
 /// have given up the line, and all later stores wait too. Several such stores in a row wait at the same time: with
@@ -59,8 +59,7 @@ pub fn about_to_change<T>(record: &T) {
     }
 }
 
-/// Drains this core's store buffer. The stores would drain by themselves, but polls made meanwhile delay them. A locked
-/// instruction instead has no benefit.
+/// Drains this core's store buffer. Polls would delay the drain. A locked instruction instead has no benefit.
 #[inline(always)]
 fn stores_first() {
     #[cfg(target_arch = "x86_64")]
@@ -73,7 +72,7 @@ fn stores_first() {
 /// Number of polls in which an answer from a nearby core is expected: some 150 ns.
 const EAGER_LOOKS: u32 = 16;
 
-/// Call this between two polls of memory that another core is about to write. `look` counts the polls from 0.
+/// Pauses between two polls of memory that another core is about to write. `look` counts the polls from 0.
 ///
 /// After the first poll, this core's own stores are drained, because the awaited value may be the answer to them.
 /// Without that, half a round trip of a line takes 5 to 10 % longer, and at worst twice as long.

@@ -31,19 +31,18 @@ use thiserror::Error;
 /// slower.
 const SKEW_BYTES: u64 = 17 << 12;
 
-/// The permissions of every file of a job.
 const MODE: u32 = 0o600;
 
-/// Why a file could not be made, opened, mapped or grown.
+/// Reasons for which a file could not be made, opened, mapped or grown.
 #[derive(Debug, Error)]
 pub enum MapError {
     /// The system's error. `AlreadyExists` and `NotFound` are reported here.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {error}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        /// The system's error. Not a `source`: the text has it already.
+        error: io::Error,
     },
     /// The file system (or the user's quota, or the memory behind a tmpfs) has no room.
     #[error("{}: no space for {bytes} bytes", .path.display())]
@@ -53,8 +52,8 @@ pub enum MapError {
         /// The size that was asked for.
         bytes: u64,
     },
-    /// The file belongs to somebody else.
-    #[error("{}: owned by user {uid}, not by us", .path.display())]
+    /// The file belongs to another user.
+    #[error("{}: owned by user {uid}, not by this process's user", .path.display())]
     NotOwner {
         /// The file.
         path: PathBuf,
@@ -85,7 +84,7 @@ pub enum MapError {
         /// The smallest sufficient size.
         needed: u64,
     },
-    /// More than the reserve, or than a file may have here.
+    /// More than the reserve, or than the limit for a file.
     #[error("{}: {bytes} bytes where at most {limit} are possible", .path.display())]
     TooLarge {
         /// The file.
@@ -95,7 +94,7 @@ pub enum MapError {
         /// The largest that is possible.
         limit: u64,
     },
-    /// Our address space has no room for the reserve (RLIMIT_AS, `vm.overcommit`).
+    /// The address space has no room for the reserve (RLIMIT_AS, `vm.overcommit`).
     #[error("{}: no address space for {bytes} bytes", .path.display())]
     NoAddressSpace {
         /// The file.
@@ -112,7 +111,7 @@ pub struct Mapping {
     reserved_bytes: u64,
     file: OwnedFd,
     path: PathBuf,
-    /// Set by `replace_with_zeroes`: no file is behind the range any more.
+    /// Set by `replace_with_zeroes`: the range no longer maps the file.
     replaced: AtomicBool,
 }
 
@@ -139,7 +138,6 @@ impl Mapping {
         let mode = Mode::from_raw_mode(MODE);
         let file = retry(|| rustix::fs::open(path, flags, mode)).map_err(|errno| io_error(path, errno))?;
         let made = (|| {
-            // The umask may have cleared some of the bits.
             retry(|| rustix::fs::fchmod(&file, mode)).map_err(|errno| io_error(path, errno))?;
             let reserved = page_rounded(path, reserved)?;
             extend(&file, path, bytes, reserved)?;
@@ -180,7 +178,7 @@ impl Mapping {
         let wanted = page_rounded(&self.path, reserved.saturating_add(SKEW_BYTES))?;
         if wanted > self.reserved_bytes {
             let (old, flags) = (self.base.as_ptr().cast(), MremapFlags::MAYMOVE);
-            // SAFETY: `self` owns the range, and as this function owns `self`, nobody has a pointer into it.
+            // SAFETY: `self` owns the range, and as this function owns `self`, no code has a pointer into it.
             let moved = unsafe { rustix::mm::mremap(old, self.reserved_bytes as usize, wanted as usize, flags) };
             self.base = address(moved, &self.path, wanted)?;
             self.reserved_bytes = wanted;
@@ -188,8 +186,8 @@ impl Mapping {
         Ok(self)
     }
 
-    /// Maps a memory file that another process keeps open as `descriptor`. The file must have this inode, belong to us,
-    /// be `bytes` long, and be sealed so that nobody can shorten it (in place of invariant 2).
+    /// Maps a memory file that another process keeps open as `descriptor`. The file must have this inode, belong to
+    /// this user, be `bytes` long, and be sealed against shortening (in place of invariant 2).
     pub fn open_sealed(pid: u32, descriptor: u32, inode: u64, bytes: u64) -> Result<Mapping, MapError> {
         let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -214,14 +212,14 @@ impl Mapping {
         extend(&self.file, &self.path, bytes, self.reserved_bytes)
     }
 
-    /// Makes sure that the file has memory for this range, which may begin beyond its end: what is before stays a hole. In a
-    /// file of which ranges are allocated, invariant 2 holds for those ranges alone.
+    /// Allocates memory of the file for this range, which may begin beyond its end: bytes before it stay a hole. In
+    /// such a file invariant 2 holds for allocated ranges only.
     pub fn allocate(&self, offset: u64, bytes: u64) -> Result<(), MapError> {
         self.still_there()?;
         allocate(&self.file, &self.path, (offset, bytes), self.reserved_bytes)
     }
 
-    /// Maps the file's first `bytes` once more, over what is mapped at `at`.
+    /// Maps the file's first `bytes` once more, over the mapping at `at`.
     ///
     /// # Safety
     /// The caller may replace these pages, and they have the same contents as the file.
@@ -234,31 +232,31 @@ impl Mapping {
         placed.map(|_| ()).map_err(|errno| io_error(&self.path, errno))
     }
 
-    /// The present length of the file, which a peer may have grown.
+    /// Returns the present length of the file, which a peer may have grown.
     pub fn file_bytes(&self) -> Result<u64, MapError> {
         self.still_there()?;
         file_bytes(&self.file, &self.path)
     }
 
-    /// Where the range begins. Page-aligned.
+    /// Returns the page-aligned start of the range.
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// Bytes of address space owned, whole pages.
+    /// Returns the bytes of address space owned, in whole pages.
     pub fn reserved(&self) -> u64 {
         self.reserved_bytes
     }
 
     /// Puts private zero pages in place of the whole range, at the same addresses, and closes the file.
     ///
-    /// For a segment whose owner has failed. Threads of ours that still access it read zeroes, and their stores have no
-    /// effect. They never fault, because the kernel exchanges the pages under its lock. The file's pages are freed once
-    /// it is unlinked and every process has closed it. Afterwards `grow` and `file_bytes` give ESTALE. See
-    /// [`super::futex`] for the effect on sleepers.
+    /// It is for a segment whose owner has failed. Threads of this process that still access it read zeroes, and their
+    /// stores have no effect. They never fault, because the kernel exchanges the pages under its lock. The file's pages
+    /// are freed once it is unlinked and every process has closed it. Afterwards `grow` and `file_bytes` give ESTALE.
+    /// See [`super::futex`] for the effect on sleepers.
     ///
     /// It makes system calls only, so a signal handler may call it. If the kernel refuses (out of memory for its own
-    /// records), the range may be unmapped, and the process cannot go on: it is aborted.
+    /// records), the range may be unmapped, and the process is aborted.
     pub fn replace_with_zeroes(&self) {
         self.replaced.store(true, Ordering::Release);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
@@ -282,7 +280,7 @@ impl Mapping {
     /// never a descriptor of an unrelated file.
     fn let_go_of_file(&self) {
         use std::os::fd::AsRawFd;
-        // Out of descriptors: the file stays open until the drop, which costs its space and nothing else.
+        // Without a free descriptor the file stays open until the drop, which only costs its space.
         if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
             // SAFETY: both descriptors are open and ours; ours stays open throughout.
             unsafe { libc::dup3(null.as_raw_fd(), self.file.as_raw_fd(), libc::O_CLOEXEC) };
@@ -306,7 +304,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The inode of a sealed file in memory, which is open in this process.
+/// Returns the inode of a sealed memory file that is open in this process.
 pub fn sealed_inode(descriptor: i32) -> io::Result<u64> {
     // SAFETY: the descriptor is borrowed for two calls, which fail if it is not open.
     let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
@@ -315,7 +313,7 @@ pub fn sealed_inode(descriptor: i32) -> io::Result<u64> {
 }
 
 fn io_error(path: &Path, errno: Errno) -> MapError {
-    MapError::Io { path: path.into(), source: errno.into() }
+    MapError::Io { path: path.into(), error: errno.into() }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -347,8 +345,8 @@ pub fn check_file(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapErr
     Ok(())
 }
 
-/// Opens the file at `path`, which must be ours (see the invariants) and have `minimum` to `limit` bytes. Returns its length,
-/// too.
+/// Opens the file at `path`, which must be ours (see the invariants) and have `minimum` to `limit` bytes. Returns its
+/// length too.
 fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, u64), MapError> {
     // NONBLOCK and NOCTTY: whatever the path names, the open neither blocks nor acquires a terminal.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -365,7 +363,7 @@ fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, u64),
     Ok((file, bytes))
 }
 
-/// The reserve in whole pages, at least one.
+/// Returns the reserve in whole pages, at least one.
 fn page_rounded(path: &Path, bytes: u64) -> Result<u64, MapError> {
     let page = rustix::param::page_size() as u64;
     let limit = isize::MAX as u64 & !(page - 1);
@@ -410,7 +408,7 @@ fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapErr
     address(base, path, reserved)
 }
 
-/// The address at which the kernel has mapped `bytes` of a file.
+/// Checks the address at which the kernel has mapped `bytes` of a file.
 fn address(base: rustix::io::Result<*mut core::ffi::c_void>, path: &Path, bytes: u64) -> Result<NonNull<u8>, MapError> {
     match base {
         Ok(base) => Ok(NonNull::new(base.cast()).expect("mmap gives address 0 only when asked to")),
@@ -449,7 +447,7 @@ fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), 
     }
 }
 
-/// Allocates a range of the file, wherever that ends. What is there stays as it is.
+/// Allocates a range of the file, which may end beyond it. Existing bytes stay.
 fn allocate(file: &OwnedFd, path: &Path, (offset, bytes): (u64, u64), reserved: u64) -> Result<(), MapError> {
     let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX).min(reserved);
     let end = offset.saturating_add(bytes);
@@ -468,7 +466,7 @@ fn allocate(file: &OwnedFd, path: &Path, (offset, bytes): (u64, u64), reserved: 
     }
 }
 
-/// For file systems without `fallocate`: writes the zeroes. The lock serialises two growing processes. Otherwise the
+/// Writes the zeroes, for file systems without `fallocate`. The lock serialises two growing processes. Otherwise the
 /// slower one could write zeroes over data that the faster one's program has already stored.
 fn extend_by_writing(file: &OwnedFd, path: &Path, bytes: u64) -> Result<(), MapError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];

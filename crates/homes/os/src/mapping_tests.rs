@@ -44,13 +44,13 @@ fn only_a_sealed_file_of_ours_is_taken_from_another_process() {
         one.base().write(7);
         assert_eq!(other.base().read(), 7);
     }
-    assert!(matches!(open(&file, inode, MIB + 1), Err(MapError::TooSmall { .. })), "more than there is");
-    assert!(matches!(open(&file, inode + 1, MIB), Err(MapError::Io { .. })), "another file by now");
+    assert!(matches!(open(&file, inode, MIB + 1), Err(MapError::TooSmall { .. })), "longer than the file");
+    assert!(matches!(open(&file, inode + 1, MIB), Err(MapError::Io { .. })), "another file has the number");
     let loose = made(MIB, SealFlags::GROW);
     let inode = sealed_inode(std::os::fd::AsRawFd::as_raw_fd(&loose)).unwrap();
-    assert!(matches!(open(&loose, inode, MIB), Err(MapError::Io { .. })), "it could be made shorter");
+    assert!(matches!(open(&loose, inode, MIB), Err(MapError::Io { .. })), "a file that can be shortened");
     rustix::fs::fchmod(&file, super::Mode::from_raw_mode(0o666)).unwrap();
-    assert!(matches!(open(&file, inode, MIB), Err(MapError::Mode { .. })), "not for us alone");
+    assert!(matches!(open(&file, inode, MIB), Err(MapError::Mode { .. })), "open to other users");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_existing_file_is_left_alone() {
     let path = folder.join("segment");
     std::fs::write(&path, b"theirs").unwrap();
     match Mapping::create(&path, KIB, KIB) {
-        Err(MapError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::AlreadyExists),
+        Err(MapError::Io { error, .. }) => assert_eq!(error.kind(), io::ErrorKind::AlreadyExists),
         other => panic!("{other:?}"),
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
@@ -142,7 +142,7 @@ fn foreign_files_are_refused() {
     let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
     assert!(matches!(open("socket"), Err(MapError::NotRegular { .. })));
     match open("nothing") {
-        Err(MapError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::NotFound),
+        Err(MapError::Io { error, .. }) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
         other => panic!("{other:?}"),
     }
 
@@ -230,7 +230,7 @@ fn replacement() {
     set_byte(&made, 2 * MIB - 1, 1);
     assert_eq!(byte_at(&made, 2 * MIB - 1), 1);
     for error in [made.grow(MIB).unwrap_err(), made.file_bytes().unwrap_err()] {
-        assert!(matches!(error, MapError::Io { ref source, .. } if source.raw_os_error() == Some(libc::ESTALE)));
+        assert!(matches!(error, MapError::Io { error: ref cause, .. } if cause.raw_os_error() == Some(libc::ESTALE)));
     }
     // On the tiny one there is room for this only if the first file's pages were freed.
     Mapping::create(&folder.join("next"), 900 * KIB, MIB).unwrap();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a range of our own address space can be touched. A C caller's wrong pointer then gives an error value, not a
-//! crash.
+//! Whether a range of this process's address space can be touched. A C caller's wrong pointer then gives an error
+//! value, not a crash.
 //!
 //! Invariants:
 //! 1. True means that every page was mapped, with the needed permission, and backed, at the time of the call. The
 //!    program may still unmap it afterwards. That is a bug of the program, as with any function that takes a pointer.
 //! 2. A check changes no byte. It may fault pages in, as the access itself would. So check only the range that is about
-//!    to be touched, not all that might be touched one day.
+//!    to be touched.
 //! 3. Zero bytes are always valid; a range that wraps around never is. Device registers (mappings without pages) are
 //!    refused.
 //!
-//! Costs: one system call and a walk of the page tables (some 0.3 us, and 40 ns a page) with Linux 5.14 or newer.
-//! Older kernels: a byte of each page is copied by `process_vm_readv`, and `/proc/self/maps` is read for writing.
-//! [`Checked`] answers repeated questions in a few loads.
+//! Costs: one system call and a walk of the page tables (some 0.3 us, and 40 ns a page) with Linux 5.14 or newer. Older
+//! kernels: a byte of each page is copied by `process_vm_readv`, and `/proc/self/maps` is read for writing. [`Checked`]
+//! answers repeated questions in a few loads.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::io::{BufRead, BufReader};
@@ -33,20 +33,19 @@ enum Access {
     Write,
 }
 
-/// The methods of the check, best first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 enum Method {
     /// `MADV_POPULATE_READ` and `_WRITE`: Linux 5.14.
     Populate = 1,
-    /// `process_vm_readv` on ourselves for what can be read, the list of mappings for what may be written.
+    /// `process_vm_readv` on this process for reads, the list of mappings for writes.
     Probe = 2,
-    /// The list of mappings alone. Does not see that a mapped file is shorter than its mapping.
+    /// The list of mappings alone. It misses that a mapped file is shorter than its mapping.
     List = 3,
 }
 
 impl Method {
-    /// The best method that this kernel has; determined once.
+    /// Returns the best method that this kernel has; determined once.
     fn best() -> Method {
         static BEST: AtomicU8 = AtomicU8::new(0);
         match BEST.load(Ordering::Relaxed) {
@@ -93,7 +92,7 @@ fn usable(method: Method, access: Access, address: u64, length: u64) -> bool {
     }
 }
 
-/// Makes the kernel fault the pages in as an access would. It fails where the access would raise a signal.
+/// Makes the kernel fault the pages in. It fails where the access would raise a signal.
 fn populated(access: Access, start: u64, end: u64) -> bool {
     // From the kernel's interface, <asm-generic/mman-common.h>.
     const POPULATE_READ: libc::c_int = 22;
@@ -113,7 +112,7 @@ fn populated(access: Access, start: u64, end: u64) -> bool {
     }
 }
 
-/// Copies one byte of each page, through the system call that fails where a load would fault.
+/// Copies one byte of each page, through a system call that fails where a load would fault.
 fn probed(start: u64, end: u64, page: u64) -> bool {
     const BATCH: usize = 64;
     let mut sink = [0u8; BATCH];
@@ -142,7 +141,6 @@ fn listed(access: Access, start: u64, end: u64) -> bool {
         return false;
     };
     let mut covered = start;
-    // Names of mapped files need not be UTF-8.
     for line in BufReader::new(file).split(b'\n') {
         let Some((low, high, rights)) = line.ok().as_deref().and_then(mapping_of) else {
             return false;
@@ -162,7 +160,7 @@ fn listed(access: Access, start: u64, end: u64) -> bool {
     false
 }
 
-/// First address, end and rights in a line such as `7f00-7fff rw-p ...`, in hexadecimal.
+/// Parses a line such as `7f00-7fff rw-p ...` into first address, end and rights.
 fn mapping_of(line: &[u8]) -> Option<(u64, u64, [u8; 2])> {
     let mut words = line.split(|byte| *byte == b' ');
     let (low, high) = core::str::from_utf8(words.next()?).ok()?.split_once('-')?;
@@ -181,35 +179,35 @@ const ADDRESS_END: u64 = 1 << (32 + 5 + UNIT_SHIFT);
 /// Longer ranges are not looked up: the check costs little beside the work on such a range.
 const LOOKUP_BYTES_MAX: u64 = 32 << 20;
 
-/// Caches which pages were found usable, in front of [`readable`] and [`writable`].
+/// Caches the pages that were found usable, in front of [`readable`] and [`writable`].
 ///
-/// There is a direct-mapped table for each of the two. An entry covers a granule of 128 KiB and is one atomic word: the
+/// Each of the two has a direct-mapped table. An entry covers a granule of 128 KiB and is one atomic word: the
 /// granule's number in the upper half, and a bit for each 4 KiB in the lower. So it is never torn, and no lock is
 /// needed; 0 is empty. Only usable pages are recorded. The tables have 128 KiB in all, of which only used parts are
 /// ever touched. The type is meant for a `static`.
 ///
 /// Pages stay recorded until [`forget`](Self::forget). A range that the program has unmapped since then still counts as
-/// usable. The owner calls `forget` when it knows of an unmapping (its own arenas and segments among them).
+/// usable. The owner calls `forget` after each unmapping that it learns of (its own arenas and segments among them).
 pub struct Checked {
     readable: Table,
     writable: Table,
-    /// Counts the calls of `forget`.
+    /// Number of calls of `forget`.
     generation: AtomicU32,
 }
 
 impl Checked {
-    /// Remembers nothing yet.
+    /// Makes an empty cache.
     pub const fn new() -> Checked {
         Checked { readable: Table::new(), writable: Table::new(), generation: AtomicU32::new(0) }
     }
 
-    /// [`readable`], in one load if all is known and within 128 KiB.
+    /// As [`readable`], in one load if the range is recorded and within 128 KiB.
     #[inline]
     pub fn readable(&self, address: u64, length: u64) -> bool {
         self.readable.knows(address, length) || self.ask(&self.readable, Access::Read, address, length)
     }
 
-    /// [`writable`], in one load if all is known and within 128 KiB.
+    /// As [`writable`], in one load if the range is recorded and within 128 KiB.
     #[inline]
     pub fn writable(&self, address: u64, length: u64) -> bool {
         self.writable.knows(address, length) || self.ask(&self.writable, Access::Write, address, length)
@@ -260,8 +258,8 @@ impl Table {
         Table { entries: [const { AtomicU64::new(0) }; ENTRIES] }
     }
 
-    /// One load if the range is within a unit, as most ranges are. An empty range, or one that is too long or too high,
-    /// is not within a recorded unit.
+    /// Takes one load if the range is within a unit, as most ranges are. An empty range, or one that is too long or too
+    /// high, is not within a recorded unit.
     #[inline(always)]
     fn knows(&self, address: u64, length: u64) -> bool {
         let first = address >> UNIT_SHIFT;
@@ -300,14 +298,13 @@ impl Table {
     }
 }
 
-/// A range in units, both ends included.
 #[derive(Clone, Copy)]
 struct Units {
     first: u64,
     last: u64,
 }
 
-/// `None` for a range that is not cached: empty, too long, or too high.
+/// Returns `None` for a range that is not cached: empty, too long, or too high.
 #[inline(always)]
 fn units(address: u64, length: u64) -> Option<Units> {
     if length == 0 || length > LOOKUP_BYTES_MAX || address >= ADDRESS_END - LOOKUP_BYTES_MAX {
@@ -317,13 +314,12 @@ fn units(address: u64, length: u64) -> Option<Units> {
 }
 
 impl Units {
-    /// The granules of the range, each with the mask of those of its units that are in the range.
+    /// Returns the granules of the range, each with the mask of those of its units that are in the range.
     #[inline]
     fn granules(self) -> impl Iterator<Item = (u64, u64)> {
         (self.first / GRANULE_UNITS..=self.last / GRANULE_UNITS).map(move |granule| self.of_granule(granule))
     }
 
-    /// One of these granules.
     #[inline]
     fn of_granule(self, granule: u64) -> (u64, u64) {
         let low = self.first.max(granule * GRANULE_UNITS) % GRANULE_UNITS;
@@ -341,7 +337,7 @@ mod tests {
     const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     const METHODS: [Method; 3] = [Method::Populate, Method::Probe, Method::List];
 
-    /// Methods that this kernel has; the list of mappings always.
+    /// Returns the methods that this kernel has. The list of mappings is always there.
     fn methods() -> impl Iterator<Item = Method> {
         static KNOWN: u8 = 1;
         METHODS.into_iter().filter(|method| usable(*method, Access::Read, (&raw const KNOWN) as u64, 1))
@@ -351,7 +347,7 @@ mod tests {
         (usable(method, Access::Read, address, length), usable(method, Access::Write, address, length))
     }
 
-    /// Four pages of a test's own, each with its own rights: none, read, both, and a hole.
+    /// Maps four pages, each with its own rights: none, read, both, and a hole.
     fn quilt() -> (*mut u8, u64, u64) {
         let page = rustix::param::page_size();
         let base = map(4 * page, libc::PROT_NONE, PRIVATE);
@@ -438,7 +434,7 @@ mod tests {
     }
 
     fn wrong_length() {
-        // A gigabyte reserved and untouched, then a hole: nothing of it may become resident.
+        // A gigabyte reserved and untouched, then a hole: none of it may become resident.
         const BYTES: usize = 1 << 30;
         let base = map(BYTES, libc::PROT_READ | libc::PROT_WRITE, PRIVATE | libc::MAP_NORESERVE);
         let page = rustix::param::page_size();

@@ -6,8 +6,7 @@
 //!
 //! Invariants:
 //! 1. A process counts as dead only if that is certain: there is no such process, it has another start time, or it is a
-//!    zombie without threads. If nothing can be found out (no /proc, out of descriptors), an existing pid counts as
-//!    alive.
+//!    zombie without threads. If the state is unknown (no /proc, out of descriptors), an existing pid counts as alive.
 //! 2. A dead identity never becomes alive again.
 //! 3. All processes of a job see each other in one pid namespace.
 //!
@@ -25,11 +24,10 @@ use rustix::process::{Pid, test_kill_process};
 pub struct Identity {
     /// Its pid, as this namespace sees it. Never 0 for a process.
     pub pid: u32,
-    /// When it started, in clock ticks since boot; 0: not known, which matches any.
+    /// Its start time in clock ticks since boot; 0 if unknown, which matches any.
     pub start: u64,
 }
 
-/// The result of a check of a pid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Seen {
     Alive { start: u64 },
@@ -38,7 +36,7 @@ enum Seen {
 }
 
 impl Identity {
-    /// This process's identity. It is read each time, so it is right after a `fork`, too. Callers keep it.
+    /// Returns this process's identity. It is read at each call, so it is right after a `fork` too. Callers keep it.
     pub fn own() -> Identity {
         let pid = std::process::id();
         match look(pid) {
@@ -50,8 +48,8 @@ impl Identity {
         }
     }
 
-    /// The identity of the living process `pid`. `None` if there is none, if it is dead, or if this cannot be found
-    /// out.
+    /// Returns the identity of the living process `pid`. `None` if there is none, if it is dead, or if its state is
+    /// unknown.
     pub fn of(pid: u32) -> Option<Identity> {
         match look(pid) {
             Seen::Alive { start } => Some(Identity { pid, start }),
@@ -68,8 +66,8 @@ impl Identity {
         }
     }
 
-    /// The identity in one word, for locks: the pid in the upper half, the low 32 bits of the start time in the lower
-    /// half.
+    /// Returns the identity in one word, for locks: the pid in the upper half, the low 32 bits of the start time in the
+    /// lower half.
     ///
     /// Never 0, which means that the lock is free. Two processes with one pid share a word only if they started a
     /// multiple of 2^32 ticks (497 days at 100 Hz) apart.
@@ -78,7 +76,7 @@ impl Identity {
         u64::from(self.pid) << 32 | self.start & 0xffff_ffff
     }
 
-    /// [`is_alive`](Self::is_alive) of the process that [`to_word`](Self::to_word) named; false for 0.
+    /// Whether the process of a word of [`to_word`](Self::to_word) is alive; false for 0.
     pub fn word_is_alive(word: u64) -> bool {
         let (pid, start_low) = ((word >> 32) as u32, word as u32);
         match look(pid) {
@@ -89,8 +87,8 @@ impl Identity {
     }
 }
 
-/// Cores that this process may use at once: its affinity mask, limited by its control group's quota if there is one. At
-/// least 1. It reads files, so call it once.
+/// Returns the number of cores that this process may use at once: its affinity mask, limited by its control group's
+/// quota if there is one. At least 1. It reads files, so call it once.
 pub fn cores_allowed() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
@@ -102,14 +100,14 @@ fn look(pid: u32) -> Seen {
     }
     match read_stat(pid, &mut buffer) {
         Ok(text) => parse(text).unwrap_or(Seen::Unknown),
-        // The process has ended, unless /proc is missing or hides it. In that case it exists all the same.
+        // The process has ended, unless /proc is missing or hides it; then it still exists.
         Err(Errno::NOENT | Errno::SRCH) if exists(pid) => Seen::Unknown,
         Err(Errno::NOENT | Errno::SRCH) => Seen::Dead,
         Err(_) => Seen::Unknown,
     }
 }
 
-/// The first part of /proc/PID/stat that fits into the buffer. The needed fields are well within it.
+/// Returns the part of /proc/PID/stat that fits into the buffer. The needed fields are well within it.
 fn read_stat(pid: u32, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     let mut path = StackPath::default();
     let _ = write!(path, "/proc/{pid}/stat");
@@ -123,8 +121,8 @@ fn read_stat(pid: u32, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     Ok(&buffer[..length])
 }
 
-/// Fields after the command name. The name is in parentheses and may contain spaces, parentheses and newlines. So the
-/// last closing parenthesis ends it (no later field can contain one).
+/// Parses the fields after the command name. The name is in parentheses and may contain spaces, parentheses and
+/// newlines. So the last closing parenthesis ends it (no later field can contain one).
 fn parse(text: &[u8]) -> Option<Seen> {
     // Indices among the fields that follow the name. proc(5) counts from 1, and field 3 is the first of these.
     const STATE: usize = 0;
@@ -150,7 +148,6 @@ fn exists(pid: u32) -> bool {
     !matches!(test_kill_process(pid), Err(Errno::SRCH))
 }
 
-/// Room for "/proc/4294967295/stat".
 #[derive(Default)]
 struct StackPath {
     bytes: [u8; 24],
@@ -261,7 +258,7 @@ mod tests {
         let before = Identity { start: now.start - 1, ..now };
         assert!(now.is_alive() && !before.is_alive());
         assert!(!Identity::word_is_alive(before.to_word()));
-        assert!(Identity { start: 0, ..now }.is_alive(), "start not known: the pid decides");
+        assert!(Identity { start: 0, ..now }.is_alive(), "start unknown: the pid decides");
         // The word keeps the low 32 bits of the start time.
         assert_eq!(Identity { pid: 3, start: 0x7_0000_0005 }.to_word(), 3 << 32 | 5);
     }

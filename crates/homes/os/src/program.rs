@@ -22,11 +22,11 @@ pub struct StaticData {
     pub bytes: Range<u64>,
     /// The whole pages that hold the variables.
     pub pages: Range<u64>,
-    /// The libraries that the program itself names (`DT_NEEDED`).
+    /// The libraries that the program itself lists (`DT_NEEDED`).
     pub libraries: Vec<String>,
 }
 
-/// Looks up the program's writable segment. None: it has none.
+/// Looks up the program's writable segment. None if it has none.
 pub fn static_data() -> Option<StaticData> {
     let mut found: Option<StaticData> = None;
     // SAFETY: `look` is called before this returns, with `found` as its argument.
@@ -63,7 +63,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
     1
 }
 
-/// The names of `DT_NEEDED`.
+/// Returns the names of `DT_NEEDED`.
 ///
 /// # Safety
 /// `section` is the dynamic section of an object that is loaded at `base`.
@@ -87,20 +87,18 @@ unsafe fn needed(base: u64, section: Range<u64>) -> Vec<String> {
     entries().filter(|[tag, _]| *tag == DT_NEEDED).map(name).collect()
 }
 
-/// Number of threads of this process now.
+/// Returns the number of threads of this process.
 pub fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(usize::MAX, |tasks| tasks.count())
 }
 
 // ---- Forked children ---------------------------------------------------------------------------------------------
 
-/// The pages that were moved: address and length.
 static MOVED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// A word that parent and child share: 1 once the child has its copy.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
 
-/// From this call on, a child of `fork` gets a private copy of these pages. The parent continues when the child has
-/// copied them.
+/// Gives each later child of `fork` a private copy of these pages. The parent continues when the child has copied them.
 ///
 /// Children of `vfork` and `posix_spawn` share the parent's memory anyway, until they exec.
 pub fn keep_private_in_children(pages: Range<u64>) -> Result<(), std::io::Error> {

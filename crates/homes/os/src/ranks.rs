@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many ranks this machine has, and whether each has a core of its own. A waiting rank then need not yield its core to another.
+//! The number of ranks on this machine, and whether each has a core of its own. Then a waiting rank need not yield its
+//! core.
 //!
-//! Nothing here allocates: it runs in a preloaded library, too.
+//! Nothing here allocates, because it also runs in a preloaded library.
 
 use std::ffi::CStr;
 
-/// Environment variables in which launchers give the number of ranks on the machine: MPICH's and ours, Open MPI's, ours for one host.
+/// Environment variables with the number of ranks on the machine: of MPICH and `selvedge run`, of Open MPI, of
+/// `selvedge run` on one host.
 const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE", c"SELVEDGE_SIZE"];
 
-/// The number of ranks on this machine. None: the launcher does not say.
+/// Returns the number of ranks on this machine. None if the launcher does not say.
 pub fn here() -> Option<u32> {
     let of_slurm = || of_slurm(variable(c"SLURM_STEP_TASKS_PER_NODE")?, variable(c"SLURM_NODEID")?.parse().ok()?);
     RANKS_HERE.iter().find_map(|name| variable(name)?.parse().ok()).or_else(of_slurm)
 }
 
-/// None: the launcher does not say.
+/// Whether every rank has a core. None if the launcher does not say.
 pub fn have_cores() -> Option<bool> {
     // SAFETY: sysconf takes an integer and touches no memory of ours.
     fit(here(), unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }
 
-/// The value of a variable, for use at once.
 fn variable(name: &CStr) -> Option<&'static str> {
     // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment
     // in another thread meanwhile breaks the rule of getenv(3) itself.
@@ -31,7 +32,8 @@ fn variable(name: &CStr) -> Option<&'static str> {
     value?.to_str().ok()
 }
 
-/// Slurm's list of how many tasks the nodes of a step have, from which that of a node is taken: `2(x3),1` is 2 on nodes 0 to 2, 1 on node 3.
+/// Returns the number of tasks of a node from Slurm's list for the nodes of a step: `2(x3),1` is 2 on nodes 0 to 2, and
+/// 1 on node 3.
 fn of_slurm(list: &str, node: u32) -> Option<u32> {
     let mut next = 0;
     list.split(',').find_map(|part| {
@@ -56,8 +58,8 @@ mod tests {
     fn ranks_beyond_the_cores_share_them() {
         assert_eq!(fit(Some(2), 2), Some(true));
         assert_eq!(fit(Some(3), 2), Some(false));
-        assert_eq!(fit(None, 64), None, "who knows how many there are");
-        assert_eq!(fit(Some(1), -1), Some(true), "the system cannot say");
+        assert_eq!(fit(None, 64), None, "the number of ranks is unknown");
+        assert_eq!(fit(Some(1), -1), Some(true), "the number of cores is unknown");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of this process that is in files although the program does not know it: large blocks of `malloc` and static
-//! data, if `libselvedge_mpi_preload.so` was loaded before the C library. And how such files are made.
+//! Memory of this process that `libselvedge_mpi_preload.so` has put into files without the program's knowledge, if it
+//! was loaded before the C library: large blocks of `malloc`, and static data. Also makes such files.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, Mode, SealFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// Programs may rely on small descriptor numbers, so ours begin here.
+/// Programs may rely on small descriptor numbers, so Selvedge's begin here.
 const DESCRIPTOR_MIN: i32 = 512;
 
 /// The largest number of such ranges in a process.
@@ -19,13 +19,13 @@ pub const RANGES_MAX: usize = 2;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedRange {
-    /// Where the file is mapped in this process, and its size. 0: there is no such range.
+    /// Address of the mapping in this process, and size of the file; 0 without such a range.
     pub base: u64,
     pub bytes: u64,
     pub descriptor: i32,
 }
 
-/// The ranges that the library reports. Without the library there are none.
+/// Returns the ranges that the library reports. Without the library there are none.
 pub fn ranges() -> [SharedRange; RANGES_MAX] {
     let mut ranges = [SharedRange::default(); RANGES_MAX];
     // SAFETY: the name is a static string that ends in NUL.
@@ -41,13 +41,12 @@ pub fn ranges() -> [SharedRange; RANGES_MAX] {
     ranges
 }
 
-/// The longest file that this process may make.
 pub fn file_bytes_max() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
-/// Makes a memory file of `bytes` zeros. No process can make it shorter, so a mapping of it never faults (SIGBUS). Pages
-/// that were never written have no memory behind them.
+/// Makes a memory file of `bytes` zeros. No process can make it shorter, so a mapping of it never faults (SIGBUS).
+/// Pages that were never written have no memory behind them.
 pub fn sealed(name: &CStr, bytes: u64) -> rustix::io::Result<OwnedFd> {
     // The kernel would end the process with SIGXFSZ.
     if bytes > file_bytes_max() {

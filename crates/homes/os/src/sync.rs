@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Locks whose data are valid after a panic of their holder.
 //!
-//! A library must not fail in one thread because another thread of the program has panicked. What our locks guard is valid between any
-//! two statements, so a poisoned lock is taken as any other. Cost: none.
+//! A library must not fail in one thread because another thread of the program has panicked. The data under these locks
+//! are valid between any two statements, so a poisoned lock is taken like any other. Cost: none.
 
 use std::sync::{LockResult, PoisonError};
 
@@ -11,7 +11,7 @@ pub trait IgnorePoison {
     /// The guard, or the value.
     type Inner;
 
-    /// The guard, or the value, also after a panic.
+    /// Returns the guard, or the value, also after a panic.
     fn ignore_poison(self) -> Self::Inner;
 }
 

@@ -18,7 +18,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Runs `body` in a forked child, whose exit code is what it returns (101 if it panics).
+    /// Runs `body` in a forked child. Its exit code is the result of `body` (101 if it panics).
     pub fn fork(body: impl FnOnce() -> i32) -> Child {
         // SAFETY: the child runs only `body` and ends with _exit, so no destructor of the parent runs twice. glibc and
         // musl keep malloc usable in the child of a threaded process.
@@ -29,7 +29,7 @@ impl Child {
             unsafe {
                 libc::alarm(CHILD_ALARM_S);
                 let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-                    // The test harness captures what a test prints, and this process will never show it.
+                    // The test harness captures the output of a test, and this process will never show it.
                     let words = panic.downcast_ref::<String>().map(String::as_str);
                     let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
                     libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
@@ -84,7 +84,7 @@ pub fn in_child(test: impl FnOnce()) {
     assert_eq!(child.exit_code(), Some(0));
 }
 
-/// The state letter in /proc/<pid>/stat.
+/// Returns the state letter in /proc/<pid>/stat.
 pub fn state_of(pid: u32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit_once(") ")?.1.chars().next()
@@ -155,7 +155,7 @@ impl Folder {
         Folder { path, mounted: false }
     }
 
-    /// A new tmpfs of `bytes`. `None`, with a message, if we may not mount.
+    /// Mounts a new tmpfs of `bytes`. `None`, with a message, without the right to mount.
     pub fn tiny_tmpfs(bytes: u64) -> Option<Folder> {
         let mut folder = Folder::new();
         let target = std::ffi::CString::new(folder.path.to_str().unwrap()).unwrap();
@@ -164,7 +164,7 @@ impl Folder {
         let status =
             unsafe { libc::mount(c"tmpfs".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) };
         if status != 0 {
-            eprintln!("skipped: may not mount a tmpfs ({})", std::io::Error::last_os_error());
+            eprintln!("skipped: cannot mount a tmpfs ({})", std::io::Error::last_os_error());
             return None;
         }
         folder.mounted = true;
@@ -187,7 +187,7 @@ impl Drop for Folder {
     }
 }
 
-/// Whether we are root. Only root can give files away and mount.
+/// Whether the test runs as root. Only root can give files away and mount.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Identifies the running thread at the cost of two loads, and tells whether it is the only one.
+//! The identity of the running thread, at the cost of two loads, and whether it is the only one.
 
 use std::ptr;
 use std::sync::Once;
@@ -22,21 +22,22 @@ pub fn watch_forks() {
     });
 }
 
-/// Forks since the first ancestor that called [`watch_forks`]: a forked child has another number than its parent.
+/// Returns the number of forks since the first ancestor that called [`watch_forks`]: a forked child has another number
+/// than its parent.
 #[inline(always)]
 pub fn forks() -> u64 {
     FORKS.load(Relaxed)
 }
 
-/// A number that is never 0, and that differs between running threads of a process, and between a thread and its forked
-/// child.
+/// Returns a number that is never 0, and that differs between running threads of a process, and between a thread and
+/// its forked child.
 #[inline(always)]
 pub fn word() -> u64 {
     // Control blocks are far apart, and forks are rarely nested. So the sums do not collide.
     block().wrapping_add(FORKS.load(Relaxed))
 }
 
-/// The address of the thread's control block, or of another object that each thread has for itself.
+/// Returns the address of the thread's control block, or of another object that each thread has for itself.
 #[inline(always)]
 fn block() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -61,8 +62,9 @@ fn block() -> u64 {
     }
 }
 
-/// The C library's byte `__libc_single_threaded`. It is not 0 as long as this process has had only one thread; where the C library
-/// has no such byte, a byte that is 0 stands in. A thread that reads "one thread" is that thread, so it holds until it makes another.
+/// Returns the C library's byte `__libc_single_threaded`, which is not 0 while this process has had only one thread.
+/// Without such a byte, returns one that is 0. Only that one thread can read "one thread", so the answer holds until it
+/// makes another.
 pub fn one_thread() -> &'static AtomicU8 {
     static UNKNOWN: AtomicU8 = AtomicU8::new(0);
     static AT: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a process finds its end of the protocol, if it is a simulated rank.
+//! Finds a process's end of the protocol, if the process is a simulated rank.
 //!
-//! A forked child is detached: it never uses the page again, except that its fork is counted.
+//! A forked child is detached: it no longer uses the page, but its fork is counted.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::page::{MAGIC, VARIABLE, VERSION};
 use crate::rank::RankEnd;
 
 static END: AtomicPtr<RankEnd> = AtomicPtr::new(ptr::null_mut());
-/// 0: not searched for yet; 1: a thread is searching; 2: there is an end; 3: there is none.
+/// 0: not searched yet; 1: a thread is searching; 2: there is an end; 3: there is no end.
 static STATE: AtomicU32 = AtomicU32::new(0);
 static DETACHED: AtomicBool = AtomicBool::new(false);
 
@@ -33,7 +33,7 @@ fn attached() -> Option<&'static RankEnd> {
 }
 
 impl RankEnd {
-    /// This process's end, if it is a simulated rank.
+    /// Returns this process's end, if it is a simulated rank.
     #[inline]
     pub fn of_process() -> Option<&'static RankEnd> {
         match STATE.load(Acquire) {
@@ -42,7 +42,7 @@ impl RankEnd {
         }
     }
 
-    /// This process's end, if it has been found already. For functions that the search itself may call.
+    /// Returns this process's end, if it has already been found. For functions that the search itself may call.
     #[inline]
     pub fn if_attached() -> Option<&'static RankEnd> {
         match STATE.load(Acquire) {
@@ -79,7 +79,7 @@ impl RankEnd {
         // SAFETY: `environment` comes from `find_first`, which requires a valid array, or is the C library's `environ`.
         let path = unsafe { page_path_in(if environment.is_null() { environ } else { environment })? };
         let complain = |what: &str| {
-            let text = format!("selvedge: {VARIABLE}={}: {what}; clocks are real\n", path.to_string_lossy());
+            let text = format!("selvedge: {VARIABLE}={}: {what}; it uses real clocks\n", path.to_string_lossy());
             // SAFETY: `write` reads `text.len()` bytes of `text`, which lives across the call.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         };
@@ -100,7 +100,7 @@ impl RankEnd {
         match page.owner_pid.compare_exchange(0, own, SeqCst, SeqCst) {
             Ok(_) => Some(end),
             Err(owner) if owner == own => Some(end),
-            // This process is a child of the rank and has executed another program.
+            // This process is a child of the rank that has executed another program.
             Err(_) => {
                 page.turn_line.forks.fetch_add(1, Relaxed);
                 None

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank's clock, and the prices of what its library does on its own.
-//!
-//! Clocks never go back, and reading a clock advances it.
+//! A rank's clock, and the prices of its library's own actions. Clocks never go back; reading a clock advances it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,19 +7,19 @@ use crate::page::units;
 use crate::rank::RankEnd;
 use crate::system::real_clock_ns;
 
-/// After this many clock readings, or polls that find something, in a row, other ranks run. A program that does this in a loop
-/// waits for time to pass, or polls memory that a peer writes directly.
+/// Clock readings, or successful polls, in a row before other ranks run. A program that reads in a loop waits for time
+/// to pass, or polls memory that a peer writes directly.
 pub(crate) const READINGS_MAX: u64 = 256;
 
 impl RankEnd {
-    /// The time, in picoseconds since the start.
+    /// Returns the time in picoseconds since the start.
     #[inline]
     pub fn now_ps(&self) -> u64 {
         self.page().time.now_ps.load(Relaxed)
     }
 
-    /// Reads the clock and charges the program for it. Every [`READINGS_MAX`] readings the turn goes to the simulator, so that other
-    /// ranks and messages advance to this time.
+    /// Reads the clock and charges the program for it. Every [`READINGS_MAX`] readings the simulator gets the turn, so
+    /// that other ranks and messages catch up with this time.
     pub fn read_clock(&self) -> u64 {
         self.count_computing();
         let price = self.page().costs[2].load(Relaxed);
@@ -33,7 +31,7 @@ impl RankEnd {
         now
     }
 
-    /// The time that the rank did not wait.
+    /// Returns the time that the rank did not wait.
     pub fn busy_ps(&self) -> u64 {
         let now = self.read_clock();
         now.saturating_sub(self.page().time.idle_ps.load(Relaxed))
@@ -46,7 +44,7 @@ impl RankEnd {
         self.charge(self.page().costs[0].load(Relaxed));
     }
 
-    /// Charges n accesses to main memory, by a call that works on tables of the rank's own.
+    /// Charges n accesses to main memory by a call that works on the rank's own tables.
     #[inline]
     pub fn charge_accesses(&self, count: u64) {
         self.page().time.changes.fetch_add(1, Relaxed);
@@ -85,12 +83,12 @@ impl RankEnd {
 
     // ---- The machine ----
 
-    /// Entries of the machine's TLB, and entries that an address may be in.
+    /// Returns the entries of the machine's TLB, and the entries that an address may be in.
     pub fn tlb(&self) -> (u32, u32) {
         (self.limit(5), self.limit(6))
     }
 
-    /// Lock requests that fail and that the machine's NICs keep.
+    /// Returns the number of failing lock requests that the machine's NICs keep.
     pub fn lock_waiters(&self) -> u32 {
         self.limit(9)
     }
@@ -99,12 +97,12 @@ impl RankEnd {
         u32::try_from(self.page().costs[at].load(Relaxed)).unwrap_or(u32::MAX)
     }
 
-    /// Whether a full mailbox refuses messages, so that none is lost.
+    /// Whether a full mailbox refuses messages instead of losing them.
     pub fn mailboxes_refuse(&self) -> bool {
         self.page().costs[7].load(Relaxed) & units::MAILBOXES_REFUSE != 0
     }
 
-    /// Whether the machine's nodes have VELO and RMA units, with paths of their own.
+    /// Whether the machine's nodes have VELO and RMA units with paths of their own.
     pub fn has_units(&self) -> bool {
         self.page().costs[7].load(Relaxed) & units::HAS_PATHS != 0
     }

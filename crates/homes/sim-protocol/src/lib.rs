@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The protocol between a rank that runs in virtual time and its simulator: one page of shared memory for each rank.
 //!
-//! A simulated rank is an ordinary process. It runs only while it has the *turn*. It writes a request to the page (start an
-//! operation, wait, poll again later, sleep) and hands the turn to the simulator. The simulator hands the turn back
-//! when virtual time has reached the point where the rank may continue. This crate holds the page and both ends.
+//! A simulated rank is an ordinary process that runs only while it has the *turn*. It writes a request to the page
+//! (start an operation, wait, poll again later, sleep) and hands the turn to the simulator. The simulator hands the
+//! turn back when virtual time has reached the point where the rank may continue. This crate has both ends.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
-//! | [`page`] | the page: where it is, its words, who may write them, their limits |
+//! | [`page`] | the page: its words, their writers and limits |
 //! | [`rank`] | the rank's end: used by the rank's communication library and by the library that replaces its clocks |
-//! | `attach` | how a process finds its end |
+//! | `attach` | finding the end of a process |
 //! | `clock`, `polls` | the rank's clock; waiting and polling |
 //! | `lock` | the lock under which a thread makes a request |
 //! | [`threads`] | ranks with several threads: which thread hands the turn over |
@@ -17,14 +17,14 @@
 //! | [`system`] | shared files, sleeping on a word |
 //!
 //! Invariants
-//! 1. Either the rank or the simulator has the turn. The side without the turn changes nothing that the other side reads.
-//! 2. Whatever a rank writes, the simulator gets a valid request or an error that names what is wrong with it.
-//! 3. A process finds its page by the environment variable [`VARIABLE`], and uses it only if the page is reserved for that process.
-//!    Children of a rank have real clocks and are no part of the simulation.
-//! 4. Without that variable nothing here does anything.
+//! 1. Either the rank or the simulator has the turn. The side without it changes nothing that the other reads.
+//! 2. Whatever a rank writes, the simulator gets a valid request, or an error that names the fault.
+//! 3. A process finds its page by the environment variable [`VARIABLE`], and uses it only if the page is reserved for
+//!    that process. Children of a rank have real clocks and do not take part in the simulation.
+//! 4. Without that variable this crate does nothing.
 //!
-//! Cost of a turn (request and answer): two cache lines cross twice where both sides have a core and poll at once; otherwise one
-//! sleep and one wake by the kernel. Only payload is allocated.
+//! Cost of a turn (request and answer): two cache lines cross twice if both sides have a core and poll at once;
+//! otherwise one sleep and one wake by the kernel. Only payload is allocated.
 
 mod attach;
 mod clock;
@@ -40,9 +40,8 @@ pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, Published, VARIAB
 pub use rank::RankEnd;
 pub use simulator::{CreateError, InvalidRequest, Nic, Request, SimEnd};
 
-/// The reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
+/// Reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
 pub const EPOCH_S: u64 = 946_684_800;
 
-/// How long a simulated machine has been up when a run begins, in seconds. Clocks that count from boot therefore do not start at
-/// 0, which programs take for "never".
+/// Uptime in seconds when a run begins. Clocks from boot do not start at 0, which programs take for "never".
 pub const UPTIME_S: u64 = 1000;

@@ -12,7 +12,6 @@ impl TurnLine {
         self.lock_waiters.load(SeqCst) != 0
     }
 
-    /// Takes the lock under which a thread makes a request.
     pub(crate) fn lock(&self) -> RequestLock<'_> {
         if self.request_lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
             return RequestLock { word: &self.request_lock };
@@ -23,7 +22,7 @@ impl TurnLine {
         lock
     }
 
-    /// The lock for parked threads: their requests are known, so they do not count as waiters.
+    /// Takes the lock for a parked thread. Its request is known, so it does not count as a waiter.
     pub(crate) fn lock_parked(&self) -> RequestLock<'_> {
         let word = &self.request_lock;
         match word.compare_exchange(0, 1, Acquire, Relaxed) {
@@ -41,7 +40,7 @@ impl TurnLine {
     }
 }
 
-/// Holds the lock under which a thread makes a request.
+/// Holds the lock; releases it on drop.
 pub(crate) struct RequestLock<'a> {
     word: &'a AtomicU32,
 }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page that a rank and its simulator share.
 //!
-//! The page is a file: this header, then payload. All words are atomics, so any bits are a value and no access is undefined,
-//! whatever the other side writes. Words that both sides poll have cache lines of their own.
+//! The page is a file: this header, then payload. All words are atomics, so any bits are a value and no access is
+//! undefined, whatever the other side writes. Words that both sides poll have cache lines of their own.
 
 use std::ffi::{CStr, CString};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-/// The environment variable that holds the path of a rank's page.
+/// Environment variable with the path of a rank's page.
 pub const VARIABLE: &str = "SELVEDGE_SIM";
 
-/// The first word of the file: "SELVTURN".
+/// First word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
 pub const VERSION: u32 = 10;
-/// Where payload begins in the file.
+/// Offset of the payload in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Bytes of payload that the file has room for from the start.
 pub const PAYLOAD_INLINE: u64 = 64 << 10;
-/// The longest payload of one operation: 1 GiB.
+/// Longest payload of one operation: 1 GiB.
 pub const PAYLOAD_BYTES_MAX: u64 = 1 << 30;
-/// The longest command of a NIC.
+/// Longest command of a NIC.
 pub const COMMAND_BYTES: usize = 256;
 /// NICs that a rank may have open at once.
 pub const NICS: usize = 16;
 /// Threads of a rank that may wait at once.
 pub const THREADS: usize = 48;
-/// The longest path of a NIC's file.
+/// Longest path of a NIC's file.
 pub const NIC_PATH_BYTES: usize = 232;
 
 /// The side that has the turn.
@@ -36,7 +36,7 @@ pub mod turn {
     pub const RANK: u32 = 1;
 }
 
-/// The kinds of request.
+/// Kinds of request.
 pub mod kind {
     pub const START: u32 = 1;
     pub const WAIT: u32 = 2;
@@ -44,24 +44,24 @@ pub mod kind {
     pub const SLEEP: u32 = 4;
     pub const PUBLISH: u32 = 5;
     pub const SHARES_MEMORY: u32 = 6;
-    /// START, and then WAIT without a limit.
+    /// START, then WAIT without a limit.
     pub const START_AND_WAIT: u32 = 7;
-    /// START, and the rank wants to be told if the NIC refuses the operation.
+    /// START; the simulator reports a refusal by the NIC ([`super::REFUSED`]).
     pub const START_OR_REFUSE: u32 = 8;
 }
 
-/// The reply to a request to start an operation that was refused.
+/// Reply to a start that the NIC refused.
 pub const REFUSED: u64 = u64::MAX;
 
 /// Bits of [`Costs::units`].
 pub mod units {
-    /// A full mailbox refuses messages, rather than to lose them.
+    /// A full mailbox refuses messages instead of losing them.
     pub const MAILBOXES_REFUSE: u64 = 1;
-    /// Nodes have VELO and RMA units, with paths of their own. Otherwise commands of these units travel as packets.
+    /// Nodes have VELO and RMA units with paths of their own. Otherwise these units' commands travel as packets.
     pub const HAS_PATHS: u64 = 2;
 }
 
-/// Costs of the rank's own actions, in picoseconds. Set by the simulator from the machine's description.
+/// Costs of the rank's own actions, in picoseconds. The simulator sets them from the machine's description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// A call that works on the rank's own NIC.
@@ -74,36 +74,36 @@ pub struct Costs {
     pub compute_ppm: u64,
     /// Copying 1 KiB in memory.
     pub copy_ps_per_kib: u64,
-    /// Entries of the translation unit's TLB, and entries that an address may be in; 0: there is none.
+    /// Entries of the translation unit's TLB, and entries that an address may be in; 0: no unit.
     pub tlb_entries: u64,
     pub tlb_ways: u64,
     /// Properties of the machine's units: [`units`].
     pub units: u64,
     /// An access to main memory.
     pub memory_ps: u64,
-    /// Lock requests that fail and that a NIC keeps.
+    /// Failing lock requests that a NIC keeps.
     pub lock_waiters: u64,
 }
 
-/// A message that lies in a ring of another rank's NIC, not visible so far.
+/// A message in a ring of another rank's NIC, not yet visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The index of the ring among the NIC's rings.
+    /// Index of the ring among the NIC's rings.
     pub ring: u32,
-    /// The number of the message in its ring.
+    /// Number of the message in its ring.
     pub number: u64,
-    /// The header word of its slot, which makes it visible.
+    /// Header word of its slot; storing it makes the message visible.
     pub header: u64,
     /// Bytes of payload.
     pub bytes: u64,
 }
 
-/// The first bytes of the file.
+/// The header of the file.
 #[repr(C, align(128))]
 pub struct Page {
     pub magic: AtomicU64,
     pub version: AtomicU32,
-    /// The only process that may use this page; 0: the first that opens it.
+    /// The only process that may use this page; 0: the first one that opens it.
     pub owner_pid: AtomicU32,
     pub costs: [AtomicU64; 10],
     pad: [u64; 4],
@@ -114,7 +114,7 @@ pub struct Page {
     pub parked: [Parked; THREADS],
 }
 
-/// The side that has the turn, which side sleeps until it gets the turn, and the lock of the rank's threads.
+/// The side that has the turn, whether each side sleeps until it gets the turn, and the lock of the rank's threads.
 #[repr(C, align(128))]
 pub struct TurnLine {
     pub turn: AtomicU32,
@@ -124,31 +124,31 @@ pub struct TurnLine {
     pub request_lock: AtomicU32,
     /// Children that the rank has forked.
     pub forks: AtomicU32,
-    /// Threads that wait for the lock and are not parked: their requests are not known yet.
+    /// Threads that wait for the lock and are not parked: their requests are not yet known.
     pub lock_waiters: AtomicU32,
 }
 
-/// Time, in picoseconds since the start. Written by the side that has the turn.
+/// Time in picoseconds since the start. Written by the side that has the turn.
 #[repr(C, align(128))]
 pub struct TimeLine {
     pub now_ps: AtomicU64,
-    /// How much of `now_ps` the rank spent waiting.
+    /// The part of `now_ps` that the rank spent waiting.
     pub idle_ps: AtomicU64,
     /// CPU time of the process when it was last added to `now_ps`, in nanoseconds.
     pub used_ns: AtomicU64,
-    /// Number of requests so far.
+    /// Requests so far.
     pub requests: AtomicU64,
-    /// Polls since the last request, where the caller does not know whether they found something.
+    /// Polls with an unknown result since the last request.
     pub polls: AtomicU64,
-    /// Number of calls by the rank that may have changed its NICs.
+    /// Calls by the rank that may have changed its NICs.
     pub changes: AtomicU64,
-    /// How often the rank has yielded the processor before it opened a NIC.
+    /// Yields of the processor before the rank opened a NIC.
     pub yields: AtomicU64,
-    /// Clock readings, and polls that found something, since the last request.
+    /// Clock readings and successful polls since the last request.
     pub readings: AtomicU64,
     /// 1 if a poll has found something, or the program has worked, since the last poll that found nothing.
     pub found: AtomicU64,
-    /// How many times in a row a poll that found nothing handed the turn over. The pause after each doubles.
+    /// Number of polls in a row that found nothing and handed the turn over. The pause after each doubles.
     pub pauses: AtomicU64,
 }
 
@@ -160,7 +160,8 @@ pub struct RequestLines {
     pub origin: AtomicU64,
     pub until_ps: AtomicU64,
     pub payload_bytes: AtomicU64,
-    /// The simulator's reply to a question; [`REFUSED`] to an operation that the NIC refused; to START_AND_WAIT the time at which the host has started the operation.
+    /// The simulator's reply: to a question; [`REFUSED`] to an operation that the NIC refused; to START_AND_WAIT the
+    /// time at which the host has started the operation.
     pub reply: AtomicU64,
     pub command: [AtomicU64; COMMAND_BYTES / 8],
 }
@@ -180,18 +181,18 @@ pub struct NicSlot {
 /// A waiting thread, in a rank with several threads.
 #[repr(C)]
 pub struct Parked {
-    /// Its kernel thread id; 0: the slot is free.
+    /// Kernel thread id; 0: the slot is free.
     pub thread: AtomicU32,
     pub kind: AtomicU32,
     pub until_ps: AtomicU64,
     /// [`TimeLine::changes`] when the thread last polled.
     pub changes: AtomicU64,
-    /// 1: the thread may go on.
+    /// 1: the thread may continue.
     pub go: AtomicU32,
     pad: u32,
 }
 
-/// The path of the named pipe that wakes a sleeping simulator.
+/// Returns the path of the named pipe that wakes a sleeping simulator.
 pub(crate) fn wake_pipe_path(page: &CStr) -> CString {
     let mut path = page.to_bytes().to_vec();
     path.extend_from_slice(b".wake");

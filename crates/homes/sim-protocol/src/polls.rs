@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank that waits or polls: when it gives the turn away, and for how long.
+//! Waiting and polling of a rank: when it hands the turn over, and for how long.
 
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
@@ -8,35 +8,34 @@ use crate::page::kind;
 use crate::rank::RankEnd;
 use crate::system::may_have_threads;
 
-/// How many polls with an unknown result are free before the next counts as one that found nothing, and how many are free again
-/// after that.
+/// Free polls with an unknown result before one counts as a failed poll; and free polls after each further one.
 const POLLS_FREE: u64 = 64;
 const POLLS_FREE_AGAIN: u64 = 4;
 
-/// How many pauses after polls that found nothing are still short; and, for a program that has found something, or has
-/// worked, after longer pauses, how soon it polls again.
+/// Pauses that are still short after polls that found nothing. After longer pauses, a program that has found something
+/// or has worked polls again within `REPOLL_PS`.
 const PAUSES_SHORT: u64 = 5;
 const REPOLL_PS: u64 = 100_000;
 
-/// Virtual time that the first yield of a program without a NIC takes.
+/// Virtual time of the first yield of a program without a NIC.
 const YIELD_PS: u64 = 1_000_000;
-/// How often that time doubles with further yields, for programs that yield in a loop until time has passed.
+/// Limit on the doublings of that time with further yields, for programs that yield in a loop until time has passed.
 const YIELD_DOUBLINGS_MAX: u64 = 10;
 
 impl RankEnd {
-    /// A count that changes whenever a call by a thread of this rank may have changed its NICs.
+    /// Returns a count that changes whenever a call by a thread of this rank may have changed its NICs.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.page().time.changes.load(Relaxed)
     }
 
-    /// Waits until a NIC of this rank changes, or until a time. `changes` is the count from before the caller's last poll.
+    /// Waits until a NIC of this rank changes, or until a time. `changes`: the count before the last poll.
     pub fn wait(&self, until_ps: u64, changes: u64) {
         self.page().time.polls.store(0, Relaxed);
         self.pause(kind::WAIT, until_ps, changes);
     }
 
-    /// The program has polled and found nothing.
+    /// Records that the program has polled and found nothing.
     pub fn found_nothing(&self) {
         let time = &self.page().time;
         if time.found.swap(0, Relaxed) != 0 && time.pauses.load(Relaxed) > PAUSES_SHORT {
@@ -48,8 +47,7 @@ impl RankEnd {
         time.polls.store(POLLS_FREE - POLLS_FREE_AGAIN, Relaxed);
     }
 
-    /// The program polls, and the caller does not know whether it finds something. A poll after many others counts as part of a
-    /// loop that waits.
+    /// Records a poll with an unknown result. A poll after many others counts as part of a loop that waits.
     pub fn polled(&self) {
         self.charge_poll();
         let polls = &self.page().time.polls;
@@ -58,8 +56,8 @@ impl RankEnd {
         }
     }
 
-    /// The program has polled and found something, so it is not waiting. Every [`READINGS_MAX`] such polls other ranks run all the
-    /// same, because the program may find the same thing again and again while it waits for another.
+    /// Records that the program has polled and found something, so it is not waiting. Every [`READINGS_MAX`] such polls
+    /// other ranks run, because the program may find the same thing again while it waits for another.
     pub fn found_something(&self) {
         self.charge_poll();
         let time = &self.page().time;
@@ -70,13 +68,13 @@ impl RankEnd {
         }
     }
 
-    /// The program has done work of its own between polls, so it may go on without a change of its NIC.
+    /// Records that the program has worked between polls, so it may continue without a change of its NIC.
     #[inline]
     pub fn has_worked(&self) {
         self.page().time.found.store(1, Relaxed);
     }
 
-    /// The program yields the processor. With a NIC this counts as a poll that found nothing; without one, other ranks run.
+    /// Yields the processor. With a NIC this counts as a poll that found nothing; without one, other ranks run.
     pub fn give_up_processor(&self) {
         match self.page().nics.iter().any(|slot| slot.live.load(Relaxed) != 0) {
             true => self.found_nothing(),
@@ -87,12 +85,11 @@ impl RankEnd {
         }
     }
 
-    /// Sleeps until a time, whatever happens.
+    /// Sleeps until a time. No change of a NIC ends the sleep early.
     pub fn sleep(&self, until_ps: u64) {
         self.pause(kind::SLEEP, until_ps, self.changes());
     }
 
-    /// Lets time pass.
     fn pause(&self, kind: u32, until_ps: u64, changes: u64) {
         if may_have_threads() {
             return self.park(kind, until_ps, changes);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rank's end of the protocol: its requests, and the hand-over of the turn.
 //!
-//! Every library in the process that links this crate has its own [`RankEnd`] of the same page. State that they share is in the page.
+//! Every library that links this crate has its own [`RankEnd`] of the same page, which holds their shared state.
 //!
 //! Invariants
-//! 1. One thread of a process makes a request at a time, under a lock in the page; others wait for the lock. In a rank with several
-//!    threads, the last one that is still running hands the turn over (`threads.rs`).
-//! 2. A process that is no rank has no end (`attach.rs`).
+//! 1. One thread of a process makes a request at a time, under a lock in the page. In a rank with several threads, the
+//!    last one that still runs hands the turn over (`threads.rs`).
+//! 2. A process that is not a rank has no end (`attach.rs`).
 
 use std::ffi::{CStr, CString};
 use std::mem::size_of;
@@ -19,8 +19,8 @@ use crate::page::{
 };
 use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on, write_to_pipe};
 
-/// How often a rank polls for its turn before it sleeps. This takes about a microsecond, within which an idle simulator
-/// answers. Polling longer would keep the processor from the rank that has the turn.
+/// Polls of a rank for its turn before it sleeps. They take about a microsecond, within which an idle simulator
+/// answers. Longer polling would keep the processor from the rank that has the turn.
 const TURN_POLLS: u32 = 40;
 
 /// A rank's end of the protocol.
@@ -31,7 +31,7 @@ pub struct RankEnd {
 }
 
 impl RankEnd {
-    /// Maps a page without checking for which process it is reserved. `Err`: errno.
+    /// Maps a page without checking which process it is reserved for. `Err`: errno.
     pub fn open(path: &CStr) -> Result<RankEnd, i32> {
         let shared = Shared::open(path, None, (PAYLOAD_AT + PAYLOAD_BYTES_MAX) as usize)?;
         if shared.file_bytes() < PAYLOAD_AT + PAYLOAD_INLINE {
@@ -48,18 +48,18 @@ impl RankEnd {
 
     // ---- requests ----
 
-    /// Hands an operation of NIC number `ni` to the simulator; returns when the host has finished it. False: it is too long.
+    /// Hands an operation of NIC number `ni` to the simulator; returns when the host has finished. False: too long.
     pub fn start(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         self.start_as(kind::START, ni, origin, command, payload)
     }
 
-    /// As [`RankEnd::start`]. False, too, if the NIC refuses the operation.
+    /// Like [`RankEnd::start`]; also false if the NIC refuses the operation.
     pub fn start_or_refuse(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         self.start_as(kind::START_OR_REFUSE, ni, origin, command, payload)
     }
 
-    /// As [`RankEnd::start`], for an operation whose reply the program waits for next: returns when a NIC of this rank has changed
-    /// after that. In a rank with several threads it does not wait, since the others may have something to do meanwhile.
+    /// Like [`RankEnd::start`], for an operation whose reply the program waits for next: returns when a NIC of this
+    /// rank has changed after the start. In a rank with several threads it does not wait.
     pub fn start_and_wait(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         let kind = if may_have_threads() { kind::START } else { kind::START_AND_WAIT };
         self.start_as(kind, ni, origin, command, payload)
@@ -103,8 +103,7 @@ impl RankEnd {
         true
     }
 
-    /// Asks the simulator whether this rank and the NIC `target` share memory: whether messages between them may go through
-    /// rings.
+    /// Asks the simulator whether this rank and the NIC `target` share memory, so that messages may use rings.
     pub fn shares_memory(&self, ni: u32, target: u64) -> bool {
         let _lock = self.page().turn_line.lock();
         let request = &self.page().request;
@@ -115,8 +114,8 @@ impl RankEnd {
         request.reply.load(Relaxed) != 0
     }
 
-    /// Has a message published that this rank has written to a ring of the NIC `target`. The receiver finds it when virtual
-    /// time has reached the end of the copy, and so does this call's return.
+    /// Publishes a message that this rank has written to a ring of the NIC `target`. The receiver sees it, and this
+    /// call returns, when virtual time has reached the end of the copy.
     pub fn publish(&self, ni: u32, target: u64, message: &Published) {
         let _lock = self.page().turn_line.lock();
         let request = &self.page().request;
@@ -129,13 +128,13 @@ impl RankEnd {
         self.hand_over(kind::PUBLISH, 0, false);
     }
 
-    /// Hands the turn to the simulator so that it carries out what is due at this rank's NICs.
+    /// Hands the turn to the simulator, which carries out all that is due at this rank's NICs.
     pub fn yield_turn(&self) {
         let _lock = self.page().turn_line.lock();
         self.hand_over(kind::SLEEP, self.now_ps(), false);
     }
 
-    /// Makes a request, and returns when this rank has the turn again.
+    /// Makes a request; returns when this rank has the turn again.
     pub(crate) fn hand_over(&self, kind: u32, until_ps: u64, idle: bool) {
         let page = self.page();
         self.count_computing();
@@ -179,7 +178,7 @@ impl RankEnd {
 
     // ---- the rank's NICs ----
 
-    /// Announces the file of a NIC. False: there are too many NICs, or the path is too long.
+    /// Announces the file of a NIC. False: too many NICs, or the path is too long.
     pub fn announce(&self, ni: u32, id: u64, path: &[u8]) -> bool {
         if path.len() > NIC_PATH_BYTES {
             return false;
@@ -201,7 +200,7 @@ impl RankEnd {
         true
     }
 
-    /// Withdraws a NIC that is closed.
+    /// Withdraws a closed NIC.
     pub fn withdraw(&self, ni: u32, id: u64) {
         let _lock = self.page().turn_line.lock();
         for slot in &self.page().nics {

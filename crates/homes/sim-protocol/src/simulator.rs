@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulator's end of the protocol.
 //!
-//! Hand the turn to the rank with [`SimEnd::give`], then poll [`SimEnd::has_request`] until the rank has handed it back. To sleep
-//! meanwhile, call [`SimEnd::begin_sleep`] and poll the descriptor [`SimEnd::wake_pipe`] together with the rank's other
-//! descriptors: the rank may also die, or write to its launcher connection.
+//! Hand the turn to the rank with [`SimEnd::give`], then poll [`SimEnd::has_request`] until the rank has handed it
+//! back. To sleep meanwhile, call [`SimEnd::begin_sleep`] and poll the descriptor [`SimEnd::wake_pipe`] together with
+//! the rank's other descriptors, since the rank may also die or write to its launcher connection.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::page::{
 };
 use crate::system::{Shared, errno, wake};
 
-/// A page could not be made.
+/// Failure to make a page.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make {path}: {error}")]
 pub struct CreateError {
@@ -28,11 +28,11 @@ pub struct CreateError {
 /// A rank's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's memory.
-    /// If it `waits`, the rank continues when a NIC of it has changed after that, and otherwise when its host has started it; with
-    /// `or_refuse` the rank wants to be told if the NIC refuses it ([`SimEnd::refuse`]).
+    /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's
+    /// memory. If it `waits`, the rank continues when one of its NICs has changed after the start, otherwise when its
+    /// host has started it. With `or_refuse` the simulator reports a refusal by the NIC ([`SimEnd::refuse`]).
     Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8>, waits: bool, or_refuse: bool },
-    /// Make a message visible in a ring of the NIC `target`, when its payload has been copied.
+    /// Make a message visible in a ring of the NIC `target`, after its payload has been copied.
     Publish { ni: u32, target: u64, message: Published },
     /// Reply whether the rank and the NIC `target` share memory ([`SimEnd::reply`]).
     SharesMemory { ni: u32, target: u64 },
@@ -40,20 +40,20 @@ pub enum Request {
     Wait { until_ps: u64 },
     /// A poll has found nothing: continue after a pause.
     Poll,
-    /// Wait until a time, whatever happens.
+    /// Wait until a time, with no earlier end.
     Sleep { until_ps: u64 },
 }
 
 /// A request that the simulator cannot carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
-    #[error("a request of the unknown kind {0}")]
+    #[error("a request of unknown kind {0}")]
     Kind(u32),
-    #[error("a payload of {bytes} bytes; at most {max} are allowed", max = PAYLOAD_BYTES_MAX)]
+    #[error("a payload of {bytes} bytes, longer than the limit of {max}", max = PAYLOAD_BYTES_MAX)]
     Payload { bytes: u64 },
-    #[error("a payload of {bytes} bytes, but the page's file is shorter")]
+    #[error("a payload of {bytes} bytes, longer than the page's file")]
     Short { bytes: u64 },
-    #[error("a clock that goes back, or jumps out of range ({now_ps} ps)")]
+    #[error("a clock that goes back or is out of range ({now_ps} ps)")]
     Clock { now_ps: u64 },
 }
 
@@ -73,11 +73,11 @@ pub struct SimEnd {
     path: PathBuf,
     wake_pipe: OwnedFd,
     wake_pipe_path: PathBuf,
-    /// When the rank was last given the turn.
+    /// Time at which the rank was last given the turn.
     given_ps: u64,
 }
 
-/// The latest valid time: half of the range, so that sums of two times do not overflow.
+/// Latest valid time: half of the range, so that sums of two times do not overflow.
 const TIME_PS_MAX: u64 = u64::MAX / 2;
 
 impl SimEnd {
@@ -133,7 +133,7 @@ impl SimEnd {
         unsafe { &*self.shared.base.cast::<Page>() }
     }
 
-    /// The page's file, for the rank's environment.
+    /// Returns the page's file, for the rank's environment.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -143,7 +143,7 @@ impl SimEnd {
         self.page().owner_pid.store(pid, SeqCst);
     }
 
-    /// Hands the turn to the rank at a time.
+    /// Hands the turn to the rank, at this time.
     pub fn give(&mut self, now_ps: u64) {
         self.given_ps = now_ps;
         let page = self.page();
@@ -168,20 +168,20 @@ impl SimEnd {
         self.page().turn_line.turn.load(Acquire) == turn::SIMULATOR
     }
 
-    /// The rank's time. `Err`: the rank has written an impossible one.
+    /// Returns the rank's time. `Err`: the rank has written an impossible one.
     pub fn now_ps(&self) -> Result<u64, InvalidRequest> {
         let now_ps = self.page().time.now_ps.load(Acquire);
         let sane = (self.given_ps..TIME_PS_MAX).contains(&now_ps);
         if sane { Ok(now_ps) } else { Err(InvalidRequest::Clock { now_ps }) }
     }
 
-    /// The time that the rank did not wait.
+    /// Returns the time that the rank did not wait.
     pub fn busy_ps(&self) -> u64 {
         let time = &self.page().time;
         time.now_ps.load(Relaxed).saturating_sub(time.idle_ps.load(Relaxed))
     }
 
-    /// The rank's request, once it has handed the turn back.
+    /// Returns the rank's request, once it has handed the turn back.
     pub fn request(&self) -> Result<Request, InvalidRequest> {
         let request = &self.page().request;
         let until_ps = request.until_ps.load(Relaxed);
@@ -201,12 +201,12 @@ impl SimEnd {
         }
     }
 
-    /// Replies to a question, or says when an operation was started, before the rank gets the turn back.
+    /// Replies to a question, or reports when an operation was started, before the rank gets the turn back.
     pub fn reply(&self, value: u64) {
         self.page().request.reply.store(value, Relaxed);
     }
 
-    /// Says that the NIC has refused the rank's operation, before the rank gets the turn back.
+    /// Reports that the NIC has refused the rank's operation, before the rank gets the turn back.
     pub fn refuse(&self) {
         self.reply(REFUSED);
     }
@@ -246,13 +246,13 @@ impl SimEnd {
         Ok(Request::Start { ni, origin, command, payload, waits, or_refuse })
     }
 
-    /// The number of requests, and of children forked.
+    /// Returns the number of requests, and of forked children.
     pub fn counts(&self) -> (u64, u32) {
         let page = self.page();
         (page.time.requests.load(Relaxed), page.turn_line.forks.load(Relaxed))
     }
 
-    /// Announces that the simulator is about to sleep on [`SimEnd::wake_pipe`]. False: the rank has handed the turn back meanwhile.
+    /// Announces that the simulator is about to sleep on [`SimEnd::wake_pipe`]. False: it has handed the turn back.
     pub fn begin_sleep(&self) -> bool {
         self.page().turn_line.simulator_sleeps.store(1, SeqCst);
         self.page().turn_line.turn.load(SeqCst) == turn::RANK
@@ -270,12 +270,12 @@ impl SimEnd {
         }
     }
 
-    /// A pipe that becomes readable when the rank hands the turn back to a simulator that sleeps.
+    /// Returns a pipe that becomes readable when the rank hands the turn back to a sleeping simulator.
     pub fn wake_pipe(&self) -> BorrowedFd<'_> {
         self.wake_pipe.as_fd()
     }
 
-    /// The NICs that the rank has announced, in the order of their slots.
+    /// Returns the NICs that the rank has announced, in the order of their slots.
     pub fn nics(&self) -> Vec<Nic> {
         (0..NICS).filter_map(|at| self.nic(at)).collect()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Linux system calls that both ends need. They are made directly, and nothing here uses parts of the standard library that may
-//! read a clock, because the library that replaces the clocks uses this module.
+//! Linux system calls for both ends, made directly. Nothing here uses parts of the standard library that may read a
+//! clock, because the library that replaces the clocks uses this module.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use selvedge_os::thread::one_thread;
 
-/// A file that is mapped shared. A process's own page is never unmapped.
+/// A file mapped shared. A process's own page is never unmapped.
 #[derive(Debug)]
 pub struct Shared {
     pub base: *mut u8,
@@ -36,7 +36,7 @@ impl Shared {
             let grown = create.is_none_or(|size| libc::ftruncate(fd, size as libc::off_t) == 0);
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let base = match grown {
-                // By a direct system call: some libraries replace `mmap` and read the clock in it.
+                // A direct system call, because some libraries replace `mmap` and read the clock in it.
                 true => libc::syscall(
                     libc::SYS_mmap,
                     ptr::null_mut::<u8>(),
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// The length of the file; 0 if it cannot be read.
+    /// Returns the length of the file; 0 if it cannot be read.
     pub fn file_bytes(&self) -> u64 {
         // SAFETY: all bits zero is a valid `stat`, and `fstat` only fills it.
         unsafe {
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// Makes the file at least this long. `Err`: errno.
+    /// Makes the file at least `bytes` long. `Err`: errno.
     pub fn grow(&self, bytes: u64) -> Result<(), i32> {
         // SAFETY: `ftruncate` takes a descriptor that `self` owns and no pointers.
         let grown = self.file_bytes() >= bytes || unsafe { libc::ftruncate(self.fd, bytes as libc::off_t) } == 0;
@@ -102,7 +102,7 @@ impl Drop for Shared {
     }
 }
 
-/// The error of the last system call.
+/// Returns the error of the last system call.
 pub fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
@@ -115,7 +115,7 @@ pub fn sleep_on(word: &AtomicU32, expected: u32) {
     }
 }
 
-/// Sleeps as [`sleep_on`] does, for at most `limit_ns`.
+/// Sleeps like [`sleep_on`], for at most `limit_ns`.
 pub fn sleep_on_for(word: &AtomicU32, expected: u32, limit_ns: u32) {
     let limit = libc::timespec { tv_sec: 0, tv_nsec: limit_ns.into() };
     // SAFETY: `word` is a live, aligned word, which the kernel only reads; `limit` lives across the call.
@@ -137,7 +137,7 @@ pub(crate) fn may_have_threads() -> bool {
     one_thread().load(Relaxed) == 0
 }
 
-/// A real clock, in nanoseconds, even where a library replaces the clocks.
+/// Returns a real clock, in nanoseconds, even if a library replaces the clocks.
 pub fn real_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills `time`, which lives across it.

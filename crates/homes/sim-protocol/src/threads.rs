@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranks with several threads.
 //!
-//! A thread that waits is *parked*. The turn goes to the simulator only when every other thread is parked too, or sleeps in
-//! the kernel for another reason (a lock, a condition, a join). The last running thread makes the request for all of them: the
-//! earliest time that any of them waits for. When the turn comes back, the threads that may continue are woken, and poll.
+//! A thread that waits is *parked*. The simulator gets the turn only when every other thread is parked too, or sleeps
+//! in the kernel for another reason (a lock, a condition, a join). The last running thread makes one request for all of
+//! them, with the earliest time that any of them waits for. When the turn returns, threads that may continue are woken.
 //!
-//! The kernel decides which thread of a rank runs first within a turn. A rank whose threads race therefore differs from run to
-//! run.
+//! The kernel decides which thread runs first within a turn, so a rank whose threads race differs from run to run.
 //!
 //! Invariants
 //! 1. Slots are changed under the page's request lock; only `go` is also read without it.
 //! 2. A thread that waits for its NICs polls again if another thread's call may have changed them since its last poll.
-//! 3. A thread that waits for the request lock and is not parked yet does not count as asleep: `lock_waiters` counts it.
+//! 3. A thread that waits for the request lock, not yet parked, does not count as asleep: `lock_waiters`.
 //!
-//! Cost: none for processes with one thread. Otherwise each wait reads the state of every thread in /proc, some 10 us each.
+//! Cost: none for processes with one thread. Else each wait reads the state of every thread in /proc, 10 us each.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -22,21 +21,21 @@ use crate::page::{Parked, kind};
 use crate::rank::RankEnd;
 use crate::system::{sleep_on_for, wake};
 
-/// How long a parked thread sleeps before it checks whether it is the last running one: at first, and at most.
+/// Sleep of a parked thread before it checks whether it is the last running one: first, and at most.
 const NAP_NS: u32 = 20_000;
 const NAP_NS_MAX: u32 = 2_000_000;
-/// How often in a row threads poll again because of each other's changes.
+/// Repeated polls in a row because of other threads' changes.
 const RECHECKS_MAX: u32 = 16;
 
 impl RankEnd {
-    /// Waits until the time has come or, unless `kind` is SLEEP, until the rank has had a turn.
+    /// Waits until the time or, unless `kind` is SLEEP, until the rank has had a turn.
     pub(crate) fn park(&self, kind: u32, until_ps: u64, changes: u64) {
         // SAFETY: `gettid` takes no arguments and cannot fail.
         let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
         let mut lock = Some(self.page().turn_line.lock());
         let slots = &self.page().parked;
         let Some(slot) = slots.iter().find(|slot| slot.thread.load(Relaxed) == 0) else {
-            // There is no free slot: this thread hands the turn over without waiting for the others.
+            // No slot is free: this thread hands the turn over without waiting for the others.
             self.hand_over(kind, until_ps, true);
             return;
         };
@@ -47,7 +46,7 @@ impl RankEnd {
         slot.thread.store(own, Relaxed);
         let (mut nap, mut again) = (NAP_NS, 0);
         while slot.go.load(Acquire) == 0 {
-            // A thread that waits for the request lock sleeps in the kernel, too, but is not idle.
+            // A thread that waits for the request lock also sleeps in the kernel, but is not idle.
             if !others_are_asleep(slots, own) || self.page().turn_line.is_lock_contended() {
                 drop(lock.take());
                 sleep_on_for(&slot.go, 0, nap);
@@ -71,7 +70,7 @@ impl RankEnd {
         drop(lock);
     }
 
-    /// Lets every thread that waits for its NICs poll again. Under the request lock.
+    /// Lets every thread that waits for its NICs poll again. The caller holds the request lock.
     pub(crate) fn wake_parked(&self) {
         let slots = self.page().parked.iter();
         slots.filter(|slot| waits(slot) && slot.kind.load(Relaxed) != kind::SLEEP).for_each(release);
@@ -87,7 +86,7 @@ fn release(slot: &Parked) {
     wake(&slot.go, 1);
 }
 
-/// Lets threads poll again whose last poll came before a call that may have changed their NICs. Whether there were any.
+/// Lets threads poll again whose last poll came before a call that may have changed their NICs. True if there were any.
 fn release_stale(end: &RankEnd, slots: &[Parked]) -> bool {
     let changes = end.changes();
     let stale =
@@ -95,7 +94,7 @@ fn release_stale(end: &RankEnd, slots: &[Parked]) -> bool {
     slots.iter().filter(stale).map(release).count() > 0
 }
 
-/// The rank's request: that of all its threads together.
+/// Returns one request for all of the rank's threads.
 fn combined_request(slots: &[Parked]) -> (u32, u64) {
     let parked = || slots.iter().filter(|slot| waits(slot));
     let is = |wanted: u32| move |slot: &Parked| slot.kind.load(Relaxed) == wanted;
@@ -111,14 +110,14 @@ fn combined_request(slots: &[Parked]) -> (u32, u64) {
 
 /// Whether every other thread of this process is asleep.
 ///
-/// Reads the states of all threads twice. A thread that slept at both readings and has not run in between slept at the moment
-/// between them. One reading is not enough: two threads that wake each other can each be seen asleep.
+/// Reads the states of all threads twice. A thread that slept at both readings and has not run in between slept at the
+/// moment between them. One reading is not enough: two threads that wake each other can each be seen asleep.
 fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
     let first = sleeps_of_others(slots, own);
     first.is_some() && first == sleeps_of_others(slots, own)
 }
 
-/// A hash of how often each other thread has gone to sleep, so that it changes when one has run. None: one is awake.
+/// Hashes the number of times that each other thread has gone to sleep; changes when one has run. `None`: one is awake.
 fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     let mut ran = 0u64;
     // SAFETY: `opendir` gets a C string constant. `directory` is not null and belongs to this function until `closedir`. Each
@@ -153,10 +152,10 @@ fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     }
 }
 
-/// How often a thread of this process has gone to sleep, if it is asleep in the kernel or has ended. None: it is awake.
+/// Returns how often a thread has gone to sleep, if it is asleep in the kernel or has ended. `None`: it is awake.
 ///
-/// The status file gives the state before the counts, and the kernel counts when the thread has fallen asleep. So a thread that
-/// is asleep with the same count at two readings slept from the first to the second.
+/// The status file gives the state before the counts, and the kernel counts when the thread has fallen asleep. So a
+/// thread that is asleep with the same count at two readings slept from the first to the second.
 fn sleeps(thread: u32) -> Option<u64> {
     let mut text = [0u8; 4096];
     let text = read(format_args!("/proc/self/task/{thread}/status\0"), &mut text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both ends of the protocol, with the rank in a forked process: requests arrive as they were sent, clocks are the simulator's,
-//! an invalid request is an error, and children are not part of the simulation.
+//! Both ends of the protocol, with the rank in a forked process: requests arrive as sent, clocks are the simulator's,
+//! an invalid request is an error, and children do not take part in the simulation.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ fn exit_code(pid: libc::pid_t) -> i32 {
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
 }
 
-/// Whether a child of this test has ended. It stays there for [`exit_code`].
+/// Whether a child of this test has ended. It remains for [`exit_code`].
 fn has_ended(pid: libc::pid_t) -> bool {
     // SAFETY: all bits zero is a valid `siginfo_t`, and `waitid` only fills it; with P_PID `si_pid` is the field that it sets.
     unsafe {
@@ -159,7 +159,7 @@ fn a_message_in_a_ring_is_published_and_paid_for() {
     assert_eq!(exit_code(child), 42);
 }
 
-/// A program that finds something after long pauses polls again at once. One that goes on finding things still lets other ranks run.
+/// A program that finds something after long pauses polls again at once. Then other ranks still run.
 #[test]
 fn a_program_that_finds_something_polls_again_soon() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -258,7 +258,7 @@ fn threads_of_a_rank_make_requests_one_by_one() {
     assert_eq!(exit_code(child), 0);
 }
 
-/// The thread with the earliest wake-up time decides how far time advances, also while it is only about to make its request.
+/// The thread with the earliest wake-up time decides how far time advances, even before its request.
 #[test]
 fn no_thread_misses_its_time() {
     const WAITING: usize = 12;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures packet-hop events per second: a 16 x 16 torus under uniform traffic at 30 % of the injection bandwidth, and
-//! a larger one.
+//! Measures packet-hop events per second: a 16 x 16 torus under uniform traffic at 30 % load, and a larger one.
 //!
 //! `cargo run --release --example hops [PACKETS [small]]`, on one core. The result depends on the computer.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulated home: the same NIC in virtual time, on modelled machines.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`time`], [`queue`], [`random`] | virtual time in picoseconds; the event queue; random numbers from a seed |
 //! | [`machine`] | a machine's description: TOML in, costs out |

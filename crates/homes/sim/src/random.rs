@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pseudo-random numbers from a seed: SplitMix64, the same on every machine and in every release.
-//!
-//! It is our own code, for the generator of a library may change between versions, and a simulation must not.
+//! Pseudo-random numbers from a seed: SplitMix64, the same on every machine and in every release. A library's generator
+//! may change between versions, and a simulation must not.
 
 /// A generator. Each part of a simulation has its own, so that the draws of one part do not change those of another.
 #[derive(Clone, Debug)]
@@ -10,7 +9,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The generator of part `part` for a seed.
+    /// Makes the generator of part `part` for a seed.
     pub fn new(seed: u64, part: u64) -> Random {
         let mut random = Random { state: seed ^ part.wrapping_mul(0xd134_2543_de82_ef95) };
         random.next_u64();
@@ -26,25 +25,25 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Uniform in 0..bound; 0 if bound is 0.
+    /// Draws uniformly from 0..bound; 0 if bound is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in 0..1.
+    /// Draws uniformly from 0..1.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with a probability. A probability of 0 draws no number, so that faults that are off do not change a run.
+    /// Returns true with a probability. Probability 0 draws no number, so disabled faults change nothing.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
 
-    /// Exponentially distributed with this mean, as the gaps between independent arrivals.
+    /// Draws from an exponential distribution with this mean, as the gaps between independent arrivals.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }

@@ -5,13 +5,13 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
-/// A point in virtual time, or a length of it, in picoseconds.
+/// A point in virtual time, or a duration, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
     pub const ZERO: Time = Time(0);
-    /// The end of virtual time; stands for "never".
+    /// The end of virtual time; also "never".
     pub const MAX: Time = Time(u64::MAX);
 
     pub const fn from_ps(ps: u64) -> Time {
@@ -22,7 +22,7 @@ impl Time {
         Time(ns.saturating_mul(1000))
     }
 
-    /// Nanoseconds with a fraction, rounded to the nearest picosecond. Negative numbers and NaN give 0.
+    /// Converts nanoseconds with a fraction, rounded to the nearest picosecond. Negative numbers and NaN give 0.
     pub fn from_ns_f64(ns: f64) -> Time {
         Time((ns * 1000.0).round().max(0.0) as u64)
     }
@@ -31,7 +31,7 @@ impl Time {
         Time::from_ns_f64(seconds * 1e9)
     }
 
-    /// How long `bytes` take at so many bytes a second, rounded up. Without bandwidth: [`Time::MAX`].
+    /// Returns the time of `bytes` at `bytes_per_s`, rounded up. Without bandwidth: [`Time::MAX`].
     pub fn of_bytes(bytes: u64, bytes_per_s: u64) -> Time {
         if bytes_per_s == 0 {
             return if bytes == 0 { Time::ZERO } else { Time::MAX };
@@ -48,7 +48,7 @@ impl Time {
         self.0
     }
 
-    /// Whole nanoseconds.
+    /// Returns whole nanoseconds.
     pub const fn as_ns(self) -> u64 {
         self.0 / 1000
     }
@@ -69,7 +69,7 @@ impl Time {
         Time(self.0.saturating_sub(other.0))
     }
 
-    /// The time multiplied by a factor, as for a time that was measured on a machine of another speed.
+    /// Multiplies the time by a factor, for instance a time measured on a machine of another speed.
     pub fn scaled(self, factor: f64) -> Time {
         Time((self.0 as f64 * factor).round().max(0.0) as u64)
     }
@@ -115,7 +115,7 @@ impl Sum for Time {
     }
 }
 
-/// Shown in the unit that gives one to three digits before the point.
+/// Prints in the unit that gives one to three digits before the point.
 impl fmt::Display for Time {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ps = self.0 as f64;

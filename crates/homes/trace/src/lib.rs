@@ -8,11 +8,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. The first record of a NIC is [`Record::Open`]. A file has several when a process closes its NIC and opens it again: each
-//!    begins a NIC with empty tables.
-//! 2. A record is written by one `write`, at the end of the file, under the NIC's lock. So several processes may write one file: each
-//!    that runs the NIC.
-//! 3. A reader takes any bytes. What is no trace is an error with the offset of the record, and nothing is read behind it.
+//! 1. The first record of a NIC is [`Record::Open`]. A file has several if a process closes its NIC and opens it again:
+//!    each begins a NIC with empty tables.
+//! 2. A record is appended by one `write`, under the NIC's lock. So each process of the NIC may write.
+//! 3. A reader takes any bytes. An invalid record is an error with its offset, and ends the reading.
 //!
 //! Costs: a record has 10 to 190 bytes, and is read in O(its length).
 
@@ -27,11 +26,11 @@ use selvedge_nic::tap::Transition;
 
 use wire::{Bytes, Malformed, Wire};
 
-/// The first bytes of a file.
+/// First bytes of a file.
 pub const MAGIC: [u8; 7] = *b"SVTRACE";
-/// The version of the format, behind [`MAGIC`].
+/// Version of the format, after [`MAGIC`].
 pub const VERSION: u8 = 1;
-/// The longest name of a program that is kept.
+/// Longest name of a program that is kept.
 const PROGRAM_BYTES_MAX: usize = 255;
 
 /// The NIC whose transitions follow.
@@ -40,7 +39,7 @@ pub struct Open {
     /// The program's name, without its folder.
     pub program: String,
     pub rank: u32,
-    /// The number of the NIC among those of its process.
+    /// Number of the NIC among those of its process.
     pub ni: u32,
     /// nid << 32 | pid.
     pub id: u64,
@@ -55,27 +54,27 @@ pub enum Record {
     Transition(Transition),
 }
 
-/// Why a file is not read.
+/// Reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("not a trace: it begins with {0:02x?}")]
     Magic([u8; 7]),
-    #[error("a trace of version {0}; this program reads version {VERSION}")]
+    #[error("trace of version {0}; this program reads version {VERSION}")]
     Version(u8),
     #[error("offset {at}: {why}")]
     Record { at: u64, why: &'static str },
 }
 
-/// The first bytes of a file: magic and version.
+/// Returns the first bytes of a file: magic and version.
 pub fn preamble() -> [u8; 8] {
     let mut bytes = [VERSION; 8];
     bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
     bytes
 }
 
-/// A record's bytes, with its length.
+/// Encodes a record, with its length.
 pub fn encode(record: &Record) -> Vec<u8> {
     match record {
         Record::Open(open) => encoded(|bytes| {
@@ -96,7 +95,7 @@ pub fn encode(record: &Record) -> Vec<u8> {
     }
 }
 
-/// [`encode`] for a transition.
+/// Encodes a transition, like [`encode`].
 pub fn encode_transition(transition: &Transition) -> Vec<u8> {
     encoded(|bytes| transition.put(bytes))
 }
@@ -116,7 +115,7 @@ fn decode(body: &[u8]) -> Result<Record, Malformed> {
             u8::take(&mut bytes)?;
             let length = u8::take(&mut bytes)?;
             let program = std::str::from_utf8(bytes.next(length.into())?)
-                .map_err(|_| Malformed("the program's name is no text"))?;
+                .map_err(|_| Malformed("the program's name is not UTF-8"))?;
             let program = program.to_owned();
             let (rank, ni, id) = (u32::take(&mut bytes)?, u32::take(&mut bytes)?, u64::take(&mut bytes)?);
             Record::Open(Open { program, rank, ni, id, limits: Limits::take(&mut bytes)? })
@@ -137,7 +136,7 @@ impl Reader<io::BufReader<File>> {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no trace of this version.
+    /// The file cannot be read, or is not a trace of this version.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         Reader::new(io::BufReader::new(File::open(path)?))
     }
@@ -161,7 +160,7 @@ impl<R: Read> Reader<R> {
         Ok(Reader { from, at: first.len() as u64, ended: false })
     }
 
-    /// The offset of the next record.
+    /// Returns the offset of the next record.
     pub fn offset(&self) -> u64 {
         self.at
     }
@@ -181,7 +180,7 @@ impl<R: Read> Reader<R> {
         }
         let record = decode(&body).map_err(|Malformed(why)| wrong(why))?;
         if self.at == 8 && !matches!(record, Record::Open(_)) {
-            return Err(wrong("a transition of no NIC"));
+            return Err(wrong("a transition before a NIC was opened"));
         }
         self.at += 2 + u64::from(length);
         Ok(Some(record))
@@ -191,7 +190,7 @@ impl<R: Read> Reader<R> {
 impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Record, TraceError>;
 
-    /// The next record. Nothing follows an error.
+    /// Reads the next record. Nothing follows an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
@@ -202,7 +201,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Reads until the bytes are full or the input ends; says how many there were.
+/// Reads until `bytes` is full or the input ends; returns the number of bytes read.
 fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < bytes.len() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of `nic` as bytes. A structure's fields follow each other in the order of the table below; an enumeration begins with the
-//! number of its kind. New kinds get new numbers, so that a reader knows which it does not know.
+//! Values of `nic` as bytes. The fields of a structure follow each other in the order of the table below; an
+//! enumeration begins with the number of its kind. New kinds get new numbers, so that readers detect them.
 
 use selvedge_nic::Limits;
 use selvedge_nic::portals::descriptor::DescriptorView;
@@ -8,11 +8,11 @@ use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Receive};
 use selvedge_nic::tables::{Command, Request, Side};
 use selvedge_nic::tap::{ArmedAction, Transition};
 
-/// Bytes that are no record, and why.
+/// Reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-/// Bytes that are still to be read.
+/// Bytes still to be read.
 pub struct Bytes<'b>(&'b [u8]);
 
 impl<'b> Bytes<'b> {
@@ -24,7 +24,7 @@ impl<'b> Bytes<'b> {
         self.0.is_empty()
     }
 
-    /// The next bytes.
+    /// Returns the next bytes.
     pub fn next(&mut self, count: usize) -> Result<&'b [u8], Malformed> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(Malformed("a record is shorter than its kind"))?;
         self.0 = rest;
@@ -46,7 +46,7 @@ macro_rules! numbers {
             }
             fn take(from: &mut Bytes<'_>) -> Result<Self, Malformed> {
                 let bytes = from.next(size_of::<$number>())?;
-                Ok(<$number>::from_le_bytes(bytes.try_into().expect("as many as the number has")))
+                Ok(<$number>::from_le_bytes(bytes.try_into().expect("the size of the number")))
             }
         }
     )*};
@@ -62,7 +62,7 @@ impl Wire for bool {
         match u8::take(from)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Malformed("a truth value is neither 0 nor 1")),
+            _ => Err(Malformed("a boolean is neither 0 nor 1")),
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The format: what is written is read, and no bytes make the reader panic.
+//! The format: a reader gets the records that were written, and no bytes make it panic.
 
 use proptest::prelude::*;
 use selvedge_nic::Limits;
@@ -30,7 +30,7 @@ fn spec(number: u64) -> EntrySpec {
     }
 }
 
-/// One of each kind, with all fields different from their defaults.
+/// One transition of each kind, with all fields different from their defaults.
 fn transitions(number: u64) -> Vec<Transition> {
     let n = number as u32;
     let side = Side { start: number, iov: 1, iov_count: 2, options: 3, queue: 4, counter: 5, reserved: 6 };
@@ -128,7 +128,6 @@ fn each_kind_is_read_as_it_was_written() {
 #[test]
 fn a_file_that_ends_early_says_where() {
     let (records, bytes) = trace(5);
-    // The offset of each record.
     let mut starts = vec![preamble().len()];
     records.iter().for_each(|record| starts.push(starts.last().unwrap() + encode(record).len()));
     for end in preamble().len()..bytes.len() {
@@ -152,7 +151,7 @@ fn malformed_files_are_refused_with_a_reason() {
     assert!(refused(b"\x7fELF....").contains("not a trace"));
     let mut other = good.clone();
     other[7] = 9;
-    assert_eq!(refused(&other), "a trace of version 9; this program reads version 1");
+    assert_eq!(refused(&other), "trace of version 9; this program reads version 1");
 
     let with = |body: &[u8]| {
         let mut bytes = preamble().to_vec();
@@ -165,12 +164,12 @@ fn malformed_files_are_refused_with_a_reason() {
     assert_eq!(with(&[200]), format!("offset {at}: an unknown kind of record"));
     assert_eq!(with(&[6, 0, 0]), format!("offset {at}: a record is shorter than its kind"));
     assert_eq!(with(&[6, 0, 0, 0, 0, 1, 0]), format!("offset {at}: a record is longer than its kind"));
-    assert_eq!(with(&[6, 0, 0, 0, 0, 2]), format!("offset {at}: a truth value is neither 0 nor 1"));
+    assert_eq!(with(&[6, 0, 0, 0, 0, 2]), format!("offset {at}: a boolean is neither 0 nor 1"));
     assert_eq!(with(&[]), format!("offset {at}: a record is shorter than its kind"));
 
     let mut no_nic = preamble().to_vec();
     no_nic.extend(encode(&Record::Transition(Transition::Finish { index: 1 })));
-    assert_eq!(refused(&no_nic), "offset 8: a transition of no NIC");
+    assert_eq!(refused(&no_nic), "offset 8: a transition before a NIC was opened");
 }
 
 #[test]

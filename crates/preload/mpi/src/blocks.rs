@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The block table: one word for each page of the range, and short free blocks that are kept for reuse.
+//! The block table: one word for each page of the range, and short free blocks kept for reuse.
 //!
 //! Invariants
 //! 1. The word of a block's first page holds its number of pages; the words of all other pages are 0.
@@ -11,22 +11,20 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Free blocks of up to this many pages are kept for reuse, ...
+/// Free blocks of at most this many pages are kept for reuse, ...
 const SHORT_PAGES: u64 = 8;
 /// ... at most this many of each length.
 const KEPT_MAX: usize = 32;
-/// Flag in a word: the block is kept for reuse.
+/// Flag in a word: the block is free and kept for reuse.
 const KEPT: u32 = 1 << 31;
-/// The most pages of a block.
+/// Limit of a block's pages.
 pub const PAGES_MAX: u64 = KEPT as u64 - 1;
 
 /// The blocks of a range of pages.
 pub struct Blocks {
-    /// One word for each page.
     table: &'static mut [u32],
     /// No block has ever had pages from here on.
     end: u64,
-    /// Pages in allocated blocks.
     pages: u64,
     /// First pages of the blocks that are kept for reuse, by their number of pages.
     kept: Box<[Vec<u64>]>,
@@ -44,7 +42,7 @@ pub enum Freed {
 }
 
 impl Blocks {
-    /// Makes the table for a range of pages. None: there is no address space for it.
+    /// Makes the table for a range of pages. `None`: there is no address space for it.
     pub fn new(pages: u64) -> Option<Blocks> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         let bytes = pages as usize * size_of::<u32>();
@@ -85,7 +83,7 @@ impl Blocks {
         Some(first)
     }
 
-    /// Frees a block; a short one is kept for reuse if `may_keep`.
+    /// Frees a block. A short one is kept for reuse if `may_keep`.
     #[inline(always)]
     pub fn give(&mut self, first: u64, may_keep: bool) -> Freed {
         let Some(pages) = self.get(first) else { return Freed::None };

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Moves the program's static data into a sealed memory file at the same addresses, so that peers can map them, as they map large
-//! blocks.
+//! Moves the program's static data into a sealed memory file at the same addresses, for peers to map.
 //!
 //! Invariants
 //! 1. The data are moved before `main` and before there is a second thread, so no store is lost.
 //! 2. They keep their addresses and contents, and zero pages still have no memory behind them.
 //! 3. A forked child gets a private copy ([`crate::fork`]).
 //!
-//! Not moved: static data of libraries; data of less than [`LARGE_BYTES`] in all, or more than is worth sharing ([`crate::huge`]); and
-//! data of a program linked with libsma, which puts them into its symmetric memory.
+//! Not moved: static data of libraries; data of less than [`LARGE_BYTES`] in all, or too many to be worth sharing
+//! ([`crate::huge`]); and data of a program linked with libsma, which puts them into its symmetric memory.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
@@ -26,13 +25,13 @@ struct Data {
     file: OwnedFd,
     start: u64,
     bytes: u64,
-    /// This process is a forked child of the process that made the file.
+    /// Whether this process is a forked child of the process that made the file.
     inherited: AtomicBool,
 }
 
 static DATA: OnceLock<Data> = OnceLock::new();
 
-/// Moves the static data. False: they are not worth sharing or cannot be moved, and are unchanged.
+/// Moves the static data. Returns false, without effect, if they are not worth sharing or cannot be moved.
 pub fn share() -> bool {
     let Some(StaticData { pages, libraries, .. }) = static_data() else { return false };
     let bytes = pages.end - pages.start;
@@ -49,7 +48,6 @@ pub fn share() -> bool {
     placed.is_ok() && DATA.set(Data { file, start: pages.start, bytes, inherited: AtomicBool::new(false) }).is_ok()
 }
 
-/// Makes a file with a copy of these pages.
 fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
     let file = sealed(c"selvedge-data", bytes).ok()?;
     // SAFETY: `static_data` found these pages mapped and readable, and no other thread runs that could change them.
@@ -63,13 +61,13 @@ fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
     Some(file)
 }
 
-/// The range to report to peers. None: the data are not shared, or they are the parent's.
+/// The range to report to peers. `None`: the data are not shared, or they are the parent's.
 pub fn shared() -> Option<SharedRange> {
     let data = DATA.get().filter(|data| !data.inherited.load(Relaxed))?;
     Some(SharedRange { base: data.start, bytes: data.bytes, descriptor: data.file.as_raw_fd() })
 }
 
-/// In a forked child: replaces the shared data by a private copy. False: out of memory.
+/// Replaces the shared data by a private copy, in a forked child. Returns false if out of memory.
 pub fn make_private() -> bool {
     DATA.get().is_none_or(|data| {
         // SAFETY: the pages are our mapping of the file from offset 0 on, and the forked child has only this thread.

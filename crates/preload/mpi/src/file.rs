@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::SeekFrom;
 use selvedge_os::program::make_private;
 
-/// In a forked child: replaces pages at `start`, which map the file from `offset` on, by a private copy. False: out of memory.
-/// Pages without memory in the file have none in the copy.
+/// Replaces pages at `start`, which map the file from `offset` on, by a private copy, in a forked child. Pages without
+/// memory in the file have none in the copy. Returns false if out of memory.
 ///
 /// # Safety
 /// The requirements of [`make_private`].
@@ -29,7 +29,7 @@ fn parts(file: BorrowedFd, range: Range<u64>) -> impl Iterator<Item = Range<u64>
         let from = match rustix::fs::seek(file.as_fd(), SeekFrom::Data(at)) {
             Ok(from) => from,
             Err(rustix::io::Errno::NXIO) => range.end,
-            // The kernel does not support the query: treat all as data.
+            // The kernel does not support the query, so all of the range counts as data.
             Err(_) => at,
         };
         let end = rustix::fs::seek(file.as_fd(), SeekFrom::Hole(from)).unwrap_or(range.end).min(range.end);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A forked child gets private copies of the memory that its parent shares.
+//! Gives a forked child private copies of the memory that its parent shares.
 //!
-//! The child copies the shared memory before it goes on, and the parent waits meanwhile; otherwise the parent might write to
-//! memory that the child is still copying. Children of `vfork` and `posix_spawn` use the parent's memory anyway, until they exec.
+//! The parent waits while the child copies, because its stores would show in memory not yet copied. Children of `vfork`
+//! and `posix_spawn` use the parent's memory anyway, until they exec.
 //!
-//! The parent reads from a pipe whose other end only the child holds. It is closed when the child has made its copy, when the child
-//! dies, and when the fork failed and there is no child. So the parent never waits for ever.
+//! The parent reads from a pipe whose other end only the child holds. It is closed when the child has made its copy,
+//! when the child dies, and when the fork failed. So the parent never waits forever.
 
 use std::cell::UnsafeCell;
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ unsafe impl Sync for Pipe {}
 
 static PIPE: Pipe = Pipe(UnsafeCell::new(None));
 
-/// Registers the fork handlers. Called once there may be memory that a child must copy.
+/// Registers the fork handlers, once a child may have memory to copy.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     // SAFETY: the handlers are functions of this library, which is never unloaded.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! HugePages pages. The kernel may give them to private memory unasked, and not to shared memory.
+//! Huge pages. The kernel may give them unasked to private memory, but not to shared memory.
 //!
-//! Then a large array in shared memory is some 10 % slower to compute with (first touch: five times), and share_bytes_max messages are
-//! short compared with it. So such arrays stay private, and messages from them go by cross-memory attach.
+//! Then computing with a large array in shared memory is some 10 % slower (first touch: five times), and its messages
+//! are short compared with it. So such arrays stay private, and messages from them use cross-memory attach.
 
-/// The longest range that is shared where only private memory has huge pages.
+/// The longest range that is shared if only private memory has huge pages.
 const SMALL_PAGES_BYTES: u64 = 64 << 20;
 
-/// The memory that gets huge pages, by `/sys/kernel/mm/transparent_hugepage`.
+/// The memory that gets huge pages, according to `/sys/kernel/mm/transparent_hugepage`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// None, or memory for which a program requests them.
+    /// None, unless a program requests them.
     OnRequest,
-    /// Private memory, and shared memory for which a program requests them.
+    /// Private memory; and shared memory for which a program requests them.
     Both,
     /// Private memory only.
     Private,

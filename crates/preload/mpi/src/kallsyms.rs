@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replaces `fopen`: `/proc/kallsyms` is missing.
+//! Replaces `fopen`, so that `/proc/kallsyms` seems to be missing.
 //!
-//! libfabric's provider for verbs reads this file when libfabric starts, to find whether the kernel maps the memory of devices.
-//! The kernel formats 200,000 lines for it, 0.15 s in every process, and no setting turns that off. Over our provider the
-//! answer is not used.
+//! libfabric's verbs provider reads this file at start, to learn whether the kernel maps device memory. The kernel
+//! formats 200,000 lines for it, which takes 0.15 s in every process, and no setting turns that off. Over our provider
+//! the result is not used.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -12,12 +12,11 @@ use crate::system;
 
 type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
 
-/// Whether the path is that of the file that is missing.
 fn is_missing(path: &CStr) -> bool {
     path == c"/proc/kallsyms"
 }
 
-/// Opens a file by the function of this name in the libraries after this one, unless it is missing.
+/// Opens a file by the function of this name in the libraries after this one, unless the file has to seem missing.
 ///
 /// # Safety
 /// `path` and `mode` are C strings. A function `name` has the type [`Fopen`].

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_mpi_preload.so`: a library that is loaded before the C library in the ranks of a stock MPI.
 //!
-//! `selvedge mpirun` and `selvedge env` load it (`LD_PRELOAD`). Its parts make an unchanged program start and communicate faster,
-//! and change nothing that the program uses:
+//! `selvedge mpirun` and `selvedge env` load it (`LD_PRELOAD`). An unchanged program then starts and communicates
+//! faster, with unchanged results:
 //!
 //! | file | subject | turned off by |
 //! |---|---|---|
@@ -10,10 +10,10 @@
 //! | [`pool`], [`blocks`] | the pages of those blocks | |
 //! | [`data`] | the program's static data are shared memory, too | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`mod@file`] | sealed memory files, which hold both | |
-//! | [`huge`] | the bytes worth sharing where only private memory has huge pages | |
+//! | [`huge`] | the bytes worth sharing if only private memory has huge pages | |
 //! | [`fork`] | a forked child gets private copies of both | |
-//! | [`yields`] | most calls of `sched_yield` skip the kernel, where every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
-//! | [`kallsyms`] | the file `/proc/kallsyms` is missing, because libfabric reads it at every start | |
+//! | [`yields`] | most calls of `sched_yield` skip the kernel, if every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
+//! | [`kallsyms`] | hides `/proc/kallsyms`, which libfabric reads at every start | |
 //! | [`system`] | the C library's own allocator | |
 //! | `process` | environment and `errno` | |
 //!
@@ -35,7 +35,7 @@ use selvedge_os::shared::{RANGES_MAX, SharedRange};
 
 use process::{is_sharing_wanted, keeping_errno};
 
-/// This library's own memory comes from the C library and is not shared.
+/// This library's own memory comes from the C library, unshared.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: system::Allocator = system::Allocator;

@@ -2,11 +2,12 @@
 //! Replaces the C library's `malloc`: large blocks are shared memory that peers can map.
 //!
 //! Blocks of [`LARGE_BYTES`] (a page) and more come from a memory file that the processes of a job map
-//! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor. The alternative, cross-memory
-//! attach, costs three to four times as much, because the kernel looks up each page. Calls for smaller blocks go to the C library.
+//! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor. Cross-memory
+//! attach would cost three to four times as much, because the kernel looks up each page. Smaller blocks come from the C
+//! library.
 //!
-//! Not shared: stacks, memory that a program maps itself, and blocks for which huge pages are worth more ([`crate::huge`]). Nothing is
-//! shared where limits on address space or file size (`ulimit -v`, `-f`) leave no room.
+//! Not shared: stacks, memory that a program maps itself, and blocks that gain more from huge pages ([`crate::huge`]).
+//! Nothing is shared if limits on address space or file size (`ulimit -v`, `-f`) leave no room.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -22,7 +23,7 @@ pub fn begin() {
     }
 }
 
-/// Allocates a large block. None: the size is small, or there is no room.
+/// Allocates a large block. `None`: the size is small, or there is no room.
 #[inline(always)]
 fn take(bytes: usize, align: usize) -> Option<Block> {
     if bytes < LARGE_BYTES { None } else { take_large(bytes, align) }
@@ -42,7 +43,7 @@ fn fail(error: c_int) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Ends the process, as the C library does, because the program passed an address at which no block begins.
+/// Aborts, as the C library does, because no block begins at an address that the program has passed.
 #[cold]
 fn invalid(function: &str) -> ! {
     let text = [function.as_bytes(), b": invalid pointer (selvedge: no large block begins there)\n"].concat();
@@ -51,9 +52,8 @@ fn invalid(function: &str) -> ! {
     std::process::abort()
 }
 
-/// The functions that replace the C library's (ISO C 7.24.3, POSIX `posix_memalign`, glibc's manual, "Replacing malloc").
-///
-/// Tests use them under other names, and keep the C library's own.
+/// The functions that replace the C library's (ISO C 7.24.3, POSIX `posix_memalign`, glibc's manual, "Replacing
+/// malloc"). Tests use them under other names, and keep the C library's own.
 #[cfg_attr(test, allow(dead_code))]
 mod exported {
     use super::*;

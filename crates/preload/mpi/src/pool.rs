@@ -2,17 +2,17 @@
 //! One memory file, mapped shared, from which large blocks are allocated in whole pages.
 //!
 //! Invariants
-//! 1. Every page belongs to exactly one of: a block (allocated, or a short free one that is kept for reuse), the dirty pages (free,
-//!    with old contents), the clean pages (free, zero, without memory behind them).
+//! 1. Every page belongs to exactly one of: a block (allocated, or short, free and kept for reuse), the dirty pages
+//!    (free, with old contents), the clean pages (free, zero, without memory behind them).
 //! 2. All bookkeeping is in the process's private memory: no peer can mislead `malloc`.
 //! 3. The file has its final length from the beginning, and is sealed ([`crate::file`]).
 //! 4. The range stays mapped while the process lives: an address in it always belongs to the pool.
-//! 5. A forked child gets private copies of its blocks, as with private memory ([`crate::fork`]), and allocates no
-//!    new ones here.
+//! 5. A forked child gets private copies of its blocks ([`crate::fork`]), and allocates no new ones here.
 //!
-//! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than the C
-//! library's allocator at this size. Pages go back to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and the pages in use.
-//! The bookkeeping is allocated from the C library ([`crate::system::Allocator`]), so it never needs the lock that guards it.
+//! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than in the
+//! C library's allocator at this size. Pages return to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and
+//! the pages in use. The bookkeeping's memory comes from the C library ([`crate::system::Allocator`]), so allocating it
+//! never takes the pool's own lock.
 
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -36,7 +36,7 @@ pub static POOL: Pool = Pool::new();
 
 /// Up to this many bytes of dirty pages are always kept.
 const KEEP_BYTES: u64 = 64 << 20;
-/// The bytes_max address space that is reserved, and the least that is worth reserving.
+/// The most address space that is reserved, and the least that is worth reserving.
 const RESERVE_BYTES_MAX: u64 = 128 << 30;
 const RESERVE_BYTES_MIN: u64 = 256 << 20;
 
@@ -72,7 +72,7 @@ pub struct PageTable {
     dirty: Extents,
     dirty_pages: u64,
     clean: Extents,
-    /// This process is a forked child of the process that made the range.
+    /// Whether this process is a forked child of the process that made the range.
     inherited: bool,
 }
 
@@ -84,7 +84,6 @@ pub struct Block {
     pub zeroed: bool,
 }
 
-/// The pool with its lock held.
 struct Locked<'a>(&'a Pool);
 
 impl Drop for Locked<'_> {
@@ -125,13 +124,14 @@ impl Pool {
         Locked(self)
     }
 
-    /// Whether an address is the pool's.
+    /// Whether an address belongs to the pool.
     #[inline(always)]
     pub fn holds(&self, address: *const u8) -> bool {
         (address as u64).wrapping_sub(self.base.load(Relaxed)) < self.bytes.load(Relaxed)
     }
 
-    /// Makes the range if that was not tried yet and `wanted` returns true. True: this call made it. Once it exists, this is one load.
+    /// Makes the range if that was not tried yet and `wanted` returns true. Returns true if this call made it. Costs
+    /// one load once the range exists.
     #[inline(always)]
     pub fn begin(&self, wanted: impl FnOnce() -> bool) -> bool {
         self.bytes.load(Relaxed) == 0 && self.begin_once(wanted)
@@ -153,12 +153,12 @@ impl Pool {
         true
     }
 
-    /// Allocates a block of at least `bytes` at a multiple of `align`, a power of two. None: the C library must allocate it.
+    /// Allocates at least `bytes` at a multiple of `align`, a power of two. `None`: the C library must do it.
     pub fn take(&self, bytes: usize, align: usize) -> Option<Block> {
         self.lock().table()?.take(bytes as u64, align as u64)
     }
 
-    /// Frees a block. False: no block begins there.
+    /// Frees a block. Returns false if no block begins there.
     pub fn give(&self, start: *mut u8) -> bool {
         self.lock().table().is_some_and(|table| table.give(start as u64))
     }
@@ -168,19 +168,19 @@ impl Pool {
         self.lock().table()?.size(start as u64)
     }
 
-    /// Resizes a block in place. False: that is not possible, and the block is unchanged.
+    /// Resizes a block in place. Returns false, without effect, if that is not possible.
     pub fn resize(&self, start: *mut u8, bytes: usize) -> bool {
         self.lock().table().is_some_and(|table| table.resize(start as u64, bytes as u64))
     }
 
-    /// The range to report to peers. None: there is no range, or it belongs to the parent process.
+    /// The range to report to peers. `None`: there is no range, or it belongs to the parent process.
     pub fn shared(&self) -> Option<SharedRange> {
         let mut held = self.lock();
         let table = held.table().filter(|table| !table.inherited)?;
         Some(SharedRange { base: table.base, bytes: table.bytes, descriptor: table.file.as_raw_fd() })
     }
 
-    /// Takes the lock and keeps it until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
+    /// Takes the lock and keeps it until [`Pool::end_hold`], across a fork. Returns true if the child must copy blocks.
     pub fn begin_hold(&self) -> bool {
         let mut held = self.lock();
         let blocks = held.table().is_some_and(|table| !table.inherited && table.blocks.pages() != 0);
@@ -192,7 +192,7 @@ impl Pool {
         drop(Locked(self));
     }
 
-    /// In a forked child that holds the lock: replaces all blocks by private copies. False: out of memory.
+    /// Replaces all blocks by private copies, in a forked child that holds the lock. Returns false if out of memory.
     pub fn make_private(&self) -> bool {
         let mut held = Locked(self);
         let copied = held.table().is_none_or(PageTable::make_private);
@@ -280,7 +280,7 @@ impl PageTable {
         };
         if self.inherited {
             // The pages are private copies: their addresses stay reserved, their contents are dropped.
-            // SAFETY: the pages belong to a block that was just freed, so nobody uses their contents.
+            // SAFETY: the pages belong to a block that was just freed, so their contents are no longer used.
             unsafe { advise(start as *mut u8, (pages * self.page) as usize, libc::MADV_DONTNEED) };
             return true;
         }
@@ -324,15 +324,15 @@ impl PageTable {
         }
     }
 
-    /// Gives dirty pages back to the kernel, the longest runs first, until at bytes_max `keep` are left.
+    /// Returns dirty pages to the kernel, the longest runs first, until at most `keep` are left.
     fn clear(&mut self, keep: u64) {
         while self.dirty_pages > keep {
             let Some((first, pages)) = self.dirty.take_longest() else { return };
             self.dirty_pages -= pages;
             let start = self.address(first);
             let bytes = (pages * self.page) as usize;
-            // SAFETY: these pages belong to our mapping and to no block, so nobody needs their contents. If the kernel refuses to
-            // take them back, they are zeroed here.
+            // SAFETY: these pages belong to our mapping and to no block, so their contents are not needed. If the
+            // kernel refuses to take them back, they are zeroed here.
             unsafe {
                 if !advise(start, bytes, libc::MADV_REMOVE) {
                     ptr::write_bytes(start, 0, bytes);
@@ -343,7 +343,7 @@ impl PageTable {
     }
 
     fn make_private(&mut self) -> bool {
-        // The blocks of a child of a child are private already, and no longer what the file holds.
+        // The blocks of a grandchild are private already, and the file no longer holds their contents.
         if std::mem::replace(&mut self.inherited, true) {
             return true;
         }
@@ -364,11 +364,11 @@ impl PageTable {
     }
 }
 
-/// `madvise` by a direct system call: Open MPI and other libraries replace the C library's function, and their version may call
-/// `free`, which would wait for the lock that is held here.
+/// `madvise` by a direct system call. Open MPI and other libraries replace the C library's function, and theirs may
+/// call `free`, which would wait for the lock held here.
 ///
 /// # Safety
-/// The range consists of whole mapped pages. If `advice` drops contents, nobody uses them any more.
+/// The range consists of whole mapped pages. If `advice` drops contents, they are no longer used.
 unsafe fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
     // SAFETY: this function requires whole mapped pages whose contents may be dropped if `advice` does so.
     unsafe { libc::syscall(libc::SYS_madvise, start, bytes, advice) == 0 }
@@ -425,7 +425,7 @@ mod tests {
         bytes(first, MIB).fill(7);
         pool.give(first.start);
         assert!(!pool.take(MIB, 1).unwrap().zeroed, "used before");
-        // More than is kept: the kernel gets the pages back, and they are zero when they are allocated again.
+        // Longer than `KEEP_BYTES`: the kernel gets the pages back, and they are zero when they are allocated again.
         let large = KEEP_BYTES as usize + MIB;
         let all = pool.take(large, 1).unwrap();
         bytes(all, large).fill(7);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C library's own allocator, by the second names that glibc gives its functions; and its functions that have none.
+//! The C library's own allocator, by glibc's second names for its functions; those without one are looked up.
 
 #[cfg(not(test))]
 use std::alloc::{GlobalAlloc, Layout};
@@ -59,7 +59,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// The function of this name in the libraries after this one, or null. It is looked up once and kept.
+/// The function of this name in the libraries after this one, or null. The first call looks it up and caches it.
 pub fn next(kept: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let mut function = kept.load(Relaxed);
     if function.is_null() {

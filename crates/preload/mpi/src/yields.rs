@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Replaces `sched_yield`: most calls skip the kernel.
 //!
-//! MPICH yields after every poll for a message, even one that finds it. Where every rank has a core there is no other process to
-//! yield to, and the system call (0.4 to 0.7 us) is most of the cost of a small message. So every [`EVERY`]th call of a thread enters
-//! the kernel, and the others only give the core a hint. A thread that yields until another thread of the same core
-//! has run still lets it run, some microseconds later.
+//! MPICH yields after every poll for a message, even a successful one. Where every rank has a core there is no other
+//! process to yield to, and the system call (0.4 to 0.7 us) is most of the cost of a small message. So every
+//! [`EVERY`]th call of a thread enters the kernel, and the others only give the core a hint. A thread that yields until
+//! another thread of the same core has run still lets it run, some microseconds later.
 //!
-//! With more ranks than cores, or if the launcher does not say how many ranks there are, every call enters the kernel.
+//! With more ranks than cores, or if the launcher does not tell the number of ranks, every call enters the kernel.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -16,7 +16,6 @@ use selvedge_os::ranks;
 
 use crate::process::variable;
 
-/// One call in this many enters the kernel.
 const EVERY: u32 = 32;
 
 thread_local! {
@@ -27,7 +26,7 @@ fn number(name: &CStr) -> Option<u32> {
     std::str::from_utf8(variable(name)?).ok()?.parse().ok()
 }
 
-/// One call in how many enters the kernel: as requested, else by whether every rank has a core.
+/// Returns n if one call in n enters the kernel: the requested value, else by whether every rank has a core.
 fn rule(requested: Option<u32>, have_cores: Option<bool>) -> u32 {
     match (requested, have_cores) {
         (Some(requested), _) => requested.max(1),
@@ -49,7 +48,7 @@ fn every() -> u32 {
     }
 }
 
-/// POSIX `sched_yield`: 0, always.
+/// POSIX `sched_yield`. Always returns 0.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn sched_yield() -> c_int {
     let calls = CALLS.get().wrapping_add(1);

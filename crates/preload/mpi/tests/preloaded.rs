@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a C program (`preloaded.c`) with the library before the C library: with shared blocks, without, and where limits forbid them.
+//! Runs a C program (`preloaded.c`) with the library: with shared blocks, without, and where limits forbid them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

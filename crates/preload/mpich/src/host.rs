@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranks that share memory: those of one host and one namespace of process ids, whose memory files they can open.
+//! The ranks that share memory: of one host and one process id namespace, so they can open each other's files.
 
 use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::mpich::{COMM_TYPE_SHARED, Mpich, UNDEFINED};
 
-/// A number of this host and namespace: that of its boot, and of the namespace's file.
+/// A number for this host and namespace, from the boot id and the namespace's file.
 pub fn number() -> u64 {
     let mut hasher = DefaultHasher::new();
     std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
@@ -14,8 +14,8 @@ pub fn number() -> u64 {
     hasher.finish()
 }
 
-/// `MPI_Comm_split_type`, if the ranks ask for shared memory. None: they ask for something else. Collective. A rank whose type is
-/// `MPI_UNDEFINED` does not know what the others ask for, so all of them say it first.
+/// `MPI_Comm_split_type` for shared memory. `None`: the ranks request another type. Collective. A rank with
+/// `MPI_UNDEFINED` does not know the type of the others, so all exchange their types first.
 pub fn split(mpich: &Mpich, comm: i32, split_type: c_int, key: c_int) -> Option<Result<i32, c_int>> {
     match mpich.is_inter(comm) {
         Ok(false) => {}
@@ -30,7 +30,7 @@ pub fn split(mpich: &Mpich, comm: i32, split_type: c_int, key: c_int) -> Option<
     color(&all, split_type, host).map(|color| mpich.split(comm, color, key))
 }
 
-/// The color of a rank for `MPI_Comm_split`, from the types and hosts of all ranks. None: the ranks do not ask for shared memory.
+/// The color of a rank for `MPI_Comm_split`, from all types and hosts. `None`: none requests shared memory.
 fn color(all: &[[u64; 2]], split_type: c_int, host: u64) -> Option<c_int> {
     if all.iter().all(|[asked, _]| *asked as c_int != COMM_TYPE_SHARED) {
         return None;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_mpich_preload.so`: MPICH's communicators and windows of shared memory.
 //!
-//! Messages within a host reach our provider only if MPICH takes every rank for a host of its own (`MPIR_CVAR_NOLOCAL`). Then
-//! its communicators of `MPI_COMM_TYPE_SHARED` have one rank, and `MPI_Win_allocate_shared` fails. This library, which
-//! `selvedge mpirun` and `selvedge env mpich` load before MPICH (`LD_PRELOAD`), replaces these functions:
+//! Messages within a host reach our provider only if MPICH assumes that every rank is on its own host
+//! (`MPIR_CVAR_NOLOCAL`). Then its communicators of `MPI_COMM_TYPE_SHARED` have one rank, and `MPI_Win_allocate_shared`
+//! fails. This library, which `selvedge mpirun` and `selvedge env mpich` load before MPICH (`LD_PRELOAD`), replaces:
 //!
-//! | function | what it does here |
+//! | function | effect |
 //! |---|---|
 //! | `MPI_Comm_split_type` | with `MPI_COMM_TYPE_SHARED`: splits by host ([`host`]) |
 //! | `MPI_Win_allocate_shared` | maps one memory file in all ranks, and makes a window over each rank's part ([`window`]) |
-//! | `MPI_Win_shared_query` | the parts of such a window |
-//! | `MPI_Win_get_attr` | its flavor |
+//! | `MPI_Win_shared_query` | returns the parts of such a window |
+//! | `MPI_Win_get_attr` | returns its flavor |
 //! | `MPI_Win_free` | unmaps the file |
 //!
-//! Everything else is MPICH's ([`mpich`]): loads and stores need nothing from it, and puts, gets and accumulates on these windows
-//! go to the provider like all others. Programs of another MPI, or of MPICH's library for the standard ABI (`libmpi_abi.so`), get
-//! their own library's functions.
+//! All else is MPICH's ([`mpich`]): puts, gets and accumulates on these windows go to the provider like all others.
+//! Programs of another MPI, or of MPICH's library for the standard ABI (`libmpi_abi.so`), get their own library's
+//! functions.
 
 mod host;
 mod mpich;
@@ -25,7 +25,7 @@ use std::ffi::{CStr, c_int, c_void};
 
 use mpich::{Handle, Mpich, library, next};
 
-/// Calls the function of this name in the MPI of the process, with the arguments as they are.
+/// Calls the function of this name in the process's MPI, with unchanged arguments.
 macro_rules! forward {
     ($name:ident ($($argument:expr),*) as $type:ty) => {{
         let Some(function) = next($name) else { return mpich::ERR_OTHER };
@@ -78,7 +78,7 @@ export! {
     MPI_Win_free PMPI_Win_free = win_free(win: *mut i32);
 }
 
-/// MPI 4.1, 7.4.2.
+/// `MPI_Comm_split_type` (MPI 4.1, 7.4.2).
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
@@ -102,7 +102,7 @@ unsafe fn comm_split_type(
     }
 }
 
-/// MPI 4.1, 12.2.3.
+/// `MPI_Win_allocate_shared` (MPI 4.1, 12.2.3).
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
@@ -145,7 +145,7 @@ unsafe fn win_allocate_shared_c(
     }
 }
 
-/// Writes where a part of a window begins and how long it is. Returns its displacement unit. None: the window is not ours.
+/// Writes start and length of a part of a window. Returns its displacement unit. `None`: the window is not ours.
 ///
 /// # Safety
 /// `size` and `base` are places for the results.
@@ -161,7 +161,7 @@ unsafe fn query(win: Handle, rank: c_int, size: *mut isize, base: *mut c_void) -
     }))
 }
 
-/// MPI 4.1, 12.2.3. `rank` may be `MPI_PROC_NULL`.
+/// `MPI_Win_shared_query` (MPI 4.1, 12.2.3). `rank` may be `MPI_PROC_NULL`.
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
@@ -209,7 +209,7 @@ unsafe fn win_shared_query_c(
     }
 }
 
-/// MPI 4.1, 7.7.3 and 12.2.6.
+/// `MPI_Win_get_attr` (MPI 4.1, 7.7.3 and 12.2.6).
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
@@ -225,12 +225,12 @@ unsafe fn win_get_attr(name: &CStr, win: Handle, key: c_int, value: *mut c_void,
     forward!(name(win, key, value, found) as GetAttribute)
 }
 
-/// MPI 4.1, 12.2.5.
+/// `MPI_Win_free` (MPI 4.1, 12.2.5).
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn win_free(name: &CStr, win: *mut i32) -> c_int {
-    // The window stays known during the call, because the program's functions that MPICH calls meanwhile may ask for it.
+    // The window stays in the table during the call, because callbacks of the program that MPICH calls may query it.
     // SAFETY: the standard requires a window there.
     let window_to_free = library().and_then(|_| window::find(unsafe { *win }));
     let outcome = forward!(name(win) as Free);

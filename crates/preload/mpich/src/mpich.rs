@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use selvedge_os::library::{self, loaded, symbol};
 
-/// A handle as a register holds it: MPICH's are of 32 bits, those of other libraries may be pointers.
+/// A handle as a register holds it: MPICH's have 32 bits, those of other libraries may be pointers.
 pub type Handle = usize;
 
 pub const SUCCESS: c_int = 0;
@@ -38,10 +38,9 @@ pub struct Mpich {
     win_create: unsafe extern "C" fn(*mut c_void, isize, c_int, i32, i32, *mut i32) -> c_int,
 }
 
-/// Names under which MPICH's library is loaded.
 const FILES: [&CStr; 2] = [c"libmpi.so.12", c"libmpich.so.12"];
 
-/// MPICH, if the process has loaded it. Called by a program that has, so the first answer is the last.
+/// MPICH, if the process has loaded it. The calling program has loaded its MPI, so the first result never changes.
 pub fn library() -> Option<&'static Mpich> {
     static LIBRARY: OnceLock<Option<Mpich>> = OnceLock::new();
     LIBRARY.get_or_init(find).as_ref()
@@ -70,7 +69,6 @@ pub fn next(name: &CStr) -> Option<*mut c_void> {
     library::next(name, FILES.into_iter().chain([c"libmpi_abi.so.1"]))
 }
 
-/// The outcome of a call as an error code of MPI.
 fn checked(code: c_int) -> Result<(), c_int> {
     if code == SUCCESS { Ok(()) } else { Err(code) }
 }
@@ -97,14 +95,14 @@ impl Mpich {
         Ok(made)
     }
 
-    /// Collective: the words of every rank.
+    /// Collective: gathers the words of every rank.
     pub fn allgather<const N: usize>(&self, comm: i32, own: [u64; N]) -> Result<Vec<[u64; N]>, c_int> {
         let mut size = 0;
         // SAFETY: the place for the result lives across the call; MPICH checks the handle.
         checked(unsafe { (self.comm_size)(comm, &mut size) })?;
         let mut all = vec![[0; N]; size as usize];
         let bytes = size_of::<[u64; N]>() as c_int;
-        // SAFETY: `own` has `bytes` bytes, and `all` as many for each rank.
+        // SAFETY: `own` has `bytes` bytes, and `all` has `bytes` for each rank.
         checked(unsafe {
             (self.allgather)(own.as_ptr().cast(), bytes, BYTE, all.as_mut_ptr().cast(), bytes, BYTE, comm)
         })?;
@@ -123,8 +121,10 @@ impl Mpich {
         Ok(found != 0 && unsafe { CStr::from_ptr(value.as_ptr()) } == c"true")
     }
 
+    /// Makes a window over memory.
+    ///
     /// # Safety
-    /// The memory is the program's until the window is freed.
+    /// The memory stays the program's until the window is freed.
     pub unsafe fn window(&self, base: *mut u8, bytes: isize, unit: c_int, info: i32, comm: i32) -> Result<i32, c_int> {
         let mut made = 0;
         // SAFETY: the memory stays, by this function's contract; MPICH checks the rest.
@@ -132,7 +132,7 @@ impl Mpich {
         Ok(made)
     }
 
-    /// Reports an error as the communicator's handler does, and returns its code if that returns.
+    /// Calls the communicator's error handler, and returns the code if that returns.
     pub fn fail(&self, comm: i32, code: c_int) -> c_int {
         // SAFETY: MPICH checks the handle.
         unsafe { (self.comm_call_errhandler)(comm, code) };

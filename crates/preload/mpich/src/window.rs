@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Windows of shared memory.
 //!
-//! Rank 0 of the communicator makes a sealed memory file, and all ranks map it. A rank's part begins where that of the rank before
-//! ends, or at a page if the program does not want the parts contiguous (`alloc_shared_noncontig`). MPICH makes its window over
-//! the rank's own part.
+//! Rank 0 of the communicator makes a sealed memory file, and all ranks map it. A rank's part begins at the end of the
+//! previous rank's, or at a page if the program does not need contiguous parts (`alloc_shared_noncontig`). MPICH makes
+//! its window over the rank's own part.
 //!
 //! Costs: three small allgathers and MPICH's own making of a window; memory for the pages that are touched.
 
@@ -31,7 +31,6 @@ pub struct Part {
     pub unit: c_int,
 }
 
-/// The place of a rank's part in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     offset: u64,
@@ -39,9 +38,8 @@ struct Place {
     unit: c_int,
 }
 
-/// A window's memory, and the ranks' parts of it.
 struct Window {
-    /// Different for each window of the process.
+    /// Number of the window, unique in the process.
     number: u64,
     memory: Mapping,
     places: Vec<Place>,
@@ -57,7 +55,7 @@ pub fn is_shared(win: i32) -> bool {
     windows().contains_key(&win)
 }
 
-/// A window of shared memory, until it is freed. MPICH may give the handle to another window afterwards.
+/// A window of shared memory, until it is freed. MPICH may reuse the handle afterwards.
 pub struct SharedWindow {
     win: i32,
     number: u64,
@@ -75,7 +73,7 @@ pub fn free(SharedWindow { win, number }: SharedWindow) {
     }
 }
 
-/// A rank's part of a window; for `MPI_PROC_NULL` that of the first rank that has memory. None: the window is not ours.
+/// A rank's part of a window; for `MPI_PROC_NULL` the first part that has memory. `None`: the window is not ours.
 pub fn query(mpich: &Mpich, win: i32, rank: c_int) -> Option<Result<Part, c_int>> {
     let part = windows().get(&win)?.part(rank);
     // The table is not locked here, because an error handler is the program's code.
@@ -89,7 +87,7 @@ impl Window {
             rank => usize::try_from(rank).ok()?,
         };
         let &Place { offset, bytes, unit } = self.places.get(index)?;
-        // As MPICH has it, an empty part has no address.
+        // As in MPICH, an empty part has no address.
         let start = if bytes == 0 { ptr::null_mut() } else { self.memory.base().wrapping_add(offset as usize) };
         Some(Part { start, bytes, unit })
     }
@@ -128,7 +126,7 @@ fn make(mpich: &Mpich, size: isize, unit: c_int, info: i32, comm: i32) -> Result
     let rank = mpich.rank(comm)?;
     let apart = mpich.is_set(info, c"alloc_shared_noncontig")?;
     let asked = mpich.allgather(comm, [size as u64, unit as u64, host::number(), apart.into()])?;
-    // Whoever does not ask for it relies on parts in one piece.
+    // A rank that does not request separate parts relies on contiguous ones.
     let apart = asked.iter().all(|asked| asked[3] == 1);
     let refused = asked.iter().find_map(|&[size, unit, host, _]| match (size as isize, unit as c_int) {
         (..0, _) => Some(ERR_SIZE),
@@ -151,7 +149,7 @@ fn make(mpich: &Mpich, size: isize, unit: c_int, info: i32, comm: i32) -> Result
     }
 }
 
-/// The parts of all ranks, from their sizes and units, and the length of the file. None: it is too long.
+/// The parts of all ranks, from their sizes and units, and the length of the file. `None`: it is too long.
 fn lay_out(asked: &[[u64; 4]], apart: bool) -> Option<(Vec<Place>, u64)> {
     let mut end = 0u64;
     let mut places = Vec::with_capacity(asked.len());
@@ -160,7 +158,7 @@ fn lay_out(asked: &[[u64; 4]], apart: bool) -> Option<(Vec<Place>, u64)> {
         end = offset.checked_add(size)?;
         places.push(Place { offset, bytes: size as isize, unit: unit as c_int });
     }
-    // Ranks that all ask for nothing get a page, so that there is an address.
+    // If no rank requests memory, the file has one page, so that there is an address.
     Some((places, end.max(1).checked_next_multiple_of(PAGE).filter(|bytes| *bytes <= isize::MAX as u64)?))
 }
 

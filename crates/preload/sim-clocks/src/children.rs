@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs that a rank starts read the processor's real cycle counter.
 //!
-//! A process keeps the fault of [`crate::counter`] when it executes another program, and its children inherit it. Until our
-//! library is loaded in such a program, if it ever is, nothing there handles the fault.
+//! A process keeps the fault of [`crate::counter`] when it executes another program, and its children inherit it. Until
+//! this library is loaded there, if ever, the fault is not handled.
 //!
-//! So these functions switch the fault off in the calling thread, and on again when they return. Forked children
-//! have it off already, so `fork` followed by any `exec` function works. Not covered: the variadic functions (`execl`,
+//! So these functions switch the fault off in the calling thread, and on again when they return. Forked children have
+//! it off already, so `fork` followed by any `exec` function works. Not covered: the variadic functions (`execl`,
 //! `execlp`, `execle`) called by the rank itself or after `vfork`, and system calls that bypass the C library.
 
 use std::ffi::{c_char, c_int, c_void};

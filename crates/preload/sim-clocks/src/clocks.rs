@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clocks of a simulated rank. Virtual time is counted from a fixed date, so that every run shows the same times. CPU
-//! time is the part of it that the rank did not wait.
+//! The clocks of a simulated rank. Virtual time counts from a fixed date, so that every run shows the same times. CPU
+//! time is the part of it during which the rank did not wait.
 
 use std::ffi::{c_int, c_long};
 
@@ -22,7 +22,6 @@ enum Counts {
     Busy,
 }
 
-/// The time that a clock counts, if it is virtual.
 fn counts(clock: clockid_t) -> Option<Counts> {
     match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => Some(Counts::SinceEpoch),
@@ -43,13 +42,12 @@ fn at_start_ns(counts: Counts) -> u64 {
     }
 }
 
-/// The reading of a clock, in nanoseconds.
 fn read_ns(end: &RankEnd, counts: Counts) -> u64 {
     let ps = if counts == Counts::Busy { end.busy_ps() } else { end.read_clock() };
     at_start_ns(counts) + ps / 1000
 }
 
-/// The time at which a clock reads `shows_ns`, in picoseconds since the start. None: the clock cannot be slept on here.
+/// The time at which a clock reads `shows_ns`, in picoseconds since the start. `None`: it supports no sleep.
 pub fn when_ps(clock: clockid_t, shows_ns: u64) -> Option<u64> {
     let counts = counts(clock).filter(|counts| *counts != Counts::Busy)?;
     Some(shows_ns.saturating_sub(at_start_ns(counts)).saturating_mul(1000))
@@ -122,7 +120,7 @@ pub extern "C" fn time(into: *mut time_t) -> time_t {
     seconds
 }
 
-/// C11 7.27.2.5: base 1 (`TIME_UTC`) is the time since 1970.
+/// C11 7.27.2.5. Base 1 (`TIME_UTC`) is the time since 1970.
 #[unsafe(no_mangle)]
 pub extern "C" fn timespec_get(into: *mut timespec, base: c_int) -> c_int {
     match RankEnd::of_process() {

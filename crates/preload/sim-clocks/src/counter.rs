@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The processor's cycle counter (`rdtsc`, `rdtscp`), which libraries read without a system call.
 //!
-//! Linux can let a process fault when it reads the counter (`prctl(PR_SET_TSC)`). This library handles that fault and returns the
-//! virtual time as a counter of 1 GHz. To do so it installs its own handler of `SIGSEGV`. The program's own action
-//! for that signal is stored, and carried out for every other fault. A read takes some microseconds of real time; the
-//! program is charged the virtual cost of reading a clock.
+//! Linux can make reads of the counter fault (`prctl(PR_SET_TSC)`). This library handles that fault and returns the
+//! virtual time as a counter of 1 GHz. It installs a handler of `SIGSEGV`, keeps the program's own action for that
+//! signal, and carries it out for every other fault. A read takes some microseconds of real time; the program is
+//! charged the virtual cost of reading a clock.
 //!
-//! A process keeps the fault when it executes another program, whose loader reads the counter before our library is loaded:
-//! [`crate::children`] switches it off there. Forked children have the real counter. With [`DISABLED_BY`] in its environment the
-//! rank has the real counter, too.
+//! A process keeps the fault when it executes another program, whose loader reads the counter before this library is
+//! loaded: [`crate::children`] switches it off there. Forked children have the real counter. With [`DISABLED_BY`] in
+//! its environment the rank has the real counter, too.
 
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr;
@@ -30,10 +30,11 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// The program's own action for `SIGSEGV`; null: the default. Leaked when replaced, because a handler may be reading it.
 static PROGRAM_ACTION: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
 
-/// Makes the counter virtual in a rank; elsewhere makes it real, in case the process inherited the fault.
+/// Makes the counter virtual in a rank, and real elsewhere, in case the process inherited the fault.
 ///
 /// # Safety
-/// `environment` is what the loader passes: C strings, then a null pointer. (The C library's `getenv` does not work so early.)
+/// `environment` is that of the loader: C strings, then a null pointer. (The C library's `getenv` does not work so
+/// early.)
 pub unsafe fn install(environment: *const *const c_char) {
     // SAFETY: `prctl` and `pthread_atfork` touch no memory of ours. All bits zero is a valid `sigaction`, and `on_fault` has the
     // type that SA_SIGINFO asks for. `environment` is the loader's array, as this function requires.
@@ -57,7 +58,7 @@ pub unsafe fn install(environment: *const *const c_char) {
     }
 }
 
-/// Whether the environment asks for the real counter.
+/// Whether the environment requests the real counter.
 ///
 /// # Safety
 /// `environment` is null, or C strings and then a null pointer.
@@ -80,7 +81,7 @@ extern "C" fn enable_real_counter() {
     unsafe { libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0) };
 }
 
-/// While this value lives, the thread has the real counter, and so have the programs that it starts.
+/// Gives the thread, and the programs that it starts, the real counter while this value lives.
 pub struct RealCounter;
 
 impl RealCounter {
@@ -104,7 +105,7 @@ fn real_sigaction(signal: c_int, action: *const Action, before: *mut Action) -> 
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes an SA_SIGINFO handler a valid `ucontext_t`, which nobody else refers to while it runs.
+    // SAFETY: the kernel passes an SA_SIGINFO handler a valid `ucontext_t`, and no other reference to it exists.
     let context = unsafe { &mut *context.cast::<ucontext_t>() };
     if RankEnd::of_process().is_some_and(|end| emulate_read(end, context)) {
         return;
@@ -112,12 +113,12 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     forward(signal, info, context);
 }
 
-/// Carries out the instruction that faulted, if it reads the counter. False: it does not.
+/// Carries out the instruction that faulted, if it reads the counter. Returns false if it does not.
 fn emulate_read(end: &RankEnd, context: &mut ucontext_t) -> bool {
     let registers = &mut context.uc_mcontext.gregs;
     let at = registers[libc::REG_RIP as usize] as *const u8;
     let fault = registers[libc::REG_TRAPNO as usize];
-    // After a general protection fault the instruction was fetched, so its bytes can be read. They are at most three.
+    // An instruction with a general protection fault was fetched, so its bytes can be read. They are at most three.
     const GENERAL_PROTECTION: i64 = 13;
     if fault != GENERAL_PROTECTION || at.is_null() {
         return false;
@@ -141,7 +142,6 @@ fn emulate_read(end: &RankEnd, context: &mut ucontext_t) -> bool {
     true
 }
 
-/// Carries out the program's own action for the signal.
 fn forward(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
     // SAFETY: the pointer is null or comes from a leaked box, which is never freed or changed.
     let action = unsafe { PROGRAM_ACTION.load(Acquire).as_ref() };

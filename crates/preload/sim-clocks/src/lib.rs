@@ -2,9 +2,10 @@
 //! `libselvedge_sim_preload.so`: the clocks and sleeps of a simulated rank.
 //!
 //! It is loaded before the C library (`LD_PRELOAD`) and replaces the functions that read the time or let time pass. They
-//! report the virtual time of the rank's machine, and a sleep hands the turn to the simulator. In a process that is no
-//! simulated rank (`SELVEDGE_SIM` is not set, or names the page of another process) each function calls the C library's.
+//! report the virtual time of the rank's machine, and a sleep passes the turn to the simulator. In other processes
+//! (`SELVEDGE_SIM` is not set, or names the page of another process) each function calls the C library's.
 //!
+//! | file | functions |
 //! |---|---|
 //! | [`clocks`] | `clock_gettime` and its relatives, `getrusage`, `times` |
 //! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
@@ -31,8 +32,8 @@ use std::ffi::{c_char, c_int};
 
 use selvedge_sim_protocol::RankEnd;
 
-/// Finds the page before any other library runs (`build.rs`). A child that the rank forks later therefore cannot take the page
-/// for its own, and the search does not run inside another library's replacement of a C function.
+/// Finds the page before any other library runs (`build.rs`). So a child that the rank forks later does not take the
+/// page for its own, and the search does not run inside another library's replacement of a C function.
 extern "C" fn find_page(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     // SAFETY: the loader passes constructors the environment: C strings, then a null pointer.
     unsafe { RankEnd::find_first(environment) };

@@ -29,7 +29,7 @@ impl NextSymbol {
     }
 }
 
-/// Calls the C library's function of this name and type. If there is none, it fails as a missing system call does (`ENOSYS`).
+/// Calls the C library's function of this name and type. If there is none, fails with `ENOSYS`.
 macro_rules! next {
     ($name:ident ( $($value:expr),* ) : fn($($type:ty),*) -> $result:ty) => {{
         static NEXT: crate::real::NextSymbol = crate::real::NextSymbol::new({

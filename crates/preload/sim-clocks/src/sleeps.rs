@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that let time pass. A sleep hands the turn to the simulator until its virtual time has come. So does a yield,
-//! which programs call after a poll that found nothing.
+//! Functions that let time pass. A sleep passes the turn to the simulator until its virtual end. So does a yield, which
+//! programs call after an unsuccessful poll.
 
 use std::ffi::{c_int, c_uint};
 
@@ -11,7 +11,7 @@ use crate::clocks::when_ps;
 use crate::real::next;
 use crate::refuse;
 
-/// A duration in nanoseconds; None: it is negative or malformed.
+/// A duration in nanoseconds; `None` if it is negative or malformed.
 fn of_timespec(time: &timespec) -> Option<u64> {
     let valid = time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec);
     valid.then(|| (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64))

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `pmix.h` that need a server.
-//!
-//! Functions that are non-blocking in the standard (`.._nb`) finish, and run their callback, before they return.
+//! The functions of `pmix.h` that need a server. Non-blocking ones (`.._nb`) run their callback before they return.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -62,7 +60,7 @@ pub extern "C" fn PMIx_Finalize(_: *const Info, _: usize) -> Status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Abort(code: c_int, message: *const c_char, _: *const Proc, _: usize) -> Status {
     // SAFETY: `pmix.h` requires `message` to be null or a C string.
-    let why = unsafe { key_at(message) }.filter(|why| !why.is_empty()).unwrap_or("the program has asked for it");
+    let why = unsafe { key_at(message) }.filter(|why| !why.is_empty()).unwrap_or("the program has requested it");
     abort(code, why)
 }
 
@@ -203,6 +201,8 @@ pub unsafe extern "C" fn PMIx_Get_nb(
     SUCCESS
 }
 
+/// Frees a value of [`get`].
+///
 /// # Safety
 /// Of [`get`].
 unsafe fn free(value: *mut Value) {
@@ -315,8 +315,7 @@ pub extern "C" fn PMIx_Notify_event(
 
 // ---- control of jobs ----
 
-/// Does nothing. Open MPI uses it to have files removed when a process has ended without removing them; the job's directory
-/// is removed anyway.
+/// Does nothing. Open MPI requests removal of a dead process's files; they go with the job's directory.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Job_control_nb(
     _: *const Proc,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_sim_pmix.so`: PMIx for ranks that `selvedge sim` starts.
 //!
-//! Open MPI finds its ranks through a PMIx server, and without one it runs as a job of one rank. `selvedge sim` has no such server:
-//! it speaks PMI-1. This library is loaded before `libpmix` (`LD_PRELOAD`) and replaces the calls by which a program finds its
-//! job: its rank, the values that its peers have published, fences, finalize. Calls that need no server (values, lists of directives)
-//! stay with `libpmix`. The library starts no thread, and reads from a socket only in a fence, so a rank in virtual time does the
-//! same in every run.
+//! Open MPI finds its ranks through a PMIx server; without one it runs as a job of one rank. `selvedge sim` has no such
+//! server: it speaks PMI-1. This library is loaded before `libpmix` (`LD_PRELOAD`) and replaces the calls by which a
+//! program finds its job: its rank, its peers' published values, fences, finalize. Calls that need no server (values,
+//! lists of directives) stay with `libpmix`. The library starts no thread, and reads from a socket only in a fence, so
+//! a rank in virtual time behaves identically in every run.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`calls`] | the functions of `pmix.h` |
 //! | [`packing`] | values in buffers, which programs send to peers |
@@ -16,14 +16,14 @@
 //! | [`sys`] | structures of `pmix.h`, in its layout |
 //!
 //! Invariants
-//! 1. Arguments are trusted to be as `pmix.h` says; input from peers is checked.
-//! 2. Memory that is handed out comes from the C library's allocator: the receiver frees it.
+//! 1. Arguments are trusted to be as `pmix.h` requires; input from peers is checked.
+//! 2. Memory passed to the program comes from the C library's allocator: the program frees it.
 //! 3. No lock is held while a callback runs.
 //!
-//! Not supported (`PMIX_ERR_NOT_SUPPORTED`): fences and groups of a subset of the ranks, spawning, connecting, publishing by name,
-//! queries.
+//! Not supported (`PMIX_ERR_NOT_SUPPORTED`): fences and groups of a subset of the ranks, spawning, connecting,
+//! publishing by name, queries.
 //!
-//! Each rank is on a node of its own, as for MPICH, so that all messages go to the simulated network.
+//! Each rank seems to be on its own node, as for MPICH, so that all messages go to the simulated network.
 
 mod calls;
 mod packing;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values in a buffer, which a program sends to a peer by messages of its own: Open MPI describes processes so when it makes an
-//! intercommunicator. `libpmix` asks its server how the peer packs, so it cannot be left to it.
+//! Values in a buffer that a program sends to a peer by its own messages: Open MPI describes processes this way when it
+//! makes an intercommunicator. `libpmix` cannot do it, because it asks its server for the peer's packing.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 2 | type |
 //! | 4 | number of values |
 //! | for each value | of a fixed width: its bytes; a string: 4 bytes of length, [`NO_STRING`] for a null pointer, then its text |
 //!
-//! Invariant: a call that fails leaves the buffer as it was. What a peer has packed is checked.
+//! Invariant: a call that fails leaves the buffer unchanged. Data packed by a peer are checked.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -25,7 +25,7 @@ const NO_STRING: u32 = u32::MAX;
 #[repr(C)]
 pub struct DataBuffer {
     base: *mut u8,
-    /// Where the next value is packed to, and unpacked from.
+    /// The place of the next value to pack, and to unpack.
     pack: *mut u8,
     unpack: *mut u8,
     allocated: usize,
@@ -35,7 +35,7 @@ pub struct DataBuffer {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<DataBuffer>() == 40);
 
-/// Bytes of a value in an array of the program; None: the type cannot be packed.
+/// Bytes of a value in an array of the program; `None` if the type cannot be packed.
 fn element_bytes(kind: u16) -> Option<usize> {
     match kind {
         kind::STRING => Some(size_of::<*const c_char>()),
@@ -72,7 +72,6 @@ unsafe fn packed(from: *const u8, count: usize, kind: u16) -> Option<Vec<u8>> {
     Some(into)
 }
 
-/// Takes bytes from the front.
 fn take<'a>(from: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], Status> {
     let (taken, rest) = from.split_at_checked(bytes).ok_or(ERR_READ_PAST_END)?;
     *from = rest;
@@ -83,8 +82,8 @@ fn number(from: &mut &[u8]) -> Result<u32, Status> {
     take(from, 4).map(|bytes| u32::from_ne_bytes(bytes.try_into().unwrap_or_default()))
 }
 
-/// Unpacks values of a type, at most `most`: their bytes as the program has them, and their number. Strings have memory from the C library's
-/// allocator.
+/// Unpacks at most `most` values of a type: their bytes as the program has them, and their number. Memory of strings
+/// comes from the C library's allocator.
 fn unpacked(from: &mut &[u8], kind: u16, most: usize) -> Result<(Vec<u8>, usize), Status> {
     let bytes = element_bytes(kind).ok_or(ERR_NOT_SUPPORTED)?;
     if take(from, 2)? != kind.to_ne_bytes() {
@@ -161,7 +160,7 @@ pub unsafe extern "C" fn PMIx_Data_unpack(
     let Some(mut left) = (unsafe { slice_at(buffer.base, buffer.used) }).get(taken..) else { return ERR_READ_PAST_END };
     match unpacked(&mut left, kind, most) {
         Ok((values, unpacked)) => {
-            // SAFETY: `pmix.h` requires room for as many values as `count` says.
+            // SAFETY: `pmix.h` requires room for `count` values.
             unsafe { into.cast::<u8>().copy_from_nonoverlapping(values.as_ptr(), values.len()) };
             *count = unpacked as i32;
             buffer.unpack = buffer.base.wrapping_add(buffer.used - left.len());
@@ -195,7 +194,7 @@ mod tests {
 
     fn unpack<T>(buffer: &mut DataBuffer, values: &mut [T], kind: u16) -> (Status, i32) {
         let mut count = values.len() as i32;
-        // SAFETY: there is room for as many.
+        // SAFETY: the caller has room for this number of values.
         let status =
             unsafe { PMIx_Data_unpack(std::ptr::null(), buffer, values.as_mut_ptr().cast(), &mut count, kind) };
         (status, count)
@@ -212,7 +211,7 @@ mod tests {
         let mut processes = [Proc { nspace: [0; crate::sys::NSPACE_BYTES], rank: 0 }];
         assert_eq!(unpack(&mut buffer, &mut processes, kind::PROC), (SUCCESS, 1));
         assert_eq!((processes[0].nspace, processes[0].rank), (process.nspace, 9));
-        // A value is unpacked between values that are packed.
+        // A value is unpacked between two that are packed.
         assert_eq!(pack(&mut buffer, &[true], kind::BOOL), SUCCESS);
         let mut numbers = [0u32; 4];
         assert_eq!(unpack(&mut buffer, &mut [0u32; 2], kind::UINT32), (ERR_UNPACK_INADEQUATE_SPACE, 0));
@@ -237,7 +236,7 @@ mod tests {
     fn a_buffer_that_is_cut_or_changed_is_refused_or_read_within_its_bytes() {
         let mut buffer = empty();
         assert_eq!(pack(&mut buffer, &[c"some text".as_ptr(), c"more".as_ptr()], kind::STRING), SUCCESS);
-        // SAFETY: the buffer has so many bytes.
+        // SAFETY: the buffer has `used` bytes.
         let whole = unsafe { std::slice::from_raw_parts(buffer.base, buffer.used) }.to_vec();
         for cut in 0..whole.len() {
             assert_eq!(unpacked(&mut &whole[..cut], kind::STRING, 2), Err(ERR_READ_PAST_END), "{cut}");

@@ -11,14 +11,14 @@ use crate::store::{Published, Stored};
 use crate::sys::{ERR_INIT, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, NSPACE_BYTES, Proc};
 use crate::sys::{RANK_UNDEF, RANK_WILDCARD, SUCCESS, Status, text_in};
 
-/// The namespace of every simulated job, as a rank knows of no other job. It isn't the job's own name, which differs from run to run:
-/// Open MPI sends texts made from it, and a simulation must be the same to the byte.
+/// The namespace of every simulated job; a rank knows no other job. It is not the job's own name, which differs between
+/// runs: Open MPI sends texts made from it, and simulations must be identical to the byte.
 const NAMESPACE: &str = "simulated";
 
 /// The state between `PMIx_Init` and `PMIx_Finalize`.
 pub struct Session {
     job: Job,
-    /// Number of inits without their finalize.
+    /// Number of inits not yet matched by a finalize.
     users: u32,
     /// Values that were put and that no fence has sent yet.
     pending: Published,
@@ -95,7 +95,7 @@ impl Session {
         (0..self.job.size()).all(|rank| procs.iter().any(|one| one.rank == rank))
     }
 
-    /// Waits for all ranks, and gives every rank the values that each has put.
+    /// Waits for all ranks, and gives every rank the values that all have put.
     pub fn fence(&mut self, procs: &[Proc]) -> Status {
         if !self.are_all(procs) {
             report("a fence of a subset of the ranks is not supported under selvedge sim; use all ranks");
@@ -137,7 +137,7 @@ impl Session {
         SUCCESS
     }
 
-    /// The rank that a `pmix_proc_t` names; None: it is of another job.
+    /// The rank of a `pmix_proc_t`; `None` if it is of another job.
     pub fn rank_of(&self, process: Option<&Proc>) -> Option<u32> {
         let Some(process) = process else { return Some(self.job.rank()) };
         let name = text_in(&process.nspace);
@@ -147,7 +147,7 @@ impl Session {
     pub fn get(&self, process: Option<&Proc>, key: &str) -> Result<Stored, Status> {
         let rank = self.rank_of(process).ok_or(ERR_NOT_FOUND)?;
         let stored = self.known.get(&rank).and_then(|published| published.values.get(key));
-        // Without a rank: the value of any rank that has put it.
+        // Without a rank: the value of any rank that has published it.
         let of_any_rank = || {
             let wild = rank == RANK_UNDEF || rank == RANK_WILDCARD;
             self.known.values().filter(|_| wild).find_map(|published| published.values.get(key))
@@ -170,7 +170,7 @@ impl Session {
 /// Keys of directories for a program's files. All are the job's own directory, which is removed with the job.
 const DIRECTORIES: [&str; 3] = ["pmix.tmpdir", "pmix.nsdir", "pmix.pdir"];
 
-/// A rank's place in the job, by key: each rank is on a node of its own.
+/// A rank's place in the job, by key: each rank is on its own node.
 fn place(key: &str, rank: u32, size: u32) -> Option<Stored> {
     if rank >= size {
         return None;

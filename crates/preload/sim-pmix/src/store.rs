@@ -15,7 +15,7 @@ pub struct Stored {
     pub bytes: Vec<u8>,
 }
 
-/// The width in bytes of a type whose value is in the union itself; None for the others.
+/// Width in bytes of a type whose value is in the union itself; `None` for other types.
 pub fn width(kind: u16) -> Option<usize> {
     Some(match kind {
         // Bool, byte, 8 bits.
@@ -54,7 +54,7 @@ impl Stored {
         Stored { kind: kind::SIZE, bytes: number.to_ne_bytes().to_vec() }
     }
 
-    /// Copies a value. None: values of its type cannot be published.
+    /// Copies a value. `None`: values of its type cannot be published.
     ///
     /// # Safety
     /// `value` is as `pmix.h` requires: its pointer, if its type has one, is valid.
@@ -81,7 +81,7 @@ impl Stored {
         Some(Stored { kind: value.kind, bytes })
     }
 
-    /// Makes a `pmix_value_t`, with memory from the C library's allocator. None: out of memory, or the bytes do not fit the type.
+    /// Makes a `pmix_value_t` with C library memory. `None`: out of memory, or the bytes do not fit the type.
     pub fn to_value(&self) -> Option<Value> {
         let mut value = Value { kind: self.kind, data: Data { words: [0; 3] } };
         match self.kind {
@@ -141,7 +141,7 @@ impl Published {
         out
     }
 
-    /// Adds the entries of a rank. False: the bytes are malformed, and entries before that point were added.
+    /// Adds the entries of a rank. Returns false if the bytes are malformed; earlier entries were added.
     pub fn add(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let Some((entry, rest)) = entry_in(bytes) else { return false };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The part of `pmix.h` that is used. It is the same from version 2 of the standard on.
+//! The used part of `pmix.h`. It is the same from version 2 of the standard on.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -89,13 +89,13 @@ const _: () = {
     assert!(size_of::<Info>() == 552 && std::mem::offset_of!(Info, value) == 520);
 };
 
-/// The text in an array that may or may not be terminated.
+/// The text of an array that may lack a terminator.
 pub fn text_in(bytes: &[u8]) -> &str {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     std::str::from_utf8(&bytes[..end]).unwrap_or_default()
 }
 
-/// The text of a C string; None: it is null or not UTF-8.
+/// The text of a C string; `None` if it is null or not UTF-8.
 ///
 /// # Safety
 /// `key` is null or a C string that stays valid for `'a`.

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => run::agent_main(args),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("selvedge: {error:#}");
+        eprintln!("selvedge: {}", selvedge_launcher::with_causes(error.as_ref()));
         ExitCode::FAILURE
     })
 }

@@ -123,7 +123,7 @@ impl JobSnapshot {
                     let why = format!("its header names NIC {} of process {}", seen.ni, seen.pid);
                     job.refused.push(Refused { file, why });
                 }
-                Err(SegmentError::Map(MapError::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {}
+                Err(SegmentError::Map(MapError::Io { error, .. })) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => job.refused.push(Refused { why: without_path(&error.to_string(), &path), file }),
             }
         }

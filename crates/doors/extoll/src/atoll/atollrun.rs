@@ -13,7 +13,7 @@ use super::descriptors::NO_ID;
 use super::objects::Port;
 use super::port::{self, source_filter};
 
-/// The settings of the program before the start, and the results of the start.
+/// The program's settings before the start, and the results of the start.
 struct State {
     connects: bool,
     tests: bool,
@@ -37,7 +37,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().ignore_poison()
 }
 
-/// Maps a failure to join the job, or to meet its other processes.
+/// Maps a failure to join the job, or to exchange with its other processes.
 fn joined<T>(result: Result<T, impl std::fmt::Display>) -> Outcome<T> {
     result.map_err(|error| {
         log::error!("atollrun_init: {error}");
@@ -60,7 +60,7 @@ pub extern "C" fn atollrun_set_verbose(enabled: i32) {
     state().is_verbose = enabled != 0;
 }
 
-/// The launcher tells nothing by the command line, so it stays as it is.
+/// The launcher passes nothing on the command line, so it is left as it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn atollrun_init(_argc: *mut i32, _argv: *mut *mut *mut i8) -> i32 {
     let mut state = state();
@@ -78,7 +78,7 @@ fn start(state: &mut State) -> Outcome {
     // SAFETY: `open` has just made it.
     let port = unsafe { Port::of(opened.cast()) }?;
     let own = port::pack_id(port.node(), port.number());
-    // All ports are open when it returns.
+    // All ports are open when the exchange returns.
     let all = joined(process.exchange(&own.to_le_bytes()))?;
     state.ids = all.chunks_exact(4).filter_map(|id| Some(u32::from_le_bytes(*id.first_chunk()?))).collect();
     state.handles = vec![0; state.ids.len()];
@@ -92,14 +92,14 @@ fn start(state: &mut State) -> Outcome {
     }
     if state.is_verbose {
         let (rank, size, tests) = (launched::rank(), state.ids.len(), if state.tests { ", tested" } else { "" });
-        // One write, so that lines of several ranks stay whole.
+        // One write, so that several ranks do not mix their lines.
         let line = format!("atollrun: rank {rank} of {size}, Hostport {}{tests}\n", port.number());
         eprint!("{line}");
     }
     Ok(())
 }
 
-/// Sends the own rank to every rank, and receives theirs.
+/// Sends this rank's number to every rank, and checks theirs.
 fn test(port: &mut crate::atoll::channels::HostPort, state: &State) -> Outcome {
     use crate::atoll::channels::send::{Gather, Part};
     let (nothing, rank) = (Part { start: std::ptr::null(), bytes: 0 }, launched::rank() as u32);
@@ -110,7 +110,7 @@ fn test(port: &mut crate::atoll::channels::HostPort, state: &State) -> Outcome {
         let (tag, bytes) = (message.tag(), message.data_bytes());
         port.free(message);
         if (tag, bytes) != (peer, 0) {
-            log::error!("atollrun_init: rank {peer} has sent {tag} in the communication test");
+            log::error!("atollrun_init: rank {peer} sent {tag} in the communication test");
             return Err(Code::Error);
         }
     }
@@ -127,7 +127,7 @@ pub extern "C" fn atollrun_finalize() -> i32 {
     if port.is_null() {
         return Code::Port as i32;
     }
-    // Nobody closes while others still send to it.
+    // No rank closes its port while others still send to it.
     let met = launched::barrier();
     // SAFETY: the port is from `open`.
     let closed = unsafe { port::atoll_close(port) };

@@ -14,22 +14,22 @@ codes! {
     Success = 0, c"success";
     Error = 1, c"the library failed";
     Port = 2, c"the port is not open";
-    NoPort = 3, c"all Hostports of the node are in use, or there is no such one";
-    Job = 4, c"the process can join no job";
+    NoPort = 3, c"the Hostport does not exist, or all Hostports of the node are in use";
+    Job = 4, c"the process cannot join a job";
     Memory = 5, c"there is no memory for the port";
     Id = 6, c"there is no such node or Hostport";
     NotAvailable = 7, c"the peer has not opened its Hostport";
     NoRoute = 8, c"all virtual connections are in use";
-    Handle = 9, c"the handle is of no connection";
+    Handle = 9, c"the handle names no connection";
     Route = 10, c"the route is invalid, because the peer has closed its Hostport; connect again";
-    Descriptor = 11, c"the descriptor is of no message that the call takes";
-    Size = 12, c"the size is more than there is";
+    Descriptor = 11, c"the descriptor holds no message that the call accepts";
+    Size = 12, c"the size exceeds the space available";
     NoSpace = 13, c"the send area has no room now";
-    NoMessage = 14, c"no message is there that matches";
+    NoMessage = 14, c"no message matches";
     NotFast = 15, c"the next message has a header or data";
-    Held = 16, c"messages that were matched and not freed hold all the room of this peer";
+    Held = 16, c"matched messages that were not freed hold all slots of this peer";
     Pointer = 17, c"a pointer is NULL";
-    Lost = 18, c"messages that were sent could not leave, and are lost";
+    Lost = 18, c"messages could not leave before the port closed, and are lost";
 }
 
 /// The return value of a function.

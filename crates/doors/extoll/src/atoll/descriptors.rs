@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions that read and set the fields of descriptors.
+//! Functions that read and set the fields of descriptors.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,7 @@ use crate::c_object::CObject;
 /// `ATOLL_NO_ID`.
 pub const NO_ID: u32 = 0xffff_fffe;
 
-/// Reads a field of a message. `none` is what a descriptor of no message gives.
+/// Reads a field of a message. `none` is the result for a descriptor without a message.
 ///
 /// # Safety
 /// The descriptor is valid or NULL.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The objects that C holds: ports, and the descriptors of their messages.
 //!
-//! A descriptor's memory is used again for later messages of its port, and never freed. So one that has ended is refused until it is used
-//! again.
+//! A descriptor's memory is reused for later messages of its port, and never freed. So a call recognises and refuses a
+//! descriptor that has ended, until its memory is reused.
 //!
 //! Invariant: one thread at a time uses a port and its descriptors, as `atoll.h` demands.
 
@@ -16,13 +16,13 @@ use crate::c_object::CObject;
 
 use super::codes::{Code, Outcome};
 
-/// The object behind an `Atoll_Port`. One thread at a time uses it, as `atoll.h` demands.
+/// The object behind an `Atoll_Port`.
 #[repr(C)]
 pub struct Port {
     mark: AtomicU64,
-    /// None: it is closed.
+    /// `None` once it is closed.
     host_port: UnsafeCell<Option<HostPort>>,
-    /// All that the port has made, and those of no message.
+    /// All descriptors that the port has made, and those that hold no message.
     descriptors: RefCell<Vec<&'static Descriptor>>,
     spare: RefCell<Vec<&'static Descriptor>>,
 }
@@ -37,7 +37,7 @@ unsafe impl CObject for Port {
 }
 
 impl Port {
-    /// Gives a host port to C.
+    /// Passes a host port to C.
     pub fn hand_to_c(host_port: HostPort) -> *mut Port {
         let (mark, host_port) = (AtomicU64::new(0), UnsafeCell::new(Some(host_port)));
         Port { mark, host_port, descriptors: RefCell::default(), spare: RefCell::default() }.hand_out()
@@ -75,7 +75,7 @@ impl Port {
         unsafe { &mut *self.host_port.get() }.as_mut().ok_or(Code::Port)
     }
 
-    /// Both at once.
+    /// Finds the open port behind a pointer, and its host port.
     ///
     /// # Safety
     /// As [`Port::get`] and [`Port::host_port`].
@@ -111,7 +111,7 @@ unsafe impl CObject for Descriptor {
 }
 
 impl Descriptor {
-    /// Gives a message to C.
+    /// Passes a message to C.
     pub fn hold(port: &'static Port, content: Content) -> *const Descriptor {
         let spare = port.spare.borrow_mut().pop();
         let Some(descriptor) = spare else {
@@ -120,7 +120,7 @@ impl Descriptor {
             port.descriptors.borrow_mut().push(unsafe { &*made });
             return made;
         };
-        // SAFETY: it is of no message, so nobody has a reference to its content.
+        // SAFETY: it holds no message, so there is no reference to its content.
         unsafe { *descriptor.content.get() = content };
         descriptor.mark.store(Descriptor::here(), Release);
         descriptor
@@ -179,7 +179,7 @@ impl Descriptor {
         Ok(std::mem::replace(content, Content::Nothing))
     }
 
-    /// Its port is closed.
+    /// Closes the descriptor, because its port is closed.
     pub fn close(&self) {
         self.end();
         // SAFETY: the thread that closes the port is the one that uses it.

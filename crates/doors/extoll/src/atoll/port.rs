@@ -9,7 +9,6 @@ use crate::atoll::channels::SourceFilter;
 use super::codes::{Code, Outcome, value};
 use super::objects::Port;
 
-/// `ATOLL_ANY`.
 const ANY: u32 = u32::MAX;
 
 /// The id of a host port, as `ATOLL_ID` makes it.
@@ -18,12 +17,11 @@ pub fn pack_id(node: u16, number: u8) -> u32 {
     u32::from(number) << 16 | u32::from(node)
 }
 
-/// The node and the host port of an id.
 fn unpack_id(id: u32) -> Outcome<(u16, u8)> {
     Ok((id as u16, u8::try_from(id >> 16).map_err(|_| Code::Id)?))
 }
 
-/// The messages that a receive from this id asks for.
+/// The filter of a receive from this id.
 pub fn source_filter(port: &HostPort, from: u32) -> Outcome<SourceFilter> {
     if from == ANY {
         return Ok(SourceFilter::Any);
@@ -35,7 +33,7 @@ pub fn source_filter(port: &HostPort, from: u32) -> Outcome<SourceFilter> {
     port.filter_of(node, number).ok_or(Code::Id)
 }
 
-/// Opens a host port, and gives it to C.
+/// Opens a host port, and passes it to C.
 pub fn open(number: Option<u32>) -> Outcome<*mut Port> {
     Ok(Port::hand_to_c(HostPort::open(number)?))
 }

@@ -11,7 +11,7 @@ use super::codes::{Code, Outcome, value};
 use super::objects::{Content, Descriptor, Port};
 use super::port::{pack_id, source_filter};
 
-/// The destination of a received message. Each may be NULL.
+/// The program's buffers and variables for a received message. Each may be NULL.
 struct Outputs {
     header: *mut c_void,
     header_bytes: *mut usize,
@@ -33,20 +33,20 @@ unsafe fn copy(port: &HostPort, message: &Received, (at, bytes): (u64, u64), to:
     }
 }
 
-/// The header of a message, and its data: where they begin, and their bytes.
+/// The header and the data of a message: start and bytes of each.
 fn sections(message: &Received) -> [(u64, u64); 2] {
     [(0, message.header_bytes()), (message.header_bytes(), message.data_bytes())]
 }
 
 impl Outputs {
-    /// A buffer without its size has none.
+    /// Refuses a buffer without a size.
     fn check(&self) -> Outcome {
         let is_wrong = |buffer: *mut c_void, size: *mut usize| !buffer.is_null() && size.is_null();
         let wrong = is_wrong(self.header, self.header_bytes) || is_wrong(self.data, self.data_bytes);
         if wrong { Err(Code::Pointer) } else { Ok(()) }
     }
 
-    /// The buffers and their room.
+    /// The buffers and their sizes.
     ///
     /// # Safety
     /// The sizes can be read or are NULL.

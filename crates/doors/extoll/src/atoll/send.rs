@@ -8,7 +8,7 @@ use crate::atoll::channels::send::{Gather, Part};
 use super::codes::{Code, Outcome, value};
 use super::objects::{Content, Descriptor, Port};
 
-/// Memory of a program, which may be NULL if it has no bytes.
+/// Memory of a program, which may be NULL if its length is 0.
 fn part(start: *const c_void, bytes: usize) -> Outcome<Part> {
     if start.is_null() && bytes != 0 {
         return Err(Code::Pointer);
@@ -34,7 +34,7 @@ unsafe fn send(
 }
 
 /// # Safety
-/// As `atoll.h` says: the port is valid or NULL; the buffers have so many bytes.
+/// As `atoll.h` says: the port is valid or NULL; the buffers have the given lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_send(
     port: *const c_void,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn atoll_multicast(
     }
     let handles = match count {
         0 => &[],
-        // SAFETY: not null; the caller says that it has so many entries.
+        // SAFETY: not null; the caller guarantees `count` entries.
         _ => unsafe { std::slice::from_raw_parts(handles, count as usize) },
     };
     // SAFETY: the caller's.
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn atoll_send_malloc(
 }
 
 /// # Safety
-/// As `atoll.h` says: the pointers are valid or NULL; the header has so many bytes.
+/// As `atoll.h` says: the pointers are valid or NULL; the header has the given length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_copy_h(
     port: *const c_void,
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn atoll_copy_h(
 }
 
 /// # Safety
-/// As `atoll.h` says: the pointers are valid or NULL; the data has so many bytes.
+/// As `atoll.h` says: the pointers are valid or NULL; the data have the given length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_copy(
     port: *const c_void,
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn atoll_cpyv(
         }
         let parts = match count {
             0 => &[],
-            // SAFETY: not null; the caller says that it has so many entries.
+            // SAFETY: not null; the caller guarantees `count` entries.
             _ => unsafe { std::slice::from_raw_parts(parts, count) },
         };
         // SAFETY: the caller's.

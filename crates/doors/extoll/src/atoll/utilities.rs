@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Utilities: what a port has left, watermarks, ids, neighbours.
+//! Utilities: free resources of a port, watermarks, ids, neighbours.
 
 use std::ffi::c_void;
 

@@ -21,16 +21,16 @@ fn mark(id: i32, flags: i32) -> Mark {
     }
 }
 
-/// The engine, where a segment is attached.
+/// The engine, if a segment is attached.
 fn attached_engine(name: &str) -> Outcome<&'static ActiveMessages> {
     let engine = engine(name)?;
     if engine.segment_of(engine.node()).is_none() {
-        return Err(refuse(Code::NotInit, name, "gasnet_attach comes first"));
+        return Err(refuse(Code::NotInit, name, "call gasnet_attach first"));
     }
     Ok(engine)
 }
 
-/// The program's return value; an error of the caller is reported.
+/// Returns the code of an error, and reports an error of the caller.
 fn told(name: &str, error: BarrierError) -> Code {
     match error {
         BarrierError::Running | BarrierError::NotRunning => refuse(error.into(), name, error),
@@ -41,7 +41,7 @@ fn told(name: &str, error: BarrierError) -> Code {
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_barrier_notify(id: i32, flags: i32) {
     const NAME: &str = "gasnet_barrier_notify";
-    // The call returns nothing. What is wrong has been reported.
+    // The call returns nothing. Errors have been reported.
     let _ = attached_engine(NAME)
         .and_then(|engine| engine.barrier_start(mark(id, flags)).map_err(|error| told(NAME, error)));
 }

@@ -8,16 +8,16 @@ use crate::gasnet::active_messages::{OpenError, SendError};
 
 use crate::codes::codes;
 
-/// The base of the codes, as in the public versions of GASNet.
+/// Base of the codes, as in the public versions of GASNet.
 const BASE: i32 = 10_000;
 
 codes! {
     texts: &'static CStr;
     NotInit = 10_001, c"GASNet is not initialised, or is already";
     Resource = 10_002, c"the system lacks a resource for the call";
-    BadArg = 10_003, c"an argument is not valid, or the call is not permitted here";
-    NotReady = 10_004, c"what the call asks for has not happened yet";
-    BarrierMismatch = 10_005, c"the callers of a barrier have given different names";
+    BadArg = 10_003, c"an argument is invalid, or the call is not permitted here";
+    NotReady = 10_004, c"the operation has not completed yet";
+    BarrierMismatch = 10_005, c"the callers of a barrier gave different names";
 }
 
 /// The return value of a function.
@@ -28,7 +28,7 @@ pub fn value(outcome: Outcome) -> i32 {
     outcome.map_or_else(|code| code as i32, |()| 0)
 }
 
-/// Reports why a call is refused.
+/// Reports the reason why a call is refused.
 pub fn refuse(code: Code, function: &str, why: impl std::fmt::Display) -> Code {
     log::error!("{function}: {why}");
     code
@@ -81,14 +81,14 @@ pub extern "C" fn gasnet_ErrorName(code: i32) -> *const c_char {
         c"GASNET_ERR_BARRIER_MISMATCH",
     ];
     let known = usize::try_from(i64::from(code) - i64::from(BASE) - 1).ok().and_then(|at| NAMES.get(at));
-    let name = if code == 0 { c"GASNET_OK" } else { known.copied().unwrap_or(c"no error code of GASNet") };
+    let name = if code == 0 { c"GASNET_OK" } else { known.copied().unwrap_or(c"not an error code of GASNet") };
     name.as_ptr()
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_ErrorDesc(code: i32) -> *const c_char {
     let text = if code == 0 { Some(c"no error") } else { Code::text_of(code) };
-    text.unwrap_or(c"no error code of GASNet").as_ptr()
+    text.unwrap_or(c"not an error code of GASNet").as_ptr()
 }
 
 #[cfg(test)]

@@ -11,15 +11,15 @@ static ENGINE: OnceLock<ActiveMessages> = OnceLock::new();
 
 /// The engine, for a call that needs it.
 pub fn engine(function: &str) -> Outcome<&'static ActiveMessages> {
-    ENGINE.get().ok_or_else(|| refuse(Code::NotInit, function, "gasnet_init comes first"))
+    ENGINE.get().ok_or_else(|| refuse(Code::NotInit, function, "call gasnet_init first"))
 }
 
-/// The engine, if there is one.
+/// The engine, if it has started.
 pub fn started() -> Option<&'static ActiveMessages> {
     ENGINE.get()
 }
 
-/// Keeps the engine of a process that has started.
+/// Stores the engine of a process that has started.
 pub fn start(engine: ActiveMessages) {
     let _ = ENGINE.set(engine);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of handlers, and how a handler runs.
+//! The table of handlers, and the call of a handler.
 //!
 //! Invariant: a token is that of the handler that runs on this thread, or it is refused. It is never followed.
 
@@ -14,14 +14,13 @@ use crate::gasnet::active_messages::{Delivery, Token};
 use super::codes::{Code, Outcome, refuse};
 use super::locks;
 
-/// The smallest handler number of a program; those below belong to libraries that GASNet itself has.
+/// The smallest handler number of a program. Lower ones belong to libraries of GASNet itself.
 const HANDLERS_OWN: usize = 128;
 const HANDLERS: usize = 256;
 
 static TABLE: [AtomicUsize; HANDLERS] = [const { AtomicUsize::new(0) }; HANDLERS];
 
 thread_local! {
-    /// The token of the handler that runs on this thread.
     static RUNNING: Cell<*const Token> = const { Cell::new(ptr::null()) };
 }
 
@@ -32,7 +31,8 @@ pub struct HandlerEntry {
     function: *const c_void,
 }
 
-/// Enters a handler table. Numbers 0 become free ones, from 128 on, in the order of the table. Returns the numbers that exist, as bits.
+/// Registers the handlers of a table. Entries with number 0 get free numbers from 128 on, in the order of the table.
+/// Returns the registered numbers as bits.
 pub fn register(table: &mut [HandlerEntry]) -> Result<[u64; 4], String> {
     let mut exist = [0u64; 4];
     for entry in table.iter() {
@@ -44,7 +44,7 @@ pub fn register(table: &mut [HandlerEntry]) -> Result<[u64; 4], String> {
             continue;
         }
         if number < HANDLERS_OWN {
-            return Err(format!("handler {number} is not a program's: choose 0, or 128 to 255"));
+            return Err(format!("handler {number} is reserved: choose 0, or 128 to 255"));
         }
         if exist[number / 64] >> (number % 64) & 1 != 0 {
             return Err(format!("handler {number} is in the table twice"));
@@ -63,7 +63,7 @@ pub fn register(table: &mut [HandlerEntry]) -> Result<[u64; 4], String> {
     Ok(exist)
 }
 
-/// The handler with this number. NULL: it is not registered.
+/// The handler with this number; NULL if it is not registered.
 fn handler(number: u8) -> *const c_void {
     // Pairs with the store with release in `register`.
     TABLE[usize::from(number)].load(Acquire) as *const c_void
@@ -89,7 +89,7 @@ pub fn run(delivery: &Delivery<'_>) {
     let function = handler(delivery.handler);
     if function.is_null() {
         log::error!(
-            "gasnet: node {} wants handler {}, which is not registered here",
+            "gasnet: node {} sent a message for handler {}, which is not registered here",
             delivery.token.source,
             delivery.handler
         );
@@ -100,14 +100,14 @@ pub fn run(delivery: &Delivery<'_>) {
     unsafe { call(function, delivery) };
     RUNNING.set(before);
     if locks::held() != held {
-        log::error!("gasnet: handler {} has returned with a handler-safe lock", delivery.handler);
+        log::error!("gasnet: handler {} returned without releasing a handler-safe lock", delivery.handler);
     }
 }
 
-/// Calls a C function with so many arguments.
+/// Calls a C function with the arguments of a message.
 ///
 /// # Safety
-/// The function takes a token, for medium and long messages a buffer and its size, and so many arguments of 32 bits.
+/// The function takes a token, for medium and long messages a buffer and its size, and that number of 32-bit arguments.
 unsafe fn call(function: *const c_void, delivery: &Delivery<'_>) {
     type Token = *const c_void;
     let token: Token = ptr::from_ref(delivery.token).cast();
@@ -132,7 +132,7 @@ unsafe fn call(function: *const c_void, delivery: &Delivery<'_>) {
                         std::mem::transmute::<*const c_void, Handler>(function)(token, payload, bytes, $(a[$number]),*)
                     }
                 })*
-                // The engine hands on no more arguments.
+                // The engine passes no more arguments.
                 _ => {}
             }
         };

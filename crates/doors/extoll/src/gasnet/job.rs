@@ -12,7 +12,7 @@ use super::codes::{Code, refuse, value};
 use super::engine::{engine, start, started};
 use super::handlers::{self, HandlerEntry};
 
-/// The version of `gasnet.h` that this library has been made for.
+/// Version of `gasnet.h` for which this library was made.
 const INTERFACE: i32 = 1;
 
 /// Held during a start, so that two threads do not start at once.
@@ -25,18 +25,14 @@ pub struct SegmentInfo {
     bytes: usize,
 }
 
-/// Starts. `mode` is the threading mode, `interface` the version of the header.
+/// Starts GASNet. `mode` is the threading mode, `interface` the version of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_gasnet_init(mode: i32, interface: i32) -> i32 {
     const NAME: &str = "gasnet_init";
     value((|| {
         let mut starting = STARTING.lock().ignore_poison();
         if interface != INTERFACE {
-            return Err(refuse(
-                Code::BadArg,
-                NAME,
-                "gasnet.h and the library are of different versions: compile again",
-            ));
+            return Err(refuse(Code::BadArg, NAME, "gasnet.h and the library have different versions: recompile"));
         }
         if started().is_some() {
             let other = if *starting == Some(mode) { "" } else { ", by a part compiled for another threading mode" };
@@ -73,7 +69,7 @@ pub unsafe extern "C" fn gasnet_attach(
         if bytes > engine.segment_bytes_max() {
             let most = engine.segment_bytes_max();
             return Err(bad(format!(
-                "{bytes} bytes are more than gasnet_getMaxLocalSegmentSize, {most}; GASNET_MAX_SEGSIZE raises it"
+                "{bytes} bytes exceed gasnet_getMaxLocalSegmentSize, {most}; GASNET_MAX_SEGSIZE raises it"
             )));
         }
         if engine.segment_of(engine.node()).is_some() {
@@ -81,7 +77,7 @@ pub unsafe extern "C" fn gasnet_attach(
         }
         let entries = match count {
             0 => &mut [],
-            // SAFETY: not null; the caller says that it has so many entries.
+            // SAFETY: not null; the caller guarantees `count` entries.
             _ => unsafe { std::slice::from_raw_parts_mut(table, count) },
         };
         let exist = handlers::register(entries).map_err(bad)?;
@@ -97,7 +93,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegmentInfo, count: i
     value((|| {
         let engine = engine(NAME)?;
         if engine.segment_of(engine.node()).is_none() {
-            return Err(refuse(Code::NotInit, NAME, "gasnet_attach comes first"));
+            return Err(refuse(Code::NotInit, NAME, "call gasnet_attach first"));
         }
         if table.is_null() || count < 0 {
             return Err(refuse(Code::BadArg, NAME, "the table is NULL, or its number of entries is negative"));
@@ -112,7 +108,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegmentInfo, count: i
     })())
 }
 
-/// Ends this node, and the others.
+/// Ends this node and the others.
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_exit(status: i32) -> ! {
     if let Some(engine) = started() {
@@ -133,7 +129,7 @@ pub extern "C" fn gasnet_nodes() -> u32 {
     started().map_or(1, |engine| engine.nodes().into())
 }
 
-/// The launcher gives every node the same environment.
+/// Reads the node's own environment: the launcher gives every node the same one.
 ///
 /// # Safety
 /// As `gasnet.h` says: the name is a string, or NULL.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Handler-safe locks, and sections without interrupts.
 //!
-//! Handlers run only in calls of this library, so a section without interrupts needs no mask: it is remembered, so that a call in it
-//! that runs handlers is refused. A lock is a mutex of the C library.
+//! Handlers run only in calls of this library, so a section without interrupts needs no mask. The thread only records
+//! it, so that a call in it that runs handlers is refused. A lock is a mutex of the C library.
 
 use std::cell::Cell;
 
@@ -19,7 +19,7 @@ pub struct Lock {
     mutex: libc::pthread_mutex_t,
 }
 
-/// Handler-safe locks that this thread holds.
+/// Number of handler-safe locks that this thread holds.
 pub fn held() -> u32 {
     HELD.get()
 }
@@ -28,7 +28,7 @@ pub fn is_without_interrupts() -> bool {
     WITHOUT_INTERRUPTS.get()
 }
 
-/// Reports what a function that returns nothing cannot do.
+/// Reports an error of a function that returns nothing.
 fn report(code: i32, name: &str) {
     if code != 0 {
         refuse(Code::BadArg, name, std::io::Error::from_raw_os_error(code));
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn gasnet_hsl_init(lock: *mut Lock) {
 }
 
 /// # Safety
-/// As `gasnet.h` says: `lock` is a lock that nobody holds.
+/// As `gasnet.h` says: no thread holds `lock`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gasnet_hsl_destroy(lock: *mut Lock) {
     // SAFETY: the caller's.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests, replies, polls.
 //!
-//! Invariant: a handler sends no request and does not poll. A thread that holds a lock or is in a section without interrupts does neither.
+//! Invariant: no handler, lock holder or thread in a section without interrupts sends a request or polls.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,7 +22,7 @@ const WAIT_MODE_MAX: i32 = 2;
 
 static WAIT_MODE: AtomicI32 = AtomicI32::new(WAIT_MODE_MAX);
 
-/// A payload and where it goes, as `gasnet.h` hands it on.
+/// A payload and its destination, as `gasnet.h` passes them.
 #[repr(C)]
 pub struct Payload {
     source: *const c_void,
@@ -44,7 +44,7 @@ fn category(number: i32) -> Category {
     }
 }
 
-/// The message that the arguments of a call describe.
+/// The message described by the arguments of a call.
 ///
 /// # Safety
 /// The payload is a record or NULL; there are `count` arguments, if the count is legal.
@@ -80,12 +80,12 @@ fn refused(name: &str, error: &SendError) -> Code {
     refuse(error.into(), name, error)
 }
 
-/// Whether a call that runs handlers is permitted now.
+/// Refuses calls that run handlers while this thread may not run them.
 fn may_run_handlers(name: &str) -> Outcome {
     let why = if is_running() {
-        "a handler sends no requests and does not poll or wait: reply, and leave the rest to the program"
+        "a handler may not send requests, poll or wait: reply, and leave the rest to the program"
     } else if locks::held() != 0 {
-        "this thread holds a handler-safe lock, which a handler may want: unlock it first"
+        "this thread holds a handler-safe lock, which a handler may need: unlock it first"
     } else if locks::is_without_interrupts() {
         "this thread is in a section without interrupts: call gasnet_resume_interrupts first"
     } else {
@@ -97,7 +97,8 @@ fn may_run_handlers(name: &str) -> Outcome {
 /// Sends a request.
 ///
 /// # Safety
-/// As the functions of `gasnet.h` do: the payload is a record or NULL, and its source has so many bytes; there are `count` arguments.
+/// As the functions of `gasnet.h`: the payload is a record or NULL, its source is readable; there are `count`
+/// arguments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn selvedge_gasnet_request(
     kind: i32,
@@ -150,7 +151,7 @@ pub unsafe extern "C" fn gasnet_AMGetMsgSource(token: *const c_void, node: *mut 
     value((|| {
         let token = running(NAME, token)?;
         if node.is_null() {
-            return Err(refuse(Code::BadArg, NAME, "the place for the node is NULL"));
+            return Err(refuse(Code::BadArg, NAME, "the pointer to the node is NULL"));
         }
         // SAFETY: not null; the caller says that it has room.
         unsafe { node.write(token.source.into()) };
@@ -169,7 +170,7 @@ pub extern "C" fn gasnet_AMPoll() -> i32 {
     })())
 }
 
-/// One round of a wait: polls, and without messages waits a little. `name` is the function that waits.
+/// One round of a wait: polls, and waits briefly if there is no message. `name` is the function that waits.
 pub fn poll_round(name: &str) -> Outcome {
     let engine = engine(name)?;
     may_run_handlers(name)?;
@@ -182,7 +183,7 @@ pub fn poll_round(name: &str) -> Outcome {
     Ok(())
 }
 
-/// One round of `GASNET_BLOCKUNTIL`. It cannot return an error, and the program would wait for ever: so the job ends.
+/// One round of `GASNET_BLOCKUNTIL`. It cannot return an error, so an error ends the job.
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_gasnet_wait() {
     if poll_round("GASNET_BLOCKUNTIL").is_err() {
@@ -196,7 +197,7 @@ pub extern "C" fn selvedge_gasnet_wait() {
 #[unsafe(no_mangle)]
 pub extern "C" fn gasnet_set_waitmode(mode: i32) -> i32 {
     if !(0..=WAIT_MODE_MAX).contains(&mode) {
-        let why = format!("there is no mode {mode}: GASNET_WAIT_SPIN, _BLOCK or _SPINBLOCK");
+        let why = format!("mode {mode} does not exist: use GASNET_WAIT_SPIN, _BLOCK or _SPINBLOCK");
         return refuse(Code::BadArg, "gasnet_set_waitmode", why) as i32;
     }
     WAIT_MODE.store(mode, Relaxed);

@@ -25,7 +25,7 @@ codes! {
     NoDescMem = -13, "no room for the command; try again";
     NoMatch = -15, "no notification matches";
     WrongCmd = -16, "the descriptor holds no command";
-    NoDevice = -17, "the process can join no job";
+    NoDevice = -17, "the process cannot join a job";
     NoConnect = -18, "the connection is closed";
     InvalidVersion = -22, "the versions of the library and of the device differ";
     Ioctl = -23, "the device refused the call";

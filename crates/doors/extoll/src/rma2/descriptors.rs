@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Descriptors that a program makes itself, and posts as often as it likes.
+//! Descriptors that a program fills itself, and may post any number of times.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,6 @@ use selvedge_process::nic::tables::LOCKS;
 use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, port_and_connection};
 
-/// Descriptors that one port may have allocated.
 const DESCRIPTORS_MAX: u32 = 4096;
 
 /// `RMA2_Descriptor`.

@@ -29,7 +29,7 @@ pub static RMA2_MATCH_LAST_NLA_FLAG: u32 = LAST_NLA;
 
 const BLOCK: u32 = 1;
 const LAST_NLA: u32 = 2;
-/// Values of `RMA2_Command` that stand for several commands.
+/// Values of `RMA2_Command` that each match several commands.
 const PUTS: u32 = 7;
 const GETS: u32 = 14;
 const ANY: u32 = 15;
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn rma2_noti_sdump(notification: *const [u64; 2], text: *m
 pub unsafe extern "C" fn rma2_noti_dump(notification: *const [u64; 2]) {
     // SAFETY: the caller's.
     if let Some(words) = unsafe { notification.as_ref() } {
-        // An output that is closed is no reason to end the program.
+        // A closed output must not end the program.
         let _ = writeln!(std::io::stdout(), "{}", described(&Notification::decode(*words)));
     }
 }

@@ -17,7 +17,6 @@ use super::codes::{Code, Outcome, value};
 use super::regions::Regions;
 use crate::c_object::CObject;
 
-/// Bytes of a notification.
 const NOTIFICATION_BYTES: u32 = 16;
 /// Traffic classes, and their bits in the options.
 const CLASSES: u32 = 4;
@@ -198,7 +197,7 @@ pub unsafe extern "C" fn rma2_disconnect(port: *mut c_void, handle: *mut c_void)
     })())
 }
 
-/// Defines a function that reads something of a port or a connection.
+/// Defines a function that reads a property of a port or a connection.
 macro_rules! read {
     ($($name:ident($kind:ident) -> $type:ty, $wrong:expr, $get:expr;)*) => {
         $(
@@ -225,7 +224,7 @@ read! {
     rma2_get_replay_buffer_mode(Port) -> i32, 0, |port| port.replay.load(Relaxed);
 }
 
-/// Every command is accepted or refused at once, so no command waits to be sent again.
+/// Does nothing: every command is accepted or refused at once, so none waits to be sent again.
 ///
 /// # Safety
 /// As `rma2.h` says.
@@ -247,7 +246,7 @@ pub unsafe extern "C" fn rma2_set_replay_mode(port: *const c_void, mode: i32) {
     }
 }
 
-/// The size that a queue should have, at most that which it has.
+/// Accepts a queue size that is not above the actual one.
 unsafe fn set_size(port: *const c_void, bytes: u32) -> i32 {
     // SAFETY: the caller's.
     value(unsafe { Port::get(port) }.and_then(|port| {
@@ -277,7 +276,7 @@ pub unsafe extern "C" fn rma2_set_queue_segment_size(port: *const c_void, bytes:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_set_protectionid(port: *const c_void, id: u16) -> i32 {
     // A page belongs to the port that registered it, and a port has the protection id 0.
-    // SAFETY: the caller's.
+    // SAFETY: the contract of this function.
     value(unsafe { Port::get(port) }.and(if id == 0 { Ok(()) } else { Err(Code::NotYet) }))
 }
 
@@ -293,7 +292,7 @@ pub unsafe fn port_and_connection<'a>(
     unsafe { Ok((Port::get(port)?, Connection::get(handle)?)) }
 }
 
-/// Interrupts: a live program that waits is woken by every notification.
+/// Sets the connection's interrupt option. A live program does not need it: every notification wakes a waiting program.
 ///
 /// # Safety
 /// As `rma2.h` says.
@@ -305,7 +304,7 @@ pub unsafe extern "C" fn rma2_request_interrupt(port: *const c_void, handle: *co
     }))
 }
 
-/// Options that no port has the right to.
+/// Refuses options to which no port has the right.
 ///
 /// # Safety
 /// As `rma2.h` says.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands of librma2: from a call to a descriptor.
 //!
-//! `transport::extoll` cuts what is longer than one descriptor can say.
+//! The device splits transfers that are too long for one descriptor.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,6 @@ use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, port_and_connection};
 use super::regions::Region;
 
-/// The fields of every command.
 #[derive(Clone, Copy)]
 struct Common {
     spec: u32,
@@ -42,7 +41,6 @@ fn post(port: &Port, connection: &Connection, descriptor: &Descriptor) -> Outcom
     Ok(port.device.post(port.vpid, connection.options.load(Relaxed), descriptor)?)
 }
 
-/// Posts a put or a get between a local and a remote address.
 fn transfer(
     (port, connection): (&Port, &Connection),
     code: u8,

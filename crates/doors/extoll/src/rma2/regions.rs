@@ -3,8 +3,8 @@
 //!
 //! Invariants
 //! 1. Every region of a port is in its list, by the address of its record. A record that is not there is refused.
-//! 2. A cached region stays registered when its last user gives it back, until [`CACHED_MAX`] such regions are kept; then the one
-//!    that was given back first is unregistered.
+//! 2. A cached region stays registered when its last user releases it. If more than [`CACHED_MAX`] such regions are
+//!    kept, the one released first is unregistered.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +31,7 @@ pub struct Region {
 
 const _: () = assert!(size_of::<Region>() == 80);
 
-/// Regions without users that stay registered.
+/// Limit of the cached regions without users.
 const CACHED_MAX: usize = 64;
 
 /// The owner of a region's record.
@@ -41,7 +41,7 @@ pub enum Keeping {
     Program,
     /// A record of the library.
     Library,
-    /// A record of the library, which later calls may use again.
+    /// A record of the library, which later calls may reuse.
     Cached,
 }
 
@@ -56,12 +56,12 @@ struct Registration {
 #[derive(Default)]
 pub struct Regions {
     registrations: BTreeMap<usize, Registration>,
-    /// Cached regions without users, first given back first.
+    /// Cached regions without users, in the order of their release.
     idle: VecDeque<usize>,
 }
 
 impl Regions {
-    /// Frees the library's records. The device clears the tables itself.
+    /// Frees the library's records. The device clears the tables.
     pub fn close(&mut self) {
         for (record, registration) in std::mem::take(&mut self.registrations) {
             if registration.keeping != Keeping::Program {
@@ -72,7 +72,6 @@ impl Regions {
         self.idle.clear();
     }
 
-    /// A cached region that holds a range.
     fn cached(&mut self, start: u64, bytes: u64) -> Option<*mut Region> {
         let holds = |record: usize| {
             // SAFETY: cached records are the library's, and live until they leave the list.
@@ -104,7 +103,7 @@ impl Region {
         }
     }
 
-    /// The address of a byte of the registered range, `bytes` of which are used.
+    /// The network logical address of a byte of the registered range, if `bytes` from there are within it.
     pub fn nla_of(&self, offset: u64, bytes: u64) -> Outcome<u64> {
         let within = offset
             .checked_add(self.offset.into())
@@ -114,7 +113,7 @@ impl Region {
 }
 
 impl Regions {
-    /// Registers memory of a port. `endpoint`: the address of the port, for the region's record.
+    /// Registers memory of a port. `endpoint` is the port's address, for the region's record.
     ///
     /// # Safety
     /// With [`Keeping::Program`], `record` may be written.
@@ -145,13 +144,13 @@ impl Regions {
         };
         let registration = Registration { nla, pages, keeping };
         if let Some(before) = self.registrations.insert(record as usize, registration) {
-            // The program has used the record for two regions; the first can no longer be named.
+            // The program has reused the record: its earlier region is no longer reachable, so it is unregistered.
             let _ = device.unregister(vpid, before.nla, before.pages);
         }
         Ok(record)
     }
 
-    /// Ends a region, or one use of a cached one.
+    /// Ends a region, or one use of a cached region.
     pub fn unregister(&mut self, device: &Device, vpid: u16, record: usize, keepings: &[Keeping]) -> Outcome {
         let registration = self.registrations.get(&(record)).ok_or(Code::NoTable)?;
         if !keepings.contains(&registration.keeping) {

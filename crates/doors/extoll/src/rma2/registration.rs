@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions that register memory, and that read and compare regions.
+//! Functions that register memory, and that read and compare regions.
 
 use std::ffi::c_void;
 
@@ -134,7 +134,7 @@ endings! {
     rma2_unregister_adhoc: Cached;
 }
 
-/// Stores something of a region.
+/// Stores a property of a region.
 ///
 /// # Safety
 /// The pointers are valid or NULL.
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn rma2_get_page_count(region: *const Region, count: *mut 
     unsafe { tell(region, count, |region| Ok(region.count as usize)) }
 }
 
-/// Defines the comparisons of a region with a range: the region's first address and that behind it, the range's.
+/// Defines the comparisons of a region with a range. The operands are first address and end of each.
 macro_rules! comparisons {
     ($($name:ident: |$start:ident, $end:ident, $from:ident, $to:ident| $compare:expr;)*) => {
         $(

@@ -34,8 +34,7 @@ pub unsafe extern "C" fn open(
     av: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av_open: the domain is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_av_open: the domain is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let domain = domain.cast::<Domain>();
         if let Some(attr) = attr.as_mut() {
@@ -43,11 +42,11 @@ pub unsafe extern "C" fn open(
                 return -EINVAL;
             }
             if !attr.name.is_null() || attr.flags & READ != 0 {
-                warn_line!("address vectors that processes share by name are not offered");
+                warn_line!("shared address vectors (fi_av_attr.name) are not offered; leave the name NULL");
                 return -ENOSYS;
             }
             if attr.flags & EVENT != 0 {
-                warn_line!("addresses are inserted at once; an address vector with FI_EVENT is not offered");
+                warn_line!("address vectors with FI_EVENT are not offered: addresses are inserted at once");
                 return -ENOSYS;
             }
             if attr.flags & !(SYMMETRIC | AV_USER_ID) != 0 {
@@ -77,12 +76,12 @@ unsafe extern "C" fn insert(
     context: *mut c_void,
 ) -> c_int {
     if addr.is_null() && count != 0 {
-        // A program that passes on a `dest_addr` that fi_getinfo has not filled.
-        crate::warn_line!("fi_av_insert got no addresses");
+        // A program may pass a `dest_addr` that fi_getinfo has not filled.
+        crate::warn_line!("fi_av_insert: no addresses given (null)");
         return -EINVAL;
     }
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's `count` addresses and its room for as
-    // many numbers, or null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's `count` addresses and its room for
+    // `count` numbers, or null.
     unsafe {
         let addresses = (0..count).map(|index| Ok(addr.cast::<Address>().add(index).read_unaligned()));
         insert_all(av, addresses, fi_addr, flags, context)
@@ -98,8 +97,7 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for a number,
-    // or null.
+    // SAFETY: fi_av(3): the vector is open, and the program gives C strings and room for a number, or null.
     unsafe {
         if service.is_null() {
             return -EINVAL;
@@ -108,7 +106,7 @@ unsafe extern "C" fn insertsvc(
     }
 }
 
-/// fi_av_insertsym: consecutive services of one node. Names of the nodes after it are not made up.
+/// fi_av_insertsym: consecutive services of one node. Nodes after the first are refused.
 unsafe extern "C" fn insertsym(
     av: *mut fid_av,
     node: *const c_char,
@@ -119,15 +117,14 @@ unsafe extern "C" fn insertsym(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for as many
-    // numbers, or null.
+    // SAFETY: fi_av(3): the vector is open, and the program gives C strings and room for the numbers, or null.
     unsafe {
         if node.is_null() || service.is_null() {
             return -EINVAL;
         }
         let first = name::of(node, service, false);
         let names = (0..nodes * services).map(|index| match (&first, u16::try_from(index)) {
-            _ if index >= services => Err("only one node can be named".to_owned()),
+            _ if index >= services => Err("fi_av_insertsym inserts one node only".to_owned()),
             (Ok(first), Ok(step)) => Ok(first.following(step)),
             (Ok(_), Err(_)) => Err("there is no such service".to_owned()),
             (Err(why), _) => Err(why.clone()),
@@ -144,8 +141,8 @@ unsafe fn insert_all(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open; there is room for as many numbers as addresses, or null, and with
-    // FI_SYNC_ERR for as many errors. The transport holds no pointer to a vector, so `both` may be used.
+    // SAFETY: fi_av(3): the vector is open. There is room for a number for each address, or null, and with FI_SYNC_ERR
+    // for an error for each. The transport holds no pointer to a vector, so `both` may be used.
     unsafe {
         if flags & !(MORE | SYNC_ERR) != 0 {
             return -EBADFLAGS;
@@ -180,8 +177,7 @@ unsafe fn insert_all(
 }
 
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
-    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The transport holds no pointer to a
-    // vector.
+    // SAFETY: fi_av_remove: the vector is open, with `count` numbers given. The transport has no pointer to it.
     unsafe {
         if flags != 0 {
             return -EBADFLAGS;
@@ -200,8 +196,7 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
 }
 
 unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's room of so many bytes; no more is
-    // written.
+    // SAFETY: fi_av(3): the vector is open, and the program has room for `*addrlen` bytes; no more is written.
     unsafe {
         let mut guard = Handle::of(av).lock();
         let entries = &guard.state().entries;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! C arguments in the form that the operations take.
+//! Conversion of C arguments to the types of the operations.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -16,7 +16,7 @@ pub fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
     [iovec { iov_base: buf.cast_mut(), iov_len: len }]
 }
 
-/// An array of pieces. None: it is too long, or null.
+/// An array of pieces. `None`: it is too long, or null.
 ///
 /// # Safety
 /// `start` is null or an array of `count` elements, which lives as long as the result.
@@ -51,7 +51,7 @@ const _: () = assert!(
         && offset_of!(fi_rma_iov, key) == offset_of!(RemoteRange, key)
 );
 
-/// Ranges of a peer's memory, as the transport takes them.
+/// Converts ranges of a peer's memory to the transport's type.
 pub fn ranges(remote: &[fi_rma_iov]) -> &[RemoteRange] {
     // SAFETY: both structures have the same layout, as asserted above.
     unsafe { slice::from_raw_parts(remote.as_ptr().cast(), remote.len()) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Atomic operations on registered memory (fi_atomic(3)). Each form becomes one [`Atomic`].
 //!
-//! The NIC's table ([`selvedge_nic::portals::operation::allowed`]) says which operations go with which datatypes;
-//! reading and overwriting go with all. Each element is atomic by itself.
+//! The NIC's table ([`selvedge_nic::portals::operation::allowed`]) lists the valid pairs of operations and datatypes.
+//! Reads and overwrites are valid for all. Each element is atomic separately.
 
 use std::ffi::{c_int, c_void};
 
@@ -41,7 +41,7 @@ pub fn ops() -> *mut fi_ops_atomic {
     (&raw const OPS.0).cast_mut()
 }
 
-/// Most elements in one call.
+/// Largest number of elements in one call.
 fn most(theirs: fi_datatype, op: fi_op, form: Form) -> Option<usize> {
     let datatype = datatype(theirs)?;
     effect(op, datatype, form)?;
@@ -49,7 +49,6 @@ fn most(theirs: fi_datatype, op: fi_op, form: Form) -> Option<usize> {
     Some(if form == Form::Compare { 1 } else { BYTES_MAX / datatype.size_bytes() })
 }
 
-/// The arguments that all forms share.
 struct Call {
     ep: *mut fid_ep,
     address: fi_addr_t,
@@ -57,7 +56,7 @@ struct Call {
     op: fi_op,
     context: *mut c_void,
     form: Form,
-    /// None: the endpoint's own flags.
+    /// `None`: the endpoint's own flags.
     flags: Option<u64>,
     quiet: bool,
 }
@@ -82,7 +81,7 @@ impl Call {
             if endpoint.caps & ATOMIC == 0 || endpoint.caps & right == 0 {
                 return -(EOPNOTSUPP as isize);
             }
-            // FI_INJECT changes nothing: operands and comparands are copied before the call returns, in all forms.
+            // FI_INJECT changes nothing: all forms copy operands and comparands before the call returns.
             if self.flags.is_some_and(|flags| flags & !FLAGS != 0) {
                 return -(EBADFLAGS as isize);
             }
@@ -153,8 +152,7 @@ unsafe extern "C" fn write(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -171,8 +169,7 @@ unsafe extern "C" fn writev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let Some(operands) = array(iov, count) else { return -(EINVAL as isize) };
         call.start(operands, &[], &[], &[fi_rma_ioc { addr, count: elements(operands), key }])
@@ -180,8 +177,7 @@ unsafe extern "C" fn writev(
 }
 
 unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(remote)) = (array(msg.msg_iov, msg.iov_count), array(msg.rma_iov, msg.rma_iov_count))
@@ -204,8 +200,7 @@ unsafe extern "C" fn inject(
 ) -> isize {
     let context = std::ptr::null_mut();
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: true };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -237,8 +232,7 @@ unsafe extern "C" fn readwrite(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe { call.start(&one(buf, count), &[], &one(result, count), &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -258,8 +252,7 @@ unsafe extern "C" fn readwritev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let (Some(operands), Some(results)) = (array(iov, count), array(resultv.cast_const(), result_count)) else {
             return -(EINVAL as isize);
@@ -276,8 +269,7 @@ unsafe extern "C" fn readwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(results), Some(remote)) = (
@@ -308,8 +300,7 @@ unsafe extern "C" fn compwrite(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let remote = [fi_rma_ioc { addr, count, key }];
         call.start(&one(buf, count), &one(compare, count), &one(result, count), &remote)
@@ -335,8 +326,7 @@ unsafe extern "C" fn compwritev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let (Some(operands), Some(comparands), Some(results)) =
             (array(iov, count), array(comparev, compare_count), array(resultv.cast_const(), result_count))
@@ -358,8 +348,7 @@ unsafe extern "C" fn compwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
-    // completion.
+    // SAFETY: fi_atomic(3): the endpoint is open; operands, results and context are the program's until completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(comparands), Some(results), Some(remote)) = (
@@ -378,7 +367,7 @@ fn valid(datatype: fi_datatype, op: fi_op, count: *mut usize, form: Form) -> c_i
     match most(datatype, op, form) {
         Some(most) => {
             if !count.is_null() {
-                // SAFETY: fi_atomicvalid(3): the pointer is to a number of the program's, and it is not null.
+                // SAFETY: fi_atomicvalid(3): the pointer is to a number of the program, and it is not null.
                 unsafe { *count = most };
             }
             0
@@ -416,7 +405,7 @@ pub unsafe extern "C" fn query(
     };
     let (Some(most), Some(kind)) = (most(theirs, op, form), datatype(theirs)) else { return -EOPNOTSUPP };
     if !attr.is_null() {
-        // SAFETY: fi_query_atomic(3): the pointer is to a structure of the program's, and it is not null.
+        // SAFETY: fi_query_atomic(3): the pointer is to a structure of the program, and it is not null.
         unsafe { *attr = fi_atomic_attr { count: most, size: kind.size_bytes() } };
     }
     0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libfabric's datatypes and operations of atomics, in the NIC's terms.
+//! Conversion of libfabric's datatypes and operations of atomics to the NIC's.
 
 use selvedge_messages::transfer::Effect;
 use selvedge_nic::arithmetic::{Datatype, Operation as Arithmetic};
@@ -7,7 +7,7 @@ use selvedge_nic::portals::operation::{Family, allowed};
 
 use crate::ffi::*;
 
-/// Most bytes of elements in one call.
+/// Largest number of bytes in one call.
 pub const BYTES_MAX: usize = 4096;
 
 /// The three kinds of functions.
@@ -39,7 +39,7 @@ pub fn datatype(theirs: fi_datatype) -> Option<Datatype> {
     })
 }
 
-/// The effect of an operation. None if it does not go with the datatype or with this kind of function.
+/// The effect of an operation. `None`: it is invalid for the datatype or for this kind of function.
 pub fn effect(theirs: fi_op, datatype: Datatype, form: Form) -> Option<Effect> {
     let compute = |operation| {
         (form != Form::Compare && allowed(Family::Atomic, operation, datatype)).then_some(Effect::Compute(operation))

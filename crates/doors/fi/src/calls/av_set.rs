@@ -23,7 +23,7 @@ static OPS: Ops<fi_ops_av_set> = Ops(fi_ops_av_set {
     addr: Some(addr),
 });
 
-/// The restrictions of a set. They change nothing here.
+/// The restrictions of a set, which have no effect here.
 const RESTRICTIONS: u64 = BARRIER_SET
     | BROADCAST_SET
     | ALLREDUCE_SET
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn open(
             return -EBADFLAGS;
         }
         if attr.comm_key_size != 0 {
-            warn_line!("sets of addresses have no communication keys");
+            warn_line!("sets of addresses have no communication keys; leave comm_key empty");
             return -EOPNOTSUPP;
         }
         let vector = address_vector::Handle::of(av);
@@ -88,9 +88,9 @@ pub unsafe extern "C" fn open(
     0
 }
 
-/// Changes a set by another one of the same vector.
+/// Combines a set with another one of the same vector.
 unsafe fn change(dst: *mut fid_av_set, src: *const fid_av_set, change: impl FnOnce(&mut Vec<u64>, &[u64])) -> c_int {
-    // SAFETY: fi_av_set(3): both sets are open. Those of one vector have one lock.
+    // SAFETY: fi_av_set(3): both sets are open. Sets of one vector have the same lock.
     unsafe {
         let Some(src) = src.cast_mut().as_mut() else { return -EINVAL };
         let (dst, src) = (Handle::of(dst), Handle::of(src));
@@ -98,7 +98,7 @@ unsafe fn change(dst: *mut fid_av_set, src: *const fid_av_set, change: impl FnOn
             return -EINVAL;
         }
         let mut guard = dst.lock();
-        // A copy, because both may be the same.
+        // A copy, because both may be the same set.
         let others = (*src.guarded()).clone();
         change(guard.state(), &others);
     }
@@ -158,8 +158,7 @@ unsafe extern "C" fn addr(set: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> c_
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the set was made by `open`, and no other thread uses it any more. Its vector is open, because its
-    // use count is not 0.
+    // SAFETY: fi_close: the set was made by `open`, no other thread uses it. Its use count keeps its vector open.
     unsafe {
         let handle = Handle::of(fid);
         handle.domain().core().with_groups(|groups: &mut Groups, _| groups.forget_set(handle.fixed.address));

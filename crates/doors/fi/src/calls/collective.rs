@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The calls of collective operations (fi_collective(3)): joining a group, the operations, what they support, leaving.
+//! The calls of collective operations (fi_collective(3)): joining a group, the operations, their queries, leaving.
 //!
-//! Counts of elements are those of one member's part, as for `fi_scatter` of libfabric's own collective provider: `fi_allgather` and `fi_gather` write
-//! `count` elements of each member, `fi_scatter` and `fi_reduce_scatter` read `count` elements for each member and write `count`.
+//! Counts of elements are those of one member's part, as for `fi_scatter` of libfabric's own collective provider:
+//! `fi_allgather` and `fi_gather` write `count` elements of each member. `fi_scatter` and `fi_reduce_scatter` read
+//! `count` elements for each member and write `count`.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -54,7 +55,7 @@ pub fn ops() -> *mut fi_ops_collective {
 
 // ---- groups ----
 
-/// fi_join, of a collective group. Others are not offered.
+/// fi_join of a collective group. Other groups are not offered.
 pub unsafe extern "C" fn join(
     ep: *mut fid_ep,
     addr: *const c_void,
@@ -93,13 +94,13 @@ pub unsafe extern "C" fn join(
             let Some(entry) = guard.state().entry(number) else { return -EINVAL };
             let (address, peer) = (entry.address, entry.peer);
             if invited.iter().any(|one: &NewMember| one.address == address) {
-                warn_line!("fi_join_collective: the set has an endpoint twice");
+                warn_line!("fi_join_collective: the set contains an endpoint twice");
                 return -EINVAL;
             }
             invited.push(NewMember { number, address, peer });
         }
         let Some(rank) = invited.iter().position(|one| one.address == own) else {
-            warn_line!("fi_join_collective: the set has not the endpoint itself");
+            warn_line!("fi_join_collective: the set does not contain the endpoint itself");
             return -EINVAL;
         };
         if invited.len() > MEMBERS_MAX {
@@ -117,7 +118,7 @@ pub unsafe extern "C" fn join(
             let mc_head = fid_mc { fid, fi_addr: Groups::address_of(number) };
             let group = Group { mc: mc_head, domain: handle.domain, endpoint: base, number };
             let group = Box::into_raw(Box::new(group));
-            // The program knows the object before it can hear of it.
+            // The program gets the object before any event of it.
             mc.write(group.cast());
             groups.set_object(number, group.cast());
             groups.carry_on(transport);
@@ -134,7 +135,8 @@ pub unsafe extern "C" fn join(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the group was made by `join`, and no other thread uses it any more. Its endpoint is open, because it counts its groups.
+    // SAFETY: fi_close: the group was made by `join`, and no other thread uses it any more. Its endpoint is open,
+    // because it counts its groups.
     unsafe {
         let group = fid.cast::<Group>();
         let mut core = (*(*group).domain).core();
@@ -166,7 +168,7 @@ fn kind_of(collective: fi_collective_op) -> Option<Kind> {
     }
 }
 
-/// Bytes of an element that is moved.
+/// Size in bytes of an element that is moved.
 fn size_of_element(theirs: fi_datatype) -> Result<usize, c_int> {
     match theirs {
         FI_INT128 | FI_UINT128 => Ok(16),
@@ -174,7 +176,6 @@ fn size_of_element(theirs: fi_datatype) -> Result<usize, c_int> {
     }
 }
 
-/// The reduction of elements.
 fn elements(op: fi_op, theirs: fi_datatype) -> Result<Elements, c_int> {
     let datatype = datatype(theirs).ok_or(EOPNOTSUPP)?;
     match effect(op, datatype, Form::Plain) {
@@ -213,7 +214,6 @@ pub unsafe extern "C" fn query(
 
 // ---- operations ----
 
-/// The arguments that all operations share.
 struct Call {
     ep: *mut fid_ep,
     group: fi_addr_t,
@@ -236,7 +236,7 @@ impl Call {
             () if self.flags & !FLAGS != 0 => Err(EBADFLAGS),
             () => {
                 let wanted = endpoint.wants_tx(self.flags | endpoint.tx_flags & COMPLETION);
-                // Counters count it as they do atomics.
+                // Counters count it like atomics.
                 let ticket = endpoint.ticket(self.context, COLLECTIVE | WRITE, wanted);
                 guard
                     .domain_guard
@@ -247,7 +247,6 @@ impl Call {
     }
 }
 
-/// Bytes of `count` elements of each of `members` members.
 fn bytes_of(count: usize, size: usize, members: usize) -> Result<usize, c_int> {
     let bytes = count.checked_mul(size).and_then(|bytes| bytes.checked_mul(members)).ok_or(EMSGSIZE)?;
     match bytes {
@@ -257,12 +256,12 @@ fn bytes_of(count: usize, size: usize, members: usize) -> Result<usize, c_int> {
     }
 }
 
-/// Memory that the operation needs.
+/// Checks memory that the operation needs.
 fn needed<T>(memory: *mut T) -> Result<*mut u8, c_int> {
     if memory.is_null() { Err(EINVAL) } else { Ok(memory.cast()) }
 }
 
-/// Memory that it needs at one member.
+/// Checks memory that the operation needs only where `holds`.
 fn needed_if<T>(holds: bool, memory: *mut T) -> Result<*mut u8, c_int> {
     if holds { needed(memory) } else { Ok(ptr::null_mut()) }
 }

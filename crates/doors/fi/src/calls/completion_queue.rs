@@ -52,8 +52,7 @@ pub unsafe extern "C" fn open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_cq_open(3): the domain is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_cq_open(3): the domain is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let mut none = fi_cq_attr::default();
         let attr = attr.as_mut().unwrap_or(&mut none);
@@ -91,8 +90,7 @@ pub unsafe extern "C" fn open(
 
 #[inline(always)]
 unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
-    // SAFETY: fi_cq_read(3): the queue is open; the program has room for `count` entries, and for as many sources, or
-    // null.
+    // SAFETY: fi_cq_read(3): the queue is open; there is room for `count` entries, and for `count` sources, or null.
     unsafe {
         let handle = Handle::of(cq);
         let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
@@ -101,7 +99,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let state = guard.state();
         let reads_next = state.take_expectation();
         let mut waited = state.has_any();
-        // Completions that wait come first. What a poll finds is then written behind them, and not queued.
+        // Queued completions come first. New ones from the poll are written behind them, without queueing.
         let mut fails = waited && state.read_into(&mut reading) == Err(Empty::FailureNext);
         if reading.left() == count && !fails {
             guard.progress_into(&mut reading);
@@ -178,8 +176,7 @@ unsafe extern "C" fn sreadfrom(
     _cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: fi_cq_sread(3): the queue is open; the program has room for `count` entries, and for as many sources, or
-    // null.
+    // SAFETY: fi_cq_sread(3): the queue is open; there is room for `count` entries and `count` sources, or null.
     unsafe {
         let Fixed { may_wait, signalled, .. } = &Handle::of(cq).fixed;
         if !may_wait {
@@ -210,7 +207,6 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     0
 }
 
-/// Describes this provider's errors beyond their names.
 unsafe extern "C" fn strerror(
     _: *mut fid_cq,
     error: c_int,
@@ -224,7 +220,7 @@ unsafe extern "C" fn strerror(
         ENOMSG => c"no message matches",
         EHOSTDOWN => c"the peer's process has ended",
         ENOKEY => c"no memory is registered under this key",
-        EACCES => c"outside of the registered memory, or an access that it was not registered for",
+        EACCES => c"outside of the registered memory, or an access without the right",
         EFAULT => c"the memory is not mapped",
         _ => c"the operation failed",
     };

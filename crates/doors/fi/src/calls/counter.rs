@@ -33,8 +33,7 @@ pub unsafe extern "C" fn open(
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_cntr_open(3): the domain is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_cntr_open(3): the domain is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let attr = attr.as_ref().copied().unwrap_or_default();
         if attr.events != FI_CNTR_EVENTS_COMP {
@@ -99,8 +98,7 @@ unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     unsafe { of(cntr).change(|success, _| (success, value)) }
 }
 
-/// Also works for a counter that was opened with `FI_WAIT_NONE`: some programs wait on such counters, and other
-/// providers allow it.
+/// Also works for a counter opened with `FI_WAIT_NONE`: some programs do so, and other providers allow it.
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
     // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     let counter = unsafe { of(cntr) };

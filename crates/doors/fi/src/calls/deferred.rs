@@ -33,13 +33,12 @@ use crate::warn_line;
 /// A result with a libfabric error.
 type Outcome<T> = Result<T, c_int>;
 
-/// The control commands of a domain for deferred work.
+/// Runs a domain's control command for deferred work.
 ///
 /// # Safety
 /// `arg` is what the command requires.
 pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
-    // it completes.
+    // SAFETY: fi_trigger(3): endpoint and counters are open; the work's memory is the program's until it completes.
     unsafe {
         match command as u32 {
             FI_QUEUE_WORK => match arg.cast::<fi_deferred_work>().as_ref() {
@@ -65,10 +64,8 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
     }
 }
 
-/// FI_QUEUE_WORK.
 unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<()> {
-    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation says which pointer the
-    // union holds.
+    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type selects the pointer in the union.
     unsafe {
         let trigger = reference(domain, asked.triggering_cntr)?.ok_or(EINVAL)?;
         let counter = reference(domain, asked.completion_cntr)?;
@@ -123,18 +120,18 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<()> {
                 domain.core().defer_count(&work, action).map_err(errno_of_refusal)
             }
             other => {
-                warn_line!("deferred work has no operation {other}");
+                warn_line!("deferred work has no operation of type {other}");
                 Err(ENOSYS)
             }
         }
     }
 }
 
-/// The counter and threshold of an operation with `FI_TRIGGER`, from its context. None without that flag. `sort` is the
-/// flag of its completion.
+/// The counter and threshold of an operation with `FI_TRIGGER`, from its context. `None` without that flag. `sort` is
+/// the flag of its completion.
 ///
 /// # Safety
-/// With the flag, the context is a `fi_triggered_context` of the program's.
+/// With the flag, the context is a `fi_triggered_context` of the program.
 #[inline(always)]
 pub unsafe fn triggered(
     guard: &mut ObjectGuard<'_, Endpoint>,
@@ -157,13 +154,13 @@ unsafe fn waiting_for(
     context: *mut c_void,
 ) -> Outcome<Work> {
     check_flags(flags, !0)?;
-    // SAFETY: fi_trigger(3): the context is a `fi_triggered_context`, whose type of event says what it holds. A counter
-    // is open as long as an endpoint is bound to it.
+    // SAFETY: fi_trigger(3): the context is a `fi_triggered_context`, whose type of event determines its contents. A
+    // counter is open as long as an endpoint is bound to it.
     unsafe {
         let asked = context.cast::<fi_triggered_context>().as_ref().ok_or(EINVAL)?;
         if asked.event_type != FI_TRIGGER_THRESHOLD {
             warn_line!(
-                "operations are triggered by thresholds of counters, not by events of type {}",
+                "operations can be triggered by thresholds of counters only, not by events of type {}",
                 asked.event_type
             );
             return Err(ENOSYS);
@@ -176,15 +173,14 @@ unsafe fn waiting_for(
     }
 }
 
-/// The NIC's counter behind one of the domain's; None for none.
+/// The NIC's counter of a domain's counter. `None` if null.
 unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u32>> {
     // SAFETY: fi_trigger(3): the counter is open, or the pointer is null.
     let Some(counter) = (unsafe { counter.cast::<Counter>().as_ref() }) else { return Ok(None) };
     if std::ptr::eq(counter.domain(), domain) { Ok(Some(counter.reference)) } else { Err(EDOMAIN) }
 }
 
-/// The endpoint of a work, with its domain's lock. It must belong to this domain, be enabled, and have the
-/// capabilities.
+/// The endpoint of a work, with its domain's lock. Checks that it is of this domain, enabled, and capable.
 ///
 /// # Safety
 /// `ep` is an open endpoint, or null.
@@ -217,7 +213,7 @@ fn check_flags(flags: u64, more: u64) -> Outcome<()> {
 }
 
 unsafe fn array<'a, T>(start: *const T, count: usize) -> Outcome<&'a [T]> {
-    // SAFETY: fi_trigger(3): the array has so many elements and is the program's until the work completes.
+    // SAFETY: fi_trigger(3): the array has `count` elements and is the program's until the work completes.
     unsafe { arguments::array(start, count) }.ok_or(EINVAL)
 }
 
@@ -230,8 +226,7 @@ unsafe fn send(
     flags: u64,
 ) -> Outcome<()> {
     check_flags(flags, REMOTE_CQ_DATA)?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
-    // it completes.
+    // SAFETY: fi_trigger(3): endpoint and counters are open; the work's memory is the program's until it completes.
     unsafe {
         let mut guard = endpoint(domain, ep, kind.flag() | SEND)?;
         let pieces = array(msg.msg_iov, msg.iov_count)?;
@@ -263,8 +258,7 @@ unsafe fn receive(
     flags: u64,
 ) -> Outcome<()> {
     check_flags(flags, 0)?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
-    // it completes.
+    // SAFETY: fi_trigger(3): endpoint and counters are open; the work's memory is the program's until it completes.
     unsafe {
         let mut guard = endpoint(domain, ep, kind.flag() | RECV)?;
         let mut source = None;
@@ -287,8 +281,7 @@ unsafe fn receive(
 
 unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<()> {
     check_flags(op.flags, if write { REMOTE_CQ_DATA } else { 0 })?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
-    // it completes.
+    // SAFETY: fi_trigger(3): endpoint and counters are open; the work's memory is the program's until it completes.
     unsafe {
         let right = if write { WRITE } else { READ };
         let mut guard = endpoint(domain, op.ep, RMA | right)?;
@@ -318,8 +311,7 @@ unsafe fn atomic(
     results: &[fi_ioc],
 ) -> Outcome<()> {
     check_flags(flags, 0)?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
-    // it completes.
+    // SAFETY: fi_trigger(3): endpoint and counters are open; the work's memory is the program's until it completes.
     unsafe {
         let right = if form == Form::Plain { WRITE } else { READ };
         let mut guard = endpoint(domain, ep, ATOMIC | right)?;

@@ -73,8 +73,7 @@ pub unsafe extern "C" fn open(
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_domain(3): the fabric is open, the information is libfabric's with its attributes, and the program has
-    // room for the pointer.
+    // SAFETY: fi_domain(3): the fabric is open, the information is complete, and there is room for the pointer.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         let Some(attr) = info.domain_attr.as_ref() else { return -EINVAL };
@@ -128,13 +127,13 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // Event queues report asynchronous events, and there are none here.
-    // SAFETY: fi_domain_bind(3): the object is open, so its head is there, or the pointer is null.
+    // Event queues would report asynchronous events, but there are none here.
+    // SAFETY: fi_domain_bind(3): the object is open, so its head is valid, or the pointer is null.
     let is_eq = unsafe { !bound.is_null() && (*bound).fclass == FI_CLASS_EQ as usize };
     match (is_eq, flags) {
         (true, 0) => 0,
         (true, FI_REG_MR_FLAG) => {
-            warn_line!("memory is registered at once; no event tells of it");
+            warn_line!("memory is registered at once, so FI_REG_MR events are not offered");
             -EOPNOTSUPP
         }
         (true, _) => -EBADFLAGS,
@@ -146,7 +145,7 @@ unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 const FI_REG_MR_FLAG: u64 = 1 << 59;
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_control(3): the domain is open, and the argument is what the command asks for.
+    // SAFETY: fi_control(3): the domain is open, and the argument matches the command.
     unsafe {
         if command as u32 == FI_MAP_RAW_MR {
             return region::map_raw(arg.cast());

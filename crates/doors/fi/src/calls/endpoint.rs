@@ -18,7 +18,7 @@ use crate::objects::event_queue::EventQueue;
 use crate::objects::object::{self, Ops};
 use crate::{info, refuse, warn_line};
 
-/// The default for the least room in a buffer for many messages, below which the program gets it back.
+/// Default of the least room in a buffer for many messages. With less room the program gets the buffer back.
 const MIN_MULTI_RECV_DEFAULT: usize = 64;
 
 refuse! {
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn open(
             return -EINVAL;
         }
         if info.ep_attr.as_ref().is_some_and(|attr| attr.tx_ctx_cnt > 1 || attr.rx_ctx_cnt > 1) {
-            warn_line!("endpoints have one transmit and one receive context of their own; shared ones are not offered");
+            warn_line!("endpoints have their own transmit and receive context; shared contexts are not offered");
             return -ENOSYS;
         }
         let too_much = info.tx_attr.as_ref().is_some_and(|attr| {
@@ -151,8 +151,7 @@ impl ObjectGuard<'_, Endpoint> {
         let head = fid_ep { fid, ..handle.head };
         let alias = Endpoint { aliases: Vec::new(), groups: 0, service: None, ..*self.state() };
         let made = Box::into_raw(Handle::make(head, handle.domain, Fixed { alone: handle.fixed.alone }, alias));
-        // SAFETY: the alias was made here and nobody else has it yet; `asked` holds a place for it, by this function's
-        // contract.
+        // SAFETY: only this code has the new alias; `asked` has a place for it, by this function's contract.
         unsafe {
             let alias = (*made).guarded();
             let refused = self.set_flags(alias, asked.flags);
@@ -168,7 +167,7 @@ impl ObjectGuard<'_, Endpoint> {
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: fi_ep_bind(3): both objects are open. The class in the head of one says what it is.
+    // SAFETY: fi_ep_bind(3): both objects are open. The class in the head of an object is its type.
     unsafe {
         if bound.is_null() {
             return -EINVAL;
@@ -176,7 +175,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
         let handle = Handle::of(fid);
         let mut guard = handle.lock();
         let mut gets_joins = false;
-        // An alias is bound by its base.
+        // An alias is bound through its base.
         let outcome = match (*bound).fclass as u32 {
             FI_CLASS_AV => guard.base().bind_vector(bound.cast(), handle.domain),
             FI_CLASS_CQ => guard.base().bind_queue(bound.cast(), flags, handle.domain),
@@ -206,7 +205,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_control(3): the endpoint is open, and the argument is what the command asks for.
+    // SAFETY: fi_control(3): the endpoint is open, and the argument matches the command.
     unsafe {
         let handle = Handle::of(fid);
         let mut guard = handle.lock();

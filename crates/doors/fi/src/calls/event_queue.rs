@@ -13,7 +13,7 @@ use crate::objects::fabric::Fabric;
 use crate::objects::object::{self, Ops, Uses};
 use crate::warn_line;
 
-/// The longest event.
+/// Longest event, in bytes.
 const EVENT_BYTES_MAX: usize = 4096;
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
@@ -34,8 +34,7 @@ pub unsafe extern "C" fn open(
     eq: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_eq_open(3): the fabric is open; the attributes are the program's, or null, and it has room for the
-    // pointer.
+    // SAFETY: fi_eq_open(3): the fabric is open; the program gives attributes or null, and room for the pointer.
     unsafe {
         let attr = attr.as_ref().copied().unwrap_or_default();
         if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
@@ -76,7 +75,7 @@ unsafe extern "C" fn read(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, le
             Some(Event::Failure(_)) => return -(EAVAIL as isize),
             None => return -(EAGAIN as isize),
         };
-        // A program that gives no buffer wants to know the kind of the event alone (libfabric's own tests do so).
+        // A program without a buffer wants only the kind of the event (libfabric's own tests do so).
         let length = if buf.is_null() { 0 } else { bytes.len() };
         if length > len {
             return -(ETOOSMALL as isize);
@@ -139,7 +138,6 @@ unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len:
     len as isize
 }
 
-/// Describes the errors of joins.
 unsafe extern "C" fn strerror(
     _: *mut fid_eq,
     error: c_int,
@@ -151,7 +149,7 @@ unsafe extern "C" fn strerror(
         0 => c"no error",
         EHOSTDOWN => c"the process of a member has ended",
         EOPNOTSUPP => c"the members are on several hosts",
-        EINVAL => c"the members do not agree on their order",
+        EINVAL => c"the members disagree on their order",
         _ => c"the members could not form a group",
     };
     // SAFETY: fi_eq_strerror(3): the program has room for `len` characters, or gives null.

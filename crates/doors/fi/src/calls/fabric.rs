@@ -30,8 +30,7 @@ static OPS: Ops<fi_ops_fabric> = Ops(fi_ops_fabric {
 
 /// fi_fabric.
 pub unsafe extern "C" fn open(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void) -> c_int {
-    // SAFETY: fi_fabric(3): the attributes are libfabric's, their name is a C string or null, and the program has room
-    // for the pointer.
+    // SAFETY: fi_fabric(3): the attributes are libfabric's, the name a C string or null; there is room for the pointer.
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name) != crate::NAME {
@@ -60,8 +59,7 @@ unsafe extern "C" fn domain2(
     if flags != 0 {
         return -EBADFLAGS;
     }
-    // SAFETY: fi_domain2(3): the fabric is open, the information is libfabric's, and the program has room for the
-    // pointer.
+    // SAFETY: fi_domain2(3): the fabric is open, the information is libfabric's, and there is room for the pointer.
     unsafe { domain::open(fabric, info, made, context) }
 }
 

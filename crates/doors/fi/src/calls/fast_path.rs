@@ -43,7 +43,7 @@ impl SendCall {
         SendCall { kind: Kind::Tagged, buf, len, dest, tag, data: None, context }
     }
 
-    /// The same with data for the receiver's completion.
+    /// Adds data for the receiver's completion.
     #[inline(always)]
     pub fn with(self, data: u64) -> SendCall {
         SendCall { data: Some(data), ..self }
@@ -93,8 +93,7 @@ pub unsafe fn try_send<const ALONE: bool, const LENGTH: u8>(
     // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. An entry point that
     // has not taken the lock holds no other reference to the transport.
     unsafe {
-        // The length is checked first, because it is what most often rules this path out. For words an early check
-        // would cost registers.
+        // The length is checked first, as it most often rules this path out. For words that would cost registers.
         if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
             return false;
         }
@@ -103,7 +102,7 @@ pub unsafe fn try_send<const ALONE: bool, const LENGTH: u8>(
     }
 }
 
-/// The same under the domain's lock, for any length, where other threads may call.
+/// Like `try_send`, but under the domain's lock and for any length, if other threads may call.
 ///
 /// # Safety
 /// The buffer is readable for its length.
@@ -128,9 +127,9 @@ unsafe fn enqueue<const LENGTH: u8>(
     fast_path: FastPath,
     sent: &SendCall,
 ) -> bool {
-    // SAFETY: the buffer is the program's, by this function's contract. An endpoint allows the fast path only while it is
-    // enabled. So it has a vector, and a queue if `tx_completes`. The lock is held or not needed, so nobody else uses
-    // either.
+    // SAFETY: the buffer is the program's, by this function's contract. An endpoint allows the fast path only while it
+    // is enabled. So it has a vector, and a queue if `tx_completes`. No other thread uses either: the lock is held or
+    // not needed.
     unsafe {
         let Some(peer_entry) = endpoint.peer_entry(sent.dest) else { return false };
         let left = transport.enqueue_one::<LENGTH>(peer_entry.peer, (sent.buf.cast(), sent.len), || {
@@ -156,14 +155,14 @@ pub unsafe fn try_post<const ALONE: bool>(ep: *mut fid_ep, posted: ReceiveCall) 
     plain_receive(endpoint, &posted).is_some_and(|plain| transport.receive_plainly(plain))
 }
 
-/// A receive as the transport posts it. None: receives of this endpoint are not plain, or there is no such source.
+/// A plain receive for the transport. `None`: receives of this endpoint are not plain, or there is no such source.
 #[inline(always)]
 pub fn plain_receive(endpoint: &Endpoint, posted: &ReceiveCall) -> Option<PlainReceive> {
     let ReceiveCall { kind, buf, len, src, tag, ignore, context } = *posted;
     if !endpoint.allows_fast_path(FastPath::Receive, kind) {
         return None;
     }
-    // SAFETY: operations are fast_path only where the endpoint is enabled, so it has an address vector.
+    // SAFETY: the fast path is allowed only for an enabled endpoint, so it has an address vector.
     let source = unsafe { endpoint.source_of(src) }?;
     Some(PlainReceive {
         portal: kind.portal(endpoint.bindings.index),

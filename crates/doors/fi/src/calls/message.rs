@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages: `fi_send`, `fi_tsend`, `fi_recv`, `fi_trecv` and their many forms (fi_msg(3), fi_tagged(3)).
 //!
-//! Each form becomes one [`Message`] or one [`ReceiveRequest`]. This file only decides which flags go together.
+//! Each form becomes one [`Message`] or one [`ReceiveRequest`]. This file only decides which flags are valid together.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -64,9 +64,7 @@ pub fn tagged_ops(alone: bool) -> *mut fi_ops_tagged {
     (&raw const TAGGED_OPS[usize::from(alone)].0).cast_mut()
 }
 
-/// The flags that a send may have.
 const SEND_FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA | MATCH_COMPLETE;
-/// The flags that a receive may have.
 const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD | TRIGGER;
 
 /// A send of any form. `flags` are those of the operation; it makes a completion if `wanted`.
@@ -109,7 +107,6 @@ unsafe fn post_send(
     }
 }
 
-/// The end of a send that an operation's flags ask for.
 fn send_end(flags: u64) -> SendEnd {
     match flags {
         _ if flags & MATCH_COMPLETE != 0 => SendEnd::Matched,
@@ -123,7 +120,7 @@ fn refuse_address(endpoint: &Endpoint, dest: fi_addr_t) -> isize {
     if endpoint.vector.is_null() {
         return -(ENOAV as isize);
     }
-    crate::warn_line!("there is no address {dest} in the address vector");
+    crate::warn_line!("the address vector has no address {dest}");
     -(EINVAL as isize)
 }
 
@@ -139,12 +136,11 @@ unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: SendCall) -> isiz
     if injects && sent.len > INJECT_BYTES {
         return -(EMSGSIZE as isize);
     }
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let handle = Endpoint::of(ep);
         let mut guard = handle.lock();
-        // With a single caller the fast path without the lock has already tried this.
+        // With a single caller the lock-free fast path has already tried this.
         if !handle.is_alone() && fast_path::try_send_under_lock(&mut guard, fast_path, &sent) {
             return 0;
         }
@@ -157,7 +153,6 @@ unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: SendCall) -> isiz
     }
 }
 
-/// A send with the endpoint's own flags.
 #[inline(never)]
 unsafe fn default_send(
     guard: &mut ObjectGuard<'_, Endpoint>,
@@ -168,8 +163,7 @@ unsafe fn default_send(
     data: Option<u64>,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let endpoint = guard.state();
         let flags = endpoint.tx_flags;
@@ -181,13 +175,11 @@ unsafe fn default_send(
     }
 }
 
-/// A send with flags of its own.
 unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: u64) -> isize {
     if flags & !SEND_FLAGS != 0 {
         return -(EBADFLAGS as isize);
     }
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         if total(pieces) > if flags & INJECT != 0 { INJECT_BYTES } else { MESSAGE_BYTES_MAX } {
@@ -247,12 +239,10 @@ unsafe fn post_receive(
     }
 }
 
-/// A receive of one piece with the endpoint's own flags.
 #[inline(always)]
 unsafe fn receive_one(ep: *mut fid_ep, posted: ReceiveCall) -> isize {
     let ReceiveCall { kind, buf, len, src, tag, ignore, context } = posted;
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let mut guard = Endpoint::of(ep).lock();
         if fast_path::plain_receive(guard.state(), &posted).is_some_and(|plain| guard.receive_plainly(plain)) {
@@ -272,8 +262,7 @@ unsafe fn default_receive(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let flags = guard.state().rx_flags;
         post_receive(guard, kind, pieces, src, tag, ignore, context, flags)
@@ -288,24 +277,22 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     if wrong {
         return -(EBADFLAGS as isize);
     }
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         post_receive(&mut Endpoint::of(ep).lock(), kind, pieces, msg.addr, msg.tag, msg.ignore, msg.context, flags)
     }
 }
 
-/// Entry points for messages of one piece. The fast path ([`super::fast_path`]) comes first, its most common case before
-/// all others. The rest is a jump to a function with the same arguments, so that the fast path leaves all of them in
-/// their registers. The address of that function is stored, so the compiler cannot change its signature.
+/// Entry points for messages of one piece. The fast path ([`super::fast_path`]) comes first, its most common case
+/// before all others. The rest is a jump to a function with the same arguments, so that the fast path leaves all of
+/// them in their registers. The address of that function is stored, so the compiler cannot change its signature.
 macro_rules! sends {
     ($(fn $name:ident($ep:ident: *mut fid_ep, $($arg:ident: $type:ty,)*) { $fast_path:expr, $sent:expr })*) => {$(
         unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {
             #[inline(never)]
             unsafe extern "C" fn short($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
-                // program's until the completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe {
                     match fast_path::try_send::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
                         true => 0,
@@ -315,8 +302,7 @@ macro_rules! sends {
             }
             #[inline(never)]
             unsafe extern "C" fn longer($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
-                // program's until the completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe {
                     match fast_path::try_send::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
                         true => 0,
@@ -327,14 +313,12 @@ macro_rules! sends {
             #[inline(never)]
             #[allow(unused_variables)]
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
-                // program's until the completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe { send_one($ep, $fast_path, $sent) }
             }
             #[used]
             static FORMS: [unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize; 3] = [short, longer, any];
-            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
-            // until the completion.
+            // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
             unsafe {
                 match fast_path::try_send::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
                     true => 0,
@@ -352,14 +336,12 @@ macro_rules! receives {
             #[inline(never)]
             #[allow(unused_variables)]
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
-                // program's until the completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
                 unsafe { receive_one($ep, $posted) }
             }
             #[used]
             static FORM: unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize = any;
-            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
-            // until the completion.
+            // SAFETY: fi_msg(3), fi_tagged(3): endpoint open; pieces and context the program's until completion.
             unsafe {
                 match fast_path::try_post::<ALONE>($ep, $posted) {
                     true => 0,
@@ -434,8 +416,7 @@ unsafe extern "C" fn recvv(
     src: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_receive(&mut Endpoint::of(ep).lock(), Kind::Plain, pieces, src, 0, 0, context)
@@ -443,8 +424,7 @@ unsafe extern "C" fn recvv(
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe { flagged_receive(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
@@ -456,8 +436,7 @@ unsafe extern "C" fn sendv(
     dest: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_send(&mut Endpoint::of(ep).lock(), Kind::Plain, pieces, dest, 0, None, context)
@@ -465,8 +444,7 @@ unsafe extern "C" fn sendv(
 }
 
 unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe { flagged_send(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
@@ -542,8 +520,7 @@ unsafe extern "C" fn trecvv(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_receive(&mut Endpoint::of(ep).lock(), Kind::Tagged, pieces, src, tag, ignore, context)
@@ -551,8 +528,7 @@ unsafe extern "C" fn trecvv(
 }
 
 unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe { flagged_receive(ep, Kind::Tagged, &*msg, flags) }
 }
 
@@ -565,8 +541,7 @@ unsafe extern "C" fn tsendv(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_send(&mut Endpoint::of(ep).lock(), Kind::Tagged, pieces, dest, tag, None, context)
@@ -574,7 +549,6 @@ unsafe extern "C" fn tsendv(
 }
 
 unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-    // completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open; pieces and context are the program's until completion.
     unsafe { flagged_send(ep, Kind::Tagged, &*msg, flags) }
 }

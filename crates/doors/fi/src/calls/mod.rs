@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The functions that libfabric calls, one file for each of its man pages. They check arguments and translate them for
 //! the objects ([`crate::objects`]) and the transport. Data transfer: [`message`], [`rma`], [`atomic`], [`collective`],
-//! [`deferred`];
-//! [`fast_path`] is the short way of common messages.
+//! [`deferred`]. [`fast_path`] is the short path of common messages.
 
 pub mod address_vector;
 pub mod arguments;

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn reg(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
-    // memory is its own until the region is closed.
+    // memory is the program's until the region is closed.
     unsafe { register(fid, buf as u64, len as u64, access, offset, requested_key, flags, mr, context) }
 }
 
@@ -45,11 +45,11 @@ pub unsafe extern "C" fn regv(
     context: *mut c_void,
 ) -> c_int {
     if count != 1 {
-        warn_line!("a region of {count} pieces is asked for; mr_iov_limit is 1");
+        warn_line!("a region cannot have {count} pieces; mr_iov_limit is 1");
         return -EINVAL;
     }
     // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
-    // memory is its own until the region is closed.
+    // memory is the program's until the region is closed.
     unsafe {
         let piece = &*iov;
         register(fid, piece.iov_base as u64, piece.iov_len as u64, access, offset, requested_key, flags, mr, context)
@@ -58,11 +58,11 @@ pub unsafe extern "C" fn regv(
 
 pub unsafe extern "C" fn regattr(fid: *mut fid, attr: *const fi_mr_attr, flags: u64, mr: *mut *mut fid_mr) -> c_int {
     // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
-    // memory is its own until the region is closed.
+    // memory is the program's until the region is closed.
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if attr.iface != FI_HMEM_SYSTEM {
-            warn_line!("memory of devices cannot be registered");
+            warn_line!("device memory cannot be registered; use FI_HMEM_SYSTEM");
             return -ENOSYS;
         }
         let (key, context) = (attr.requested_key, attr.context);
@@ -84,7 +84,7 @@ unsafe fn register(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
-    // memory is its own until the region is closed.
+    // memory is the program's until the region is closed.
     unsafe {
         if (*fid).fclass != FI_CLASS_DOMAIN as usize || access & !ACCESS != 0 || offset != 0 {
             return -EINVAL;
@@ -123,7 +123,7 @@ unsafe fn register(
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of one says what it is.
+    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of an object is its type.
     unsafe {
         match (*bound).fclass as u32 {
             FI_CLASS_EP => 0,
@@ -148,7 +148,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_control(3): the region is open, and the argument is what the command asks for.
+    // SAFETY: fi_control(3): the region is open, and the argument matches the command.
     unsafe {
         let handle = Handle::of(fid);
         match command as u32 {
@@ -179,10 +179,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     }
 }
 
-/// fi_mr_map_raw: the raw key is the key itself.
+/// fi_mr_map_raw: the raw key is the key.
 pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
-    // SAFETY: fi_mr_map_raw(3): the structure is the program's, and its pointers are to as many bytes as it says, or
-    // null.
+    // SAFETY: fi_mr_map_raw(3): the structure is the program's, and its pointers have that many bytes, or are null.
     unsafe {
         let raw = &*raw;
         if raw.raw_key.is_null() || raw.key.is_null() || raw.key_size != 8 {

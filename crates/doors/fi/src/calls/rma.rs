@@ -79,7 +79,6 @@ unsafe fn start(
     }
 }
 
-/// An operation with the endpoint's own flags.
 unsafe fn default(
     ep: *mut fid_ep,
     write: bool,

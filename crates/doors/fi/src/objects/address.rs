@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses: what `fi_getname` returns, 32 bytes that name a process and an endpoint of it. They say everything that a process of any
-//! host needs to reach it, and no host's name. `fi_getinfo` returns a name of the same length, with a host and a service
-//! ([`crate::name`]).
+//! Addresses: `fi_getname` returns 32 bytes that name a process and an endpoint of it. They hold everything that a
+//! process of any host needs to reach it, and no host's name. `fi_getinfo` returns a name of the same length, with a
+//! host and a service ([`crate::name`]).
 
 use std::ffi::c_void;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use selvedge_process::{ADDRESS_BYTES as LINK_BYTES, LinkAddress};
 /// The last byte is the version.
 pub(crate) const MAGIC: u16 = u16::from_le_bytes(*b"S\x02");
 
-/// Marks a name: `endpoint` is the service, and there is no process.
+/// Marks a name: `endpoint` is the service, and no process is named.
 pub(crate) const MAGIC_NAME: u16 = u16::from_le_bytes(*b"N\x02");
 
 /// Marks a name of another host: `link` has the IP address of the host.
@@ -30,7 +30,7 @@ pub struct Address {
     pub nic: u16,
     /// The endpoint's number in its domain.
     pub endpoint: u16,
-    /// Of an endpoint: the links of its process, and the process's token. Of a name: host and user, or the IP address of another host.
+    /// For an endpoint: links and token of its process. For a name: host and user, or the IP address of another host.
     link: [u8; LINK_BYTES],
 }
 
@@ -43,7 +43,7 @@ impl Address {
         Address { magic: MAGIC, nic, endpoint, link }
     }
 
-    /// The name of a service of this host; 0: any service. `is_private`: other hosts do not know it.
+    /// The name of a service of this host; 0: any service. `is_private`: hidden from other hosts.
     pub fn of_service(service: u16, is_private: bool) -> Address {
         let mut link = [0; LINK_BYTES];
         link[..8].copy_from_slice(&own_place().to_le_bytes());
@@ -52,23 +52,23 @@ impl Address {
         Address { magic: MAGIC_NAME, nic: 0, endpoint: service, link }
     }
 
-    /// The name of a service of another host; 0: any service, which nobody has.
+    /// The name of a service of another host. 0: no service.
     pub fn of_service_at(node: IpAddr, service: u16) -> Address {
         let link = LinkAddress::new(SocketAddr::new(node, 0), 0).to_bytes();
         Address { magic: MAGIC_REMOTE, nic: 0, endpoint: service, link }
     }
 
-    /// Whether other hosts do not know the name of a service of this host.
+    /// Whether the name of a service of this host is hidden from other hosts.
     pub(crate) fn is_private(&self) -> bool {
         self.link[12] != 0
     }
 
-    /// The host and the service of a name of another host; None: it is none.
+    /// The host and the service of a name of another host; otherwise `None`.
     pub(crate) fn elsewhere(&self) -> Option<(IpAddr, u16)> {
         (self.magic == MAGIC_REMOTE).then(|| (self.link().socket().ip(), self.endpoint))
     }
 
-    /// The endpoint's address, from the bytes that its process tells other hosts.
+    /// The endpoint's address, from the bytes that its process sends to other hosts.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Address> {
         // SAFETY: the slice is readable in all its length.
         unsafe { Address::read(bytes.as_ptr().cast(), bytes.len()) }.filter(|address| address.magic == MAGIC)
@@ -93,7 +93,7 @@ impl Address {
         Some(Address { magic: MAGIC, nic, endpoint, link })
     }
 
-    /// As text for a file that only this user's processes read.
+    /// The address as text for a file that only this user's processes read.
     pub(crate) fn to_words(self) -> String {
         let digits: String = self.link.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{} {} {digits}", self.nic, self.endpoint)
@@ -114,11 +114,11 @@ impl Address {
         self.magic == MAGIC_NAME
     }
 
-    /// The service of a name; `None`: any. `Err`: why the name is no service.
+    /// The service of a name. `None`: any. `Err`: the reason why the name is no service.
     pub fn service(&self) -> Result<Option<u16>, &'static str> {
         match self.check()?.is_name() {
             true => Ok(Some(self.endpoint).filter(|&service| service != 0)),
-            false => Err("it is of another endpoint, or of another host; names of services come from fi_getinfo"),
+            false => Err("it belongs to another endpoint or host; get the name of a service from fi_getinfo"),
         }
     }
 
@@ -127,12 +127,12 @@ impl Address {
     /// # Safety
     /// `from` is readable for `length` bytes, or null.
     pub unsafe fn read(from: *const c_void, length: usize) -> Option<Address> {
-        // SAFETY: `from` has `length` bytes by this function's contract, and an address has as many. It is made of
-        // integers, which any bytes are values of.
+        // SAFETY: `from` has `length` bytes by this function's contract, the size of an address. An address is made of
+        // integers, for which any bytes are valid.
         (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
     }
 
-    /// Checks the bytes of an untrusted address. `Err`: why it is none, or a name of another host.
+    /// Checks an untrusted address. `Err`: the reason why it is invalid, or a name of another host.
     pub(crate) fn check(self) -> Result<Address, &'static str> {
         let place = self.link.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match () {
@@ -142,7 +142,7 @@ impl Address {
                 Err("these bytes are not an address of this provider")
             }
             _ if self.is_name() && place != own_place() => {
-                Err("the name is of another host, or of a process with another SELVEDGE_DIR")
+                Err("the name belongs to another host, or to a process with another SELVEDGE_DIR")
             }
             _ if self.is_name() && self.link[8..12] != own_uid().to_le_bytes() => Err("the name is of another user"),
             _ => Ok(self),

@@ -22,15 +22,14 @@ pub struct VectorEntry {
 /// The part of an entry that messages need, kept small.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerEntry {
-    /// The same as in [`VectorEntry`]. A missing entry has neither.
+    /// Equal to that of the [`VectorEntry`]. A missing entry has neither.
     pub source: u64,
     pub peer: u32,
-    /// The portal table entry of its tagged messages; those of the other kinds follow.
+    /// The portal table entry of its tagged messages. Those of the other kinds follow.
     pub portal: u8,
 }
 
 impl PeerEntry {
-    /// A missing entry.
     pub(crate) const MISSING: PeerEntry = PeerEntry { source: u64::MAX, peer: u32::MAX, portal: 0 };
 
     pub(crate) fn of(entry: &VectorEntry) -> PeerEntry {
@@ -56,7 +55,7 @@ pub struct AddressVector {
 }
 
 impl AddressVector {
-    /// The number of a new entry. `Err`: why its process cannot be reached.
+    /// Adds an entry. Returns its number. `Err`: the reason why its process cannot be reached.
     pub(crate) fn add(&mut self, transport: &mut Transport, address: Address) -> Result<u64, NotReached> {
         let (id, owner) = transport.find(address.nic, address.link())?;
         let peer = transport.peer(id, owner);

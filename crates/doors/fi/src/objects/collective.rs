@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups of collective operations (fi_collective(3)): a live aggregation group for each ([`selvedge_collectives::one_host`]), in
-//! which its members reduce.
+//! Groups of collective operations (fi_collective(3)): a live aggregation group for each
+//! ([`selvedge_collectives::one_host`]), in which its members reduce.
 //!
 //! ```text
 //! fi_join_collective ─> Joining (rounds of messages, crate::objects::group_endpoint) ─> Joined ─> FI_JOIN_COMPLETE
@@ -8,13 +8,13 @@
 //! ```
 //!
 //! Invariants
-//! 1. Nothing waits. Joins and operations are carried on by reads of completion queues, event queues and counters ([`Groups::carry_on`]).
-//! 2. The member whose address is the lowest collects the messages of the others in a round, and sends them the conclusion, also the one that a member is
-//!    lost; the others check that it lives. So a join ends at all members whose processes live.
-//! 3. A group whose join is under way when the program closes it is carried on until the join ends, so that the other members' joins end.
+//! 1. Nothing waits. Reads of queues and counters advance joins and operations ([`Groups::carry_on`]).
+//! 2. The member with the lowest address collects the messages of the others in a round, and sends the conclusion, even
+//!    if a member is lost. The others check that it is alive. So a join ends at all members whose processes are alive.
+//! 3. If the program closes a group whose join is under way, the join still runs to its end for the other members.
 //! 4. Operations of a group start in the order of the calls.
 //!
-//! Costs: a join takes three rounds of two messages for each member. An operation costs what it costs in the aggregation group.
+//! Costs: a join takes three rounds of two messages for each member. An operation costs the same as in that group.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -38,33 +38,32 @@ use crate::objects::events::{Event, Events};
 use crate::objects::group_endpoint::GroupEndpoint;
 use crate::{info_line, warn_line};
 
-/// Operations of a group that its node may hold, and the longest that it carries out by itself.
+/// Operations of a group that its node may hold, and the node's longest operation.
 const CREDITS: u32 = 8;
 const BYTES: u32 = 16 << 10;
-/// Operations of a group under way. More of them get -FI_EAGAIN until there is room.
+/// Operations of a group under way. Beyond this limit calls get -FI_EAGAIN until there is room.
 const UNDER_WAY_MAX: usize = 1024;
-/// Most members of a group.
+/// Largest number of members of a group.
 pub const MEMBERS_MAX: usize = Shape::MEMBERS_MAX as usize;
 
-/// Collective addresses are no numbers of address vectors: these bits mark the groups' and the sets'.
+/// Collective addresses are not numbers of address vectors: these bits mark those of groups and of sets.
 const OF_GROUP: u64 = 1 << 62;
 const OF_SET: u64 = 1 << 61;
 
-/// Time between checks whether the members of a join live.
+/// Time between checks that the members of a join are alive.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The groups of a domain.
 #[derive(Default)]
 pub struct Groups {
-    /// The endpoint by which members meet.
+    /// The endpoint for messages between members.
     endpoint: Option<Box<GroupEndpoint>>,
     groups: Slab<Group>,
-    /// The collective addresses of open sets.
     sets: BTreeSet<u64>,
     next_set: u64,
 }
 
-/// A member of a group-to-be.
+/// A member of a group that is being joined.
 pub struct NewMember {
     pub number: u64,
     pub address: Address,
@@ -74,7 +73,7 @@ pub struct NewMember {
 struct Group {
     /// The program's object. Null: the program has closed it.
     object: *mut fid_mc,
-    /// The bindings of the endpoint that has joined. It is open while the program has the group.
+    /// The bindings of the endpoint that has joined. The endpoint is open while the program has the group.
     bindings: *mut Bindings,
     /// The numbers of the members in the address vector.
     members: Vec<u64>,
@@ -87,19 +86,18 @@ enum Stage {
     Failed,
 }
 
-/// A join under way.
 struct Join {
-    /// None: it is over.
+    /// `None`: the join has ended.
     forming: Option<Formation>,
     round: u8,
-    /// Digests: of who the members are, and of their order.
+    /// Digests of the set of members and of their order.
     key: u64,
     order: u64,
     /// The members in the order of their addresses: rank and peer.
     members: Vec<(usize, u32)>,
-    /// This member's place among them.
+    /// This member's index among them.
     place: usize,
-    /// The messages of this round: at the first place those of all members, elsewhere the conclusion alone.
+    /// The messages of this round: at the first member those of all members, at the others only the conclusion.
     incoming: Vec<Incoming>,
     checked_at: Instant,
     events: *const Events,
@@ -112,7 +110,6 @@ enum Incoming {
     Here(Vec<u64>),
 }
 
-/// A group with its operations under way.
 struct Working {
     queue: Queue,
     running: VecDeque<Running>,
@@ -126,7 +123,7 @@ struct Running {
 /// The first word of a conclusion.
 mod status {
     pub const GOES_ON: u64 = 0;
-    /// The members do not agree on their order.
+    /// The members disagree on their order.
     pub const ORDER: u64 = 1;
     /// A member is lost.
     pub const LOST: u64 = 2;
@@ -145,7 +142,7 @@ impl NoGroup {
 }
 
 impl Groups {
-    /// Makes groups possible, for an endpoint that wants them. Returns false if the NIC has no room.
+    /// Opens the endpoint for groups, when a program's endpoint needs it. Returns false if the NIC has no room.
     pub fn open(&mut self, transport: &mut Transport) -> bool {
         if self.endpoint.is_none() {
             self.endpoint = GroupEndpoint::open(transport);
@@ -153,7 +150,7 @@ impl Groups {
         self.endpoint.is_some()
     }
 
-    /// The domain is closed. The program has closed all groups.
+    /// Closes the endpoint, when the domain is closed. The program has closed all groups.
     pub fn close(&mut self, transport: &mut Transport) {
         self.groups.clear();
         if let Some(endpoint) = self.endpoint.take() {
@@ -195,14 +192,14 @@ impl Groups {
         self.groups.get(number).filter(|group| !group.object.is_null()).map(|_| number)
     }
 
-    /// Whether members of a new group may be found by this address: a set's, a group's, or none.
+    /// Whether this address may name the members of a new group: it is a set's, a group's, or none.
     pub fn has_address(&self, address: u64) -> bool {
         address == ADDR_ANY || self.sets.contains(&address) || self.number_of(address).is_some()
     }
 
     // ---- joins ----
 
-    /// Begins to join a group of these members, of which this endpoint is number `rank`. Returns the group's number.
+    /// Begins to join a group of these members. This endpoint is number `rank`. Returns the group's number.
     pub fn join(
         &mut self,
         transport: &mut Transport,
@@ -223,14 +220,14 @@ impl Groups {
         Ok(self.groups.insert(Group { object, bindings, members, stage: Stage::Joining(Box::new(join)) }))
     }
 
-    /// Gives a new group its object, to which its events refer.
+    /// Sets the object of a new group, which its events refer to.
     pub fn set_object(&mut self, number: usize, object: *mut fid_mc) {
         if let Some(group) = self.groups.get_mut(number) {
             group.object = object;
         }
     }
 
-    /// The program closes a group. Its operations under way end without completions. Returns false if there is no such group.
+    /// Closes a group for the program. Its operations under way end without completions. False: there is no such group.
     pub fn leave(&mut self, number: usize) -> bool {
         let Some(group) = self.groups.get_mut(number) else { return false };
         group.object = std::ptr::null_mut();
@@ -245,7 +242,7 @@ impl Groups {
         true
     }
 
-    /// Carries on joins and operations as far as they can be.
+    /// Advances joins and operations as far as possible.
     pub fn carry_on(&mut self, transport: &mut Transport) {
         let Some(endpoint) = self.endpoint.as_mut() else { return };
         endpoint.carry_on(transport);
@@ -260,7 +257,7 @@ impl Groups {
                 _ => {}
             }
         }
-        // Those that the program has closed before their joins ended.
+        // Keeps groups that the program has closed before their joins ended.
         self.groups.retain(|_, group| !group.object.is_null() || matches!(group.stage, Stage::Joining(_)));
     }
 
@@ -306,7 +303,7 @@ impl Roster<'_> {
         self.member.size()
     }
 
-    /// This member's part of so many bytes, of which each has as many.
+    /// This member's part of `bytes` bytes, divided equally.
     pub fn own_part(&self, bytes: usize) -> Range<usize> {
         let each = bytes / self.size();
         self.rank() * each..(self.rank() + 1) * each
@@ -329,13 +326,13 @@ impl Group {
             Ok(member) => {
                 self.stage = Stage::Joined(Box::new(Working { queue: Queue::new(member), running: VecDeque::new() }));
                 let entry = fi_eq_entry { fid, context, data: 0 };
-                // SAFETY: the entry is of two pointers and a number, without gaps.
+                // SAFETY: the entry has two pointers and a number, without padding.
                 let bytes = unsafe { std::slice::from_raw_parts((&raw const entry).cast::<u8>(), size_of_val(&entry)) };
                 Event::Success(FI_JOIN_COMPLETE, bytes.to_vec())
             }
             Err(NoGroup { error, reason }) => {
                 if is_open {
-                    warn_line!("fi_join_collective: there is no group: {reason}");
+                    warn_line!("fi_join_collective: no group was formed: {reason}");
                 }
                 self.stage = Stage::Failed;
                 Event::Failure(fi_eq_err_entry { fid, context, err: error, prov_errno: error, ..Default::default() })
@@ -384,7 +381,6 @@ impl Join {
         Join { forming: Some(forming), round: 0, key, order, members, place, incoming, checked_at, events, context }
     }
 
-    /// The tag of the message of one member to another in this round.
     fn tag(&self, from: usize, to: usize) -> u64 {
         digest([self.key, self.round.into(), from as u64, to as u64])
     }
@@ -419,7 +415,7 @@ impl Join {
         }
     }
 
-    /// Carries the join on as far as it can be. None: it is not over.
+    /// Advances the join as far as possible. `None`: it has not ended.
     fn carry_on(&mut self, transport: &mut Transport, endpoint: &mut GroupEndpoint) -> Option<Result<Member, NoGroup>> {
         loop {
             let mut is_whole = true;
@@ -450,12 +446,11 @@ impl Join {
             }
             self.round += 1;
             if !self.begin_round(transport, endpoint) {
-                return Some(Err(NoGroup::new(ENOMEM, "there is no room for its messages")));
+                return Some(Err(NoGroup::new(ENOMEM, "the NIC has no room for the messages of the join")));
             }
         }
     }
 
-    /// The words of the member at a place.
     fn words(&self, place: usize) -> &[u64] {
         match self.incoming.get(place) {
             Some(Incoming::Here(words)) => words,
@@ -463,7 +458,7 @@ impl Join {
         }
     }
 
-    /// Checks now and then whether the members whose messages are awaited live. Returns the conclusion that one is lost.
+    /// Checks at intervals that the members of awaited messages are alive. Returns the conclusion that one is lost.
     fn check_members(&mut self, transport: &Transport, endpoint: &GroupEndpoint) -> Option<Vec<u64>> {
         if self.checked_at.elapsed() < PATIENCE {
             return None;
@@ -475,7 +470,6 @@ impl Join {
         Some(vec![status::LOST, self.members[lost].0 as u64])
     }
 
-    /// The conclusion of a round in which the words of all are there.
     fn conclude(&self) -> Vec<u64> {
         let places = 0..self.members.len();
         if places.clone().any(|place| self.words(place).first() != Some(&self.order)) {
@@ -490,7 +484,7 @@ impl Join {
         [status::GOES_ON].into_iter().chain(conclusion).collect()
     }
 
-    /// Handles a conclusion. Returns the member that was formed; None: another round follows.
+    /// Handles a conclusion. Returns the formed member. `None`: another round follows.
     fn take_conclusion(&mut self, conclusion: &[u64]) -> Result<Option<Member>, NoGroup> {
         let (first, rest) = conclusion.split_first().unwrap_or((&status::ORDER, &[]));
         match *first {
@@ -499,13 +493,13 @@ impl Join {
                 let rank = rest.first().copied().unwrap_or(0);
                 return Err(NoGroup::new(EHOSTDOWN, &format!("the process of member {rank} has ended")));
             }
-            _ => return Err(NoGroup::new(EINVAL, "its members do not agree on their order")),
+            _ => return Err(NoGroup::new(EINVAL, "its members disagree on their order")),
         }
         let forming = self.forming.take().ok_or_else(|| NoGroup::new(EIO, "it is over"))?;
         match forming.advance(rest) {
             Ok(RoundResult::Formed(member)) => {
                 let size = self.members.len();
-                info_line!("fi_join_collective: a group of {size} members goes through an aggregation node");
+                info_line!("fi_join_collective: a group of {size} members uses an aggregation node");
                 Ok(Some(*member))
             }
             Ok(RoundResult::Again(forming)) => {
@@ -521,7 +515,6 @@ impl Join {
 }
 
 impl Working {
-    /// Carries operations on, and completes those that are over.
     fn carry_on(&mut self, transport: &mut Transport) {
         let Working { queue, running } = self;
         queue.advance();
@@ -537,7 +530,7 @@ impl Working {
         });
     }
 
-    /// Ends operations under way without completions. Afterwards no other member is at work in this one's memory.
+    /// Ends operations under way without completions. Afterwards no other member accesses this one's memory.
     fn abandon(&mut self) {
         let Working { queue, running } = self;
         let mut has_failed = false;
@@ -552,7 +545,6 @@ impl Working {
     }
 }
 
-/// The error of a completion.
 fn fault_of(failure: Failure) -> Fault {
     match failure {
         Failure::OperationMismatch | Failure::GroupMismatch => Fault::Invalid,

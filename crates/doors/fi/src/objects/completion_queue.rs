@@ -18,6 +18,6 @@ pub type Handle = Object<fid_cq, Fixed, CompletionQueue>;
 pub struct Fixed {
     pub(crate) entry_bytes: usize,
     pub(crate) may_wait: bool,
-    /// Set by fi_cq_signal: a thread that waits returns.
+    /// Set by fi_cq_signal, which makes a waiting thread return.
     pub(crate) signalled: AtomicBool,
 }

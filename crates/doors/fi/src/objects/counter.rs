@@ -19,12 +19,10 @@ pub struct Counter {
 
 impl Counter {
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while a counter of it is open, and this one is. Nobody makes a `&mut` to a
-        // domain.
+        // SAFETY: a domain does not close while a counter of it is open, and this one is. No `&mut` to a domain exists.
         unsafe { &*self.domain }
     }
 
-    /// Successes and failures, after a poll.
     pub(crate) fn now(&self) -> (u64, u64) {
         let mut core = self.domain().core();
         core.progress();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it.
 //!
-//! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. What a poll
-//! asks for ([`AfterUnlock`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
-//! the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator sees that it has
-//! nothing to do.
+//! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. The action
+//! that a poll requests ([`AfterUnlock`]) is done after the lock is released. Otherwise a polling thread would hold the
+//! lock most of the time. A waiting thread spins. In virtual time it sleeps in the kernel, so the simulator sees it
+//! idle.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -24,22 +24,21 @@ use crate::objects::object::Uses;
 pub struct Domain {
     pub domain: fid_domain,
     pub(crate) fabric: *mut Fabric,
-    /// Several threads may call at once, unless [`Domain::alone`] says that none does.
+    /// Several threads may call at once, unless [`Domain::alone`] excludes it.
     pub(crate) shared: bool,
-    /// 1: a thread holds the lock.
     pub(crate) taken: AtomicU32,
     pub(crate) core: UnsafeCell<Transport>,
-    /// The groups of collective operations. The lock guards them as it does the core.
+    /// The groups of collective operations. The same lock guards them.
     pub(crate) groups: UnsafeCell<Groups>,
-    /// Some of them have something under way.
+    /// Some groups have a join or an operation under way.
     pub(crate) collects: AtomicBool,
     /// Threads that wait for the lock sleep in the kernel.
     pub(crate) sleeps: bool,
-    /// The lock is held, or its holder needs none. A check of our own code: each thread takes the lock once at a time.
+    /// The lock is held, or its holder needs none. Checks our own code: a thread must not take the lock twice.
     #[cfg(debug_assertions)]
     pub(crate) is_held: AtomicBool,
-    /// Not 0: no lock is needed. Only one thread calls, because the program promises it or the process has no other,
-    /// and nothing is to be done after the lock is released without a poll.
+    /// Not 0: no lock is needed. Only one thread calls, because the program promises it or the process has no other
+    /// thread, and nothing is done after the lock is released without a poll.
     pub alone: &'static AtomicU8,
     /// The core's interface, for threads that do not hold the lock.
     pub(crate) interface: Arc<Interface>,
@@ -51,21 +50,21 @@ pub struct Domain {
     pub enables_regions: bool,
 }
 
-/// The value of `alone` for a domain with a single caller, ...
+/// The value of `alone` for a domain with a single caller.
 pub(crate) static ALWAYS: AtomicU8 = AtomicU8::new(1);
 
-/// ... and for one that always needs the lock.
+/// The value of `alone` for a domain that always needs the lock.
 pub(crate) static NEVER: AtomicU8 = AtomicU8::new(0);
 
 /// The guard of the domain's lock: access to the NIC and everything in flight, for one thread.
 pub struct DomainGuard<'a> {
     pub(crate) domain: &'a Domain,
-    /// The lock was taken. No thread starts while the guard lives, so this also holds at its end.
+    /// The lock was taken. No thread starts while the guard lives, so this also holds when it is dropped.
     pub(crate) locked: bool,
 }
 
 impl Domain {
-    /// Takes the lock. A thread takes it once at a time. A second guard would wait for the first or, where no lock is
+    /// Takes the lock. A thread must not take it twice. A second guard would wait for the first or, where no lock is
     /// needed ([`Domain::alone`]), alias its memory.
     #[inline(always)]
     pub fn core(&self) -> DomainGuard<'_> {
@@ -74,11 +73,10 @@ impl Domain {
             self.wait_for_lock();
         }
         #[cfg(debug_assertions)]
-        assert!(!self.is_held.swap(true, Relaxed), "a thread takes the lock once at a time");
+        assert!(!self.is_held.swap(true, Relaxed), "a thread takes the lock twice");
         DomainGuard { domain: self, locked }
     }
 
-    /// Whether collective operations, or joins, are under way.
     #[inline(always)]
     pub(crate) fn collects(&self) -> bool {
         self.collects.load(Relaxed)
@@ -89,13 +87,13 @@ impl Domain {
         std::ptr::eq(self.alone, &ALWAYS)
     }
 
-    /// The core, where no lock is needed ([`Domain::alone`]).
+    /// The core, if no lock is needed ([`Domain::alone`]).
     ///
     /// # Safety
     /// The domain is open. This thread does not hold its lock, and does not take it while the transport is borrowed.
     #[inline(always)]
     pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Transport {
-        // SAFETY: the domain is open by this function's contract, and nothing makes a `&mut` to it.
+        // SAFETY: the domain is open by this function's contract, and no `&mut` to it is ever made.
         let domain = unsafe { &*domain };
         debug_assert!(domain.alone.load(Relaxed) != 0);
         #[cfg(debug_assertions)]
@@ -132,7 +130,7 @@ impl Domain {
         }
     }
 
-    /// Releases the lock, and then does what a poll has asked for.
+    /// Releases the lock, and then does the action that a poll requested.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_back_and(&self, locked: bool, asked: AfterUnlock) {
@@ -155,18 +153,16 @@ impl<'a> DomainGuard<'a> {
         self.domain
     }
 
-    /// The groups, and the core.
     pub(crate) fn with_groups<R>(&mut self, action: impl FnOnce(&mut Groups, &mut Transport) -> R) -> R {
         let domain = self.domain;
-        // SAFETY: the lock is held, as for the core, and this guard is borrowed. Groups are reached by this function only, and nothing that is
-        // called with them has the guard.
+        // SAFETY: the lock is held, as for the core, and this guard is borrowed. Only this function reaches the groups,
+        // and nothing called with them has the guard.
         let groups = unsafe { &mut *domain.groups.get() };
         let outcome = action(groups, self);
         domain.collects.store(groups.has_anything_under_way(), Relaxed);
         outcome
     }
 
-    /// Carries on joins and collective operations, as far as they can be.
     #[inline(always)]
     pub(crate) fn carry_on_groups(&mut self) {
         if self.domain.collects() {
@@ -184,9 +180,8 @@ impl Deref for DomainGuard<'_> {
     type Target = Transport;
     #[inline(always)]
     fn deref(&self) -> &Transport {
-        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
-        // promises that none calls, or there is none. References from this guard borrow it, so a `&mut` from it is not
-        // alive here.
+        // SAFETY: no other thread has a guard until this one is dropped: the lock, the program's promise, or a single
+        // thread ensures it. References from this guard borrow it, so no `&mut` from it is alive here.
         unsafe { &*self.domain.core.get() }
     }
 }
@@ -194,9 +189,8 @@ impl Deref for DomainGuard<'_> {
 impl DerefMut for DomainGuard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Transport {
-        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
-        // promises that none calls, or there is none. The result borrows the guard mutably, and a thread has one guard
-        // at a time.
+        // SAFETY: no other thread has a guard until this one is dropped: the lock, the program's promise, or a single
+        // thread ensures it. The result borrows the guard mutably, and a thread has one guard at a time.
         unsafe { &mut *self.domain.core.get() }
     }
 }
@@ -216,7 +210,6 @@ impl Drop for DomainGuard<'_> {
 /// A futex call: sleeps while the word has this value, or wakes this number of sleepers.
 pub(crate) fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory
-    // of ours.
+    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads nothing else.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, std::ptr::null::<libc::timespec>()) };
 }

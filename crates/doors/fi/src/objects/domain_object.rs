@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Objects of a domain: the way from a C pointer to the object, and its state under the domain's lock.
+//! Objects of a domain: how a C pointer leads to the object, and the object's state under the domain's lock.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -9,14 +9,12 @@ use selvedge_messages::Transport;
 use crate::objects::domain::{Domain, DomainGuard};
 use crate::objects::object::Uses;
 
-/// An object of a domain: an endpoint, a completion queue, an address vector or a region. The program has a pointer to
-/// it.
+/// An object of a domain: an endpoint, a completion queue, an address vector or a region. The program points to it.
 ///
 /// Several threads may call with the same object, so only `&Object` is ever made from the program's pointer.
 ///
-/// 1. The head, the domain and `fixed` are set before the program gets the pointer. Whatever changes later in `fixed`
-///    is atomic.
-/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] takes the lock; an operation that needs
+/// 1. Head, domain and `fixed` are set before the program gets the pointer. Later changes in `fixed` are atomic.
+/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] takes the lock. An operation that needs
 ///    none ([`Domain::alone`]) uses [`Object::guarded`].
 #[repr(C)]
 pub struct Object<Head, Fixed, Guarded> {
@@ -40,16 +38,14 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
     /// The pointer is to an open object of this type, which the program does not close before the call returns.
     #[inline(always)]
     pub unsafe fn of<'a, Pointer>(pointer: *mut Pointer) -> &'a Self {
-        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: those are made by the thread
-        // that closes it.
+        // SAFETY: the object is open by this function's contract. Only its closing thread makes a `&mut` to it.
         unsafe { &*pointer.cast::<Self>() }
     }
 
     /// The domain, which cannot be closed before its objects ([`Domain::uses`]).
     #[inline(always)]
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while an object of it is open, and this object is. Nobody makes a `&mut` to
-        // a domain.
+        // SAFETY: a domain does not close while an object of it is open, and this one is. No `&mut` to a domain exists.
         unsafe { &*self.domain }
     }
 

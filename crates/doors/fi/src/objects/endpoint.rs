@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Endpoints (fi_endpoint(3)): reliable and unconnected (`FI_EP_RDM`), each with its own tagged and untagged messages.
 //!
-//! An alias is a record of its own, with the bindings of its base and its own default flags. The tickets of its
-//! operations ([`Ticket`]) name the base, so the layers below know no aliases.
+//! An alias is a separate record, with the bindings of its base and its own default flags. The tickets of its
+//! operations ([`Ticket`]) name the base, so the layers below do not see aliases.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -31,18 +31,16 @@ pub type Handle = Object<fid_ep, Fixed, Endpoint>;
 
 /// The part that does not change while an endpoint is open.
 pub struct Fixed {
-    /// Not 0: no other thread can want the domain's lock ([`Domain::alone`]).
+    /// Not 0: no other thread can need the domain's lock ([`Domain::alone`]).
     pub(crate) alone: &'static AtomicU8,
 }
 
-/// The part that the domain's lock guards. The transport has a pointer to the bindings, which it uses only while the
-/// lock is held.
+/// The part that the domain's lock guards. The transport uses its pointer to the bindings only under the lock.
 #[repr(C)]
 pub struct Endpoint {
     pub vector: *mut AddressVector,
     pub bindings: Bindings,
-    /// The kinds of messages ([`FastPath`]) for which sends and receives need not check capabilities, counters or unusual
-    /// flags.
+    /// The kinds of messages ([`FastPath`]) whose calls need not check capabilities, counters or unusual flags.
     pub(crate) fast_path: u8,
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_completes: bool,
@@ -56,20 +54,18 @@ pub struct Endpoint {
     pub tx_flags: u64,
     pub rx_flags: u64,
     pub min_multi_recv: usize,
-    /// Itself, or the endpoint that it is an alias of.
+    /// Itself, or the base of the alias.
     pub base: *mut Endpoint,
     /// Counters of sends, receives, reads, writes, and of others' reads and writes.
     pub(crate) counters: [*mut Counter; 6],
     pub(crate) bound: Bound,
-    /// Its open aliases.
     pub(crate) aliases: Vec<*mut Endpoint>,
-    /// Its open collective groups.
     pub(crate) groups: u32,
-    /// The service number that it is bound to.
+    /// The service number of its name.
     pub(crate) service: Option<name::Bound>,
 }
 
-/// The objects that an endpoint is bound to, except its counters; null where there is none.
+/// The objects that an endpoint is bound to, except its counters; null if not bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) tx_queue: *mut completion_queue::Handle,
@@ -87,13 +83,12 @@ impl Bound {
     };
 }
 
-/// Kinds of common operations with the endpoint's own flags: no counter, no completion that waits for delivery, one
-/// message for each buffer.
+/// Common operations with the endpoint's own flags: no counter, no wait for delivery, one message for each buffer.
 #[derive(Clone, Copy)]
 pub enum FastPath {
     Send = 0,
     Receive = 2,
-    /// A send without a completion, whatever the endpoint's flags are.
+    /// A send without a completion, with any endpoint flags.
     Inject = 4,
 }
 
@@ -108,7 +103,7 @@ impl FastPath {
 pub(crate) const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 
 impl ObjectGuard<'_, Endpoint> {
-    /// The endpoint that this one is an alias of, or itself.
+    /// The base of this alias, or the endpoint itself.
     pub(crate) fn base(&mut self) -> &mut Endpoint {
         let base = self.state().base;
         // SAFETY: an endpoint refuses to close while it has an open alias, and the lock of their domain is held. The
@@ -124,7 +119,7 @@ impl ObjectGuard<'_, Endpoint> {
         // SAFETY: the endpoint is open by this function's contract; only its address is taken.
         let bindings = unsafe { &raw mut (*own).bindings };
         let Some(index) = self.open_endpoint(bindings) else {
-            warn_line!("a domain has at most {} endpoints", ENDPOINTS_MAX);
+            warn_line!("a domain has at most {} endpoints; close one, or open another domain", ENDPOINTS_MAX);
             return -ENOSPC;
         };
         let endpoint = self.state();
@@ -132,7 +127,7 @@ impl ObjectGuard<'_, Endpoint> {
         if info.src_addr.is_null() {
             return 0;
         }
-        // SAFETY: the address and its length are of one `fi_info`.
+        // SAFETY: the address and its length are from one `fi_info`.
         let outcome = unsafe { self.set_source(info.src_addr, info.src_addrlen) };
         if outcome != 0 {
             self.close_endpoint(index);
@@ -140,14 +135,14 @@ impl ObjectGuard<'_, Endpoint> {
         outcome
     }
 
-    /// Binds the endpoint to a name of [`info`]'s.
+    /// Binds the endpoint to a name from [`info`].
     ///
     /// # Safety
     /// The address has `length` bytes.
     pub(crate) unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
         // SAFETY: the address has `length` bytes, by this function's contract.
         let Some(name) = (unsafe { Address::read(address, length) }) else {
-            warn_line!("an endpoint's source address has {} bytes, as fi_getinfo gives it", info::ADDRESS_BYTES);
+            warn_line!("an endpoint's source address must have {} bytes; use one from fi_getinfo", info::ADDRESS_BYTES);
             return -EINVAL;
         };
         let endpoint = self.base();
@@ -162,17 +157,17 @@ impl ObjectGuard<'_, Endpoint> {
 }
 
 impl Handle {
-    /// Whether no other thread can want the domain's lock now.
+    /// Whether no other thread can need the domain's lock now.
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
         self.fixed.alone.load(Relaxed) != 0
     }
 
-    /// The domain's core and the endpoint, if this needs no lock.
+    /// The domain's core and the endpoint, if no lock is needed.
     ///
     /// # Safety
-    /// This thread does not hold the domain's lock, and does not take it while the transport is borrowed. If `ALONE`, the
-    /// program promises that no other thread calls.
+    /// This thread does not hold the domain's lock, and does not take it while the transport is borrowed. If `ALONE`,
+    /// the program promises that no other thread calls.
     #[inline(always)]
     pub unsafe fn directly<'a, const ALONE: bool>(&self) -> Option<(&'a mut Transport, &'a Endpoint)> {
         if !ALONE && !self.is_alone() {
@@ -205,7 +200,7 @@ impl Endpoint {
         vector.entries.get(number as usize)?.as_ref()
     }
 
-    /// The sender that a receive asks for: `Some(None)` is any. None: there is no such sender.
+    /// The sender that a receive asks for. `Some(None)`: any. `None`: there is no such sender.
     ///
     /// # Safety
     /// The endpoint is enabled.
@@ -329,7 +324,7 @@ impl ObjectGuard<'_, Endpoint> {
         let taken = |index: usize| ![NONE, reference].contains(&self.remote_counter(index));
         if (0..2).any(|index| flags & REMOTE_ACCESSES[index] != 0 && taken(index)) {
             warn_line!(
-                "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, or \
+                "only one counter can count others' accesses to a domain's memory; open a domain for each counter, or \
                  bind counters to regions"
             );
             return -ENOSYS;
@@ -348,7 +343,7 @@ impl ObjectGuard<'_, Endpoint> {
         if flags & RECV != 0 {
             self.bypass_rings();
         }
-        // An enabled endpoint may get a counter, too. From now on its operations count.
+        // An enabled endpoint may get a counter, too. Its operations count from now on.
         let base = self.base().base;
         // SAFETY: `base` is open, because it refuses to close while it has aliases.
         unsafe { self.find_fast_paths(base) };
@@ -418,19 +413,17 @@ impl ObjectGuard<'_, Endpoint> {
         }
     }
 
-    /// Finds once which operations with the endpoint's own flags may take the fast path.
+    /// Determines which operations with the endpoint's own flags may take the fast path.
     ///
     /// # Safety
     /// `endpoint` is an open endpoint of this domain.
     pub(crate) unsafe fn find_fast_paths(&mut self, endpoint: *mut Endpoint) {
-        // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is
-        // borrowed.
+        // SAFETY: the endpoint is open by this function's contract, the lock is held, and the guard is borrowed.
         unsafe { &mut *endpoint }.find_fast_paths();
     }
 }
 
 impl Endpoint {
-    /// Tells the transport the NIC's counters.
     pub(crate) fn find_counters(&mut self) {
         for (reference, counter) in self.bindings.counters.iter_mut().zip(self.counters) {
             // SAFETY: a counter refuses to close while an endpoint is bound to it.

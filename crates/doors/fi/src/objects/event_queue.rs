@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Event queues (fi_eq(3)). They hold what a program writes itself (`fi_eq_write`), and the ends of joins of collective
+//! Event queues (fi_eq(3)). They hold events that a program writes (`fi_eq_write`), and the ends of joins of collective
 //! groups (fi_collective(3)). Nothing else here is asynchronous.
 //!
 //! Locks are taken in this order: `domains`, a domain's lock, `events`.
@@ -17,10 +17,9 @@ use selvedge_os::sync::IgnorePoison;
 pub struct EventQueue {
     pub(crate) eq: fid_eq,
     pub(crate) fabric: *mut Fabric,
-    /// Whether the program may write to it.
     pub(crate) writable: bool,
     pub(crate) events: Events,
-    /// The domains of its endpoints with collective operations: a read carries their joins on. One entry for each endpoint.
+    /// The domains of its endpoints with collective operations: a read advances joins. One entry per endpoint.
     pub(crate) domains: Mutex<Vec<*mut Domain>>,
     pub uses: Uses,
 }
@@ -30,12 +29,12 @@ impl EventQueue {
         self.domains.lock().ignore_poison()
     }
 
-    /// An endpoint of this domain is bound. The domain's lock is not held.
+    /// Adds the domain of an endpoint that is bound. The domain's lock is not held.
     pub(crate) fn add_domain(&self, domain: *mut Domain) {
         self.domains().push(domain);
     }
 
-    /// An endpoint of this domain is closed. The domain's lock is not held.
+    /// Removes the domain of an endpoint that is closed. The domain's lock is not held.
     pub(crate) fn remove_domain(&self, domain: *mut Domain) {
         let mut domains = self.domains();
         if let Some(at) = domains.iter().position(|&other| other == domain) {
@@ -43,10 +42,9 @@ impl EventQueue {
         }
     }
 
-    /// Carries on the joins of the domains.
     pub(crate) fn progress(&self) {
         for &domain in self.domains().iter() {
-            // SAFETY: a domain is here while an endpoint of it is open, so it is open.
+            // SAFETY: a domain is listed while an endpoint of it is open, so it is open.
             let domain = unsafe { &*domain };
             if domain.collects() {
                 let mut core = domain.core();

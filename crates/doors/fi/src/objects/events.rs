@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The events of an event queue that the program has not read.
+//! The unread events of an event queue.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard};
 use crate::ffi::fi_eq_err_entry;
 use selvedge_os::sync::IgnorePoison;
 
-/// An event that the program has not read.
+/// An unread event.
 pub enum Event {
     /// Its kind and its bytes.
     Success(u32, Vec<u8>),
     Failure(fi_eq_err_entry),
 }
 
-/// The events of a queue, in their order.
+/// The events of a queue, in order.
 #[derive(Default)]
 pub struct Events(Mutex<VecDeque<Event>>);
 

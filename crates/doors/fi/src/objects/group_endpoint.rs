@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages by which the members of a collective group meet: a few words each, between endpoints of the domains' own
-//! ([`OWN_ENDPOINT`]), where no program sends or receives.
+//! Messages between the members of a collective group that is being joined: a few words each, between the domains' own
+//! endpoints ([`OWN_ENDPOINT`]), which programs do not use.
 //!
 //! Invariants
-//! 1. A message is matched by its tag alone, a digest of the group, the round, and the two members. Messages of equal tags keep their order, so
-//!    the nth group of the same members is the nth at each of them.
-//! 2. Nothing here waits. What has no room is sent by a later call.
+//! 1. A message is matched only by its tag, a digest of the group, the round, and the two members. Messages with equal
+//!    tags keep their order, so the nth group of the same members is the nth at each of them.
+//! 2. Nothing here waits. A later call sends messages that found no room.
 //! 3. A receive that its owner has dropped stays until its message comes, so that the message fills no later one.
 
 use std::cell::UnsafeCell;
@@ -26,13 +26,12 @@ use slab::Slab;
 
 use crate::constants::{RECV, SEND, TAGGED};
 
-/// Most words of a message: those of a group that forms, and one of ours.
+/// Largest number of words of a message: those of a group that forms, and one of ours.
 pub const WORDS_MAX: usize = Formation::WORDS_MAX + 1;
 
-/// Completions that are read at once.
 const READ: usize = 16;
 
-/// A domain's own endpoint. It does not move: the transport has a pointer to the bindings.
+/// A domain's own endpoint. It does not move, because the transport has a pointer to the bindings.
 pub struct GroupEndpoint {
     bindings: UnsafeCell<Bindings>,
     sends: UnsafeCell<CompletionQueue>,
@@ -43,15 +42,13 @@ pub struct GroupEndpoint {
     lost: HashSet<u32>,
 }
 
-/// A receive.
 struct Inbound {
     words: UnsafeCell<[u64; WORDS_MAX]>,
-    /// Words that have come.
+    /// Number of words that have come.
     came: Option<usize>,
     is_wanted: bool,
 }
 
-/// A message that had no room.
 struct Outbound {
     peer: u32,
     tag: u64,
@@ -59,7 +56,7 @@ struct Outbound {
 }
 
 impl GroupEndpoint {
-    /// Opens the endpoint. None: the NIC has no room.
+    /// Opens the endpoint. `None`: the NIC has no room.
     pub fn open(transport: &mut Transport) -> Option<Box<GroupEndpoint>> {
         let endpoint = Box::new(GroupEndpoint {
             bindings: UnsafeCell::new(Bindings {
@@ -73,13 +70,13 @@ impl GroupEndpoint {
             outbox: VecDeque::new(),
             lost: HashSet::new(),
         });
-        // SAFETY: nobody else knows the bindings yet.
+        // SAFETY: no other code has the bindings yet.
         let bindings = unsafe { &mut *endpoint.bindings.get() };
         (bindings.tx_queue, bindings.rx_queue) = (endpoint.sends.get(), endpoint.receives.get());
         transport.open_own_endpoint(endpoint.bindings.get()).then_some(endpoint)
     }
 
-    /// Closes the endpoint. Nothing reaches its memory any more.
+    /// Closes the endpoint. Afterwards nothing reaches its memory.
     pub fn close(self: Box<GroupEndpoint>, transport: &mut Transport) {
         transport.close_endpoint(OWN_ENDPOINT);
     }
@@ -89,7 +86,7 @@ impl GroupEndpoint {
         !self.outbox.is_empty()
     }
 
-    /// Posts a receive for the next message with a tag. Returns the number of the receive; None: there is no room for it.
+    /// Posts a receive for the next message with a tag. Returns the number of the receive. `None`: there is no room.
     pub fn receive(&mut self, transport: &mut Transport, tag: u64) -> Option<usize> {
         let number = self.inbox.insert(Box::new(Inbound { words: UnsafeCell::default(), came: None, is_wanted: true }));
         let words = self.inbox[number].words.get();
@@ -104,11 +101,11 @@ impl GroupEndpoint {
         Some(number)
     }
 
-    /// The words of a message that has come. The receive is then over.
+    /// Takes the words of a message that has come, which ends the receive.
     pub fn take(&mut self, number: usize) -> Option<Vec<u64>> {
         let inbound = self.inbox.get(number)?;
         let came = inbound.came?;
-        // SAFETY: the message has come, so nobody writes there any more.
+        // SAFETY: the message has come, so nothing writes there any more.
         let words = unsafe { (&*inbound.words.get())[..came].to_vec() };
         self.inbox.remove(number);
         Some(words)
@@ -134,7 +131,7 @@ impl GroupEndpoint {
         self.lost.contains(&peer) || transport.is_lost(peer)
     }
 
-    /// Sends the messages that have had no room, and takes those that have come.
+    /// Sends waiting messages, and takes those that have come.
     pub fn carry_on(&mut self, transport: &mut Transport) {
         self.send_waiting(transport);
         // SAFETY: the transport reaches the queues only inside of its functions, and none of them runs here.
@@ -151,7 +148,8 @@ impl GroupEndpoint {
                     std::ptr::null_mut(),
                 )
             };
-            // A receive fails if its message is too long, or could not be fetched. Its owner then waits until the sender is lost.
+            // A receive fails if its message is too long or cannot be fetched. Its owner waits until the sender is
+            // lost.
             let _ = receives.read_into(&mut reading);
             let read = READ - reading.left();
             for entry in &entries[..read] {

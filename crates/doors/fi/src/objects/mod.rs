@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libfabric's objects: their state, and how it is locked. Nothing here is called by libfabric ([`crate::calls`]).
+//! libfabric's objects: their state, and its lock. libfabric calls nothing here ([`crate::calls`]).
 //!
 //! | file | object, lower ones first |
 //! |---|---|
 //! | [`object`] | the common part: head, use counts |
 //! | [`fabric`], [`address`], [`events`] | the fabric; addresses; the events of an event queue |
-//! | [`group_endpoint`], [`collective`] | the groups of collective operations of a domain, and the messages by which their members meet |
+//! | [`group_endpoint`], [`collective`] | groups of collective operations of a domain, and their messages |
 //! | [`domain`], [`domain_object`] | the domain and its lock; the common part of its objects |
 //! | [`event_queue`], [`counter`], [`completion_queue`], [`address_vector`], [`av_set`], [`region`] | objects of a domain |
 //! | [`endpoint`], [`group`] | the endpoint, which is bound to those; a group as the program holds it |

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The common part of all objects: libfabric's head, use counts, and the functions that an object does not offer.
+//! The common part of all objects: libfabric's head, use counts, and refused functions.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -17,8 +17,7 @@ pub fn head(class: u32, context: *mut c_void, ops: &'static fi_ops) -> fid {
 #[repr(transparent)]
 pub struct Ops<T>(pub T);
 
-// SAFETY: the tables of libfabric hold a size and pointers to functions. They are never written after the program's
-// start.
+// SAFETY: the tables of libfabric hold a size and pointers to functions. They are never written later.
 unsafe impl<T> Sync for Ops<T> {}
 
 /// The object's table: how it is closed, bound, controlled.
@@ -75,8 +74,7 @@ pub unsafe fn give_text(text: &'static CStr, to: *mut c_char, room: usize) -> *c
 
 /// The unset entries of a table that newer libfabric headers have and this provider does not implement.
 pub const fn rest<T: Copy>() -> T {
-    // SAFETY: it is called for libfabric's tables only. They hold a size and `Option`s of functions, and all zeroes are
-    // valid for both.
+    // SAFETY: called for libfabric's tables only, of a size and `Option`s of functions. All zeroes are valid for both.
     unsafe { std::mem::zeroed() }
 }
 
@@ -95,7 +93,7 @@ impl Pause {
     }
 }
 
-/// The number of objects that depend on one. It is not closed before they are.
+/// The number of objects that depend on one. It cannot be closed before them.
 #[derive(Default)]
 pub struct Uses(AtomicU32);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table: a section for each chapter of the OpenSHMEM specification, a row for each family of functions.
-//!
-//! A row reads
+//! The table: a section for each chapter of the OpenSHMEM specification, a row for each family of functions. A row
+//! reads
 //!
 //! ```text
-//! /// What it does.
+//! /// Its effect.
 //! "prototype, with TYPE" => "rust::path::<TYPE>" [SETS, OF TYPES], further, properties;
 //! ```
 //!

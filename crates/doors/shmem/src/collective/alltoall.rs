@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All-to-all, plain and strided (OpenSHMEM, "Alltoall" and "Alltoalls").
 //!
-//! Blocks that fit go through an exchange or a tree. With the direct algorithm a member writes each block to the member
-//! that it is for; else it contributes all of them, and each member picks its own. Longer blocks are fetched by the
-//! member that they are for, between two steps. Strided blocks are fetched in pieces that hold several elements and the
-//! gaps between them, and are scattered from there.
+//! Blocks that fit go through an exchange or a tree. With the direct algorithm a member writes each block to its
+//! receiver; else it contributes all blocks, and each member picks its own. Receivers fetch longer blocks between two
+//! steps. Strided blocks are fetched in pieces that hold several elements and the gaps between them, and are scattered
+//! from there.
 //!
 //! Invariant: block l of member k's source becomes block k of member l's dest. With strides sst and dst, element e of
 //! block b is at (b nelems + e) sst and (b nelems + e) dst.
 //!
 //! Costs: one step; or two, and n - 1 fetches at each member. Strided: a fetch for each 4 KiB of source, or for each
-//! element where they are further apart.
+//! element if the elements are further apart.
 
 use std::ffi::c_int;
 
@@ -25,20 +25,18 @@ use crate::world::address::SymAddress;
 
 pub unsafe fn alltoall<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());
-    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
-    // result.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and so has `dest`.
     bytes.map_or(REFUSED, |bytes| unsafe { alltoall_bytes(call, team, dest.cast(), source.cast(), bytes) })
 }
 
 unsafe fn alltoall_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
     let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
-    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
-    // result.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and so has `dest`.
     unsafe { alltoall_among(call, &members, dest, source, bytes) }
 }
 
 /// # Safety
-/// As the C function: `source` has, and `dest` has room for, `bytes` for each member.
+/// As the C function: `source` has `bytes` for each member, and `dest` has room for them.
 pub(crate) unsafe fn alltoall_among(
     call: Call,
     members: &TeamMembers<'_>,
@@ -51,8 +49,7 @@ pub(crate) unsafe fn alltoall_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, all) else { return REFUSED };
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     unsafe {
         if !alltoall_in_one_step(members, dest, source, bytes) {
             fetch_blocks(members, buffers.source, dest, bytes);
@@ -61,12 +58,12 @@ pub(crate) unsafe fn alltoall_among(
     DONE
 }
 
-/// In one step, if the blocks fit into one.
+/// Exchanges the blocks in one step. Returns false if they do not fit.
 unsafe fn alltoall_in_one_step(members: &TeamMembers<'_>, dest: *mut u8, source: *const u8, bytes: usize) -> bool {
     let (exchange, tree) = (Exchange::of(members), Tree::of(members));
     let row = bytes * members.n;
-    // SAFETY: the caller has checked source and dest for a block of each member. A contribution holds as many bytes
-    // as each member contributes; a tree's buffer holds its limit of bytes, and the blocks fit.
+    // SAFETY: the caller has checked source and dest for a block of each member. A contribution is as long as each
+    // member's source; a tree's buffer holds its limit of bytes, and the blocks fit.
     unsafe {
         let copy_blocks = |contributions: Contributions, at: usize| {
             for member in 0..members.n {
@@ -153,7 +150,7 @@ impl Strides {
     ) -> Option<Strides> {
         for (argument, stride) in [("dst", dst), ("sst", sst)] {
             if stride < 1 {
-                check::refuse(call, argument, format_args!("{stride}: wanted at least 1"));
+                check::refuse(call, argument, format_args!("{stride}: must be at least 1"));
                 return None;
             }
         }
@@ -171,7 +168,6 @@ impl Strides {
     }
 }
 
-/// The most bytes that one fetch of a strided block takes.
 const PIECE_BYTES: usize = 4096;
 
 /// Fetches this PE's strided block from each member's source, between two syncs.

@@ -7,7 +7,6 @@ use crate::check::{self, Call};
 use crate::world::World;
 use crate::world::address::SymAddress;
 
-/// The results of a collective.
 pub(crate) const DONE: c_int = 0;
 pub(crate) const REFUSED: c_int = -1;
 
@@ -34,12 +33,12 @@ impl Buffers {
     }
 }
 
-/// Bytes of so many elements. None: it has been reported.
+/// Bytes of `elements`. `None`: it has been reported.
 #[inline(always)]
 pub(crate) fn bytes_of(call: Call, elements: usize, size: usize) -> Option<usize> {
     let bytes = elements.checked_mul(size).filter(|bytes| *bytes <= isize::MAX as usize);
     if bytes.is_none() {
-        check::refuse(call, "nelems", format_args!("{elements}: more than there can be"));
+        check::refuse(call, "nelems", format_args!("{elements}: more bytes than an address space holds"));
     }
     bytes
 }

@@ -2,13 +2,13 @@
 //! Broadcast (OpenSHMEM, "Broadcast").
 //!
 //! Up to 504 bytes go through the *ring*: 8 slots at each member, used in turn. The root writes them and returns. Where
-//! PEs share cores, the root writes to all members; else along a tree, in which each member writes to 7 members for
-//! each digit of its distance from the root. Longer data stay in the source: an empty message in the ring says that
-//! they are ready, all others fetch them, and a sync tells the root that it may reuse the source.
+//! PEs share cores, the root writes to all members; else it uses a tree, in which each member writes to 7 members for
+//! each digit of its distance from the root. Longer data stay in the source: an empty message in the ring announces
+//! them, all others fetch them, and a sync tells the root that it may reuse the source.
 //!
 //! Invariants
 //! 1. Message b of the ring overwrites message b - 8. There is a step between the two: after 8 messages without one, a
-//!    sync is made first. A member that has left that step knows that everyone has left broadcast b - 8.
+//!    sync is made first. A member that has left that step knows that all members have left broadcast b - 8.
 //! 2. A slot is read before its reader makes another call on the team, so before that step.
 //!
 //! Costs: one message latency, and one step in nine calls; data above 504 bytes: one message latency, the copy, a step.
@@ -83,8 +83,7 @@ pub(crate) unsafe fn broadcast_among(
     if let Some(outcome) = Offload::of(members).complete(Kind::Broadcast, bytes, operation) {
         return result_of(call, outcome);
     }
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     unsafe {
         if bytes <= RING_BYTES {
             let payload = send_from_root(members, root, source, bytes);
@@ -102,7 +101,7 @@ pub(crate) unsafe fn broadcast_among(
     DONE
 }
 
-/// The root's member number.
+/// The root's member number. `None`: it has been reported.
 pub(crate) fn checked_root(call: Call, root: c_int, members: usize) -> Option<usize> {
     let found = usize::try_from(root).ok().filter(|root| *root < members);
     if found.is_none() {
@@ -148,7 +147,7 @@ unsafe fn send_from_root(members: &TeamMembers<'_>, root: usize, from: *const u8
         members.payload(slot).cast_const()
     };
     // SAFETY: at the root, the contract of this function lets us read `bytes` at `from`; at others, the slot holds
-    // as many, and is not written again before this member's next call (invariant 2).
+    // them, and is not written again before this member's next call (invariant 2).
     unsafe {
         if !members.world.oversubscribed() {
             for (.., ahead) in children(distance, members.n).rev() {

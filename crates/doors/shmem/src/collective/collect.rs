@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Collect and fcollect (OpenSHMEM, "Collect").
 //!
-//! Data that fit into the slots of an exchange or of a tree are copied from there. Longer data are fetched from every
-//! member's source, between two steps. Where PEs have no memory of each other mapped, they go through an aggregation node
-//! (`offload.rs`). In a collect each member first announces how many bytes it has: with its data in
-//! an exchange, through the tree, or in large teams in a word of its own area, which the others read.
+//! Data that fit into the slots of an exchange or a tree are copied from there. Longer data are fetched from every
+//! member's source, between two steps. PEs that do not map each other's memory use an aggregation node (`offload.rs`).
+//! In a collect each member first announces its number of bytes: with its data in an exchange, through the tree, or in
+//! large teams in a word of its own area, which the others read.
 //!
 //! Invariant: that word is written again only in its owner's next collect, so after the step that ends this one.
 //!
@@ -41,7 +41,7 @@ unsafe fn fcollect_bytes(call: Call, team: Team, dest: *mut u8, source: *const u
 }
 
 /// # Safety
-/// As the C function: `source` has `bytes`, and `dest` room for as many of each member.
+/// As the C function: `source` has `bytes`, and `dest` room for `bytes` of each member.
 pub(crate) unsafe fn fcollect_among(
     call: Call,
     members: &TeamMembers<'_>,
@@ -54,14 +54,12 @@ pub(crate) unsafe fn fcollect_among(
         return DONE;
     }
     let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, bytes) else { return REFUSED };
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     let operation = || unsafe { Pending::allgather(Buffer { from: source, to: dest }, bytes) };
     if let Some(outcome) = Offload::of(members).complete(Kind::Gather, bytes, operation) {
         return result_of(call, outcome);
     }
-    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
-    // process.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped.
     unsafe {
         match Exchange::of(members).limit() {
             Some(limit) if bytes <= limit => {
@@ -149,8 +147,8 @@ pub(crate) unsafe fn collect_among(
     }
 }
 
-/// Members say their sizes to each other through the node. If all have as many bytes, the data go through it, too; else
-/// all data are fetched. None: the team's own algorithms do it.
+/// Members exchange their sizes through the node. If all sizes are equal, the data go through it, too; else all data
+/// are fetched. `None`: the team's own algorithms do it.
 ///
 /// # Safety
 /// As for [`collect_sized`].
@@ -194,7 +192,7 @@ unsafe fn collect_by_node(
     Some(done)
 }
 
-/// Sends the sizes through the tree, and data that fit. Longer data are fetched.
+/// Sends the sizes, and data that fit, through the tree. Longer data are fetched.
 unsafe fn collect_in_tree(
     call: Call,
     members: &TeamMembers<'_>,
@@ -229,8 +227,7 @@ unsafe fn collect_in_tree(
     DONE
 }
 
-/// Checks a source of any length. A source of no bytes may be any pointer, but if it is symmetric, other members may
-/// have bytes at the same address.
+/// Checks a source of any length. An empty one may be any pointer; if symmetric, others may have bytes there.
 pub(crate) fn checked_source<M: Members>(
     call: Call,
     members: &M,
@@ -243,17 +240,17 @@ pub(crate) fn checked_source<M: Members>(
     members.world().sym(call, "source", source, bytes).map(Some).ok_or(())
 }
 
-/// The number that a member has written at an address of its own.
+/// The size that a member has written at an address of its own.
 pub(crate) fn size_at<M: Members>(members: &M, member: usize, place: SymAddress) -> usize {
     let mut size = 0u64;
     members.world().get(members.pe(member), place, (&raw mut size).cast(), 8);
     size as usize
 }
 
-/// Fetches from each member as many bytes as it has. All members are between two syncs.
+/// Fetches each member's bytes, which may differ in number. All members are between two syncs.
 ///
 /// # Safety
-/// `source` was checked for as many bytes as this PE contributes.
+/// `source` was checked for this PE's own bytes.
 pub(crate) unsafe fn collect_sized<M: Members>(
     call: Call,
     members: &M,
@@ -280,11 +277,7 @@ pub(crate) unsafe fn collect_sized<M: Members>(
             Some(source) if member == members.me() => unsafe { into.copy_from(source.local(), bytes) },
             Some(source) => members.world().get(members.pe(member), source, into, bytes),
             None => {
-                check::refuse(
-                    call,
-                    "source",
-                    format_args!("not a symmetric address, though other PEs collect from it"),
-                );
+                check::refuse(call, "source", format_args!("not a symmetric address, but other PEs collect from it"));
                 return REFUSED;
             }
         }
@@ -292,7 +285,7 @@ pub(crate) unsafe fn collect_sized<M: Members>(
     DONE
 }
 
-/// Collects in one exchange of sizes and of data that fit. If some do not fit, all data are fetched.
+/// Exchanges sizes, and data that fit, in one step. If some do not fit, all data are fetched.
 unsafe fn collect_in_one_step(
     call: Call,
     members: &TeamMembers<'_>,
@@ -318,7 +311,7 @@ unsafe fn collect_in_one_step(
     // SAFETY: each member's contribution starts with its size.
     let size = |member| unsafe { contributions.of(member).cast::<u64>().read_unaligned() } as usize;
     if (0..members.n).all(|member| fits(size(member))) {
-        // SAFETY: all sizes fit, so each contribution holds as many bytes as its size says.
+        // SAFETY: all sizes fit, so each contribution is as long as its size says.
         return unsafe { collect_contributions(call, members, dest, contributions, size) };
     }
     // SAFETY: the source was checked for `bytes`. The exchange was a step, so the sources of all members are ready.
@@ -327,7 +320,6 @@ unsafe fn collect_in_one_step(
     done
 }
 
-/// The most data of a collect that travel in an exchange.
 const EXCHANGE_DATA_BYTES: usize = 2032;
 
 unsafe fn collect_contributions(
@@ -345,8 +337,7 @@ unsafe fn collect_contributions(
     let mut at = 0;
     for member in 0..members.n {
         let bytes = size(member);
-        // SAFETY: `dest` was checked for the bytes of all members; a member's contribution holds its size and as many
-        // bytes.
+        // SAFETY: `dest` was checked for the bytes of all members; a member's contribution is its size and its bytes.
         unsafe { dest.at(at).local().copy_from_nonoverlapping(contributions.of(member).add(HEAD_BYTES), bytes) };
         at += bytes;
     }

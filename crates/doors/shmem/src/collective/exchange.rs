@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A step in which every member gets what every member contributes.
+//! A step in which all members get the contributions of all.
 //!
 //! Direct: each member writes its contribution and the step's number into its slot at each other member, and waits for
 //! the numbers in its own slots. Between two PEs with a core each, the two messages cross at the same time.
 //!
 //! Central: each member writes its contribution into its slot at member 0 and adds 1 to the count there. The last to
 //! arrive wakes each of the others once, and all read the slots at member 0. So a PE that shares its core is never
-//! woken only to wait on.
+//! woken only to wait again.
 //!
 //! Invariants
 //! 1. Direct: a slot is overwritten only after it was read. Slots alternate between two halves. A member that writes
@@ -15,8 +15,8 @@
 //! 2. Central: the same holds for the slots at member 0. A member that writes those of s + 2 was released from s + 1,
 //!    for which every member had counted itself after it had read the slots of s.
 //! 3. Central: each member counts once a step, and no member counts for s + 1 before s is released. So the count is s n
-//!    exactly when the last member of step s has arrived. The sender of a step's releases stores all of them before it
-//!    counts for the next step.
+//!    exactly when the last member of step s has arrived. That member stores all releases of the step before it counts
+//!    for the next one.
 //! 4. The contributions to a step stay readable until the reader makes the step after the next.
 //!
 //! Costs: direct, n (n - 1) messages, of one cache line for up to 56 bytes; central, n counts and n - 1 releases.
@@ -28,8 +28,8 @@ use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, slot_bytes
 use crate::world::address::{Reach, SymAddress, SymOffset};
 
 const LINE_BYTES: usize = 64;
-/// The bytes up to which a member writes its contribution to all others. A larger one is cheaper to fetch, though that
-/// takes another step: writing a line to each peer costs as much as fetching it, and a fetch of an old line less.
+/// Limit up to which a member writes its contribution to all others. Fetching a larger one is cheaper, though it takes
+/// another step: writing a line to each peer costs as much as fetching it, and fetching an old line costs less.
 const CHEAP_BYTES: usize = 512;
 
 /// The contributions of all members to a step.
@@ -40,7 +40,7 @@ pub struct Contributions {
 }
 
 impl Contributions {
-    /// The contribution of a member. All members contribute as many bytes.
+    /// The contribution of a member. All have the same length.
     #[inline(always)]
     pub fn of(self, member: usize) -> *const u8 {
         self.first.wrapping_add(member * self.slot_bytes)
@@ -59,9 +59,8 @@ impl<'a> Exchange<'a> {
         Exchange { members }
     }
 
-    /// The most bytes that a member contributes to an exchange; None in teams that use a tree. Where a step is
-    /// expensive it is the size of a slot. Else it is lower, because writing longer data to every member costs more
-    /// than another step and a fetch.
+    /// Limit of a contribution; `None` in teams with a tree. If steps are expensive it is a slot's size, else less:
+    /// writing longer data to every member costs more than another step and a fetch.
     #[inline(always)]
     pub fn limit(self) -> Option<usize> {
         let holds = slot_bytes(self.members.n) - HEAD_BYTES;
@@ -75,7 +74,7 @@ impl<'a> Exchange<'a> {
     /// A step to which each member contributes `bytes`, the same number at all members.
     ///
     /// # Safety
-    /// `bytes` can be read at `from`. They are at most a slot's (see [`Exchange::limit`]).
+    /// `bytes` can be read at `from`, and fit into a slot (see [`Exchange::limit`]).
     #[inline(always)]
     pub unsafe fn contribute(self, from: *const u8, bytes: usize) -> Contributions {
         match self.members.algorithm {
@@ -86,11 +85,10 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// A step of a team with the direct algorithm, with a contribution of its own for each member: `bytes` from `from +
-    /// member * apart`.
+    /// A direct step with a different contribution for each member: `bytes` at `from + member * apart`.
     ///
     /// # Safety
-    /// The contributions for all members can be read. `bytes` is at most a slot's.
+    /// The contributions for all members can be read. `bytes` fit into a slot.
     #[inline(always)]
     pub unsafe fn contribute_directly(self, from: *const u8, bytes: usize, apart: usize) -> Contributions {
         debug_assert!(self.members.n <= MEMBERS_MAX && bytes <= slot_bytes(self.members.n) - HEAD_BYTES);
@@ -133,8 +131,7 @@ impl<'a> Exchange<'a> {
         Contributions { first: self.at_centre(slots).wrapping_add(HEAD_BYTES), slot_bytes }
     }
 
-    /// Adds 1 to the count at member 0. The last member of the step releases the others; each other member waits for
-    /// its release.
+    /// Adds 1 to the count at member 0. The step's last member releases the others, which wait for it.
     #[inline(always)]
     fn count(self, step: u64) {
         let count = self.at_centre(self.members.area.word(AreaWord::Count)).cast::<AtomicU64>();
@@ -156,7 +153,7 @@ impl<'a> Exchange<'a> {
     fn at_centre(self, at: SymOffset) -> *mut u8 {
         match self.members.world.reach_address(SymAddress::of(at), self.members.pe(0)) {
             Reach::Mapped(mapped) => mapped,
-            Reach::Nic(_) => unreachable!("the central algorithm is for directly mapped memory"),
+            Reach::Nic(_) => unreachable!("the central algorithm needs directly mapped memory"),
         }
     }
 

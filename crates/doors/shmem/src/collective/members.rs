@@ -3,12 +3,12 @@
 //!
 //! | algorithm | teams | costs of a step |
 //! |---|---|---|
-//! | direct | of one or two; of up to 8 while every PE has a core | one message latency; every member writes to every other |
-//! | central | of up to 64 where PEs share cores and memory is directly mapped | n counts, and one wake-up each |
+//! | direct | of one or two; of up to 8 if every PE has a core | one message latency; every member writes to every other |
+//! | central | of up to 64 if PEs share cores and memory is directly mapped | n counts, and one wake-up each |
 //! | tree | all others | two message latencies for each factor of 8 in n; 2 (n - 1) messages |
 //!
-//! A *step* synchronises a team: no member leaves it before all have entered it. A sync, an exchange, and a way up and
-//! down the tree are steps. The steps of a team are numbered from 1. Members wait for the numbers, so no word has to be
+//! A *step* synchronises a team: no member leaves it before all have entered it. A sync, an exchange, and a pass up and
+//! down the tree are steps. A team's steps are numbered from 1. Members wait for the numbers, so no word has to be
 //! reset.
 //!
 //! Invariants
@@ -31,7 +31,6 @@ use crate::world::step_numbers::StepNumbers;
 use crate::world::teams::TeamSlot;
 use crate::world::{World, YIELDS, world};
 
-/// The most members that all write to each other.
 const DIRECT_MAX: usize = 8;
 
 /// The algorithm by which a team synchronises.
@@ -61,7 +60,6 @@ pub struct TeamMembers<'a> {
     pub number: usize,
     pub area: TeamArea,
     pub step_numbers: &'a StepNumbers,
-    /// Its aggregation nodes.
     pub(crate) group: &'a Mutex<GroupState>,
     /// World rank of the first member, and the distance from each member to the next.
     pub start: isize,
@@ -79,7 +77,7 @@ pub trait Members {
     /// World rank of a member.
     fn pe(&self, member: usize) -> usize;
 
-    /// The other members, beginning with the next one, so that not all members turn to the same one at once.
+    /// The other members, beginning with the next one, so that not all members access the same one at once.
     fn others(&self) -> impl Iterator<Item = usize>
     where
         Self: Sized,
@@ -118,7 +116,7 @@ impl Members for TeamMembers<'_> {
 }
 
 impl<'a> TeamMembers<'a> {
-    /// The members of a team. None: it has been reported.
+    /// The members of a team. `None`: it has been reported.
     #[inline(always)]
     pub fn find(call: Call, team: Team) -> Option<TeamMembers<'static>> {
         let world = world(call)?;
@@ -152,7 +150,7 @@ impl<'a> TeamMembers<'a> {
 }
 
 impl TeamMembers<'_> {
-    /// Whether a step costs more than moving some KiB: it needs the scheduler, or commands of the NIC.
+    /// Whether a step costs more than moving some KiB, because it needs the scheduler or commands of the NIC.
     #[inline(always)]
     pub fn steps_are_expensive(&self) -> bool {
         self.world.oversubscribed() || !self.world.memory_mapped()
@@ -178,8 +176,8 @@ impl TeamMembers<'_> {
         self.world.local(slot).wrapping_add(HEAD_BYTES)
     }
 
-    /// Waits until this word of this PE, or the number of this slot, is `number`. The load is an acquire, which pairs
-    /// with the release of the store that wrote it, so all earlier puts of its sender are visible.
+    /// Waits until a word of this PE, or the number of a slot, is `number`. The load is an acquire, which pairs with
+    /// the release of the store that wrote it, so all earlier puts of its sender are visible.
     #[inline(always)]
     pub fn await_number(&self, word: SymOffset, number: u64) {
         let word = self.world.word(word);
@@ -194,7 +192,7 @@ impl TeamMembers<'_> {
     }
 }
 
-/// Polls of a wait while every PE has a core, before it yields to another process: some 10 us.
+/// Polls of a wait before it yields, while every PE has a core: some 10 us.
 const POLLS: usize = 1000;
 
 /// Waits until a condition holds.
@@ -207,7 +205,7 @@ pub fn await_condition(world: &World, holds: impl Fn() -> bool) {
 
 #[inline(never)]
 fn spin_then_wait(world: &World, holds: impl Fn() -> bool) {
-    // Where PEs share cores, `World::wait` yields first by itself. In virtual time it lets time pass.
+    // Where PEs share cores, `World::wait` yields first. In virtual time it lets time pass.
     let turns = if world.oversubscribed() || world.interface.is_simulated() { 0 } else { POLLS + YIELDS };
     for turn in 0..turns {
         if turn >= POLLS {

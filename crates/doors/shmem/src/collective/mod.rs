@@ -12,11 +12,11 @@
 //! | [`sync`] | sync and barrier |
 //! | [`mod@broadcast`], [`mod@collect`], [`mod@alltoall`], [`mod@reduce`], [`scan`] | a collective each |
 //!
-//! Each file knows those above it only.
+//! Each file uses only those above it.
 //!
 //! Short data travel inside of the steps. Long data are fetched from the program's source, between a step after which
-//! all sources are ready, and a step after which no member reads them any more. No collective puts long data, so none
-//! has to wait for a put of its own to arrive.
+//! all sources are ready, and a step after which they are no longer read. No collective puts long data, so none waits
+//! for its own puts to arrive.
 //!
 //! Invariants
 //! 1. When a call returns, its result is in dest, and no member reads its source any more.

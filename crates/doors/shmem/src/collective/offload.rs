@@ -2,21 +2,20 @@
 //! Collectives of a team in aggregation nodes (`docs/design/aggregation.md`), where these are at least as fast as the
 //! team's own algorithms.
 //!
-//! | memory of the PEs | through the node |
+//! | memory of the PEs | operations in the node |
 //! |---|---|
-//! | not directly mapped: also of several hosts, or simulated | all that the group takes |
-//! | mapped, every PE has a core | reductions of more than 24 KiB / (members - 1), to 256 KiB: 2 steps in place of 3 |
-//! | mapped, PEs share cores | one operation of the node in place of two steps: reductions and fcollects from what fits into one step to 1 KiB, broadcasts of 505 bytes to 8 KiB |
+//! | not directly mapped: also of several hosts, or simulated | all that the group supports |
+//! | mapped, every PE has a core | reductions of more than 24 KiB / (members - 1), to 256 KiB: 2 steps instead of 3 |
+//! | mapped, PEs share cores | one operation instead of two steps: reductions and fcollects too long for one step, to 1 KiB; broadcasts of 505 bytes to 8 KiB |
 //!
 //! Invariants
 //! 1. All members choose alike: by the operation, its length, the team and the job.
-//! 2. A team asks for its group ([`crate::world::group`]) at the first operation that would use it.
-//! 3. On one host elements are reduced in the order of the members, as by the own algorithms: the results have the same
-//!    bits.
-//! 4. While a member waits it lets the NIC make progress. Nobody wakes it, so it never sleeps for long.
+//! 2. A team forms its group ([`crate::world::group`]) at the first operation that would use it.
+//! 3. On one host elements are reduced in the order of members, as by the own algorithms: with the same bits.
+//! 4. While a member waits it lets the NIC make progress. No other member wakes it, so it sleeps only briefly.
 //!
-//! Errors: a member that has ended, or members that disagree on an operation, end a call with a report. The team's later
-//! calls of the node fail, too, if a member has ended.
+//! Errors: a call ends with a report if a member has ended, or if members disagree on an operation. If a member has
+//! ended, the team's later calls of the node fail, too.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -39,7 +38,6 @@ use crate::world::address::{PORTAL_DATA, PORTAL_MEMORY};
 use crate::world::group::{Group, GroupState};
 use crate::world::peer::MemoryStart;
 
-/// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sync,
@@ -49,20 +47,20 @@ pub(crate) enum Kind {
     Gather,
 }
 
-/// The longest reductions and fcollects, and broadcasts, that are one operation of the node and faster than two steps.
+/// Limit of reductions, fcollects and broadcasts that are one operation of the node and faster than two steps.
 const ONE_OPERATION_BYTES: usize = 1 << 10;
 const ONE_BROADCAST_BYTES: usize = 8 << 10;
-/// The bytes that a member reads from the others, from which on two steps and stores to all results are faster than three steps; and
-/// the longest such reduction: beyond, both are as fast as memory.
+/// If a member reads at least this from the others, two steps and stores to all results are faster than three steps.
+/// The second value is the longest such reduction: beyond it, both are limited by memory.
 const LONG_BYTES: usize = 24 << 10;
 const LONG_BYTES_MAX: usize = 256 << 10;
 
-/// The values by which members choose between the node and their own algorithm, the same at all members.
+/// The values by which members choose between the node and their own algorithm; the same at all members.
 struct Circumstances {
     members: usize,
     memory_mapped: bool,
     oversubscribed: bool,
-    /// The most bytes of each member that fit into one step of the own algorithm.
+    /// Bytes of each member that fit into one step of the own algorithm.
     step_bytes: usize,
 }
 
@@ -105,8 +103,7 @@ impl<'a> Offload<'a> {
         }
     }
 
-    /// Completes an operation of `bytes` of each member in the team's group. None: the team's own algorithm does, at all
-    /// members.
+    /// Carries out an operation of `bytes` of each member. `None`: the team's own algorithm does, at all members.
     #[inline(always)]
     pub(crate) fn complete(
         self,
@@ -135,7 +132,7 @@ impl<'a> Offload<'a> {
         }
     }
 
-    /// Asks for the team's group, and logs the outcome.
+    /// Forms the team's group, and logs the outcome.
     #[cold]
     fn find_group(self) -> Option<Group> {
         let formed = self.form_group();
@@ -157,11 +154,11 @@ impl<'a> Offload<'a> {
 
     fn form_group(self) -> Result<Group, String> {
         let world = self.members.world;
-        // All members know these, so they need not agree on them. In virtual time an agreement costs something.
+        // All members know these conditions, so they need not agree on them. In virtual time an agreement takes time.
         if world.interface.is_simulated() && !world.process.directory().grant().exists() {
             return Err("the job has no share of aggregation nodes".into());
         }
-        // Each member runs a replica of the node, so the work of all grows with the square of their number.
+        // Each member runs a replica of the node, so total work grows with the square of their number.
         let is_near = |member| world.nics[self.members.pe(member)].is_near;
         if self.members.n > MEMBERS_MAX && !world.interface.is_simulated() && (0..self.members.n).all(is_near) {
             return Err(format!("it has more than {MEMBERS_MAX} PEs of one host"));
@@ -171,14 +168,14 @@ impl<'a> Offload<'a> {
     }
 }
 
-/// Whether the program's environment leaves all operations to the own algorithms.
+/// Whether the environment disables aggregation nodes for OpenSHMEM.
 fn is_off() -> bool {
     static IS_OFF: OnceLock<bool> = OnceLock::new();
     *IS_OFF.get_or_init(|| std::env::var_os("SELVEDGE_SHMEM_COLLECTIVES").is_some_and(|value| value == "0"))
 }
 
-/// Registers the mapped memory of the other PEs with groups. `starts`: the process of each PE, and where its symmetric
-/// memory and its static data begin there.
+/// Registers the mapped memory of the other PEs with groups. `starts` has each PE's process, and the addresses of its
+/// symmetric memory and static data there.
 pub(crate) fn register_memory(world: &'static World, starts: Vec<MemoryStart>) {
     let of_pe = |(pe, start): (usize, MemoryStart)| world.maps(pe).then_some((start.pid, (pe, start)));
     let of_process: BTreeMap<u32, _> = starts.into_iter().enumerate().filter_map(of_pe).collect();
@@ -196,7 +193,7 @@ pub(crate) fn register_memory(world: &'static World, starts: Vec<MemoryStart>) {
     }));
 }
 
-/// The outcome of an operation as the result of a call.
+/// Converts the outcome of an operation to the result of a call.
 #[inline(always)]
 pub(crate) fn result_of(call: Call, outcome: Result<(), Failure>) -> c_int {
     match outcome {
@@ -208,14 +205,13 @@ pub(crate) fn result_of(call: Call, outcome: Result<(), Failure>) -> c_int {
     }
 }
 
-/// A member's wait.
 struct Waiting<'a> {
     world: &'a World,
     since: Option<Instant>,
 }
 
 impl Waiting<'_> {
-    /// The shortest wait that sleeps, and the longest sleep. A sleep is a small part of the time that a member has waited.
+    /// The shortest wait that sleeps, and the longest sleep. A sleep is 1/`PART` of the time already waited.
     const PATIENCE: Duration = Duration::from_millis(1);
     const PART: u32 = 16;
 
@@ -230,13 +226,12 @@ impl Waiting<'_> {
         let waited = now - *self.since.get_or_insert(now);
         if waited > Self::PATIENCE {
             let until = now + (waited / Self::PART).min(Self::PATIENCE);
-            // It ends when something arrives for the NIC, or then.
+            // It ends at `until`, or earlier when something arrives for the NIC.
             let _ = self.world.interface.wait_watching(Some(until), || true, || None::<()>);
         }
     }
 }
 
-/// The bootstrap of a group, by steps of the team's own algorithm.
 struct StepBootstrap<'a>(&'a TeamMembers<'a>);
 
 impl Bootstrap for StepBootstrap<'_> {
@@ -244,7 +239,7 @@ impl Bootstrap for StepBootstrap<'_> {
         let (members, words, bytes) = (self.0, own.len(), size_of_val(own));
         let mut all = vec![0u64; words * members.n];
         if members.algorithm != Algorithm::Tree && bytes <= slot_bytes(members.n) - HEAD_BYTES {
-            // SAFETY: the words can be read, and fit into a slot; so each member's contribution has as many.
+            // SAFETY: the words can be read, and fit into a slot; so each member's contribution is as long.
             unsafe {
                 let contributions = Exchange::of(members).contribute(own.as_ptr().cast(), bytes);
                 for (member, theirs) in all.chunks_mut(words).enumerate() {
@@ -253,7 +248,7 @@ impl Bootstrap for StepBootstrap<'_> {
             }
             return Ok(all);
         }
-        // Each member's words are at its place among zeros, so the or of all is the words of all.
+        // Each member's words are at its place among zeros, so the or of all contains the words of all.
         all[members.me * words..][..words].copy_from_slice(own);
         for piece in all.chunks_mut(Tree::of(members).limit() / size_of::<u64>()) {
             // SAFETY: the piece can be read and written, and fits into the tree's slots.

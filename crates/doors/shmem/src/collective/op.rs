@@ -3,13 +3,13 @@
 //!
 //! Invariants
 //! 1. Integers wrap.
-//! 2. Floating point rounds to nearest. Maximum and minimum return one of the two values unchanged: a NaN loses against
-//!    a number, and -0 is less than +0. So they agree with the NIC (`selvedge_nic::arithmetic`).
+//! 2. Floating point rounds to nearest. Maximum and minimum return one of the two values unchanged: a NaN loses to a
+//!    number, and -0 is less than +0. So they agree with the NIC (`selvedge_nic::arithmetic`).
 //! 3. A complex product whose parts are both NaN is computed again by C's rules for infinities.
 //! 4. A long double is computed by the NIC's software arithmetic. The result has the padding of the left operand.
 //!
-//! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises, for
-//! AVX2 where the processor has it.
+//! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises, with
+//! AVX2 if the processor has it.
 
 use selvedge_collectives::one_host::Elements;
 use selvedge_process::nic::arithmetic::{Datatype, Operation, apply};
@@ -38,13 +38,13 @@ pub struct Sum;
 /// The product.
 pub struct Prod;
 
-/// An operation without its element type, for the code that all element types share.
+/// An operation without its element type, for code that all element types share.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     /// Size of an element.
     pub size: usize,
     combine: unsafe fn(*mut u8, *const u8, *const u8, usize),
-    /// Its name in the NIC. None: it has no such type.
+    /// Its name in the NIC. `None`: the NIC does not support the type.
     reduction: Option<(Operation, Datatype)>,
 }
 
@@ -66,7 +66,7 @@ impl Kernel {
         unsafe { (self.combine)(into, left, right, count) }
     }
 
-    /// The reduction of an aggregation node. None: it has none.
+    /// The reduction's name for an aggregation node. `None`: nodes do not support it.
     #[inline]
     pub fn elements(self) -> Option<Elements> {
         self.reduction.and_then(|(operation, datatype)| Elements::of_values(operation, datatype))
@@ -78,8 +78,7 @@ impl Kernel {
     /// As [`Kernel::combine`].
     #[inline(always)]
     pub unsafe fn fold(self, left: *mut u8, right: *const u8, count: usize) {
-        // SAFETY: the contract of this function: `count` elements at each pointer, which do not overlap or are the
-        // same.
+        // SAFETY: the contract of this function: `count` elements at each pointer, the same or without overlap.
         unsafe { (self.combine)(left, left, right, count) }
     }
 }
@@ -92,7 +91,7 @@ const fn reduction_of<T: Element, O: Operator<T>>() -> Option<(Operation, Dataty
     }
 }
 
-/// The number of elements from which on a test for wide registers pays.
+/// Elements from which on the test for wide registers pays.
 const VECTOR_MIN: usize = 16;
 
 unsafe fn combine_all<T: Element, O: Operator<T>>(into: *mut u8, left: *const u8, right: *const u8, count: usize) {
@@ -108,7 +107,7 @@ unsafe fn combine_all<T: Element, O: Operator<T>>(into: *mut u8, left: *const u8
     }
 }
 
-/// As `combine_each`, compiled for wider registers. Elements are still computed one by one, so results do not differ.
+/// As `combine_each`, compiled for wider registers. Elements are still computed one by one, so results are the same.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn combine_wide<T: Element, O: Operator<T>>(into: *mut T, left: *const T, right: *const T, count: usize) {
@@ -119,7 +118,7 @@ unsafe fn combine_wide<T: Element, O: Operator<T>>(into: *mut T, left: *const T,
 
 #[inline(always)]
 unsafe fn combine_each<T: Element, O: Operator<T>>(into: *mut T, left: *const T, right: *const T, count: usize) {
-    // Two loops, because the compiler vectorises a loop only for memory that does not overlap.
+    // Two loops: the compiler vectorises a loop only if its memory does not overlap.
     if into.cast_const() == left {
         for index in 0..count {
             // SAFETY: the contract of this function, at an index below `count`.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reductions (OpenSHMEM, "Reductions").
 //!
-//! | data | how | steps |
+//! | data | algorithm | steps |
 //! |---|---|---|
-//! | that fit into an exchange | each member combines all contributions | 1 |
-//! | that fit into a tree's slots (248 to 1,016 bytes) | combined on the way up; the result comes down | 1 |
-//! | so short that fetching all of it costs less than a step | each member combines all sources | 2 |
+//! | fit into an exchange | each member combines all contributions | 1 |
+//! | fit into a tree's slots (248 to 1,016 bytes) | combined on the way up; the result comes down | 1 |
+//! | short: fetching all of them costs less than a step | each member combines all sources | 2 |
 //! | longer | each member combines one block of all sources into its dest; then all fetch each other's blocks | 3 |
 //!
 //! Invariants
@@ -61,7 +61,7 @@ unsafe fn reduce_elements(
 }
 
 /// # Safety
-/// As the C function: `source` has `count` elements, `dest` has room for as many.
+/// As the C function: `source` has `count` elements, `dest` has room for them.
 pub(crate) unsafe fn reduce_among(
     call: Call,
     members: &TeamMembers<'_>,
@@ -100,7 +100,7 @@ pub(crate) unsafe fn reduce_among(
     DONE
 }
 
-/// The words of all members, and-ed, at each of them. A step.
+/// Ands the words of all members. All get the result. A step.
 pub(crate) fn reduce_and(members: &TeamMembers<'_>, word: u64) -> u64 {
     let mut agreed = word;
     // SAFETY: source and dest are a word each on this stack.
@@ -111,12 +111,12 @@ pub(crate) fn reduce_and(members: &TeamMembers<'_>, word: u64) -> u64 {
     agreed
 }
 
-/// The words of all PEs, and-ed, at each of them. Returns when all PEs have called it.
+/// Ands the words of all PEs. All get the result. Returns when all PEs have called it.
 pub(crate) fn reduce_and_over_pes(world: &World, word: u64) -> u64 {
     reduce_and(&TeamMembers::everyone(world), word)
 }
 
-/// In one step, if the data fit into one.
+/// Reduces in one step. Returns false if the data do not fit.
 ///
 /// # Safety
 /// `dest` can be written, and `source` read, for `bytes`; they are the same or do not overlap.
@@ -129,8 +129,8 @@ unsafe fn reduce_in_one_step(
     kernel: Kernel,
 ) -> bool {
     let (exchange, tree) = (Exchange::of(members), Tree::of(members));
-    // SAFETY: the contract of this function lets us read source and write dest. A contribution holds `bytes` of
-    // each member, and a tree's buffer the tree's limit of bytes, which is as many at least.
+    // SAFETY: the contract of this function lets us read source and write dest. A contribution holds `bytes` of each
+    // member, and a tree's buffer the tree's limit of bytes, which is at least that.
     unsafe {
         match exchange.limit() {
             Some(limit) if bytes <= limit => {
@@ -150,23 +150,21 @@ unsafe fn reduce_in_one_step(
     true
 }
 
-/// A member's block, as a range of bytes.
 fn block(member: usize, n: usize, bytes: usize) -> Range<usize> {
     let each = bytes.div_ceil(n).next_multiple_of(64);
     let at = |member: usize| member.saturating_mul(each).min(bytes);
     at(member)..at(member + 1)
 }
 
-/// The bytes that are combined at once, so that they stay in the nearest cache.
+/// Bytes combined at once, so that they stay in the nearest cache.
 const PIECE_BYTES: usize = 8192;
 type Piece = MaybeUninit<[u8; PIECE_BYTES]>;
 
-/// The bytes up to which a member fetches all sources instead of making another step; and where steps are expensive.
+/// Limit up to which a member fetches all sources instead of making another step; the second is for expensive steps.
 const LITTLE_BYTES: usize = 6144;
 const LITTLE_BYTES_EXPENSIVE: usize = 65536;
 
-/// Each member combines all sources: into dest, or, if dest is the source, into a buffer, and into dest after all have
-/// combined.
+/// Each member combines all sources into dest; in place, into a buffer that it copies after all have combined.
 ///
 /// # Safety
 /// The buffers were checked for `bytes`, which are whole elements. They do not overlap, or they are the same and at
@@ -228,8 +226,7 @@ pub(crate) unsafe fn reduce_by_blocks<M: Synchronise>(members: &M, buffers: Buff
 unsafe fn combine<M: Members>(members: &M, from: SymAddress, into: *mut u8, bytes: usize, kernel: Kernel) {
     let world = members.world();
     let (mut first, mut second) = (Piece::uninit(), Piece::uninit());
-    // The member's data where they are mapped here, else a copy. Those of members 0 and 1 are needed at the same time,
-    // so there are two buffers.
+    // A member's data, mapped or copied. Those of members 0 and 1 are needed at once, so there are two buffers.
     let part = |member: usize| -> *const u8 {
         if member == members.me() {
             return from.local();
@@ -243,16 +240,16 @@ unsafe fn combine<M: Members>(members: &M, from: SymAddress, into: *mut u8, byte
             }
         }
     };
-    // SAFETY: the address was checked at every PE by its owner, so a mapped range has `bytes`; a fetched copy has as
-    // many. A buffer is fetched into again only for the member after the next. `into` does not overlap any of them.
+    // SAFETY: the address was checked at every PE by its owner, so a mapped range has `bytes`, and so has a fetched
+    // copy. A buffer is fetched into again only for the member after the next. `into` does not overlap any of them.
     unsafe { combine_members(members.n(), into, bytes, kernel, part) };
 }
 
 /// Combines the parts of `n` members, in the order of ranks.
 ///
 /// # Safety
-/// Each part can be read for `bytes`, which are whole elements, until the part of the member after the next is asked
-/// for. `into` can be written, and overlaps no part.
+/// Each part can be read for `bytes`, which are whole elements, until the part of the member after the next is
+/// requested. `into` can be written, and overlaps no part.
 #[inline(always)]
 unsafe fn combine_members(
     n: usize,
@@ -263,8 +260,7 @@ unsafe fn combine_members(
 ) {
     let count = bytes / kernel.size;
     let first = part(0);
-    // SAFETY: the contract of this function. At most two parts are in use at once: those of members 0 and 1, then one
-    // at a time.
+    // SAFETY: the contract of this function. At most two parts are in use at once: 0 and 1, then one by one.
     unsafe {
         if n == 1 {
             into.copy_from_nonoverlapping(first, bytes);

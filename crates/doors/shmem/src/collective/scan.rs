@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prefix sums (OpenSHMEM 1.6, "Scan": inscan and exscan).
 //!
-//! | data | how |
+//! | data | algorithm |
 //! |---|---|
-//! | that fit into an exchange | each member adds the contributions of lower ranks |
-//! | that fit into a tree's slots (248 to 1,016 bytes) | sums of ranges of ranks go up the tree; the sum of all lower ranks comes down |
+//! | fit into an exchange | each member adds the contributions of lower ranks |
+//! | fit into a tree's slots (248 to 1,016 bytes) | sums of ranges of ranks go up the tree; the sum of all lower ranks comes down |
 //! | longer | along the *chain*: each rank gets the sum of all lower ranks from the rank below, adds its own data, and passes the sum on |
 //!
-//! The chain moves pieces of 1,008 bytes through two slots at each member, so all ranks work at once on long data, and
-//! each byte crosses once.
+//! The chain moves pieces of 1,008 bytes through two slots at each member, so all ranks work at once on long data.
 //!
 //! Invariants
 //! 1. A slot of the chain is written for piece k only after its reader has returned the credit for piece k - 2. Pieces
 //!    are numbered through all calls of a team, so the credit only grows.
 //! 2. A piece of the source is read before the same piece of dest is written, so dest may be source.
 //!
-//! Costs: the chain takes n message latencies and the longest of copying or adding. It synchronises neighbours only.
+//! Costs: the chain takes n message latencies plus copying or adding, whichever is longer. Only neighbours synchronise.
 
 use std::ffi::c_int;
 
@@ -45,7 +44,7 @@ where
     unsafe { scan(call, team, dest.cast(), source.cast(), nelems, Kernel::of::<T, Sum>(), false) }
 }
 
-/// `whole`: the sum includes this PE's own data.
+/// Scans the team's data. `whole`: the sum includes this PE's own data.
 unsafe fn scan(
     call: Call,
     team: Team,
@@ -76,14 +75,13 @@ unsafe fn scan(
     DONE
 }
 
-/// A checked scan.
 struct Scan<'a> {
     members: &'a TeamMembers<'a>,
     dest: *mut u8,
     source: *const u8,
     bytes: usize,
     kernel: Kernel,
-    /// The sum includes this PE's own data.
+    /// Whether the sum includes this PE's own data.
     whole: bool,
 }
 
@@ -91,7 +89,7 @@ impl Scan<'_> {
     unsafe fn in_one_step(&self) {
         let Scan { members, dest, source, bytes, kernel, whole } = *self;
         let last = members.me + usize::from(whole);
-        // SAFETY: `scan` has checked source and dest for `bytes`; a contribution holds as many.
+        // SAFETY: `scan` has checked source and dest for `bytes`, which a contribution holds, too.
         unsafe {
             let contributions = Exchange::of(members).contribute(source, bytes);
             if last == 0 {
@@ -110,7 +108,7 @@ impl Scan<'_> {
         debug_assert_eq!(members.algorithm, Algorithm::Tree);
         let mut before = TreeBuffer::uninit();
         let before = before.as_mut_ptr().cast::<u8>();
-        // SAFETY: `scan` has checked source and dest for `bytes`, and a tree's buffer holds as many. Dest, which may be
+        // SAFETY: `scan` has checked source and dest for `bytes`, which a tree's buffer holds, too. Dest, which may be
         // the source, is written last.
         unsafe {
             Tree::of(members).scan(before, source, bytes, kernel);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sync and barrier (OpenSHMEM, "Barrier" and "Sync"). `members.rs` says which algorithms there are.
+//! Sync and barrier (OpenSHMEM, "Barrier" and "Sync"). The algorithms are in `members.rs`.
 //!
 //! Invariants
-//! 1. A member that leaves a sync sees all stores that the members made before it: each number that is waited for was
-//!    stored with release after them, and is loaded with acquire.
+//! 1. A member that leaves a sync sees all stores that the members made before it: each awaited number was stored with
+//!    release after them, and is loaded with acquire.
 //! 2. A barrier also completes the operations of all contexts.
 
 use std::ffi::c_int;
@@ -41,7 +41,7 @@ pub fn sync(call: Call, team: Team) -> c_int {
 /// Returns when all members have called it.
 #[inline(always)]
 pub(crate) fn sync_members(members: &TeamMembers<'_>) {
-    // A group that has ended cannot: the other algorithm waits for whoever has not come.
+    // A group that has ended cannot sync. The other algorithm waits for members that have not arrived.
     match Offload::of(members).complete(Kind::Sync, 0, Pending::barrier) {
         Some(Ok(())) => {}
         _ => members.sync(),

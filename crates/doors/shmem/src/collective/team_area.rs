@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! offset    contents                                                              written by
-//!      0    words, a line each: count, release, size, credit                      see [`AreaWord`]
-//!   1024    ring: 8 slots of 512 bytes for broadcasts                             root, or parent
-//!   5120    chain: 2 slots of 1024 bytes for messages from rank to rank           rank - 1
-//!   8192    slots of the team's algorithm, one for each member or child           members
+//!    0    words, a line each: count, release, size, credit                      see [`AreaWord`]
+//! 1024    ring: 8 slots of 512 bytes for broadcasts                             root, or parent
+//! 5120    chain: 2 slots of 1024 bytes for messages from rank to rank           rank - 1
+//! 8192    slots of the team's algorithm, one for each member or child           members
 //! ```
 //!
 //! A slot is a sequence number and a payload. A payload of up to 56 bytes is in the same cache line as the number.
@@ -14,8 +14,8 @@
 //! Invariants
 //! 1. The area is all zero when a team starts to use it: it is zero at the start of the job, and the members of a new
 //!    team clear it (`team.rs`). Numbers count from 1.
-//! 2. A slot has one writer at a time, who writes it again only after its reader has taken the payload. The file of
-//!    each algorithm says why.
+//! 2. A slot has one writer at a time, which writes it again only after its reader has taken the payload. The file of
+//!    each algorithm gives the reason.
 
 use crate::world::address::SymOffset;
 use crate::world::layout::TEAM_AREA_BYTES;
@@ -26,11 +26,11 @@ pub const HEAD_BYTES: usize = 8;
 /// Words of the area that are not in a slot.
 #[derive(Clone, Copy)]
 pub enum AreaWord {
-    /// At member 0: the arrivals of all steps.
+    /// Arrivals of all steps; at member 0 only.
     Count = 0,
-    /// The last step that is complete.
+    /// The last completed step.
     Release = 1,
-    /// The bytes that this member contributes to a collect. The others read them.
+    /// Bytes that this member contributes to a collect. The others read them.
     Size = 2,
     /// Pieces of the chain that the next member has taken.
     Credit = 3,
@@ -54,7 +54,7 @@ pub const RADIX: usize = 8;
 /// Levels of the tallest tree, which has 8 * 8 * 8 * 8 members.
 pub const LEVELS: usize = 4;
 
-/// The most members that have slots of their own.
+/// Largest team whose members have a slot each.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Payload of a slot of the ring.
@@ -92,7 +92,7 @@ impl TeamArea {
         self.at(CHAIN_AT + number % CHAIN_SLOTS * CHAIN_SLOT_BYTES)
     }
 
-    /// Member 0's slot of a step. The slots of the others follow, each `bytes` further on.
+    /// Member 0's slot of a step. The slots of the others follow at distances of [`slot_bytes`].
     #[inline(always)]
     pub fn members(self, step: u64) -> SymOffset {
         self.at(SLOTS_AT + (step & 1) * (SLOTS_BYTES / 2))
@@ -112,13 +112,12 @@ impl TeamArea {
     }
 }
 
-/// Bytes of a member's slot in a team of this size: a power of two, the largest for which all slots fit.
+/// Bytes of a member's slot in a team of this size: the largest power of two for which all slots fit.
 pub const fn slot_bytes(members: usize) -> usize {
     SLOTS_BYTES as usize / 2 / members.next_power_of_two()
 }
 
-/// Bytes of a slot in the tree of a team of this size, so that the parent's slot and 7 for the children at each level
-/// fit.
+/// Bytes of a slot in the tree of a team of this size: the parent's slot fits, and 7 for the children at each level.
 pub const fn tree_slot_bytes(members: usize) -> usize {
     match members {
         0..=8 => 1024,

@@ -7,12 +7,11 @@
 //! comes down.
 //!
 //! Invariants
-//! 1. A slot that a child writes at its parent, and the slot that the parent writes at a child, have one writer each,
-//!    and there is no need for two of each. A child writes step s + 1 after it has completed s, which the parent
-//!    allowed after it had read the child's slot. The parent writes s + 1 to a child after the child has sent its
-//!    contribution to s + 1, which it does after it has read the parent's slot of s.
-//! 2. Sums are formed in the same order at every member, and everyone gets member 0's, so results are identical
-//!    everywhere.
+//! 1. A slot that a child writes at its parent, or the parent at a child, has one writer, and one of each suffices. A
+//!    child writes step s + 1 after it has completed s, which the parent allowed after it had read the child's slot.
+//!    The parent writes s + 1 to a child after the child has sent its contribution to s + 1, which it does after it has
+//!    read the parent's slot of s.
+//! 2. Sums are formed in the same order at every member, and all get member 0's, so results are identical everywhere.
 //!
 //! Costs: 2 (n - 1) messages, two message latencies for each level: one level up to 8 members, 4 up to 1,024.
 
@@ -23,7 +22,7 @@ use crate::collective::op::Kernel;
 use crate::collective::team_area::{HEAD_BYTES, LEVELS, RADIX, TREE_BYTES, tree_slot_bytes};
 use crate::world::address::SymOffset;
 
-/// The payload of a message in a tree.
+/// Payload of a message in a tree.
 pub type TreeBuffer = MaybeUninit<[u8; TREE_BYTES]>;
 
 /// The position of a rank in a tree: the number of low digits that are zero, and the lowest that is not.
@@ -70,7 +69,7 @@ impl<'a> Tree<'a> {
         Tree { members }
     }
 
-    /// The most bytes of a message in this team's tree.
+    /// Limit of a message in this team's tree.
     #[inline(always)]
     pub fn limit(self) -> usize {
         tree_slot_bytes(self.members.n) - HEAD_BYTES
@@ -88,14 +87,13 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A step in which `bytes` at `value` become the combination of all members' contributions, in the order of ranks.
+    /// A step that replaces `bytes` at `value` by the combination of all members' contributions, in the order of ranks.
     ///
     /// # Safety
-    /// `bytes` can be read and written at `value`, are whole elements of the kernel's, and at most
-    /// [`Tree::limit`].
+    /// `bytes` can be read and written at `value`, are whole elements of the kernel's, and at most [`Tree::limit`].
     pub unsafe fn reduce(self, value: *mut u8, bytes: usize, kernel: Kernel) {
         let step = self.members.step_numbers.next_step();
-        // SAFETY: the contract of this function: `bytes` at `value`, which is no slot; a slot holds as many.
+        // SAFETY: the contract of this function: `bytes` at `value`, which is not in a slot; a slot holds them.
         unsafe {
             self.receive_from_children(step, |_, _, payload| kernel.fold(value, payload, bytes / kernel.size));
             self.send_to_parent(step, value, bytes);
@@ -135,12 +133,11 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// A step in which `before` becomes the sum of the contributions of lower ranks. At member 0 there are none, and
-    /// `before` is left alone. `own` is this PE's contribution.
+    /// A step that stores the sum of the contributions of lower ranks at `before`, which member 0 leaves unchanged.
+    /// `own` is this PE's contribution.
     ///
     /// # Safety
-    /// `bytes` can be written at `before` and read at `own`, are whole elements, and at most
-    /// [`Tree::limit`].
+    /// `bytes` can be written at `before` and read at `own`, are whole elements, and at most [`Tree::limit`].
     pub unsafe fn scan(self, before: *mut u8, own: *const u8, bytes: usize, kernel: Kernel) {
         let step = self.members.step_numbers.next_step();
         let count = bytes / kernel.size;
@@ -194,7 +191,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Waits for the message of the parent, if there is one.
+    /// Waits for the parent's message. Returns its payload; `None` at the root.
     fn await_parent(self, step: u64) -> Option<*const u8> {
         if self.members.me == 0 {
             return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses in symmetric memory: as an offset, as an address of this PE, and as a command of the NIC names them.
+//! Addresses in symmetric memory: as an offset, as an address of this PE, and in the terms of a command.
 //!
-//! These are values only. `remote.rs` finds them, and moves bytes to and from them.
+//! These are values only. `remote.rs` checks addresses, and moves bytes to and from them.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -14,7 +14,6 @@ pub(crate) const PORTAL_DATA: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymOffset(pub u64);
 
-/// Start of the symmetric memory in this process.
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the start of the symmetric memory. Called once, before any other use.
@@ -31,13 +30,13 @@ pub struct NicAddress {
 }
 
 impl NicAddress {
-    /// The address so many bytes further on.
+    /// The address `bytes` further on.
     pub fn at(self, bytes: usize) -> NicAddress {
         NicAddress { offset: self.offset.wrapping_add(bytes as u64), ..self }
     }
 }
 
-/// The access to a PE's memory: at an address here, or by commands of the NIC.
+/// How a PE's memory is reached: at an address here, or by commands of the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Mapped(*mut u8),
@@ -48,7 +47,7 @@ pub enum Reach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymAddress {
     pub(crate) portal: u32,
-    /// Its address in this PE's memory.
+    /// The address in this PE's memory.
     pub(crate) address: usize,
 }
 
@@ -59,7 +58,7 @@ impl SymAddress {
         SymAddress { portal: PORTAL_MEMORY, address: ROOT.load(Relaxed).wrapping_add(at.0 as usize) }
     }
 
-    /// The address so many bytes further on.
+    /// The address `bytes` further on.
     #[inline(always)]
     pub fn at(self, bytes: usize) -> SymAddress {
         SymAddress { address: self.address.wrapping_add(bytes), ..self }

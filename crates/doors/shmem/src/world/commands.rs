@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory that this PE offers to commands of other PEs (seed 004, section 2.1).
 //!
-//! The NIC of every PE has two list entries with match bits 0: one for the symmetric memory, one for the program's
-//! static data. Each counter of counting puts has two more, which its match bits select.
+//! Every PE's NIC has two list entries with match bits 0: one for the symmetric memory, one for the program's static
+//! data. Each counter of counting puts has two more, which its match bits select.
 //!
 //! Invariant: the target's NIC checks each command against the bounds of the entry that it matches.
 

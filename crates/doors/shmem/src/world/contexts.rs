@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The contexts of this PE (OpenSHMEM 1.6, "Communication Management Routines").
 //!
-//! A context is a team, whose PE numbers its operations use, and a set of operations that its quiet waits for. On
-//! directly mapped memory every operation is complete when its call returns, so a quiet is a fence. By commands, each
-//! context has a counter of the NIC, which counts acknowledgements and replies, and the number of commands that it has
-//! started.
+//! A context is a team, whose PE numbers its operations use, and the set of operations that its quiet waits for. On
+//! directly mapped memory every operation is complete when its call returns, so a quiet is a fence. By commands, a
+//! context counts the commands that it has started, and a counter of the NIC counts acknowledgements and replies.
 //!
 //! Invariants
 //! 1. Slot 0 is the default context, which always exists. A handle is `generation << 16 | slot + 1`, so a destroyed or
@@ -24,14 +23,12 @@ use selvedge_process::nic::handle::NONE;
 use crate::check;
 use crate::handles::{Ctx, Team};
 
-/// One context.
 struct ContextSlot {
-    /// 0: free; else its generation.
+    /// 0 if free, else the generation.
     live: AtomicU32,
-    /// The NIC's counter of commands that have ended, or NONE on mapped memory.
+    /// The NIC's counter of ended commands; `NONE` on mapped memory.
     counter: AtomicU32,
     begun: AtomicU64,
-    /// Failures that have been reported.
     reported: AtomicU64,
     team: AtomicU64,
 }
@@ -42,22 +39,20 @@ struct FreeContexts {
     generation: u32,
 }
 
-/// All contexts of this PE.
 pub(crate) struct Contexts {
     slots: Box<[ContextSlot]>,
     free: Mutex<FreeContexts>,
-    /// Slots that have ever been used.
+    /// Number of slots that were ever used.
     used: AtomicUsize,
-    /// Operations may be commands, which a quiet has to wait for.
+    /// Whether operations may be commands, for which a quiet waits.
     pub has_commands: bool,
 }
 
-/// The handle of a slot.
 fn handle(generation: u32, index: usize) -> Ctx {
     Ctx((generation as usize) << 16 | (index + 1))
 }
 
-/// The slot that a handle names; far beyond the table for an invalid one.
+/// The slot of a handle; far beyond the table if the handle is invalid.
 #[inline(always)]
 fn slot_index(ctx: Ctx) -> usize {
     (ctx.0 & 0xffff).wrapping_sub(1)
@@ -127,7 +122,7 @@ impl Contexts {
         })
     }
 
-    /// Makes a context of a team. None: there is no free slot, or the NIC has no counter left.
+    /// Makes a context of a team. `None`: no free slot, or no counter left in the NIC.
     pub fn create(&self, interface: &Interface, team: Team) -> Option<Ctx> {
         let mut free = self.free.lock().ignore_poison();
         let index = free.slots.pop()?;
@@ -139,7 +134,7 @@ impl Contexts {
         Some(handle(free.generation, index.into()))
     }
 
-    /// Frees the slot of a valid context other than the default one, whose commands have ended.
+    /// Frees the slot of a valid context that is not the default one and whose commands have ended.
     pub fn destroy(&self, interface: &Interface, ctx: Ctx) {
         let index = slot_index(ctx);
         self.close(interface, index);
@@ -148,7 +143,7 @@ impl Contexts {
 
     // ---- Counting commands ---------------------------------------------------------------------------------------
 
-    /// Counts one more command as begun. Returns the counter that counts its end.
+    /// Counts one more command as begun. Returns the counter that will count its end.
     #[inline]
     pub fn begin(&self, ctx: Ctx) -> u32 {
         let Some(slot) = self.find(ctx) else { return NONE };
@@ -156,7 +151,7 @@ impl Contexts {
         slot.counter.load(Relaxed)
     }
 
-    /// Takes back a command that was counted as begun and not started.
+    /// Undoes `begin` for a command that was not started.
     pub fn undo(&self, ctx: Ctx) {
         if let Some(slot) = self.find(ctx) {
             slot.begun.fetch_sub(1, SeqCst);
@@ -192,8 +187,8 @@ impl ContextSlot {
     fn quiet(&self, interface: &Interface) {
         let signals = interface.signals();
         let Some(counter) = signals.counter(self.counter.load(Relaxed)) else { return };
-        // Other threads may begin and end commands meanwhile, in any order. Only when as many have ended as had begun
-        // at a later moment, all of the earlier ones have ended.
+        // Other threads may begin and end commands meanwhile, in any order. All commands begun before this call have
+        // ended when the number of ended ones has reached the number begun at any later moment.
         let ended = || {
             let failures = counter.failure.load(Acquire);
             let ended = counter.success.load(Acquire) + failures;
@@ -202,7 +197,7 @@ impl ContextSlot {
         let Ok(failures) = interface.wait(None, ended) else { return };
         if self.reported.swap(failures, Relaxed) < failures {
             check::report(format_args!(
-                "operations have failed ({failures} so far on this context): their PE has ended, or has no such memory"
+                "operations have failed ({failures} so far on this context): their PE has ended or has no such memory"
             ));
         }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counters of counting puts (seed 004, section 2): those of this PE, and this PE's access to those of other PEs.
+//! The counters of counting puts (seed 004, section 2): this PE's own, and its access to those of other PEs.
 //!
 //! Invariants
-//! 1. A counter has the same index at every PE, because creating and freeing are collective. A handle is
-//!    `generation << 32 | index + 1`, so a freed or invented one is recognised.
-//! 2. The value of a counter is its arrivals less the number that `shmem_ct_set` subtracted. Setting does not store to
-//!    the words of the senders, so no arrival is lost meanwhile.
+//! 1. A counter has the same index at every PE, because creating and freeing are collective. A handle is `generation <<
+//!    32 | index + 1`, so a freed or invented one is recognised.
+//! 2. A counter's value is its arrivals minus the number that `shmem_ct_set` subtracted. Setting does not store to the
+//!    senders' words, so no arrival is lost meanwhile.
 //! 3. Records are never freed, so a call finds one without the world.
 //!
-//! Limits: [`Counters::limit`], 4,096 by default. Costs: 16 bytes for each PE at which a counter of this PE counts.
+//! Limits: [`Counters::limit`], 4,096 by default. Costs: 16 bytes for each PE that counts at a counter of this PE.
 
 use std::ffi::c_long;
 use std::sync::Mutex;
@@ -23,14 +23,13 @@ use selvedge_process::nic::signals::Counter;
 use crate::check::{self, Call};
 use crate::handles::Ct;
 
-/// The number of counters where `SELVEDGE_SHMEM_COUNTERS` is not set.
 const DEFAULT_LIMIT: u32 = 4096;
 
 /// This PE's access to the counter of another PE.
 #[derive(Default)]
 pub(crate) struct PeerCounter {
-    /// On mapped memory, the address of the word at that PE, with the lowest bit set where the word is added to; by
-    /// commands, match bits. 0: not known yet.
+    /// On mapped memory, the address of the word at that PE; its lowest bit is set if the word is shared and needs an
+    /// atomic add. By commands, match bits. 0: not known yet.
     pub word: AtomicU64,
     /// The value of this PE's own word at that PE.
     counted: AtomicU64,
@@ -38,35 +37,32 @@ pub(crate) struct PeerCounter {
 
 /// A counter of this PE, or a free record.
 pub(crate) struct Record {
-    /// 0: free; else its generation.
+    /// 0 if free, else the generation.
     live: AtomicU32,
     reference: AtomicU32,
-    /// The number subtracted from the arrivals.
     subtracted: AtomicI64,
     /// The counter in this PE's own segment.
     local_counter: AtomicPtr<Counter>,
-    /// The only word that any sender has written; null if that is not known, or if there are several.
+    /// The only word that any sender has written; null if there are several, or if that is not known.
     sole_word: AtomicPtr<AtomicU64>,
-    /// An element for each PE.
     peer_counters: AtomicPtr<PeerCounter>,
     /// By commands: the entries in this PE's NIC.
     entries: [AtomicU32; 2],
 }
 
-/// The free counters. They are the same at every PE, because creating and freeing are collective.
+/// The free counters, the same at every PE.
 struct FreeCounters {
     records: Vec<u32>,
     generation: u32,
 }
 
-/// All counters of this PE.
 pub(crate) struct Counters {
     records: &'static [Record],
     free: Mutex<FreeCounters>,
 }
 
 impl Counters {
-    /// The most counters of a job.
+    /// The number of counters of the job, from the environment.
     pub fn limit() -> Result<u32, String> {
         let Some(text) = std::env::var_os("SELVEDGE_SHMEM_COUNTERS") else { return Ok(DEFAULT_LIMIT) };
         let text = text.to_string_lossy();
@@ -74,7 +70,7 @@ impl Counters {
             .parse()
             .ok()
             .filter(|counters| *counters <= 1 << 18)
-            .ok_or_else(|| format!("SELVEDGE_SHMEM_COUNTERS={text}: wanted a number of counters up to 262144"))
+            .ok_or_else(|| format!("SELVEDGE_SHMEM_COUNTERS={text}: must be a number up to 262144"))
     }
 
     pub fn new(count: usize) -> Counters {
@@ -97,7 +93,7 @@ impl Counters {
         }
     }
 
-    /// The most counters at once.
+    /// The number of counters that can exist at once.
     pub fn most(&self) -> usize {
         self.records.len()
     }
@@ -107,7 +103,7 @@ impl Counters {
         &self.records[index as usize]
     }
 
-    /// Takes the index of a free record, and its next generation. None: all are in use.
+    /// Takes a free record: its index and next generation. `None`: all are in use.
     pub fn take(&self) -> Option<(u32, u32)> {
         let mut free = self.free.lock().ignore_poison();
         let index = free.records.pop()?;
@@ -115,24 +111,24 @@ impl Counters {
         Some((index, free.generation))
     }
 
-    /// Gives a record back.
+    /// Returns a record to the free ones.
     pub fn give(&self, index: u32) {
         self.free.lock().ignore_poison().records.push(index);
     }
 
-    /// The counter that a handle names. None: it has been reported.
+    /// The record of a handle. `None`: it has been reported.
     #[inline(always)]
     pub fn checked(&self, call: Call, ct: Ct) -> Option<&'static Record> {
         let record = live_record(ct);
         if record.is_none() {
-            check::refuse(call, "ct", format_args!("{:#x}: not a counter, or one that was freed", ct.0));
+            check::refuse(call, "ct", format_args!("{:#x}: not a counter, or already freed", ct.0));
         }
         record
     }
 }
 
 impl Record {
-    /// Prepares a free record for a counter of the NIC, at zero. `entries`: by commands, its entries in the NIC.
+    /// Prepares a free record for a counter of the NIC, at zero. By commands, `entries` are its entries in the NIC.
     pub fn prepare(&self, reference: u32, local_counter: &Counter, entries: [u32; 2], n_pes: usize) {
         self.reference.store(reference, Relaxed);
         self.local_counter.store(std::ptr::from_ref(local_counter).cast_mut(), Relaxed);
@@ -155,7 +151,7 @@ impl Record {
         self.live.store(generation, SeqCst);
     }
 
-    /// Makes a record free. False: it was free.
+    /// Makes a record free. Returns false if it was free already.
     pub fn close(&self) -> bool {
         self.live.swap(0, SeqCst) != 0
     }
@@ -190,21 +186,20 @@ impl Record {
         self.subtracted.fetch_add(self.value().wrapping_sub(value), SeqCst);
     }
 
-    /// The arrivals at which the value is `value`.
+    /// The number of arrivals at which the counter's value is `value`.
     #[inline(always)]
     pub fn arrivals_at(&self, value: c_long) -> i64 {
         value.wrapping_add(self.subtracted.load(Relaxed))
     }
 
-    /// The only word that any sender had written when [`Record::find_sole_word`] last looked. It is never more than the
-    /// counter's arrivals.
+    /// The only word that any sender had written at the last [`Record::find_sole_word`]. It never exceeds the arrivals.
     #[inline(always)]
     pub fn sole_word(&self) -> Option<&AtomicU64> {
         // SAFETY: null, or a word of the counter in this PE's own segment, which stays mapped.
         unsafe { self.sole_word.load(Relaxed).as_ref() }
     }
 
-    /// Finds whether one PE only counts here, and its word.
+    /// Finds out whether a single PE counts here, and records its word.
     pub fn find_sole_word(&self) {
         let local_counter = self.local_counter();
         let words = [&local_counter.success, &local_counter.common].into_iter().chain(local_counter.given());
@@ -214,7 +209,7 @@ impl Record {
             .store(sole_word.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(word).cast_mut()), Relaxed);
     }
 
-    /// The failures that were counted (by commands only).
+    /// Failed operations (by commands only).
     pub fn failures(&self) -> u64 {
         self.local_counter().failure.load(Relaxed)
     }
@@ -227,7 +222,7 @@ impl Record {
         unsafe { &*self.peer_counters.load(Relaxed).add(pe) }
     }
 
-    /// The word at a PE that counts this PE's arrivals, if it is known and mapped.
+    /// The word at a PE that counts this PE's arrivals, if known and mapped.
     #[inline(always)]
     pub fn count_target(&self, pe: usize) -> Option<CountTarget<'_>> {
         let peer_counter = self.peer_counter(pe);
@@ -235,29 +230,28 @@ impl Record {
         if word == 0 {
             return None;
         }
-        // SAFETY: `counting.rs` has found this word of the peer's counter, in a segment that stays mapped. It is
-        // accessed by atomics only.
+        // SAFETY: the word of the peer's counter, in a segment that stays mapped, is accessed by atomics only.
         let target = unsafe { &*((word & !1) as *const AtomicU64) };
         let next = peer_counter.counted.load(Relaxed) + 1;
         Some(CountTarget { target, own: (word & 1 == 0).then_some((&peer_counter.counted, next)) })
     }
 }
 
-/// All records, for calls that need nothing else of the world.
+/// All records, for calls that need nothing else from the world.
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
 static RECORD_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The counter that a handle names, if it is live.
+/// The record of a handle, if it is live.
 #[inline(always)]
 pub(crate) fn live_record(ct: Ct) -> Option<&'static Record> {
     if ct.index() >= RECORD_COUNT.load(Relaxed) {
         return None;
     }
-    // SAFETY: the count is not zero only after `Counters::new`, which stores the address of as many records first, and
-    // the standard lets no thread call before `shmem_init` has returned. They are never freed.
+    // SAFETY: the count is not zero only after `Counters::new`, which stores the address of the records first, and the
+    // standard lets no thread call before `shmem_init` has returned. They are never freed.
     let record = unsafe { &*RECORDS.load(Relaxed).add(ct.index()) };
     let generation = record.live.load(Acquire);
-    // A branch, which the processor predicts, rather than a choice of the next load's address, for which it would wait.
+    // A branch, which the processor predicts. A select would make the next load wait for this one.
     if generation == 0 || ct.0 >> 32 != generation as usize {
         return no_record();
     }
@@ -269,29 +263,27 @@ fn no_record() -> Option<&'static Record> {
     None
 }
 
-/// The handle of a live record.
 pub(crate) fn handle(generation: u32, index: u32) -> Ct {
     Ct((generation as usize) << 32 | (index as usize + 1))
 }
 
 impl Ct {
-    /// Its index in the table; far beyond the table for an invalid one.
+    /// The index in the table; far beyond it if the handle is invalid.
     #[inline(always)]
     pub(crate) fn index(self) -> usize {
         (self.0 & 0xffff_ffff).wrapping_sub(1)
     }
 }
 
-/// The word that counts an arrival. It is found before the bytes are moved, so that the count follows the last of them
-/// at once.
+/// The word that counts an arrival. It is found before the bytes move, so that the count follows them at once.
 pub(crate) struct CountTarget<'a> {
     pub target: &'a AtomicU64,
-    /// For a word of this PE's own there: its value, and the next one.
+    /// If the word there is this PE's own: its value here, and the next value.
     own: Option<(&'a AtomicU64, u64)>,
 }
 
 impl CountTarget<'_> {
-    /// Counts an arrival. The caller has moved the bytes before.
+    /// Counts an arrival. The caller has moved the bytes already.
     #[inline(always)]
     pub fn count(&self) {
         match self.own {

@@ -2,11 +2,11 @@
 //! The group that carries out a team's operations in aggregation nodes, of any kind (`docs/design/aggregation.md`).
 //!
 //! Invariants
-//! 1. A team's group is found once, at a collective that a node carries out. All members come to it, and agree on
-//!    whether there is a group: if one takes no part, none does.
+//! 1. A team forms its group once, at the first operation that a node could carry out. All members take part and agree:
+//!    if one refuses, there is no group.
 //! 2. It ends with the team.
 //!
-//! Costs of a group on one host: some 100 us, a mapping, and a page for each length of operand that was used.
+//! Costs of a group on one host: some 100 us, a mapping, and a page for each operand length in use.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -14,41 +14,39 @@ use selvedge_collectives::CollectiveGroup;
 use selvedge_collectives::one_host::{Bootstrap, Pending, ProgressHook};
 use selvedge_nic::aggregation::Failure;
 
-/// Operations of a group under way, and the longest that its node carries out by itself.
+/// Operations that a live group has under way; below, bytes of the longest that its node carries out itself.
 const CREDITS: u32 = 4;
 const BYTES: u32 = 16 << 10;
 /// The most groups of a process: each takes a mapping.
 const GROUPS_MAX: usize = 32;
 
-/// The groups of this process.
 static GROUPS: AtomicUsize = AtomicUsize::new(0);
 
 /// A team's group. One operation at a time is under way.
 pub(crate) struct Group(CollectiveGroup);
 
-// SAFETY: it is not `Send` because of the addresses of operands and results, and between two calls there are none.
+// SAFETY: it is not `Send` because it holds addresses of operands and results; between two calls it holds none.
 unsafe impl Send for Group {}
 
-/// The state of a team's group.
 #[derive(Default)]
 pub(crate) enum GroupState {
-    /// No operation has asked for it.
+    /// No operation has needed it yet.
     #[default]
     Unasked,
-    /// The team's own algorithms carry out its operations.
+    /// There is none: the team's own algorithms carry out its operations.
     NoGroup,
     Group(Box<Group>),
 }
 
 impl Group {
-    /// Collective: agrees with the other members on a group. The error says why there is none.
+    /// Collective: agrees with the other members on a group. The error is the reason why there is none.
     pub fn form(
         (rank, size): (usize, usize),
         refuses: Option<&'static str>,
         bootstrap: &mut dyn Bootstrap,
     ) -> Result<Group, String> {
         let is_full = GROUPS.load(Relaxed) >= GROUPS_MAX;
-        let refuses = refuses.or(is_full.then_some("this process has as many groups as it may"));
+        let refuses = refuses.or(is_full.then_some("this process has reached its limit of groups"));
         let operations = CollectiveGroup::form((rank, size), refuses, (CREDITS, BYTES), bootstrap)?;
         GROUPS.fetch_add(1, Relaxed);
         Ok(Group(operations))
@@ -63,7 +61,7 @@ impl Group {
         }
     }
 
-    /// Carries an operation out. None: the team's own algorithms do, at all members.
+    /// Carries out an operation. `None`: the team's own algorithms do, at all members.
     #[inline]
     pub fn complete(&mut self, operation: Pending, idle: ProgressHook<'_>) -> Option<Result<(), Failure>> {
         self.0.supports(&operation).then(|| self.0.complete(operation, idle, &mut |_, _| {}))

@@ -2,8 +2,7 @@
 //! The blocks of the symmetric heap.
 //!
 //! Invariants
-//! 1. What this table does depends on the calls only. All PEs make the same calls, so an object has the same offset at
-//!    every PE.
+//! 1. This table depends on the calls only. All PEs make the same calls, so an object has the same offset at every PE.
 //! 2. Every block starts on a cache line, so words of two blocks never share one.
 //!
 //! Costs: O(log n) in the number of free blocks; less than 64 bytes of waste a block.
@@ -12,7 +11,6 @@ use std::collections::BTreeMap;
 
 use selvedge_process::Extents;
 
-/// The unit of allocation.
 pub(crate) const BLOCK_BYTES: u64 = 64;
 
 /// The used and the free blocks of the heap.
@@ -35,7 +33,7 @@ impl Heap {
     /// Allocates a run of blocks whose start is a multiple of `align` bytes. Returns its first block.
     pub fn take(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let blocks = bytes.div_ceil(BLOCK_BYTES);
-        // A run that is longer by the alignment holds an aligned one. Its ends are given back.
+        // A run that is longer by the alignment contains an aligned one. Its ends are freed.
         let slack = align.saturating_sub(BLOCK_BYTES).div_ceil(BLOCK_BYTES);
         let run = self.free.take(blocks.checked_add(slack)?)?;
         let start = (self.heap_at + run * BLOCK_BYTES).next_multiple_of(align) - self.heap_at;

@@ -18,20 +18,19 @@ use crate::check;
 use crate::world::address::SymOffset;
 use crate::world::heap::BLOCK_BYTES;
 
-/// The size of the heap where `SHMEM_SYMMETRIC_SIZE` is not set: address space, which is backed by memory only up to the
-/// last allocation. If the address space is limited, the size is that of [`default_bytes`].
+/// Size of the heap unless `SHMEM_SYMMETRIC_SIZE` is set. This is address space; memory backs it up to the last
+/// allocation only. If address space is limited, [`default_bytes`] is the size.
 const DEFAULT_BYTES: u64 = 4 << 30;
 
-/// The most teams at once, and the bytes of the library's region that each has.
+/// Number of teams at once, and bytes of the library's region for each.
 pub const TEAM_AREAS: usize = 64;
 pub const TEAM_AREA_BYTES: u64 = 16384;
-/// Offset in the library's region of the words that hold each counter's reference.
+/// Offset in the library's region of the words that hold the counters' references.
 const COUNTER_TABLE: u64 = TEAM_AREAS as u64 * TEAM_AREA_BYTES;
 
-/// Offset of the library's region: after the pages of static data, of which every PE has as many.
+/// Offset of the library's region: after the pages of static data, whose number is the same at every PE.
 static LIBRARY_AT: AtomicU64 = AtomicU64::new(0);
 
-/// An offset in the library's own region.
 #[inline(always)]
 fn library(offset: u64) -> SymOffset {
     SymOffset(LIBRARY_AT.load(Relaxed) + offset)
@@ -48,7 +47,6 @@ pub(crate) fn reference_word(index: usize) -> SymOffset {
     library(COUNTER_TABLE + index as u64 * 8)
 }
 
-/// The layout of the symmetric memory.
 pub(crate) struct Layout {
     pub data: StaticData,
     pub heap_at: u64,
@@ -56,14 +54,14 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout for the settings in the environment and for the program that runs. Sets the offset of the library's
-    /// region, so this comes before any other use.
+    /// The layout for the environment's settings and the running program. Sets the offset of the library's region, so
+    /// this comes before any other use.
     pub fn plan(counters: u32) -> Result<Layout, String> {
         let data = static_data().unwrap_or_default();
         let heap_bytes = match check::variable("SYMMETRIC_SIZE") {
             None => default_bytes(),
             Some(text) => parse_symmetric_size(&text).ok_or_else(|| {
-                format!("SHMEM_SYMMETRIC_SIZE={text}: wanted a number of bytes, optionally with K, M, G or T after it")
+                format!("SHMEM_SYMMETRIC_SIZE={text}: must be a number of bytes, optionally followed by K, M, G or T")
             })?,
         };
         let page = page_bytes() as u64;
@@ -71,7 +69,7 @@ impl Layout {
         LIBRARY_AT.store(library_at, Relaxed);
         let heap_at = (library_at + COUNTER_TABLE + u64::from(counters) * 8).next_multiple_of(page);
         let heap_bytes = heap_bytes.checked_next_multiple_of(BLOCK_BYTES).filter(|bytes| *bytes < 1 << 46);
-        let heap_bytes = heap_bytes.ok_or("SHMEM_SYMMETRIC_SIZE: more than an address space holds")?;
+        let heap_bytes = heap_bytes.ok_or("SHMEM_SYMMETRIC_SIZE: larger than an address space; set a smaller size")?;
         Ok(Layout { data, heap_at, heap_bytes })
     }
 
@@ -79,8 +77,8 @@ impl Layout {
         (self.heap_at + self.heap_bytes).next_multiple_of(page_bytes() as u64)
     }
 
-    /// Moves the static data to memory that peers map, if this program links the library itself. Another program (an
-    /// interpreter that loads the library) has no symmetric variables.
+    /// Moves the static data to memory that peers map, if the program links the library itself. Another program (such
+    /// as an interpreter that loads the library) has no symmetric variables.
     pub fn adopt(&self, symmetric: &Symmetric) -> bool {
         if self.data.bytes.is_empty() {
             return true;
@@ -94,8 +92,8 @@ impl Layout {
     }
 }
 
-/// The default size of the heap. Of a limited address space (`ulimit -v`, which all PEs of a machine inherit) it takes a
-/// sixteenth, because a PE maps the heaps of its peers, too.
+/// Default size of the heap. If address space is limited (`ulimit -v`, which all PEs of a machine inherit) it is a
+/// sixteenth, because a PE maps its peers' heaps, too.
 fn default_bytes() -> u64 {
     DEFAULT_BYTES.min(reserve_bytes_max() / 4)
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The records of another PE: its mapped memory, and its NIC.
-//!
-//! Both are empty until this PE first communicates with that one and attaches it (`world.rs`).
+//! The records of another PE: its mapped memory, and its NIC. Both are empty until this PE attaches it at their first
+//! communication (`world.rs`).
 //!
 //! Costs: a line of 64 bytes for the memory, which nearly every put, get and atomic reads.
 
@@ -13,14 +12,13 @@ use selvedge_process::Window;
 /// The mapped memory of a PE.
 #[repr(C, align(64))]
 pub(crate) struct Peer {
-    /// Bytes of the heap that exist. The shift is added to an address in this PE's heap to get the one of that PE's
-    /// heap.
+    /// Bytes of the heap that exist, and the shift that turns an address in this PE's heap into one in that PE's heap.
     pub heap_bytes: AtomicUsize,
     pub heap_shift: AtomicUsize,
     /// The same for static data.
     pub data_bytes: AtomicUsize,
     pub data_shift: AtomicUsize,
-    /// The word that is not zero while a thread of the PE sleeps; never null.
+    /// A word that is not zero while a thread of the PE sleeps; never null.
     pub sleepers: AtomicPtr<AtomicU32>,
 }
 
@@ -47,12 +45,11 @@ pub(crate) struct MemoryStart {
     pub data: u64,
 }
 
-/// The NIC of a PE.
 pub(crate) struct PeerNic {
     /// Its Portals id.
     pub id: u64,
-    /// It is on this PE's host.
+    /// Whether it is on this PE's host.
     pub is_near: bool,
-    /// Its memory and its NIC, mapped here once it is attached.
+    /// Its memory and its NIC; mapped once it is attached.
     pub window: OnceLock<Window<'static>>,
 }

@@ -2,7 +2,7 @@
 //! The PEs of a team as a first PE, a stride and a size, in ranks of the world.
 //!
 //! Carries out the triplets of `shmem_team_split_strided` and the grid of `shmem_team_split_2d` (OpenSHMEM, "Team
-//! Management Routines"). A part of a span is a span, whichever stride is asked for.
+//! Management Routines"). Part of a span is a span, for any stride.
 //!
 //! Costs: all O(1).
 
@@ -17,13 +17,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// World rank of a member. The caller has checked that it is one.
+    /// World rank of a member. The caller has checked that `pe` is one.
     #[inline(always)]
     pub fn world_rank(self, pe: c_int) -> usize {
         (self.start + pe * self.stride) as usize
     }
 
-    /// The member that is this PE of the world, if it is one.
+    /// The member number of a world rank, if it is a member.
     pub fn member(self, pe: usize) -> Option<c_int> {
         let distance = pe as i64 - i64::from(self.start);
         let index = match i64::from(self.stride) {
@@ -34,7 +34,7 @@ impl Span {
         (0..i64::from(self.size)).contains(&index).then_some(index as c_int)
     }
 
-    /// Some of the members. None: one of them does not exist, or occurs twice.
+    /// A part of the members. `None`: one of them does not exist, or occurs twice.
     pub fn part(self, start: c_int, stride: c_int, size: c_int) -> Option<Span> {
         if size < 1 || (stride == 0 && size != 1) {
             return None;

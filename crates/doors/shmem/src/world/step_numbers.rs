@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The numbers of a team's steps and messages at this PE (`collective/members.rs` says what a step is).
+//! A team's step and message numbers at this PE (`collective/members.rs` defines a step).
 //!
 //! Invariants
-//! 1. Numbers count from 1, and all members count alike, since they make the same calls.
+//! 1. Numbers start at 1, and all members count alike, since they make the same calls.
 //! 2. One thread at a time is in a collective call of a team, so plain loads and stores suffice.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The step numbers of a team at this PE.
+/// Numbers of the last step and messages of a team at this PE.
 #[derive(Default)]
 pub struct StepNumbers {
-    /// Steps.
     steps: AtomicU64,
-    /// Messages of the ring of broadcasts, and how many of them since the last step.
+    /// Messages of the broadcast ring, and those since the last step.
     ring: AtomicU64,
     since_step: AtomicU64,
-    /// Pieces of the chain.
     chain: AtomicU64,
 }
 
 impl StepNumbers {
-    /// Starts again from zero, for a new team whose area was cleared.
+    /// Resets all numbers to zero, for a new team whose area was cleared.
     pub fn reset(&self) {
         for number in [&self.steps, &self.ring, &self.since_step, &self.chain] {
             number.store(0, Relaxed);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The teams of this PE (OpenSHMEM, "Team Management Routines").
 //!
-//! A team is a [`Span`] of the world. It has the same number in the tables of all its members, and the number selects
-//! the area of symmetric memory that the team uses. The world is number 0, the PEs that share memory are number 1.
+//! A team is a [`Span`] of the world. Its number is the same at all members, and selects the area of symmetric memory
+//! that the team uses. The world is number 0, the PEs that share memory are number 1.
 //!
 //! Invariants
-//! 1. A handle is `generation << 8 | number + 1`, so a handle of a destroyed team, or of none, is recognised. The
-//!    predefined teams have generation 0.
+//! 1. A handle is `generation << 8 | number + 1`, so the handle of a destroyed team, or an invented one, is recognised.
+//!    The predefined teams have generation 0.
 //! 2. A slot's handle is stored after the team, and read before it.
 //!
 //! Limits: 64 teams at once, the two predefined ones included.
@@ -25,7 +25,6 @@ use crate::world::span::Span;
 use crate::world::step_numbers::StepNumbers;
 use selvedge_os::sync::IgnorePoison;
 
-/// The numbers of the predefined teams, as bits.
 const PREDEFINED: u64 = 0b11;
 
 const _: () = assert!(TEAM_AREAS == u64::BITS as usize);
@@ -59,7 +58,7 @@ impl TeamView {
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct TeamSlot {
-    /// 0: free. Stored last, and read first.
+    /// 0 if free. Stored last, and read first.
     handle: AtomicUsize,
     generation: AtomicUsize,
     start: AtomicI32,
@@ -71,7 +70,6 @@ pub(crate) struct TeamSlot {
     pub group: Mutex<GroupState>,
 }
 
-/// All teams of this PE.
 pub(crate) struct Teams {
     slots: Box<[TeamSlot]>,
     /// The numbers that are taken, as bits.
@@ -79,7 +77,7 @@ pub(crate) struct Teams {
 }
 
 impl Teams {
-    /// `is_mapped` tells the PEs whose memory is directly mapped here.
+    /// Makes the table. `is_mapped` tells whether a PE's memory is directly mapped here.
     pub fn new(me: usize, n_pes: usize, is_mapped: impl Fn(usize) -> bool) -> Teams {
         let slots = (0..TEAM_AREAS).map(|_| TeamSlot::default()).collect();
         let teams = Teams { slots, taken: AtomicU64::new(PREDEFINED) };
@@ -90,7 +88,7 @@ impl Teams {
         teams
     }
 
-    /// The slot of a team, if the handle is one of this PE's.
+    /// The slot of a team, if the handle is valid.
     #[inline(always)]
     fn slot(&self, team: Team) -> Option<&TeamSlot> {
         let slot = self.slots.get((team.0 & 0xff).wrapping_sub(1))?;
@@ -118,7 +116,7 @@ impl Teams {
         self.find(call, team).map(|(slot, number)| slot.view(number))
     }
 
-    /// A team, if the handle is one of this PE's.
+    /// A team, if the handle is valid.
     pub fn view_if_valid(&self, team: Team) -> Option<TeamView> {
         Some(self.slot(team)?.view(number(team)))
     }
@@ -128,19 +126,19 @@ impl Teams {
         !self.taken.load(Acquire)
     }
 
-    /// Takes a number. False: it was not free.
+    /// Takes a number. Returns false if it was not free.
     pub fn take(&self, number: usize) -> bool {
         self.taken.fetch_or(1 << number, AcqRel) & 1 << number == 0
     }
 
-    /// Ends the team of a number, if there is one, and gives the number back.
+    /// Ends the team with this number, if there is one, and frees the number.
     pub fn give(&self, number: usize) {
         self.slots[number].handle.store(0, Release);
         self.slots[number].leave_group();
         self.taken.fetch_and(!(1 << number), AcqRel);
     }
 
-    /// Makes the team of a number that this thread has taken.
+    /// Makes a team with a number that this thread has taken.
     pub fn open(&self, number: usize, span: Span, me: c_int, num_contexts: c_int) -> Team {
         let slot = &self.slots[number];
         let generation = slot.generation.load(Relaxed) + 1;
@@ -161,7 +159,6 @@ impl Teams {
     }
 }
 
-/// The number of a team of this PE.
 #[inline(always)]
 fn number(team: Team) -> usize {
     (team.0 & 0xff) - 1
@@ -187,7 +184,6 @@ impl TeamSlot {
         self.handle.store(team.0, Release);
     }
 
-    /// Ends the team's part in its group.
     fn leave_group(&self) {
         *self.group.lock().ignore_poison() = GroupState::Unasked;
     }
@@ -216,8 +212,8 @@ impl TeamSlot {
     }
 }
 
-/// The span of the PEs that share memory with this one, in order, and this one's number in it. A span has one stride: PEs that have none share
-/// nothing here, like the launcher's ranks that are spread over hosts without a pattern.
+/// The span of the PEs that share memory with this one, and this one's number in it. A span has one stride. PEs at
+/// irregular distances, such as ranks spread over hosts without a pattern, get a team of this PE alone.
 fn shared_by(me: usize, pes: impl Iterator<Item = usize>) -> (Span, c_int) {
     let pes: Vec<usize> = pes.collect();
     let stride = if let [first, second, ..] = pes[..] { second - first } else { 1 };

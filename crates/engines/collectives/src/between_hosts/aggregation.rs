@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This process's share of the aggregation nodes, and the NIC with which it is a member.
+//! This process's share of the aggregation nodes, and the NIC of its memberships.
 //!
-//! | machine | who grants it | how the nodes are reached |
+//! | machine | grant | way to the nodes |
 //! |---|---|---|
-//! | simulated | a file in the job's directory | by the fabric: an address in a tree is an id |
-//! | hosts | the manager that `SELVEDGE_MANAGER` names | by links: a node has an id here once its link is known |
+//! | simulated | a file in the job's directory | the fabric: an address in a tree is an id |
+//! | hosts | from the manager in `SELVEDGE_MANAGER` | links: a node has an id here once its link is known |
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -31,14 +31,14 @@ use selvedge_process::process::{Opened, Process};
 use selvedge_process::rendezvous_directory::{self, Rendezvous};
 use selvedge_process::settings::{self, HostSettings, Settings};
 
-/// The longest operation that nodes carry out, in requests, unless `SELVEDGE_AGGREGATION_BYTES` says otherwise: beyond, the hosts' own algorithms are
-/// faster on switches whose data path is no faster than one link.
+/// Default of the longest operation of the nodes, in requests. `SELVEDGE_AGGREGATION_BYTES` overrides it. Longer
+/// operations are faster with the hosts' own algorithms on switches whose data path is no faster than one link.
 const LONGEST_REQUESTS: u64 = 16;
 
-/// The time that a wait for a node of another host polls before it sleeps between polls, and the length of such a sleep.
+/// Time for which a wait for a node of another host polls before it sleeps between polls, and the length of a sleep.
 const POLLS: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
-/// Time between looks whether a node of another host is there.
+/// Time between checks that a node of another host is alive.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// This process's share of the aggregation nodes.
@@ -47,14 +47,13 @@ pub struct Aggregation {
     granted: Granted,
     /// The end node of this process.
     node: NodeId,
-    /// Bytes of the longest operation that it wants nodes to carry out.
+    /// Longest operation that this process wants nodes to carry out, in bytes.
     longest: u64,
     reach: Reach,
 }
 
-/// The connection to the nodes.
 enum Reach {
-    /// The claim to the process's id lasts as long.
+    /// Holds the claim to the process's id.
     Fabric {
         _opened: Opened,
         process: u64,
@@ -69,7 +68,7 @@ enum Reach {
 }
 
 impl Aggregation {
-    /// The share of this process of a simulated machine. The error says why it has none.
+    /// The share of this process of a simulated machine. The error is the reason if it has none.
     pub fn of_process() -> Result<&'static Aggregation, String> {
         static FOUND: OnceLock<Result<Aggregation, String>> = OnceLock::new();
         FOUND.get_or_init(Aggregation::open).as_ref().map_err(Clone::clone)
@@ -88,7 +87,7 @@ impl Aggregation {
         let granted = Granted::restore(&bytes).map_err(|error| format!("{}: {error}", path.display()))?;
         let number = u64::from(process.rank());
         let own = granted.members.iter().find(|member| member.process == number);
-        let node = own.ok_or("the job's share of aggregation nodes is not this process's")?.node;
+        let node = own.ok_or("the job's share of aggregation nodes does not include this process")?.node;
         let processes = granted.members.iter().map(|member| member.process.saturating_add(1)).max().unwrap_or(0);
         let opened = process.open(MEMBER_NI, None, &limits(&granted)).map_err(|error| error.to_string())?;
         let longest = longest(&granted, &process.settings);
@@ -97,15 +96,15 @@ impl Aggregation {
         Ok(Aggregation { interface, granted, node, longest, reach })
     }
 
-    /// The share of this process, which leads members of its host, in a job of several hosts. `places`: those that it knows, its own first. The error
-    /// says why it has none.
+    /// The share of this process, the leader of its host's members, in a job of several hosts. `places`: known hosts of
+    /// the job, its own first. The error is the reason if it has none.
     pub fn of_job(job: JobName, places: &[HostPlace]) -> Result<&'static Aggregation, String> {
         static FOUND: Mutex<BTreeMap<JobName, &'static Aggregation>> = Mutex::new(BTreeMap::new());
         let mut found = FOUND.lock().ignore_poison();
         if let Some(&known) = found.get(&job) {
             return if known.is_lost() { Err("its job has lost its aggregation nodes".to_owned()) } else { Ok(known) };
         }
-        // It may ask again if it has none.
+        // A process without a share may ask again.
         let requested: &'static Aggregation = Box::leak(Box::new(Aggregation::request(job, places)?));
         found.insert(job, requested);
         Ok(requested)
@@ -116,7 +115,7 @@ impl Aggregation {
         let manager = settings::manager(host_settings.timeout)?.ok_or(NO_MANAGER)?;
         let session = request_share(&manager, job, places)?;
         let own = session.hosts.iter().find(|(place, _)| Some(place) == places.first());
-        let node = NodeId(own.ok_or("the job's share of aggregation nodes is not this host's")?.1);
+        let node = NodeId(own.ok_or("the job's share of aggregation nodes does not include this host")?.1);
         let granted = session.granted.clone();
         let hosts =
             hosts::of_aggregation(&host_settings.of_aggregation(manager.secret)).map_err(|error| error.to_string())?;
@@ -156,7 +155,7 @@ impl Aggregation {
         &self.interface
     }
 
-    /// A number for a group whose first member is this process. None: none is free.
+    /// A number for a group whose first member is this process. `None`: none is free.
     pub(super) fn number(&self) -> Option<GroupNumber> {
         match &self.reach {
             Reach::Fabric { process, processes, .. } => GroupNumber::take(self.granted.job, *process, *processes),
@@ -166,7 +165,7 @@ impl Aggregation {
         }
     }
 
-    /// The id here of the node with an address in trees. None: nobody has said where it is.
+    /// The local id of the node with an address in trees. `None`: its link is unknown.
     pub(super) fn id_of(&self, address: u64) -> Option<u64> {
         match &self.reach {
             Reach::Fabric { .. } => Some(address),
@@ -186,21 +185,21 @@ impl Aggregation {
         self.interface.start(&command).map_err(|_| Failure::Lost)
     }
 
-    /// Takes what has come from nodes. In virtual time the simulator brings it.
+    /// Handles messages from nodes. In virtual time the simulator delivers them.
     pub(super) fn poll(&self) {
         if matches!(self.reach, Reach::Links { .. }) {
             self.interface.poll();
         }
     }
 
-    /// The groups of a node that is lost fail. In virtual time the simulator knows it.
+    /// Fails the groups of a lost node. In virtual time the simulator does this.
     pub(super) fn check_node(&self, node: u64) {
         if matches!(self.reach, Reach::Links { .. }) && !self.interface.answers_remotely(node) {
             self.interface.lock().member().lose(node);
         }
     }
 
-    /// Waits until something is done, or this NIC has changed, or for a short time. The groups of a node that is lost fail.
+    /// Waits until `is_done`, or a change of this NIC, or for a short time. Fails the groups of a lost node.
     pub(super) fn wait_briefly(&self, node: u64, wait: &mut Wait, mut is_done: impl FnMut() -> bool) {
         match &self.reach {
             Reach::Fabric { .. } => {
@@ -232,17 +231,15 @@ impl Aggregation {
     }
 }
 
-/// Why there is no share.
+/// The reason if no manager is set.
 pub const NO_MANAGER: &str = "SELVEDGE_MANAGER names no aggregation manager";
 
-/// The duration of a wait.
 #[derive(Default)]
 pub(super) struct Wait {
     since: Option<Instant>,
     looked: Option<Instant>,
 }
 
-/// The tables of a member with a grant.
 fn limits(granted: &Granted) -> Limits {
     let quota = granted.quota;
     Limits { memberships: quota.groups, member_operations: quota.credits_each(), ..Limits::NONE }.clamped()

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers of groups in a job. The first member of a group chooses its number, from those that are that process's own.
+//! Numbers of groups in a job. The first member of a group chooses the number, from its own range.
 //!
 //! Invariants
-//! 1. Processes of a job never choose the same number.
-//! 2. A process chooses no number of a group that it is still a member of, and is a member of no two groups of a job with one number.
-//! 3. A process chooses each of its numbers once before it chooses one again. So a member that leaves late has left long before.
+//! 1. No two processes of a job choose the same number.
+//! 2. A process does not choose the number of a group that it is still a member of. It is never a member of two groups
+//!    of a job with the same number.
+//! 3. A process chooses each of its numbers once before it chooses one again. So slow members have left a group long
+//!    before its number is reused.
 //!
 //! Cost: O(log groups).
 
@@ -13,10 +15,10 @@ use std::sync::Mutex;
 
 use selvedge_os::sync::IgnorePoison;
 
-/// Numbers that a job has.
+/// Number of group numbers in a job.
 const NUMBERS: u64 = 1 << 32;
 
-/// Those that this process is using, by job.
+/// Numbers in use by this process, by job.
 static USED: Mutex<BTreeMap<u32, Numbers>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
@@ -26,10 +28,10 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// A number of its own, for one of so many processes. None: none is free.
+    /// Takes a number of this process, one of `processes`. `None`: none is free.
     fn take(&mut self, process: u64, processes: u64) -> Option<u32> {
         let each = if process < processes { NUMBERS / processes } else { 0 };
-        // One more than are open.
+        // Try one more number than are in use.
         for _ in 0..each.min(self.open.len() as u64 + 1) {
             let serial = self.next % each;
             self.next = serial + 1;
@@ -42,7 +44,7 @@ impl Numbers {
     }
 }
 
-/// The number of a group that this process is a member of. Once this is dropped it may be another's.
+/// The number of a group that this process is a member of. Dropping it frees the number.
 #[derive(Debug)]
 pub struct GroupNumber {
     job: u32,
@@ -50,12 +52,12 @@ pub struct GroupNumber {
 }
 
 impl GroupNumber {
-    /// For a group whose first member is this process. None: all are in use.
+    /// Takes a number for a group whose first member is this process. `None`: all are in use.
     pub fn take(job: u32, process: u64, processes: u64) -> Option<GroupNumber> {
         with(job, |used| used.take(process, processes)).map(|number| GroupNumber { job, number })
     }
 
-    /// The number that the first member has chosen. None: this process is a member of a group of the job with this number.
+    /// Claims the number that the first member has chosen. `None`: this process is a member of such a group of the job.
     pub fn claim(job: u32, number: u32) -> Option<GroupNumber> {
         with(job, |used| used.open.insert(number)).then_some(GroupNumber { job, number })
     }
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_number_in_use_is_passed_over_and_one_that_is_free_comes_again() {
-        // Four numbers a process.
+        // Four numbers for each process.
         let processes = NUMBERS / 4;
         let mut numbers = numbers();
         let taken: Vec<_> = (0..5).map(|_| numbers.take(2, processes)).collect();
@@ -106,12 +108,12 @@ mod tests {
             assert!(processes == 1 || u64::from(last) >= NUMBERS / processes && first == 0);
         }
         assert_eq!(numbers().take(0, NUMBERS + 1), None);
-        assert_eq!(numbers().take(3, 3), None, "a process that is none of the job");
+        assert_eq!(numbers().take(3, 3), None, "a process outside of the job");
     }
 
     #[test]
     fn a_claimed_number_is_claimed_once_until_it_is_dropped() {
-        let claimed = GroupNumber::claim(1, u32::MAX).expect("nobody has it");
+        let claimed = GroupNumber::claim(1, u32::MAX).expect("the number is free");
         assert!(GroupNumber::claim(1, u32::MAX).is_none());
         assert!(GroupNumber::claim(2, u32::MAX).is_some(), "another job has numbers of its own");
         drop(claimed);

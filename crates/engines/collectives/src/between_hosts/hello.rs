@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words that every process gives to every other when a group forms.
+//! The words that the processes exchange when a group forms.
 
 /// Version of these words.
 pub const VERSION: u64 = 2;
@@ -8,11 +8,11 @@ pub const VERSION: u64 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub version: u64,
-    /// Its end node, plus one. 0: it takes no part.
+    /// Its end node plus one. 0: it takes no part.
     pub node: u64,
-    /// The number of the group, if the process is the first. Above 2^32: it has none.
+    /// The number of the group, if the process is the first. 2^32 or more: it has none.
     pub number: u64,
-    /// Bytes of the longest operation that it wants nodes to carry out.
+    /// Longest operation that it wants nodes to carry out, in bytes.
     pub longest: u64,
 }
 

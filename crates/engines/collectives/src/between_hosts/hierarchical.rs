@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A group of processes of several hosts. Those of a host reduce in memory that they share ([`Member`]); the first of them, its leader, talks to the
-//! tree ([`TreeGroup`]).
+//! A group of processes of several hosts. Members on one host reduce in shared memory ([`Member`]). The first of them,
+//! the leader, uses the tree ([`TreeGroup`]).
 //!
 //! ```text
 //! host 0: members ─ reduce ─> leader ─┐                                      ┌─> leader ─ broadcast ─> members
 //! host 1: members ─ reduce ─> leader ─┴─> aggregation nodes ─ results ─> ... ┴─> leader ─ broadcast ─> members
 //! ```
 //!
-//! A broadcast and the like go the same way: from the root to its leader, down the tree, from the leaders to the members.
+//! Broadcasts and gathers go the same way: from the root to its leader, down the tree, from the leaders to the members.
 //!
 //! Invariants
 //! 1. All form the group or none: each step of forming is a gather of all processes.
-//! 2. Operands are reduced in the order of the members of a host, and then of the hosts, which have the order of their first members. So results have
-//!    the same bits in every run, with the same processes on the same hosts.
-//! 3. A failure at a host or in the tree fails the operation everywhere: a leader passes it on to the other group.
+//! 2. Operands are reduced in the order of the members of a host, and then of the hosts, in the order of their first
+//!    members. So results have the same bits in every run with the same processes on the same hosts.
+//! 3. A failure at a host or in the tree fails the operation everywhere: a leader fails its other group, too.
 //!
 //! Costs: two operations among the members of a host for each operation of the group, and one at their leader.
 
@@ -35,23 +35,22 @@ use super::aggregation::{Aggregation, NO_MANAGER, Wait};
 use super::reduction::{bits, copy_part, supports};
 use selvedge_process::settings::manager_name;
 
-/// Version of the words by which such a group forms.
 const VERSION: u64 = 1;
 
 /// A group of processes of several hosts.
 pub struct HierarchicalGroup {
     rank: usize,
     size: usize,
-    /// The members of each host. Hosts have the order of their first members.
+    /// The members of each host, in the order of the hosts' first members.
     hosts: Vec<Vec<usize>>,
-    /// This process's host, and its place among the members there.
+    /// The index of this process's host, and its index among the members there.
     host: usize,
     place: usize,
-    /// None: it is alone on its host.
+    /// `None`: this process is alone on its host.
     local: Option<Queue<Member>>,
-    /// The leader's.
+    /// The leaders' group, at a leader.
     tree: Option<Queue<TreeGroup>>,
-    /// The most bytes of an operation that it carries out, and of an element.
+    /// Longest operation, and longest element, in bytes.
     longest: u64,
     bytes: usize,
     failed: Option<Failure>,
@@ -59,7 +58,7 @@ pub struct HierarchicalGroup {
     waits_for_leaders: bool,
 }
 
-/// A bootstrap among some of the processes of another, in which all take part.
+/// A bootstrap among some of the processes of another one. All processes of that one take part in its gathers.
 struct SubsetBootstrap<'a> {
     all: &'a mut dyn Bootstrap,
     ranks: &'a [usize],
@@ -68,7 +67,7 @@ struct SubsetBootstrap<'a> {
 impl Bootstrap for SubsetBootstrap<'_> {
     fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String> {
         let all = self.all.allgather(own)?;
-        let of = |&rank: &usize| all.get(rank * own.len()..(rank + 1) * own.len()).ok_or("a process has said nothing");
+        let of = |&rank: &usize| all.get(rank * own.len()..(rank + 1) * own.len()).ok_or("a process sent no words");
         Ok(self.ranks.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
@@ -76,7 +75,7 @@ impl Bootstrap for SubsetBootstrap<'_> {
 /// The name of this process's job, once it has one.
 static JOB: Mutex<Option<JobName>> = Mutex::new(None);
 
-/// The job's name, if the process knows one; the first process of a group makes one.
+/// The job's name, if the process knows it. The first process of a group makes one.
 fn own_job(is_first: bool) -> Option<JobName> {
     let mut job = JOB.lock().ignore_poison();
     if job.is_none() && is_first {
@@ -89,8 +88,8 @@ fn own_job(is_first: bool) -> Option<JobName> {
 }
 
 impl HierarchicalGroup {
-    /// Collective: agrees with the other processes on a group. `place`: a number of the process's host. The error says why there is none. `refuses`:
-    /// why this one takes no part.
+    /// Collective: agrees with the other processes on a group. `place`: the number of the process's host. `refuses`:
+    /// the reason why this process takes no part. The error is the reason if no group forms.
     pub fn form(
         (rank, size): (usize, usize),
         place: u64,
@@ -106,7 +105,7 @@ impl HierarchicalGroup {
             return Err(reason.to_owned());
         }
         if all.len() != size || all.iter().any(|said| said[0] != VERSION) {
-            return Err("its processes have several versions of this library".to_owned());
+            return Err("its processes run different versions of Selvedge; install the same for all".to_owned());
         }
         if let Some(other) = all.iter().position(|said| said[2] != 0) {
             return Err(format!("process {other} takes no part"));
@@ -116,7 +115,7 @@ impl HierarchicalGroup {
         let hosts = hosts_of(all.iter().map(|said| said[1]));
         let at = |host: &Vec<usize>| host.iter().position(|&other| other == rank);
         let found = hosts.iter().enumerate().find_map(|(host, members)| Some((host, at(members)?)));
-        let (host, own) = found.ok_or("a process has said nothing")?;
+        let (host, own) = found.ok_or("a process sent no words")?;
         let local = form_local((own, place), &hosts[host], shape, bootstrap)?;
         let leaders: Vec<usize> = hosts.iter().filter_map(|members| members.first().copied()).collect();
         let (local, why) = match local {
@@ -132,7 +131,7 @@ impl HierarchicalGroup {
         });
         let among = &mut SubsetBootstrap { all: bootstrap, ranks: &leaders };
         let formed = TreeGroup::form_with(share, (host, leaders.len()), among);
-        // What leaders know of the tree.
+        // Only leaders know the limits of the tree.
         let own_words = match &formed {
             Ok(Some(group)) => [1, group.longest, group.bytes as u64],
             Ok(None) => [1, u64::MAX, u64::MAX],
@@ -162,29 +161,27 @@ impl HierarchicalGroup {
         })
     }
 
-    /// The number of its members' hosts.
+    /// The number of hosts with members.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
-    /// Fails the groups of this host and of the leaders, since an operation has failed.
+    /// Fails the groups of this host and of the leaders after an operation has failed.
     fn fail(&mut self, failure: Failure) {
         self.failed = Some(failure);
         if let Some(local) = &self.local {
             local.engine().fail(failure);
         }
-        // A leader that leaves in an operation fails the others' groups.
+        // A leader that leaves during an operation fails the others' groups.
         self.tree = None;
     }
 
-    /// The host of a member, and its place there.
     fn place_of(&self, member: usize) -> Result<(usize, usize), Failure> {
         let at = |members: &Vec<usize>| members.iter().position(|&other| other == member);
         let found = self.hosts.iter().enumerate().find_map(|(host, members)| Some((host, at(members)?)));
         found.ok_or(Failure::GroupMismatch)
     }
 
-    /// The steps of an operation at this member.
     fn steps(&self, operation: &Pending) -> Result<Running, Failure> {
         let (bytes, buffer) = (operation.bytes(), operation.buffer());
         let mut running = Running::default();
@@ -216,7 +213,7 @@ impl HierarchicalGroup {
             Collective::Broadcast { root, own: Some(ref own) } => {
                 let all = running.room(bytes);
                 if root == self.rank {
-                    // SAFETY: who made the operation has an operand of so many bytes.
+                    // SAFETY: the operation's operand has `bytes` bytes, by the contract of its constructor.
                     unsafe { all.copy_from_nonoverlapping(buffer.from, bytes) };
                 }
                 self.broadcast(&mut running, root, all, bytes)?;
@@ -233,24 +230,24 @@ impl HierarchicalGroup {
         Ok(running)
     }
 
-    /// Reduces the operands of all members. The result is at the leaders, in `buffer.to`, for which every member has room.
+    /// Adds the steps that reduce the operands of all members. The leaders get the result in `buffer.to`.
     fn reduce(&self, running: &mut Running, elements: &Elements, buffer: Buffer, bytes: usize) {
         let Buffer { from, to } = buffer;
-        // SAFETY: who made the operation has an operand and room for a result of so many bytes.
+        // SAFETY: operand and result have `bytes` bytes, by the contract of the operation's constructor.
         running.local(unsafe { Pending::reduce(elements, 0, buffer, bytes) });
         let from = if self.local.is_none() { from } else { to.cast_const() };
         // SAFETY: the same.
         running.leaders(unsafe { Pending::allreduce(elements, Buffer { from, to }, bytes) });
     }
 
-    /// Broadcasts a member's memory to all.
+    /// Adds the steps that broadcast a member's memory to all.
     fn broadcast(&self, running: &mut Running, root: usize, memory: *mut u8, bytes: usize) -> Result<(), Failure> {
         let (host, place) = self.place_of(root)?;
         let is_own = host == self.host;
         if is_own {
             running.spread(place, memory, bytes);
         }
-        // SAFETY: who made the operation has so many bytes there.
+        // SAFETY: the memory has `bytes` bytes, by the contract of the operation's constructor.
         running.leaders(unsafe { Pending::broadcast(host, memory, bytes) });
         if !is_own {
             running.spread(0, memory, bytes);
@@ -258,7 +255,7 @@ impl HierarchicalGroup {
         Ok(())
     }
 
-    /// A window of all data, with that of each member at its place, in the operation's own room.
+    /// Adds the steps that gather a window of all data, each member's at its place, in the operation's own memory.
     fn gather(
         &self,
         running: &mut Running,
@@ -270,27 +267,27 @@ impl HierarchicalGroup {
         running.local_data = vec![0; if self.place == 0 { bytes.saturating_mul(members) } else { 0 }];
         let local_data = running.local_data.as_mut_ptr();
         if self.local.is_none() {
-            // SAFETY: who made the operation has an operand of so many bytes, and there is room for one.
+            // SAFETY: the operand has `bytes` bytes, by its constructor's contract, and there is room for them.
             unsafe { local_data.copy_from_nonoverlapping(from, bytes) };
         }
         let (to, length, elements) = (running.room(window.len()), window.len(), bits()?);
         // SAFETY: the same; the leader has room for all.
         running.local(unsafe { Pending::gather(0, Buffer { from, to: local_data }, bytes) });
         running.steps.push_back(Step::Place { bytes, window: window.clone() });
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for `length` bytes.
         let reduction = unsafe { Pending::allreduce(&elements, Buffer { from: to.cast_const(), to }, length) };
         running.leaders(reduction);
         running.spread(0, to, length);
         Ok(())
     }
 
-    /// Puts the data of this host's members at their place in a window.
+    /// Copies the data of this host's members to their places in a window.
     fn place_data(&self, running: &mut Running, bytes: usize, window: &Range<usize>) -> Result<(), Failure> {
         if self.place != 0 {
             return Ok(());
         }
         for (place, &member) in self.hosts[self.host].iter().enumerate() {
-            // The part of the window that the member has, and where that begins in its data.
+            // The member's part of the window, and the start of that part in its data.
             let part = part_of_window(window, bytes, member);
             let skipped = window.start.saturating_sub(member * bytes);
             let data = running.local_data.get(place * bytes + skipped..(place + 1) * bytes).unwrap_or_default();
@@ -300,7 +297,6 @@ impl HierarchicalGroup {
         Ok(())
     }
 
-    /// Carries an operation on. None: it is not over.
     fn advance_operation(&mut self, running: &mut Running) -> Option<Result<(), Failure>> {
         let mut outcome = running.refused.or(self.failed).map_or(Ok(()), Err);
         while let (Ok(()), Some(mut step)) = (outcome, running.steps.pop_front()) {
@@ -324,25 +320,24 @@ impl HierarchicalGroup {
     }
 }
 
-/// An operation under way: the steps that are left, of which the first may be under way.
+/// An operation under way: its remaining steps. The first may be under way.
 #[derive(Default)]
 pub struct Running {
     steps: VecDeque<Step>,
     refused: Option<Failure>,
-    /// Data that the program does not have as a whole.
+    /// Data that the program does not have in one piece.
     whole: Vec<u8>,
-    /// Data of the members of this host.
     local_data: Vec<u8>,
 }
 
 enum Step {
     /// Among the members of this host.
     Local(StepOperation),
-    /// Among the leaders. Others do not take part.
+    /// Among the leaders. Other members skip it.
     Leaders(StepOperation),
-    /// The data of this host's members, so many bytes of each, come to their place in a window.
+    /// Copies the data of this host's members, `bytes` of each, to their places in a window.
     Place { bytes: usize, window: Range<usize> },
-    /// The program gets a part of the result.
+    /// Copies a part of the result to the program.
     Deliver(Range<usize>, *mut u8),
 }
 
@@ -354,7 +349,7 @@ enum StepOperation {
 }
 
 impl StepOperation {
-    /// Advances the operation. None: it is not over. A process without the group has no part in it.
+    /// Advances the operation. `None`: it has not ended. A process without the group skips it.
     fn advance_operation<C: ProgressEngine>(&mut self, queue: &mut Option<Queue<C>>) -> Option<Result<(), Failure>> {
         let Some(queue) = queue else { return Some(Ok(())) };
         let (number, outcome) = match std::mem::replace(self, StepOperation::Started(0)) {
@@ -380,13 +375,13 @@ impl Running {
         self.steps.push_back(Step::Leaders(StepOperation::New(operation)));
     }
 
-    /// Broadcasts a member's memory to all members of this host.
+    /// Adds a broadcast of a member's memory to all members of this host.
     fn spread(&mut self, place: usize, memory: *mut u8, bytes: usize) {
-        // SAFETY: who made the operation has so many bytes there.
+        // SAFETY: the memory has `bytes` bytes, by the contract of the operation's constructor.
         self.local(unsafe { Pending::broadcast(place, memory, bytes) });
     }
 
-    /// Room for data that the program does not have as a whole.
+    /// Allocates memory for data that the program does not have in one piece.
     fn room(&mut self, bytes: usize) -> *mut u8 {
         self.whole = vec![0; bytes];
         self.whole.as_mut_ptr()
@@ -405,7 +400,8 @@ impl ProgressEngine for HierarchicalGroup {
         self.steps(&operation).unwrap_or_else(refused)
     }
 
-    /// One after the other: members of a host start the same operations of their live group in the same order, and an operation has two of them.
+    /// Runs operations one after the other: members of a host must start the same operations of their live group in the
+    /// same order, and an operation has two of them.
     fn advance(&mut self, entries: &mut VecDeque<QueueEntry<Running>>) {
         for QueueEntry { running, outcome, .. } in entries.iter_mut().filter(|entry| entry.outcome.is_none()) {
             *outcome = self.advance_operation(running);
@@ -415,7 +411,7 @@ impl ProgressEngine for HierarchicalGroup {
         }
     }
 
-    /// The two groups do that.
+    /// Does nothing, because the two groups check their members.
     fn check_members_if_due(&mut self) {}
 
     fn wait(
@@ -444,7 +440,7 @@ impl ProgressEngine for HierarchicalGroup {
     }
 }
 
-/// The processes of each host, whose numbers are given in the order of the processes.
+/// The processes of each host, from the hosts' numbers in the order of the processes.
 fn hosts_of(places: impl Iterator<Item = u64>) -> Vec<Vec<usize>> {
     let (mut known, mut hosts): (Vec<u64>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
     for (rank, place) in places.enumerate() {
@@ -459,8 +455,8 @@ fn hosts_of(places: impl Iterator<Item = u64>) -> Vec<Vec<usize>> {
     hosts
 }
 
-/// Forms the live group of the processes `ranks` of a host. The inner error is the reason why there is none. All processes of all hosts take part in each
-/// gather, whatever becomes of their own group.
+/// Forms the live group of the processes `ranks` of a host. The inner error is the reason if none forms. All processes
+/// of all hosts take part in each gather, even if their own group fails.
 fn form_local(
     (rank, place): (usize, u64),
     ranks: &[usize],

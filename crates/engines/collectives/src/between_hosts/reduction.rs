@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A collective operation as a reduction in pieces, each an operation of the node.
 //!
-//! Cost: a copy of the vectors that the program does not have as a whole.
+//! Cost: a copy of the vectors that the program does not have in one piece.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,19 +15,17 @@ use crate::one_host::{Collective, Elements, Pending};
 /// Vectors that are reduced in pieces, each an operation of the node.
 pub struct PiecewiseReduction {
     pub(super) elements: Elements,
-    /// This member's operand. None: it is 0.
+    /// This member's operand. `None`: it is 0.
     pub(super) from: Option<*const u8>,
-    /// The destination of the result. None: it is not wanted.
+    /// The destination of the result. `None`: the result is not wanted.
     pub(super) to: Option<*mut u8>,
     pub(super) pieces: Pieces,
-    /// The pieces that are not started.
     pub(super) left: Range<usize>,
-    /// The numbers of those under way.
     pub(super) started: VecDeque<u64>,
     pub(super) outcome: Result<(), Failure>,
-    /// An operand, or a result, that the program does not have as a whole.
+    /// An operand or a result that the program does not have in one piece.
     pub(super) whole: Vec<u8>,
-    /// The part of the result that the program gets, and where.
+    /// The part of the result for the program, and its destination.
     pub(super) part: Option<(Range<usize>, *mut u8)>,
 }
 
@@ -48,7 +46,7 @@ impl PiecewiseReduction {
         Ok(Box::new(PiecewiseReduction { elements, from, to, pieces, left, started, outcome: Ok(()), whole, part }))
     }
 
-    /// As [`PiecewiseReduction::new`], with the part of the result that goes to a buffer.
+    /// Like [`PiecewiseReduction::new`], with the part of the result that goes to a buffer.
     pub(super) fn of_part(
         elements: Elements,
         from: Option<*const u8>,
@@ -67,20 +65,20 @@ impl PiecewiseReduction {
         !self.left.is_empty() && self.started.len() < credits
     }
 
-    /// The operand and the result of a piece. Without an operand the member gives zeros; a result that it does not want goes to `unwanted`.
+    /// The operand and the result of a piece. Zeros replace a missing operand, `unwanted` takes an unwanted result.
     pub(super) fn memory(&self, piece: &Range<usize>, (zeros, unwanted): (&[u8], &mut [u8])) -> (*const u8, *mut u8) {
         let operand = self.from.map_or(zeros.as_ptr(), |from| from.wrapping_add(piece.start));
         (operand, self.to.map_or(unwanted.as_mut_ptr(), |to| to.wrapping_add(piece.start)))
     }
 
-    /// All pieces are over.
+    /// Copies the program's part of the result after all pieces have ended.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         let Some((own, to)) = &self.part else { return Ok(()) };
         copy_part(&self.whole, own.clone(), *to)
     }
 }
 
-/// Whether nodes carry an operation of so many members out: up to a length, with elements of no more bytes than a request has.
+/// Whether nodes accept an operation of `members` members: up to a length, and with elements no longer than a request.
 pub(super) fn supports(operation: &Pending, members: usize, longest: u64, request_bytes: usize) -> bool {
     let bytes = match operation.collective() {
         Collective::Allgather { .. } => operation.bytes().saturating_mul(members),
@@ -93,7 +91,7 @@ pub(super) fn supports(operation: &Pending, members: usize, longest: u64, reques
     bytes as u64 <= longest && (bytes == 0 || element <= request_bytes)
 }
 
-/// The reduction by which bytes of one member reach all.
+/// The reduction that copies the bytes of one member to all.
 pub(super) fn bits() -> Result<Elements, Failure> {
     Elements::of_values(Operation::Bor, Datatype::Uint8).ok_or(Failure::NoSuchOperation)
 }
@@ -101,7 +99,7 @@ pub(super) fn bits() -> Result<Elements, Failure> {
 /// Copies a part of a result to the program.
 pub(super) fn copy_part(all: &[u8], part: Range<usize>, to: *mut u8) -> Result<(), Failure> {
     let part = all.get(part).ok_or(Failure::GroupMismatch)?;
-    // SAFETY: who made the operation has room for this part.
+    // SAFETY: the program's buffer has room for this part, by the contract of the operation's constructor.
     unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
     Ok(())
 }

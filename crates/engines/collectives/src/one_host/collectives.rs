@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collective operations of a live group. Each member calls the same ones in the same order.
+//! Collective operations of a live group. All members call the same operations in the same order.
 //!
 //! | operation | short: an operation of the node | long: in the members' memory |
 //! |---|---|---|
@@ -9,20 +9,21 @@
 //! | broadcast, scatter | all read the root's operand, or their part of it | all copy from the root |
 //! | all-gather, gather | all read all operands, or the root does | all copy from all, or the root does |
 //!
-//! A long one is two operations of the node: members say where their memory is; members are done. Where members cannot reach each other's
-//! memory it goes through the node in pieces.
+//! A long operation is two operations of the node: members exchange the addresses of their memory; members are done. If
+//! members cannot reach each other's memory, the data goes through the node in pieces.
 //!
-//! An operation is a value ([`Pending`]) that advances whenever [`Member::advance`] is called, and never waits (`member_progress.rs`);
+//! An operation is a value ([`Pending`]). [`Member::advance`] advances it and never waits (`member_progress.rs`).
 //! [`Queue::complete`](super::queue::Queue::complete) waits.
 //!
 //! Invariants
-//! 1. Operands are reduced in the order of the members, `((a0 op a1) op a2) ..`, whatever the length, so each result has the same bits everywhere.
-//! 2. Members choose the way by what they all know: length, shape, and what each has said.
-//! 3. All members start the same operations of the node in the same order. So one that is pending starts its first when the one before it has
-//!    started its last ([`Pending::has_started_all`]).
+//! 1. Operands are reduced in the order of the members, `((a0 op a1) op a2) ..`, for every length, so each result has
+//!    the same bits at all members.
+//! 2. Members choose the way by common knowledge: the length, the shape, and the words of all members.
+//! 3. All members start the same operations of the node in the same order. So an operation starts its first one after
+//!    the operation before it has started its last ([`Pending::has_started_all`]).
 //!
-//! Errors: members that disagree on an operation ([`Failure::OperationMismatch`], at all of them; at one that did not wait for the result, by a
-//! later call), and the end of the group.
+//! Errors: members that disagree on an operation ([`Failure::OperationMismatch`], at all of them; a member that did not
+//! wait for the result gets it from a later call), and the end of the group.
 
 use std::ops::Range;
 
@@ -34,7 +35,7 @@ use selvedge_nic::arithmetic::{Datatype, Located, Operation};
 use super::member::{Contribution, InlineWords, Member, codes_of};
 use super::memory::{self, Reach};
 
-/// Longer operations are carried out in the members' memory.
+/// Longest short operation, in bytes. Longer ones run in the members' memory.
 const SHORT_BYTES: usize = 1 << 10;
 
 /// The kinds of operations of the node that reduce nothing. Members must agree on them.
@@ -53,12 +54,12 @@ pub(super) mod kind {
 pub struct Elements(Reduction);
 
 impl Elements {
-    /// Values. None: there is no such reduction.
+    /// A reduction of values. `None`: there is no such reduction.
     pub fn of_values(operation: Operation, datatype: Datatype) -> Option<Elements> {
         Elements::of(Reduction::of_values(operation, datatype, datatype.size_bytes() as u32))
     }
 
-    /// Pairs of a value and an index.
+    /// A reduction of pairs of a value and an index.
     pub fn of_pairs(operation: Operation, pair: Located) -> Option<Elements> {
         Elements::of(Reduction::of_pairs(operation, pair, pair.size_bytes() as u32))
     }
@@ -72,7 +73,7 @@ impl Elements {
         self.0.bytes as usize
     }
 
-    /// The reduction of so many bytes.
+    /// The reduction of `bytes` bytes.
     pub fn reduction(&self, bytes: usize) -> Reduction {
         Reduction { bytes: bytes as u32, ..self.0 }
     }
@@ -81,13 +82,13 @@ impl Elements {
         Kernel::new(&self.0)
     }
 
-    /// As one word. The upper half is not 0.
+    /// The reduction as one word. The upper half is not 0.
     fn word(&self) -> u64 {
         codes_of(0, &self.0)
     }
 }
 
-/// Memory of this member: operands, and results. They are the same, or do not overlap.
+/// Memory of this member: operands, and results. They are equal or do not overlap.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     pub from: *const u8,
@@ -98,7 +99,7 @@ pub struct Buffer {
 #[derive(Clone, Debug)]
 pub enum Collective {
     Barrier,
-    /// The root's data goes to all members; if they have parts, to each its own one.
+    /// The root's data goes to all members. If they have parts, each gets its own.
     Broadcast {
         root: usize,
         own: Option<Range<usize>>,
@@ -108,31 +109,30 @@ pub enum Collective {
         elements: Elements,
         root: Option<usize>,
     },
-    /// Each member gets a part of the result, of which this is its own.
+    /// Each member gets a part of the result; this member the part `own`.
     ReduceScatter {
         elements: Elements,
         own: Range<usize>,
     },
-    /// All data of the members one after the other, or a window of it, at all members or at the root.
+    /// All members' data in order, or a window of it, at all members or at the root.
     Allgather {
         window: Option<Range<usize>>,
         root: Option<usize>,
     },
 }
 
-/// The progress of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     New,
-    /// It is this operation of the node.
+    /// A short operation: this operation of the node.
     Short(u64),
-    /// A long one: members say where their memory is.
+    /// A long operation: members exchange the addresses of their memory.
     Meeting(u64),
     /// This member has done its part.
     HasDone,
-    /// Members say that they have.
+    /// Members say that they have done their parts.
     Finishing(u64),
-    /// Through the node: the first of its operations, how many are started, and of how many the result is taken.
+    /// Through the node: the number of its first operation, and the numbers of pieces started and taken.
     Pieces {
         first: u64,
         started: usize,
@@ -146,20 +146,18 @@ pub(super) enum Phase {
 pub struct Pending {
     pub(super) collective: Collective,
     pub(super) buffer: Buffer,
-    /// Bytes of an operand.
     pub(super) bytes: usize,
     pub(super) phase: Phase,
-    /// This member's part of a scattered result: where it goes others may still read an operand.
+    /// This member's part of a scattered result. Others may still read an operand at its destination.
     pub(super) part: Vec<u8>,
 }
 
-/// An operation of the node that reduces nothing.
 pub(super) fn without_operands(kind: u8) -> Reduction {
     Reduction { operation: kind, ..Reduction::default() }
 }
 
 pub(super) const NO_WORDS: InlineWords = [0; 6];
-/// Bits of a descriptor: operands, and results, are in memory files.
+/// Bits of a descriptor: operands or results are in memory files.
 pub(super) const SHARES_OPERANDS: u64 = 1;
 pub(super) const SHARES_RESULTS: u64 = 2;
 
@@ -168,7 +166,7 @@ impl Pending {
         Pending { collective, buffer, bytes, phase: Phase::New, part: Vec::new() }
     }
 
-    /// Over when all members have begun it.
+    /// A barrier. It ends when all members have begun it.
     pub fn barrier() -> Pending {
         let buffer = Buffer { from: std::ptr::null(), to: std::ptr::null_mut() };
         Pending::new(Collective::Barrier, buffer, 0)
@@ -177,13 +175,13 @@ impl Pending {
     /// Reduces `bytes` of each member's operand. All members get the result.
     ///
     /// # Safety
-    /// Until it is over, `buffer.from` can be read and `buffer.to` written for `bytes`, and nobody else uses them.
+    /// Until the end, `buffer.from` can be read and `buffer.to` written for `bytes`, and no one else uses them.
     #[inline]
     pub unsafe fn allreduce(elements: &Elements, buffer: Buffer, bytes: usize) -> Pending {
         Pending::new(Collective::Reduce { elements: *elements, root: None }, buffer, bytes)
     }
 
-    /// As [`Pending::allreduce`], with the result at `root` alone. `buffer.to` is not used elsewhere.
+    /// Like [`Pending::allreduce`], with the result only at `root`. Other members do not use `buffer.to`.
     ///
     /// # Safety
     /// As for [`Pending::allreduce`].
@@ -192,42 +190,43 @@ impl Pending {
         Pending::new(Collective::Reduce { elements: *elements, root: Some(root) }, buffer, bytes)
     }
 
-    /// Reduces `bytes` of each member's operand, of which each gets a part of the result: this member the one at `own`.
+    /// Reduces `bytes` of each member's operand. Each member gets a part of the result; this member the part `own`.
     ///
     /// # Safety
-    /// Until it is over, `buffer.from` can be read for `bytes`, and `buffer.to` written for this member's part, and nobody else uses them.
+    /// Until the end, `buffer.from` can be read for `bytes`, and `buffer.to` written for this member's part, and no one
+    /// else uses them.
     pub unsafe fn reduce_scatter(elements: &Elements, buffer: Buffer, bytes: usize, own: Range<usize>) -> Pending {
         Pending::new(Collective::ReduceScatter { elements: *elements, own }, buffer, bytes)
     }
 
-    /// Gives `bytes` of the root's memory to all members.
+    /// Copies `bytes` of the root's memory to all members.
     ///
     /// # Safety
-    /// Until it is over, `memory` can be read at the root, and written elsewhere, for `bytes`, and nobody else uses it.
+    /// Until the end, `memory` can be read at the root, and written elsewhere, for `bytes`, and no one else uses it.
     #[inline]
     pub unsafe fn broadcast(root: usize, memory: *mut u8, bytes: usize) -> Pending {
         Pending::new(Collective::Broadcast { root, own: None }, Buffer { from: memory, to: memory }, bytes)
     }
 
-    /// Gives each member a part of `bytes` of the root's memory: this member the one at `own`.
+    /// Copies to each member its part of `bytes` of the root's memory; to this member the part `own`.
     ///
     /// # Safety
-    /// Until it is over, `buffer.from` can be read at the root for `bytes`, and `buffer.to` written for this member's part, and nobody else uses
-    /// them.
+    /// Until the end, `buffer.from` can be read at the root for `bytes`, and `buffer.to` written for this member's
+    /// part, and no one else uses them.
     pub unsafe fn scatter(root: usize, buffer: Buffer, bytes: usize, own: Range<usize>) -> Pending {
         Pending::new(Collective::Broadcast { root, own: Some(own) }, buffer, bytes)
     }
 
-    /// Gathers `bytes` of each member, in their order, at all members.
+    /// Gathers `bytes` of each member, in order, at all members.
     ///
     /// # Safety
-    /// Until it is over, `buffer.from` can be read for `bytes`, and `buffer.to` written for as many of each member, and nobody else uses them.
-    /// The operand may be this member's part of the result.
+    /// Until the end, `buffer.from` can be read for `bytes`, and `buffer.to` written for `bytes` of each member, and no
+    /// one else uses them. The operand may be this member's part of the result.
     pub unsafe fn allgather(buffer: Buffer, bytes: usize) -> Pending {
         Pending::new(Collective::Allgather { window: None, root: None }, buffer, bytes)
     }
 
-    /// As [`Pending::allgather`], with the result at `root` alone. `buffer.to` is not used elsewhere.
+    /// Like [`Pending::allgather`], with the result only at `root`. Other members do not use `buffer.to`.
     ///
     /// # Safety
     /// As for [`Pending::allgather`].
@@ -235,8 +234,9 @@ impl Pending {
         Pending::new(Collective::Allgather { window: None, root: Some(root) }, buffer, bytes)
     }
 
-    /// As [`Pending::allgather`], of a window of the gathered data. The operand, and the result, begin where the window does: `buffer.from` is
-    /// the first byte of this member's part of it ([`part_of_window`]), and is not used if that is empty.
+    /// Like [`Pending::allgather`], of a window of the gathered data. Operand and result begin where the window does:
+    /// `buffer.from` is the first byte of this member's part ([`part_of_window`]), and is not used if the part is
+    /// empty.
     ///
     /// # Safety
     /// As for [`Pending::allgather`], for the parts and the window's length.
@@ -244,7 +244,7 @@ impl Pending {
         Pending::new(Collective::Allgather { window: Some(window), root: None }, buffer, bytes)
     }
 
-    /// Whether none of its operations of the node is started.
+    /// Whether it has not started any operation of the node.
     pub(super) fn is_new(&self) -> bool {
         matches!(self.phase, Phase::New)
     }
@@ -263,7 +263,7 @@ impl Pending {
         self.bytes
     }
 
-    /// Whether all its operations of the node are started, so that the group's next operation may start.
+    /// Whether it has started all its operations of the node, so that the group's next operation may start.
     pub fn has_started_all(&self, member: &Member) -> bool {
         match self.phase {
             Phase::New | Phase::Meeting(_) | Phase::HasDone => false,
@@ -272,7 +272,7 @@ impl Pending {
         }
     }
 
-    /// The oldest of its operations of the node that this member has yet to read.
+    /// Its oldest operation of the node that this member must still read.
     pub(super) fn unread(&self) -> Option<u64> {
         match self.phase {
             Phase::Short(number) | Phase::Meeting(number) | Phase::Finishing(number) => Some(number),
@@ -291,7 +291,7 @@ impl Pending {
         }
     }
 
-    /// The operation of the node for a range of the data, and what this member gives to it.
+    /// The operation of the node for a range of the data, and this member's contribution.
     #[inline]
     pub(super) fn request(&self, member: &Member, range: Range<usize>) -> (Reduction, Contribution<'static>) {
         let contribution = Contribution::Bytes(self.buffer.from.wrapping_add(range.start), range.len());
@@ -315,7 +315,7 @@ impl Pending {
         }
     }
 
-    /// The kind of the operation of the node, if it reduces nothing.
+    /// The kind of the operation of the node if it reduces nothing.
     #[inline]
     fn kind(&self) -> u8 {
         match self.collective {
@@ -327,7 +327,7 @@ impl Pending {
         }
     }
 
-    /// The words on which members must agree before they touch each other's memory: the operation, its bytes, its root.
+    /// The words that must be equal at all members before memory is accessed: the operation, its bytes, its root.
     pub(super) fn agreed(&self) -> [u64; 3] {
         let bytes = self.bytes as u64;
         match &self.collective {
@@ -340,7 +340,7 @@ impl Pending {
         }
     }
 
-    /// A digest on which members must agree, beyond what the node compares: of the root and, for a broadcast, the length.
+    /// A digest that must be equal at all members, which the node does not compare: root, and length of a broadcast.
     #[inline]
     pub(super) fn tag(&self) -> u8 {
         match self.collective {
@@ -355,7 +355,7 @@ impl Pending {
         }
     }
 
-    /// Whether it can be carried out. All members say the same.
+    /// Checks the operation. All members get the same answer.
     #[inline]
     pub(super) fn check(&self, member: &Member) -> Result<(), Failure> {
         match &self.collective {
@@ -379,7 +379,6 @@ impl Pending {
         }
     }
 
-    /// The part of a gathered result that comes from a member.
     #[inline]
     pub(super) fn gathered(&self, member: &Member, from: usize) -> Range<usize> {
         match &self.collective {
@@ -388,7 +387,7 @@ impl Pending {
         }
     }
 
-    /// Whether a long operation is of whole elements. The node refuses a short one that is not.
+    /// Checks that a long operation has whole elements. The node checks short ones.
     pub(super) fn check_elements(&self) -> Result<(), Failure> {
         match &self.collective {
             Collective::Reduce { elements, .. } | Collective::ReduceScatter { elements, .. }
@@ -400,7 +399,7 @@ impl Pending {
         }
     }
 
-    /// Bytes of this member's operand and of its result that others touch.
+    /// Bytes of this member's operand and of its result that others access.
     fn shown(&self, member: &Member, rank: usize) -> (usize, usize) {
         match &self.collective {
             Collective::Barrier => (0, 0),
@@ -428,7 +427,7 @@ impl Pending {
         [from, to, flags, collective, bytes, root]
     }
 
-    /// The piece of this member's part of the data that is in a range: its destination, and its place in the range. None: nothing is.
+    /// This member's part of the data in a range: its destination, and its place in the range. `None`: it is empty.
     #[inline]
     fn share(&self, own: &Range<usize>, range: &Range<usize>) -> Option<(*mut u8, Range<usize>)> {
         let both = own.start.max(range.start)..own.end.min(range.end);
@@ -436,14 +435,15 @@ impl Pending {
         (!both.is_empty()).then(|| (to, both.start - range.start..both.end - range.start))
     }
 
-    /// Takes this member's share of the result of an operation of the node, which is a range of the data.
+    /// Takes this member's share of the result of an operation of the node on a range of the data.
     ///
     /// # Safety
     /// The contract of the operation's constructor.
     #[inline]
     pub(super) unsafe fn take(&self, member: &Member, number: u64, range: Range<usize>) -> Result<(), Failure> {
         let (to, bytes) = (self.buffer.to.wrapping_add(range.start), range.len());
-        // SAFETY: the range is within the operation's data, so `to` can be written for it, by the constructor's contract. So for all copies.
+        // SAFETY: the range is within the operation's data, so `to` can be written for it, by the constructor's
+        // contract. This holds for all copies.
         unsafe {
             match &self.collective {
                 Collective::Barrier => Ok(()),
@@ -475,10 +475,10 @@ impl Pending {
         }
     }
 
-    /// This member's part of a long operation, in the members' memory: `operands` and `results` of each.
+    /// Does this member's part of a long operation in the members' memory: `operands` and `results` of each member.
     ///
     /// # Safety
-    /// All members have said that this memory is theirs, and wait until all are done.
+    /// Each member has given these addresses of its own memory, and waits until all are done.
     pub(super) unsafe fn work(
         &mut self,
         member: &mut Member,
@@ -505,7 +505,7 @@ impl Pending {
                     member.peer_memory.reduce(&elements.kernel()?, operands, &[result], own.clone())
                 }
                 Collective::Allgather { root: Some(root), .. } if *root != rank => Ok(()),
-                // Each begins with itself and goes on with the next, so that not all read the same memory at once.
+                // Each member begins with its own part, so that not all read the same memory at once.
                 Collective::Allgather { .. } => (0..size).map(|step| (rank + step) % size).try_for_each(|from| {
                     let part = self.gathered(member, from);
                     match part.is_empty() {
@@ -518,23 +518,22 @@ impl Pending {
     }
 }
 
-/// The part of a window that is a member's, from where the window begins: of a vector of which each member has `each` bytes.
+/// A member's part of a window, relative to the window's start. Each member has `each` bytes of the vector.
 pub fn part_of_window(window: &Range<usize>, each: usize, member: usize) -> Range<usize> {
     let within = |at: usize| at.clamp(window.start, window.end.max(window.start)) - window.start;
     within(member.saturating_mul(each))..within((member + 1).saturating_mul(each))
 }
 
-/// The part of a range below a length.
 fn clip(range: &Range<usize>, length: usize) -> Range<usize> {
     range.start.min(length)..range.end.min(length)
 }
 
-/// A window as a word that differs for different ones.
+/// A word that differs for different windows.
 fn word_of(window: &Option<Range<usize>>) -> u64 {
     window.as_ref().map_or(0, |window| window.start as u64 ^ (window.end as u64).rotate_left(32))
 }
 
-/// The part of a long vector that a member reduces: whole lines, so no two members write to one.
+/// The part of a long vector that a member reduces: whole cache lines, so no two members write to the same line.
 fn part_of(bytes: usize, members: usize, rank: usize) -> Range<usize> {
     let each = bytes.div_ceil(members).next_multiple_of(64);
     (rank * each).min(bytes)..((rank + 1) * each).min(bytes)

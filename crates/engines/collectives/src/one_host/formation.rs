@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How processes agree on a live group, over the bootstrap that their front door has.
+//! Agreement of processes on a live group, over the bootstrap of their front door.
 //!
 //! | way | for |
 //! |---|---|
-//! | [`Member::form`], over an [`Bootstrap`] | front doors that can wait for a gather |
-//! | [`Formation`], a value that is carried on | front doors whose calls do not wait |
+//! | [`Member::form`], over a [`Bootstrap`] | front doors that can wait for a gather |
+//! | [`Formation`], a value that advances with each round | front doors whose calls do not wait |
 //!
 //! Invariants
 //! 1. All take part or none: if one process cannot, all learn it, with a reason for the log.
@@ -18,33 +18,31 @@ use thiserror::Error;
 
 use super::segment::{OpenError, SegmentHandle, Shape, SharedGroup};
 
-/// Version of the words of a round.
 const VERSION: u64 = 1;
 
-/// Communication between the processes of a group-to-be, before there is a group.
+/// Communication between processes before they form a group.
 pub trait Bootstrap {
-    /// Collective: the words of all processes, in their order, as many of each as `own` has.
+    /// Collective: gathers the words of all processes in order. Each process gives as many words as `own` has.
     fn allgather(&mut self, own: &[u64]) -> Result<Vec<u64>, String>;
 }
 
-/// A process of a group-to-be.
+/// A process that takes part in forming a group.
 #[derive(Clone, Debug)]
 pub struct Participant {
     pub rank: usize,
     pub size: usize,
-    /// A number of its host: only processes of one share memory.
+    /// The number of its host. Only processes of one host share memory.
     pub place: u64,
-    /// Why it takes no part.
+    /// The reason why it takes no part.
     pub refuses: Option<&'static str>,
 }
 
-/// The words of a process in the first round.
 #[derive(Clone, Copy)]
 struct Hello {
     version: u64,
     place: u64,
     refuses: u64,
-    /// The group's memory, if it is the first process.
+    /// The group's memory, made by the first process.
     handle: SegmentHandle,
 }
 
@@ -65,14 +63,13 @@ impl Hello {
 
 /// The outcome of a round at a process.
 pub enum RoundResult {
-    /// There is another round.
     Again(Formation),
     Formed(Box<Member>),
 }
 
-/// A group-to-be at one of its processes. It goes through rounds: in each, every process gives a few words ([`Formation::words`]), and gets the
-/// conclusion from the words of all ([`Formation::conclusion_of`], [`Formation::advance`]). It never waits, so a front door whose calls do not wait carries
-/// it on as words come.
+/// A group that is being formed, at one of its processes. It goes through rounds: in each, every process gives a few
+/// words ([`Formation::words`]), and gets the conclusion from the words of all ([`Formation::conclusion_of`],
+/// [`Formation::advance`]). It never waits, so a front door whose calls do not wait advances it when words arrive.
 pub struct Formation {
     process: Participant,
     stage: Stage,
@@ -81,20 +78,20 @@ pub struct Formation {
 
 /// The question of the round under way.
 enum Stage {
-    /// Whether all can form a group, and where its memory is. The first process has made it.
+    /// Whether all can form a group, and the address of its memory, which the first process has made.
     Meeting { shared: Option<SharedGroup>, refuses: Option<FormError> },
     /// Whether all have joined.
     Joining(Result<Box<Member>, FormError>),
-    /// Whether all have seen all others, and how they reach each other's memory.
+    /// Whether every member has seen all others, and how they reach each other's memory.
     Formed { member: Box<Member>, outcome: Result<(), FormError> },
 }
 
 /// The reason why processes form no group.
 #[derive(Debug, Error)]
 pub enum FormError {
-    #[error("its processes do not agree on their number")]
+    #[error("its processes disagree on the size of the group")]
     SizeMismatch,
-    #[error("its processes have several versions of this library")]
+    #[error("its processes run different versions of Selvedge; install the same for all")]
     VersionMismatch,
     #[error("its processes are on several hosts")]
     SeveralHosts,
@@ -103,13 +100,13 @@ pub enum FormError {
     /// This process's own reason to take no part.
     #[error("{0}")]
     OwnRefusal(&'static str),
-    #[error("process 0 could not make the group's memory")]
+    #[error("process 0 could not allocate the group's memory")]
     NoMemory,
     #[error("a process could not join")]
     JoinFailed,
     #[error("the group did not form")]
     NotFormed,
-    #[error("a conclusion is too short")]
+    #[error("a process sent too few words")]
     ShortConclusion,
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -119,7 +116,7 @@ pub enum FormError {
     Bootstrap(String),
 }
 
-/// The first word of a conclusion of [`Stage::Meeting`]; its second is the number of a process.
+/// The first word of a conclusion of [`Stage::Meeting`]. The second is the number of a process.
 mod verdict {
     pub const NONE: u64 = 0;
     pub const NUMBER: u64 = 1;
@@ -135,9 +132,9 @@ const ATTACHES: u64 = 2;
 const MAPS: u64 = 4;
 
 impl Formation {
-    /// The most words of a process, and of a conclusion.
+    /// Largest number of words of a process, and of a conclusion.
     pub const WORDS_MAX: usize = Hello::WORDS + 2;
-    /// Rounds, if there will be a group.
+    /// Rounds of a group that forms.
     pub const ROUNDS: usize = 3;
 
     pub fn new(process: Participant, shape: Shape) -> Formation {
@@ -153,12 +150,12 @@ impl Formation {
         Formation { process, words: hello.words().to_vec(), stage: Stage::Meeting { shared, refuses } }
     }
 
-    /// The words of this process in the round under way.
+    /// The words of this process in the current round.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The conclusion from the words of all processes, in their order: the same wherever it is drawn.
+    /// Draws the conclusion from the words of all processes in order. It is the same at all processes.
     pub fn conclusion_of(&self, all: &[u64]) -> Vec<u64> {
         match self.stage {
             Stage::Meeting { .. } => {
@@ -189,7 +186,7 @@ impl Formation {
                     return Err(joined.err().unwrap_or(FormError::JoinFailed));
                 }
                 let mut member = joined?;
-                // It does not wait: all have joined.
+                // This does not wait, because all have joined.
                 let outcome = member.finish_joining(&mut || {}).map_err(FormError::Group);
                 let (attaches, maps) = if outcome.is_ok() { member.probe_memory() } else { (false, false) };
                 let bits = [(outcome.is_ok(), HAS_FORMED), (attaches, ATTACHES), (maps, MAPS)];
@@ -212,7 +209,7 @@ impl Formation {
     }
 }
 
-/// Why processes that have said this form no group, and the process because of which.
+/// The verdict on processes that have given these words, and the number of the process that causes a refusal.
 fn judge(all: &[Hello], size: usize) -> (u64, usize) {
     let Some(first) = all.first().filter(|_| all.len() == size) else { return (verdict::NUMBER, 0) };
     if let Some(of) = all.iter().position(|hello| hello.version != VERSION) {
@@ -227,7 +224,7 @@ fn judge(all: &[Hello], size: usize) -> (u64, usize) {
     (if first.handle.bytes == 0 { verdict::NO_MEMORY } else { verdict::NONE }, 0)
 }
 
-/// The handle of the group's memory, by a conclusion; or the reason why there is no group.
+/// The handle of the group's memory from a conclusion, or the reason why no group forms.
 fn handle_of(conclusion: &[u64]) -> Result<SegmentHandle, FormError> {
     let [verdict, of, first @ ..] = conclusion else { return Err(FormError::ShortConclusion) };
     Err(match *verdict {
@@ -266,7 +263,7 @@ mod tests {
         Formation::new(Participant { rank, size, place, refuses }, shape)
     }
 
-    /// Carries on all processes of a group-to-be, in this process, with one conclusion for all.
+    /// Advances all processes of a group in this process, with one conclusion for all.
     fn run_rounds(mut all: Vec<Formation>) -> Vec<Result<Member, FormError>> {
         loop {
             let words: Vec<u64> = all.iter().flat_map(|one| one.words().to_vec()).collect();
@@ -295,7 +292,7 @@ mod tests {
         fn formed(self) -> Member {
             match self {
                 RoundResult::Formed(member) => *member,
-                RoundResult::Again(_) => panic!("processes do not end in the same round"),
+                RoundResult::Again(_) => panic!("processes did not end in the same round"),
             }
         }
     }
@@ -333,7 +330,7 @@ mod tests {
     fn nonsense_is_an_error() {
         for words in [&[][..], &[0], &[0, 0, 1], &[9, 9, 9, 9, 9, 9, 9, 9], &[0, 0, 1, 0, 0, 0, 0, 4096]] {
             let result = formation(1, 2, 0, None).advance(words);
-            // A card that names nothing is known only when the file is opened; all hear of it in the next round.
+            // An invalid handle is found only when the file is opened. The next round reports it to all.
             let says_no = match result {
                 Ok(RoundResult::Again(next)) => next.words() == [0],
                 Ok(RoundResult::Formed(_)) => false,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of front doors of groups on standard error, as `SELVEDGE_LOG` asks: their processes may have no logger, or one of their own.
+//! Messages of front doors of groups on standard error, filtered by `SELVEDGE_LOG`. Processes may have no logger.
 
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// Whether [`info`] prints, for what must be remembered to be said once.
+/// Whether [`info`] prints, for messages that need state to be printed only once.
 pub fn has_info() -> bool {
     level() >= 3
 }
@@ -30,7 +30,7 @@ pub fn error(text: impl FnOnce() -> String) {
     }
 }
 
-/// Writes a line at once, so that those of several processes do not mix. A failure is ignored, because the stream may be closed.
+/// Writes a line at once, so that lines of several processes do not mix. Ignores failures: the stream may be closed.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(format!("selvedge: {text}\n").as_bytes());
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process in a live group: it starts operations by writing a request line, and waits for those of the others, with which it runs its replica
-//! of the node.
+//! A process in a live group. It starts operations by writing a request line, and waits for the lines of the others,
+//! which it feeds to its replica of the node.
 //!
-//! Cost of an operation of few bytes, each member on its own core: one transfer of a line from each other member, all at once, and the replica.
+//! Cost of an operation of few bytes, each member on its own core: one transfer of a cache line from each other member,
+//! all in parallel, and the replica.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -20,9 +21,9 @@ use selvedge_host::peer_files;
 use selvedge_os::process::{Identity, cores_allowed};
 use selvedge_os::{lines, ranks};
 
-/// A waiter that shares its core makes progress elsewhere once in so many turns.
+/// A waiter that shares its core calls the progress hook once in this number of turns.
 const IDLE_EVERY: u32 = 8;
-/// Time between a waiter's checks whether the other members are alive.
+/// Time between a waiter's checks that the other members are alive.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Words that each member gives to all others with an operation.
@@ -34,29 +35,27 @@ pub struct Member {
     pub(super) peer_memory: PeerMemory,
     replica: Replica,
     rank: u32,
-    /// The number of the next operation.
     next: u64,
-    /// The request that the replica takes next: its operation and its member.
+    /// The next request for the replica: its operation and its member.
     awaited: (u64, u32),
-    /// The tag of that operation, as its first member gave it.
+    /// The tag of that operation, from its first member.
     tag: u8,
-    /// Operations for whose outcome this member did not wait: a bit for each that may be held.
+    /// Operations whose outcome this member did not wait for: a bit for each that may be held.
     deferred: u128,
-    /// The failure of one of them, which the next call reports.
+    /// A failure of one of them. The next call reports it.
     deferred_failure: Option<Failure>,
-    /// The oldest operation that this member has yet to read, if others are under way behind it; else [`u64::MAX`].
+    /// The oldest operation that this member must still read, if others are under way behind it; else [`u64::MAX`].
     unread: u64,
     has_core: bool,
-    /// When the other members were last seen to be there.
+    /// Time of the last check that the other members are alive.
     checked: Instant,
 }
 
-/// A member's contribution to an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Contribution<'a> {
     /// Words for the other members. The node has nothing to reduce.
     Words(&'a InlineWords),
-    /// Bytes that the node reduces, or others read.
+    /// Bytes that the node reduces, or that others read.
     Bytes(*const u8, usize),
 }
 
@@ -71,8 +70,8 @@ impl Bus for Arrived<'_> {
     fn payload(&mut self, _: u64, into: &mut [u8]) -> Result<(), Fault> {
         match into.len() <= INLINE_BYTES {
             true => self.line.get(into),
-            // SAFETY: a place has as many bytes as the longest operand that a node takes. Its member does not write it before this one has
-            // started `credits` more operations (invariant 1 of the module).
+            // SAFETY: a place has as many bytes as the longest operand of a node. Its member does not write it before
+            // this member has started `credits` more operations (invariant 1 of the module).
             false => unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.place, into.len()) },
         }
         Ok(())
@@ -80,7 +79,7 @@ impl Bus for Arrived<'_> {
 }
 
 impl Member {
-    /// Joins a group as member `rank`. Each member must do so once; [`Member::finish_joining`] waits for the others.
+    /// Joins a group as member `rank`. Each member must do so once. [`Member::finish_joining`] waits for the others.
     pub fn join(shared: SharedGroup, rank: u32) -> Result<Member, OpenError> {
         let shape = *shared.shape();
         let place = shared.places().get(rank as usize).ok_or(OpenError::Refused(Failure::GroupMismatch))?;
@@ -120,7 +119,7 @@ impl Member {
         Ok(())
     }
 
-    /// This member's number, and how many there are.
+    /// The number of this member.
     pub fn rank(&self) -> usize {
         self.rank as usize
     }
@@ -129,7 +128,6 @@ impl Member {
         self.shared.shape().members as usize
     }
 
-    /// Operations that may be under way.
     pub(super) fn credits(&self) -> usize {
         self.shared.shape().credits as usize
     }
@@ -139,7 +137,8 @@ impl Member {
         self.shared.shape().bytes as usize
     }
 
-    /// Whether this process can attach to the memory of all other members; and map all their memory files. All members have joined.
+    /// Returns whether this process can attach to the memory of all other members, and whether it can map all their
+    /// memory files. All members have joined.
     pub fn probe_memory(&self) -> (bool, bool) {
         let places = self.shared.places().iter().enumerate().filter(|&(member, _)| member != self.rank());
         let attaches = places.clone().all(|(_, place)| memory::attaches(place));
@@ -151,21 +150,21 @@ impl Member {
         (self.peer_memory.all_attach, self.peer_memory.all_map) = (all_attach, all_map);
     }
 
-    /// Why the group has ended.
+    /// The reason why the group has ended. `None`: it has not ended.
     pub fn failure(&self) -> Option<Failure> {
         let word = self.shared.state().failure.load(SeqCst);
-        // A number that no failure has was written by no member.
+        // No member writes an unknown number of a failure.
         (word != 0).then(|| u8::try_from(word).ok().and_then(Failure::from_u8).unwrap_or(Failure::Lost))
     }
 
-    /// Ends the group for all members. Returns why it has ended: an earlier reason stays.
+    /// Ends the group for all members. Returns the reason: an earlier reason stays.
     pub fn fail(&self, failure: Failure) -> Failure {
         let word = &self.shared.state().failure;
         let _ = word.compare_exchange(0, failure as u32, SeqCst, SeqCst);
         self.failure().unwrap_or(failure)
     }
 
-    /// Starts an operation with this member's contribution. Returns its number. None: there is no credit yet.
+    /// Starts an operation with this member's contribution. Returns its number. `None`: there is no credit yet.
     #[inline]
     pub(super) fn try_start(
         &mut self,
@@ -175,7 +174,7 @@ impl Member {
     ) -> Option<Result<u64, Failure>> {
         let number = self.next;
         if let Some(before) = number.checked_sub(u64::from(self.shared.shape().credits)) {
-            // Its line and its result would be written again before they are read.
+            // Starting it would overwrite its line and its result before they are read.
             if before >= self.unread {
                 return None;
             }
@@ -188,7 +187,7 @@ impl Member {
         Some(self.start(number, tag, reduction, contribution))
     }
 
-    /// Sets the oldest operation that this member has yet to read. None: it has read all that it wants.
+    /// Sets the oldest operation that this member must still read. `None`: it has read all that it needs.
     pub(super) fn set_oldest_unread(&mut self, oldest: Option<u64>) {
         self.unread = oldest.unwrap_or(u64::MAX);
     }
@@ -207,32 +206,32 @@ impl Member {
                 line.words.iter().zip(words).for_each(|(word, &value)| word.store(value, Relaxed))
             }
             Contribution::Bytes(from, bytes) if bytes <= INLINE_BYTES => {
-                // SAFETY: the caller's operand has so many bytes.
+                // SAFETY: the caller's operand has `bytes` bytes.
                 line.put(unsafe { std::slice::from_raw_parts(from, bytes) });
             }
             Contribution::Bytes(_, bytes) if bytes > self.bytes_max() => return Err(Failure::TooLong),
             Contribution::Bytes(from, bytes) => {
                 let to = self.shared.operand(number, self.rank as usize);
-                // SAFETY: the caller's operand has so many bytes, and so has the place, which is this member's: the others have read what was
-                // there (invariant 1 of the module).
+                // SAFETY: the caller's operand has `bytes` bytes, and the place has room for them. The place is this
+                // member's: the others have read its previous contents (invariant 1 of the module).
                 unsafe { from.copy_to_nonoverlapping(to, bytes) };
             }
         }
         line.codes.store(codes_of(tag, reduction), Relaxed);
         line.number.store(number + 1, Release);
         self.next = number + 1;
-        // The next line was last read by other cores.
+        // Other cores have read the next line.
         lines::about_to_change(&self.shared.requests(self.next)[self.rank as usize]);
         Ok(number)
     }
 
-    /// The outcome of an operation. None: some members have not sent their request.
+    /// The outcome of an operation. `None`: some members have not sent their requests.
     #[inline(always)]
     pub(super) fn outcome(&mut self, number: u64) -> Option<Result<(), Failure>> {
         Some(self.take_requests(number)?.and_then(|()| self.replica.outcome(number)))
     }
 
-    /// This member has its part of an operation, whose failure a later call reports.
+    /// Ends this member's part of an operation. A later call reports a failure.
     #[inline]
     pub(super) fn defer_outcome(&mut self, number: u64) -> Result<(), Failure> {
         if number < self.replica.collected() {
@@ -242,7 +241,7 @@ impl Member {
         Ok(())
     }
 
-    /// Keeps the failure of an operation that all have sent for a later call, if nobody waits for it.
+    /// Keeps the failure of an operation that all have sent for a later call, if this member did not wait for it.
     #[inline]
     fn record_outcome(&mut self, number: u64) {
         if self.deferred & bit_of(number) != 0 {
@@ -253,7 +252,7 @@ impl Member {
         }
     }
 
-    /// The outcome of a call, or the failure of an earlier one that did not wait.
+    /// Returns the outcome of a call, or the failure of an earlier call that did not wait.
     #[inline]
     pub(super) fn report(&mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         match self.deferred_failure {
@@ -265,13 +264,12 @@ impl Member {
         }
     }
 
-    /// Whether a member has sent its request of an operation.
     #[inline(always)]
     pub(super) fn has_sent(&self, number: u64, child: usize) -> bool {
         self.shared.requests(number)[child].number.load(Acquire) == number + 1
     }
 
-    /// Lets the replica take the requests that have come, up to those of an operation. None: some have not.
+    /// Feeds the requests that have come to the replica, up to this operation. `None`: some have not come.
     #[inline(always)]
     fn take_requests(&mut self, number: u64) -> Option<Result<(), Failure>> {
         let (of, from) = self.awaited;
@@ -309,7 +307,7 @@ impl Member {
         Some(Ok(()))
     }
 
-    /// Whether a member's request of an operation, which it has sent, says the same as this member's.
+    /// Whether a member's request for an operation equals this member's. The member has sent it.
     #[inline]
     pub(super) fn agrees_with(&self, number: u64, child: usize) -> bool {
         let lines = self.shared.requests(number);
@@ -322,7 +320,7 @@ impl Member {
         std::array::from_fn(|at| line.words[at].load(Relaxed))
     }
 
-    /// Copies a range of the `bytes` that a member has given to an operation. Its request has been seen.
+    /// Copies a range of the `bytes` that a member contributed to an operation. Its request has been seen.
     ///
     /// # Safety
     /// `to` can be written for the range's length.
@@ -347,14 +345,14 @@ impl Member {
                 line.get(&mut all);
                 to.copy_from_slice(&all[range]);
             }
-            // SAFETY: a place has as many bytes as the longest operand that a node takes. Its member does not write it before this one has
-            // started `credits` more operations (invariant 1 of the module).
+            // SAFETY: a place has as many bytes as the longest operand of a node. Its member does not write it before
+            // this member has started `credits` more operations (invariant 1 of the module).
             false => unsafe { to.as_mut_ptr().copy_from_nonoverlapping(place.wrapping_add(range.start), range.len()) },
         }
         Ok(())
     }
 
-    /// Copies a range of the result of an operation of so many bytes, whose outcome has been seen.
+    /// Copies a range of the result of an operation of `bytes` bytes. Its outcome has been seen.
     ///
     /// # Safety
     /// `to` can be written for the range's length.
@@ -367,12 +365,12 @@ impl Member {
         bytes: usize,
     ) -> Result<(), Failure> {
         let result = self.replica.result(number, bytes)?.get(range).ok_or(Failure::TooLong)?;
-        // SAFETY: the caller's buffer has so many bytes.
+        // SAFETY: the caller's buffer is as long as the range.
         unsafe { to.copy_from_nonoverlapping(result.as_ptr(), result.len()) };
         Ok(())
     }
 
-    /// Calls `look` until it says something. Fails if the group has ended.
+    /// Calls `look` until it returns a value. Fails if the group has ended.
     #[inline(always)]
     pub(super) fn wait<T>(
         &mut self,
@@ -403,7 +401,7 @@ impl Member {
                 idle();
             }
             std::thread::yield_now();
-            // A result that is there counts, also if the group has ended since. So this looks before it fails.
+            // A result that is here counts even if the group has ended since. So look before failing.
             if let Some(found) = look(self) {
                 return found;
             }
@@ -417,7 +415,7 @@ impl Member {
         Err(Failure::Lost)
     }
 
-    /// Checks now and then whether the other members are there. A waiter calls it often; it costs a look at the clock.
+    /// Checks at intervals that the other members are alive. A waiter calls this often; it costs a read of the clock.
     pub(super) fn check_members_if_due(&mut self) {
         if self.checked.elapsed() >= PATIENCE {
             self.check_members();
@@ -425,11 +423,11 @@ impl Member {
         }
     }
 
-    /// Ends the group if a member has ended or left, and has not sent what this member has.
+    /// Ends the group if a member has died or left without sending a request that this member has sent.
     fn check_members(&self) {
         let places = self.shared.places().iter().enumerate();
         for (at, place) in places.filter(|(_, place)| place.word.load(Acquire) != 0) {
-            // Looks at the process first: what it sent before it ended is then seen.
+            // Check the process first: then everything that it sent before it ended is visible.
             let failure = match place.has_left.load(Acquire) != 0 {
                 true => Failure::Left,
                 false if Identity::word_is_alive(place.word.load(Acquire)) => continue,
@@ -442,7 +440,7 @@ impl Member {
         }
     }
 
-    /// Whether no other member is at work in the members' memory any more. The group has failed, so none begins.
+    /// Whether no other member accesses the members' memory any more. The group has failed, so none begins.
     pub(super) fn others_are_idle(&self) -> bool {
         let others = self.shared.places().iter().enumerate().filter(|&(at, _)| at != self.rank());
         others
@@ -452,7 +450,7 @@ impl Member {
 }
 
 impl Drop for Member {
-    /// Leaves the group. A forked process has a copy of the member, but is not the member.
+    /// Leaves the group. A forked process has a copy of the member, but is no member.
     fn drop(&mut self) {
         let is_own = |place: &&MemberPlace| memory::pid_of(place) == std::process::id();
         if let Some(place) = self.shared.places().get(self.rank as usize).filter(is_own) {
@@ -461,21 +459,21 @@ impl Drop for Member {
     }
 }
 
-/// A request as the word of its line: a tag that members must agree on, and a reduction.
+/// A request as the word of its line: a tag that must be equal at all members, and a reduction.
 #[inline(always)]
 pub(super) fn codes_of(tag: u8, reduction: &Reduction) -> u64 {
     let Reduction { operation, datatype, index, bytes, .. } = *reduction;
     u64::from_le_bytes([operation, datatype, index, tag, 0, 0, 0, 0]) | u64::from(bytes) << 32
 }
 
-/// The tag and the reduction in such a word.
+/// The tag and the reduction of such a word.
 #[inline(always)]
 fn request_of(codes: u64) -> (u8, Reduction) {
     let [operation, datatype, index, tag, ..] = codes.to_le_bytes();
     (tag, Reduction { operation, datatype, index, bytes: (codes >> 32) as u32, target: None })
 }
 
-/// The bit of an operation among those that may be held: at most 128.
+/// The bit of an operation among those that may be held, which are at most 128.
 #[inline(always)]
 fn bit_of(number: u64) -> u128 {
     1 << (number % 128)

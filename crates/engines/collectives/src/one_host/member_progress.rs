@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a member advances collective operations ([`super::collectives`]).
+//! Progress of collective operations at a member ([`super::collectives`]).
 //!
 //! ```text
 //! short:  New ─> Short ─> Over
@@ -20,8 +20,8 @@ use super::member::{Contribution, InlineWords, Member};
 use super::progress_engine::{ProgressEngine, ProgressHook, QueueEntry};
 
 impl Member {
-    /// Advances an operation as far as possible. None: it is not over. The group's operations advance in the order in which they
-    /// began, and one only after the one before has started all ([`Pending::has_started_all`]).
+    /// Advances an operation as far as possible. `None`: it has not ended. The group's operations advance in the order
+    /// in which they began. Each advances only after the one before has started all ([`Pending::has_started_all`]).
     #[inline(always)]
     pub fn advance(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
         let outcome = match pending.phase {
@@ -51,7 +51,8 @@ impl Member {
     #[inline(always)]
     fn advance_short(&mut self, pending: &mut Pending, number: u64) -> Option<Result<(), Failure>> {
         let outcome = match pending.collective {
-            // A root of a broadcast gives, and all but the root of a reduction. The others read a broadcast as soon as it is there.
+            // The root of a broadcast does not wait, nor do the other members of a reduction. The others read a
+            // broadcast once it is there.
             Collective::Broadcast { root, .. } if root == self.rank() => self.defer_outcome(number),
             Collective::Broadcast { root, .. } if !self.has_sent(number, root) => return None,
             Collective::Broadcast { root, .. } if self.agrees_with(number, root) => self.defer_outcome(number),
@@ -63,7 +64,7 @@ impl Member {
             }
             _ => self.outcome(number)?,
         };
-        // SAFETY: who made the operation has kept its contract.
+        // SAFETY: the constructor's caller keeps its contract.
         Some(outcome.and_then(|()| unsafe { pending.take(self, number, 0..pending.bytes) }))
     }
 
@@ -103,17 +104,18 @@ impl Member {
             };
             match step {
                 Ok(phase) => pending.phase = phase,
-                // Others may still write into this member's memory.
+                // Others may still write to this member's memory.
                 Err(_) if self.failure().is_some() && !self.others_are_idle() => return None,
                 Err(failure) => return Some(Err(failure)),
             }
         }
     }
 
-    /// All members have said where their memory is: this member does its part. If it cannot, the group ends, as the others' results are not
-    /// whole. What it returns then counts only when the others are out ([`Member::others_are_idle`]).
+    /// Does this member's part after all members have given the addresses of their memory. If it cannot, the group
+    /// ends, because the others' results are incomplete. Its result counts only when the others are idle
+    /// ([`Member::others_are_idle`]).
     fn meet(&mut self, pending: &mut Pending, number: u64) -> Result<Phase, Failure> {
-        // Another process may have changed this member's own line since. What is used here is what was meant.
+        // Another process may have changed this member's own line since, so the descriptor is made anew.
         let own = pending.descriptor(self);
         let of = |member| if member == self.rank() { own } else { self.words(number, member) };
         let all: Vec<InlineWords> = (0..self.size()).map(of).collect();
@@ -139,18 +141,19 @@ impl Member {
             all.iter().enumerate().map(of).collect::<Vec<_>>()
         };
         let (operands, results) = (reach(0), reach(1));
-        // A member that learns that the group has ended waits until nobody is at work. So nobody begins after it has ended.
+        // A member that finds the group ended waits until no member is at work. So this mark comes before the check,
+        // and none begins afterwards.
         self.shared.places()[rank].is_at_work.store(1, SeqCst);
         let outcome = match self.failure() {
             Some(failure) => Err(failure),
-            // SAFETY: the members have just said so.
+            // SAFETY: the members have just given these addresses.
             None => unsafe { pending.work(self, &operands, &results) },
         };
         self.shared.places()[rank].is_at_work.store(0, SeqCst);
         outcome.map(|()| Phase::HasDone).map_err(|failure| self.fail(failure))
     }
 
-    /// Goes through the node in pieces, of which as many are under way as the group has credits.
+    /// Moves the data through the node in pieces. As many are under way as the group has credits.
     fn advance_pieces(&mut self, pending: &mut Pending) -> Option<Result<(), Failure>> {
         let (most, bytes, credits) = (self.bytes_max(), pending.bytes, self.credits());
         let range = |piece: usize| piece * most..bytes.min((piece + 1) * most);
@@ -166,7 +169,7 @@ impl Member {
                 start.map(|number| (if started == 0 { number } else { first }, started + 1, taken))
             } else {
                 let number = first + taken as u64;
-                // SAFETY: who made the operation has kept its contract.
+                // SAFETY: the constructor's caller keeps its contract.
                 let outcome = self.outcome(number)?.and_then(|()| unsafe { pending.take(self, number, range(taken)) });
                 outcome.map(|()| (first, started, taken + 1))
             };
@@ -189,14 +192,15 @@ impl ProgressEngine for Member {
         operation
     }
 
-    /// No operation starts operation `n + credits` of the node while one before it has yet to read `n`. That all requests of `n` have come does
-    /// not suffice: they may have come after the one before last advanced, and others write their lines of `n` again when they have this
-    /// member's request for `n + credits`.
+    /// No operation starts operation `n + credits` of the node before all earlier ones have read `n`. It does not
+    /// suffice that all requests of `n` have come: they may have come after an earlier operation last advanced, and
+    /// others overwrite their lines of `n` when they have this member's request for `n + credits`.
     fn advance(&mut self, entries: &mut VecDeque<QueueEntry<Pending>>) {
         let (mut may_start, mut unread) = (true, None);
         for QueueEntry { running, outcome, .. } in entries.iter_mut() {
             if outcome.is_none() {
-                // In a group that has ended none starts: members may have ended different ones, and would not agree on the number of the next.
+                // In a group that has ended no operation starts: members may have ended different ones, and would
+                // disagree on the next number.
                 if !may_start || (running.is_new() && self.failure().is_some()) {
                     break;
                 }
@@ -206,7 +210,7 @@ impl ProgressEngine for Member {
             }
             may_start = running.has_started_all(self);
         }
-        // A member that waits advances its operation without a queue, which is empty then.
+        // A member that waits advances its operation without a queue. The queue is empty then.
         self.set_oldest_unread(None);
         if let Some(failure) = self.failure().filter(|_| self.others_are_idle()) {
             let left = entries.iter_mut().filter(|entry| entry.outcome.is_none());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory of the members of a live group, for long vectors: mapped where it is in memory files, else by cross-memory attach.
+//! The memory of the members of a live group, for long vectors: mapped from memory files, or by cross-memory attach.
 //!
 //! Invariants
-//! 1. A member's memory is touched only between an operation in which it said where it is, and one that it waits for afterwards.
+//! 1. A member's memory is accessed only between the operation that gave its address and a later one that it waits for.
 //! 2. An address that its owner has not mapped is an error, not a fault.
 //!
-//! Costs: mapped, those of the loads and stores; else a system call for each block, and one more copy of what is read.
+//! Costs: loads and stores if mapped; else a system call for each block, and one more copy of each block read.
 
 use std::ops::Range;
 use std::ptr;
@@ -21,39 +21,37 @@ use super::segment::MemberPlace;
 use selvedge_host::peer_files::{PeerFiles, SharedFile, within};
 use selvedge_os::{cma, copy};
 
-/// Bytes that are reduced at once: they stay in the first-level cache. Where a block takes system calls, more.
+/// Bytes reduced at once: they stay in the first-level cache. If a block takes system calls, blocks are longer.
 const BLOCK_BYTES: usize = 8 << 10;
 const BLOCK_BYTES_ATTACHED: usize = 64 << 10;
 
 /// Memory of a member, as this process reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// In this process's address space.
     Mapped(*mut u8),
-    /// By cross-memory attach.
     Attached { pid: u32, address: u64 },
 }
 
-/// Looks up the address here of bytes at an address of a process. None: they are not mapped.
+/// Looks up the local address of bytes at an address of a process. `None`: they are not mapped.
 pub type MappedLookup = Box<dyn Fn(u32, u64, usize) -> Option<*mut u8> + Send + Sync>;
 
 static MAPPED_LOOKUP: OnceLock<MappedLookup> = OnceLock::new();
 
-/// Registers the memory of other processes that the front door has mapped, besides memory files. The others find what it finds of this
-/// process's memory, too. Called once, before this process joins a group.
+/// Registers a lookup of memory of other processes that the front door has mapped, besides memory files. What it finds
+/// of this process's memory, the others find, too. Called once, before this process joins a group.
 pub fn register_mapped_memory(find: MappedLookup) {
     let _ = MAPPED_LOOKUP.set(find);
 }
 
-/// The address here of a process's memory, if the front door has mapped it.
+/// The local address of a process's memory, if the front door has mapped it.
 fn find_mapped(pid: u32, address: u64, bytes: usize) -> Option<*mut u8> {
     MAPPED_LOOKUP.get().and_then(|find| find(pid, address, bytes))
 }
 
-/// The other members' memory, as far as this process has mapped it.
+/// The other members' memory that this process has mapped.
 pub(super) struct PeerMemory {
     files: Vec<Arc<PeerFiles>>,
-    /// Whether each member can attach to the memory of each other; can map all its memory files.
+    /// Whether every member can attach to the memory of every other; and whether it can map all its memory files.
     pub(super) all_attach: bool,
     pub(super) all_map: bool,
     /// Two blocks.
@@ -65,12 +63,11 @@ impl PeerMemory {
         PeerMemory { files: Vec::new(), all_attach: false, all_map: false, scratch: Vec::new() }
     }
 
-    /// All members have joined.
+    /// Opens the members' memory files, after all members have joined.
     pub(super) fn know(&mut self, places: &[MemberPlace]) {
         self.files = places.iter().map(|place| files_of(place.word.load(Acquire))).collect();
     }
 
-    /// Whether all memory files of a member can be mapped.
     pub(super) fn maps(&self, place: &MemberPlace, member: usize) -> bool {
         place.files.iter().all(|file| {
             let (base, bytes) = (file.base.load(Relaxed), file.bytes.load(Relaxed));
@@ -78,7 +75,6 @@ impl PeerMemory {
         })
     }
 
-    /// The access to a range of a member's memory.
     pub(super) fn reach(&self, places: &[MemberPlace], member: usize, own: usize, address: u64, bytes: usize) -> Reach {
         if member == own {
             return Reach::Mapped(ptr::with_exposed_provenance_mut(address as usize));
@@ -94,10 +90,11 @@ impl PeerMemory {
         }
     }
 
-    /// Reduces a part of the members' operands, in their order, and writes it to each of the results.
+    /// Reduces a part of the members' operands in order, and writes it to each of the results.
     ///
     /// # Safety
-    /// The mapped operands can be read, and the mapped results written, in `part`. No other member writes there meanwhile.
+    /// The mapped operands can be read, and the mapped results written, in `part`. No other member writes there
+    /// meanwhile.
     pub(super) unsafe fn reduce(
         &mut self,
         kernel: &Kernel,
@@ -142,7 +139,7 @@ impl PeerMemory {
 }
 
 impl Reach {
-    /// Copies memory from an offset on into a buffer.
+    /// Copies memory at an offset into a buffer.
     ///
     /// # Safety
     /// If it is mapped, it can be read.
@@ -151,10 +148,10 @@ impl Reach {
         unsafe { self.copy_to(at, into.as_mut_ptr(), into.len()) }
     }
 
-    /// Copies memory from an offset on.
+    /// Copies memory at an offset to `to`.
     ///
     /// # Safety
-    /// If it is mapped, it can be read, and `to` can be written. They do not overlap, or are the same.
+    /// If it is mapped, it can be read, and `to` can be written. They do not overlap, or are equal.
     pub(super) unsafe fn copy_to(&self, at: usize, to: *mut u8, bytes: usize) -> Result<(), Failure> {
         match *self {
             Reach::Mapped(start) => {
@@ -172,7 +169,7 @@ impl Reach {
         }
     }
 
-    /// Copies a buffer into memory from an offset on.
+    /// Copies a buffer into memory at an offset.
     ///
     /// # Safety
     /// If it is mapped, it can be written.
@@ -184,7 +181,7 @@ impl Reach {
                 Ok(())
             }
             Reach::Attached { pid, address } => {
-                // SAFETY: `from` can be read, and the owner has offered the memory.
+                // SAFETY: `from` can be read, and the owner has given the address.
                 unsafe { cma::write(pid, address + at as u64, from.as_ptr(), from.len()) }
                     .map_err(|error| failed(pid, &error))
             }
@@ -218,21 +215,19 @@ fn files_of(word: u64) -> Arc<PeerFiles> {
     files
 }
 
-/// A byte that others read to see whether they can attach to this process.
+/// A byte that others read to test whether they can attach to this process.
 static PROBE: u8 = 0;
 
-/// Lets other members attach to this process, and says where they can try.
+/// Lets other members attach to this process, and publishes the address of the test byte.
 pub(super) fn offer(place: &MemberPlace) {
     cma::admit_peers();
     place.probe.store((&raw const PROBE).expose_provenance() as u64, Release);
 }
 
-/// Whether this process can attach to the memory of a member.
 pub(super) fn attaches(place: &MemberPlace) -> bool {
     cma::permitted(pid_of(place), place.probe.load(Acquire))
 }
 
-/// The process that a member is.
 pub(super) fn pid_of(place: &MemberPlace) -> u32 {
     (place.word.load(Acquire) >> 32) as u32
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The interface between a process's side of a group and the queue of its operations.
 //!
-//! Two kinds of groups implement it: a [`Member`](super::Member) of a live group, and the members of groups whose nodes are elsewhere, which
-//! [`between_hosts`](crate::between_hosts) has.
+//! Two kinds of groups implement it: a [`Member`](super::Member) of a live group, and the groups with nodes elsewhere
+//! in [`between_hosts`](crate::between_hosts).
 
 use std::collections::VecDeque;
 
@@ -18,17 +18,17 @@ pub trait ProgressEngine: Sized {
     /// An operation under way.
     type Running;
 
-    /// Whether the group's nodes carry an operation out. All members give the same answer.
+    /// Whether the group's nodes accept this operation. All members get the same answer.
     fn supports(&self, operation: &Pending) -> bool;
 
-    /// Begins an operation. None of its operations of the node is started.
+    /// Begins an operation without starting an operation of the node.
     fn begin(&mut self, operation: Pending) -> Self::Running;
 
-    /// Advances all operations, and records the outcomes of those that are over. The operations are in the order of their beginning. If the group has
-    /// ended, all are over.
+    /// Advances all operations in the order in which they began, and records the outcomes of those that have ended. If
+    /// the group has ended, all operations end.
     fn advance(&mut self, entries: &mut VecDeque<QueueEntry<Self::Running>>);
 
-    /// Checks now and then whether the other members, and the nodes, are alive.
+    /// Checks at intervals that the other members and the nodes are alive.
     fn check_members_if_due(&mut self);
 
     /// Calls `look` until it returns an outcome. Fails if the group has ended.
@@ -38,7 +38,7 @@ pub trait ProgressEngine: Sized {
         look: &mut dyn FnMut(&mut Self) -> Option<Result<(), Failure>>,
     ) -> Result<(), Failure>;
 
-    /// Waits until an operation is over, which is the only one under way.
+    /// Waits until an operation has ended. It is the only one under way.
     #[inline]
     fn complete(&mut self, operation: Pending, idle: ProgressHook<'_>) -> Result<(), Failure> {
         let mut entries = VecDeque::from([QueueEntry::new(self.begin(operation))]);
@@ -52,7 +52,7 @@ pub trait ProgressEngine: Sized {
 /// An operation of a queue.
 pub struct QueueEntry<R> {
     pub running: R,
-    /// None: it is not over.
+    /// `None`: it has not ended.
     pub outcome: Option<Result<(), Failure>>,
     pub(super) is_taken: bool,
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Outstanding operations of a group, for front doors whose calls do not wait. [`Queue::complete`] is for those that also have
-//! calls which do.
+//! Outstanding operations of a group, for front doors whose calls do not wait. [`Queue::complete`] is for front doors
+//! that also have waiting calls.
 //!
 //! A [`ProgressEngine`] advances them: this process's side of a group.
 //!
 //! Invariants
-//! 1. Operations advance in the order in which they were added, and one only after the one before has started all its operations of the
-//!    node. So all members start the same operations of the node in the same order.
-//! 2. An operation that is over and taken is forgotten when all before it are.
+//! 1. Operations advance in the order in which they were added. Each advances only after the one before has started all
+//!    its operations of the node. So all members start the same operations of the node in the same order.
+//! 2. An operation that has ended and was taken is removed when all before it are removed.
 
 use std::collections::VecDeque;
 
@@ -17,14 +17,13 @@ use super::collectives::Pending;
 use super::member::Member;
 use super::progress_engine::{ProgressEngine, ProgressHook, QueueEntry};
 
-/// Turns between looks at the clock.
+/// Turns between reads of the clock.
 const CHECK_EVERY: u32 = 1024;
 
 /// A process's side of a group, and its operations under way.
 pub struct Queue<C: ProgressEngine = Member> {
     engine: C,
     entries: VecDeque<QueueEntry<C::Running>>,
-    /// The number of the first entry.
     first: u64,
     turns: u32,
 }
@@ -47,7 +46,8 @@ impl<C: ProgressEngine> Queue<C> {
         self.first + self.entries.len() as u64 - 1
     }
 
-    /// Advances all operations, and checks now and then whether the other members are there. If the group has ended, all operations are over.
+    /// Advances all operations, and checks at intervals that the others are alive. In an ended group all operations
+    /// end.
     pub fn advance(&mut self) {
         self.turns = self.turns.wrapping_add(1);
         if self.turns % CHECK_EVERY == 0 {
@@ -56,8 +56,8 @@ impl<C: ProgressEngine> Queue<C> {
         self.engine.advance(&mut self.entries);
     }
 
-    /// Waits until an operation is over, which begins after those under way. They go on meanwhile: `over` gets those that end, with their
-    /// outcomes, and they are forgotten.
+    /// Runs an operation to its end, after those under way. They advance meanwhile: `over` gets the outcomes of those
+    /// that end, and they are removed.
     #[inline]
     pub fn complete(
         &mut self,
@@ -91,7 +91,7 @@ impl<C: ProgressEngine> Queue<C> {
             }
             entries.back().and_then(|own| own.outcome)
         });
-        // If the group has ended it may be there yet.
+        // If the group has ended, the operation may still be queued.
         if let Some(own) = self.entries.back_mut() {
             own.outcome = Some(outcome);
         }
@@ -104,12 +104,12 @@ impl<C: ProgressEngine> Queue<C> {
         self.entries.is_empty()
     }
 
-    /// The outcome of an operation, once it is over. None: it is not.
+    /// The outcome of an operation. `None`: it has not ended.
     pub fn outcome(&self, number: u64) -> Option<Result<(), Failure>> {
         self.entry(number).map_or(Some(Ok(())), |at| self.entries[at].outcome)
     }
 
-    /// As [`Queue::outcome`], after all have advanced if it was not over.
+    /// Like [`Queue::outcome`], but first advances all operations if this one has not ended.
     pub fn test(&mut self, number: u64) -> Option<Result<(), Failure>> {
         if self.outcome(number).is_none() {
             self.advance();
@@ -117,7 +117,7 @@ impl<C: ProgressEngine> Queue<C> {
         self.outcome(number)
     }
 
-    /// Forgets an operation that is over.
+    /// Removes an operation that has ended.
     pub fn take(&mut self, number: u64) {
         if let Some(at) = self.entry(number) {
             self.entries[at].is_taken = true;

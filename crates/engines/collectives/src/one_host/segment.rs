@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory that the members of a live group share: a sealed memory file, with the requests of all members.
+//! The memory that the members of a live group share: a sealed memory file with the requests of all members.
 //!
 //! | part | size |
 //! |---|---|
 //! | header, state | a line of 64 bytes each |
-//! | a place for each member: who it is, its memory files | 128 bytes each |
+//! | a place for each member: its identity, its memory files | 128 bytes each |
 //! | request lines: for each operation that may be held, one of each member | 64 bytes each |
-//! | operands too long for a line, in the same order | as the shape says |
+//! | operands too long for a line, in the same order | set by the shape |
 //!
 //! Invariants
-//! 1. The founder makes the file and writes the header before another process knows the file. It does not change then. A process that opens the
-//!    file checks that its shape fits the file's length.
-//! 2. A member writes its own place, lines and operands, and nobody else does. All are atomics, but for operands, which are written before the
-//!    line that says so.
+//! 1. The founder makes the file and writes the header before another process has the handle. The header does not
+//!    change then. A process that opens the file checks that its shape fits the file's length.
+//! 2. Only a member writes its own place, lines and operands. All are atomics except operands, which are written before
+//!    the line that publishes them.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::slice;
@@ -37,9 +37,9 @@ pub const INLINE_BYTES: usize = 8 * INLINE_WORDS;
 /// Sizes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Members: 1 to [`Shape::MEMBERS_MAX`].
+    /// The number of members: 1 to [`Shape::MEMBERS_MAX`].
     pub members: u32,
-    /// Operations that may be under way: 1 to [`Shape::CREDITS_MAX`].
+    /// Largest number of operations under way: 1 to [`Shape::CREDITS_MAX`].
     pub credits: u32,
     /// Bytes of the longest operand: a multiple of 64, at most [`Shape::BYTES_MAX`].
     pub bytes: u32,
@@ -50,7 +50,7 @@ impl Shape {
     pub const CREDITS_MAX: u32 = 64;
     pub const BYTES_MAX: u32 = 1 << 20;
 
-    /// Operations whose requests may still be there, at least `2 * credits`: a power of two.
+    /// The number of operations whose requests may be held: a power of two, at least `2 * credits`.
     #[inline(always)]
     fn held(&self) -> u32 {
         (2 * self.credits).next_power_of_two()
@@ -74,10 +74,10 @@ pub struct SegmentHandle {
     pub bytes: u64,
 }
 
-/// Why a group's memory could not be made or opened, or the group not joined.
+/// The reason why a group's memory could not be made or opened, or why the group could not be joined.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    #[error("the group's size is out of range: {0:?}")]
+    #[error("the group's shape is out of range: {0:?}")]
     Shape(Shape),
     #[error("no memory for the group: {0}")]
     Memory(#[from] rustix::io::Errno),
@@ -85,9 +85,9 @@ pub enum OpenError {
     Io(#[from] std::io::Error),
     #[error(transparent)]
     Map(#[from] MapError),
-    #[error("the file is not a group's memory of this version, or is damaged")]
+    #[error("the file is damaged, or is no group memory of this version")]
     NotAGroup,
-    #[error("the group was refused: {0}")]
+    #[error("the node refused the group: {0}")]
     Refused(Failure),
 }
 
@@ -102,31 +102,30 @@ struct Header {
 
 #[repr(C, align(64))]
 pub(super) struct StateLine {
-    /// Not 0: the group has ended, and why ([`Failure`]).
+    /// The reason why the group has ended ([`Failure`]). 0: it has not ended.
     pub failure: AtomicU32,
 }
 
-/// The identity of a member, and the memory of it that others can map.
+/// The identity of a member, and its memory that others can map.
 #[repr(C, align(128))]
 pub(super) struct MemberPlace {
     /// The member's word ([`Identity::to_word`](selvedge_os::process::Identity::to_word)); 0: it has not joined.
     pub word: AtomicU64,
     pub has_left: AtomicU32,
-    /// 1: it reads and writes the members' memory.
+    /// 1: it is accessing the members' memory.
     pub is_at_work: AtomicU32,
-    /// An address of the member's that others can try to read.
+    /// The address of the member's test byte for cross-memory attach.
     pub probe: AtomicU64,
     pub files: [SharedFile; RANGES_MAX],
 }
 
-/// A member's request.
 #[repr(C, align(64))]
 pub(super) struct Line {
     /// The operation's number + 1, stored last.
     pub number: AtomicU64,
-    /// Operation, type, type of indices, and in the upper half the bytes.
+    /// Operation, type, type of indices, and in the upper half the length in bytes.
     pub codes: AtomicU64,
-    /// The operand, if it is short, or words for the other members.
+    /// The operand if it is short, or words for the other members.
     pub words: [AtomicU64; INLINE_WORDS],
 }
 
@@ -155,7 +154,7 @@ pub struct SharedGroup {
     mapping: Mapping,
     shape: Shape,
     layout: Layout,
-    /// The founder's descriptor, by which others open the file.
+    /// The founder's descriptor, through which others open the file.
     file: Option<OwnedFd>,
 }
 
@@ -180,7 +179,7 @@ impl SharedGroup {
         Ok((group, SegmentHandle { pid, descriptor, inode, bytes: layout.bytes }))
     }
 
-    /// Opens the memory of a group that another process of this user has made and still has open.
+    /// Opens the memory of a group. Another process of this user has made it and still has it open.
     pub fn open(handle: &SegmentHandle) -> Result<SharedGroup, OpenError> {
         let mapping = Mapping::open_sealed(handle.pid, handle.descriptor, handle.inode, handle.bytes)?;
         if handle.bytes < size_of::<Header>() as u64 {
@@ -228,7 +227,6 @@ impl SharedGroup {
         unsafe { slice::from_raw_parts(self.at(self.layout.places), self.shape.members as usize) }
     }
 
-    /// The request lines of an operation, by member.
     #[inline(always)]
     pub(super) fn requests(&self, number: u64) -> &[Line] {
         let members = u64::from(self.shape.members);
@@ -252,7 +250,6 @@ impl SharedGroup {
 }
 
 impl Line {
-    /// Writes bytes into the line's words.
     #[inline(always)]
     pub(super) fn put(&self, bytes: &[u8]) {
         for (word, part) in self.words.iter().zip(bytes.chunks(8)) {
@@ -262,7 +259,6 @@ impl Line {
         }
     }
 
-    /// Reads bytes out of the line's words.
     #[inline(always)]
     pub(super) fn get(&self, into: &mut [u8]) {
         for (word, part) in self.words.iter().zip(into.chunks_mut(8)) {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The aggregation manager as a service: it learns of nodes and jobs in sessions, and carries out the actions of the
+//! The aggregation manager as a service: sessions report nodes and jobs to it, and it carries out the actions of the
 //! [`Manager`](selvedge_manager::Manager).
 //!
-//! A host is known by its place, and gets the next number when a node or a process of it is first heard of. Its aggregation node is there as long
-//! as its session. A job begins when the first of its processes asks for its share, and ends with the last session of them.
+//! A place identifies a host. The host gets the next number when the manager first sees a node or a process of it. Its
+//! aggregation node exists as long as its session. A job begins when the first of its processes asks for its share, and
+//! ends with the last of their sessions.
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`settings`] | settings, and the reasons why there is no service |
+//! | [`settings`] | settings, and errors at the start |
 //! | [`state`] | the state, and its changes |
 //! | [`report`] | the state as text |
-//! | [`requests`] | the threads: sessions with nodes, with processes and with people |
+//! | [`requests`] | the threads: sessions with nodes, processes and users |
 //!
-//! Each file knows those above it only.
+//! Each file uses only files above it.
 //!
 //! Invariant: a node that sends nothing for the time of silence is lost.
 //!
-//! After a restart nodes and processes come back by themselves. Those that have not after [`Settings::grace`] are lost, and their jobs end.
+//! After a restart of the service nodes and processes reconnect. Those that have not reconnected after
+//! [`Settings::grace`] are lost, and their jobs end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +44,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Listens, with the state that is kept, if there is one.
+    /// Starts to listen, with the stored state, if any.
     pub fn open(at: SocketAddr, settings: Settings) -> Result<Service, ServiceError> {
         let settings = Arc::new(settings);
         let state = State::new(settings.clone())?;
@@ -61,12 +63,12 @@ impl Service {
         Ok(Service { sessions, handler })
     }
 
-    /// The address at which it listens.
+    /// The address of the listener.
     pub fn at(&self) -> io::Result<SocketAddr> {
         self.sessions.address()
     }
 
-    /// Serves, until the listener fails.
+    /// Serves until the listener fails.
     pub fn run(self) -> io::Error {
         loop {
             match self.sessions.accept() {
@@ -80,7 +82,7 @@ impl Service {
     }
 }
 
-/// Starts a thread. Without one there is nobody to serve whom it is for, whose session ends with what it holds.
+/// Starts a thread. If none can be started, `work` is dropped, which ends the session that it holds.
 fn start(name: &str, work: impl FnOnce() + Send + 'static) {
     if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(work) {
         warn!("a thread cannot be started: {error}");

@@ -9,10 +9,10 @@
 //! ([`node`]) <═══> ([`node`]) <═════════════╛   links between hosts: requests, results
 //! ```
 //!
-//! A node is the value of `selvedge_nic::aggregation` with tables in this process. When the process ends, its groups end, and members and
-//! neighbours learn it from their links. So nothing needs a recovery.
+//! A node is the value of `selvedge_nic::aggregation` with tables in its process. When the process ends, its groups
+//! end. Members and neighbours learn it from their links. So no recovery is needed.
 //!
-//! Costs: a session and a thread for each node and for each process that leads a host's members; a link for each pair of neighbours in a tree.
+//! Costs: a session and a thread for each node and each leader of a host's members; a link for each edge of a tree.
 
 pub mod manager;
 pub mod node;
@@ -20,7 +20,7 @@ pub mod session;
 mod store;
 pub mod wire;
 
-/// Aggregation nodes have this network id in trees, and their number as process id.
+/// Network id of aggregation nodes in trees. Their process id is their number.
 pub const NODES_AT: u64 = 0xffff_fff0 << 32;
 /// The time after which a silent host is lost.
 pub const SILENCE: std::time::Duration = std::time::Duration::from_secs(5);

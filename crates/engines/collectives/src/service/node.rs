@@ -6,12 +6,12 @@
 //! manager ── steps ──────> Step::carry_out ┘
 //! ```
 //!
-//! A link identifies the sender: the manager tells the links of other nodes, and all others are members, with the number of their link and of their
-//! NIC as their address. So nobody can send in another's name.
+//! A link identifies the sender. The manager sends the links of other nodes. All other links are members'. A member's
+//! address is the number of its link and of its NIC. So no process can send in another's name.
 //!
 //! Invariants
-//! 1. One message of a group is on its way to the links at a time (`Node::next_send`), so each keeps its order.
-//! 2. A peer whose link has ended is lost as a child and as a parent: its groups fail, and nobody waits for it.
+//! 1. One message of a group is on its way to the links at a time (`Node::next_send`), so each group keeps its order.
+//! 2. A peer whose link has ended is lost as a child and as a parent: its groups fail, and nothing waits for it.
 //!
 //! Costs: a lock and a transition for each message; a copy of each payload.
 
@@ -42,7 +42,7 @@ use crate::service::wire::{
 
 /// Time between attempts to reach the manager.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Time between attempts to send what a link has no room for.
+/// Time between attempts to send messages that found no room in a link.
 const RETRY: Duration = Duration::from_millis(1);
 /// Id of the only sender.
 const EXECUTOR: u64 = 1;
@@ -52,12 +52,12 @@ const EXECUTOR: u64 = 1;
 pub struct Settings {
     pub manager: SocketAddr,
     pub secret: Vec<u8>,
-    /// A manager that is silent for so long is lost.
+    /// Time of silence after which the manager is lost.
     pub silence: Duration,
     pub place: HostPlace,
-    /// For people.
+    /// The host's name, for reports.
     pub host: String,
-    /// The number of the NIC with which processes are members.
+    /// The number of the NIC of members.
     pub member_ni: u16,
 }
 
@@ -69,7 +69,7 @@ pub enum NodeError {
     #[error("the aggregation manager at {at} refuses this node: {why}")]
     Refused { at: SocketAddr, why: String },
     #[error(
-        "the aggregation manager at {at} is another one: it gives nodes other tables, or this one another address; start this node again"
+        "the aggregation manager at {at} is a new one with other tables or another address for this node; start this node again"
     )]
     OtherManager { at: SocketAddr },
     #[error("the aggregation manager at {at}: {error}")]
@@ -79,7 +79,7 @@ pub enum NodeError {
 /// A node.
 pub struct AggregationNode {
     inner: Arc<Inner>,
-    /// They have the other `Arc` of `inner`, as their sink.
+    /// They hold the other `Arc` of `inner` as their sink.
     links: Arc<Links>,
     settings: Settings,
 }
@@ -88,13 +88,13 @@ struct Inner {
     links: OnceLock<Weak<Links>>,
     member_ni: u16,
     state: Mutex<State>,
-    /// A message waits for room in a link.
+    /// Signalled when a message waits for room in a link.
     waits: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// None: the manager has not said how large its tables are.
+    /// `None`: the manager has not sent the sizes of the tables.
     own: Option<OwnNode>,
     address: u64,
     /// Other nodes, by address and by peer.
@@ -124,7 +124,7 @@ impl AggregationNode {
         Ok(AggregationNode { inner, links, settings })
     }
 
-    /// The jobs that the node knows, and the groups that lie in its tables.
+    /// The number of jobs that the node knows, and of groups in its tables.
     pub fn in_use(&self) -> (usize, usize) {
         let groups = self
             .inner
@@ -135,30 +135,30 @@ impl AggregationNode {
         (self.inner.jobs().len(), groups)
     }
 
-    /// Whether no group is in its tables, and no operand reserved.
+    /// Whether no group is in its tables, and no operand is reserved.
     pub fn is_empty(&self) -> bool {
         self.inner.lock().own.as_ref().is_none_or(OwnNode::is_empty)
     }
 
-    /// Serves its groups and the manager, as long as the manager takes it. A manager that is lost is looked for again, and groups go on meanwhile.
-    /// `is_ready` is called when a manager has taken it.
+    /// Serves its groups and the manager, while the manager accepts it. If the manager is lost, this connects again,
+    /// and groups continue meanwhile. `is_ready` is called when a manager has accepted the node.
     pub fn run(&self, is_ready: impl Fn()) -> Result<Infallible, NodeError> {
         let at = self.settings.manager;
         let mut is_new = true;
         loop {
             match Session::connect(at, &self.settings.secret, self.settings.silence) {
                 Ok(session) => {
-                    info!("this aggregation node is at the manager at {at}");
+                    info!("connected to the aggregation manager at {at}");
                     is_new = true;
                     self.serve(&session, &is_ready)?;
-                    warn!("the aggregation manager at {at} has ended; groups go on");
+                    warn!("the aggregation manager at {at} has ended; groups continue");
                 }
-                // Its process has ended meanwhile.
+                // The manager's process ended during the greeting.
                 Err(AskError::Greeting { error: GreetingError::Ended, .. }) => {}
                 Err(error @ AskError::Greeting { .. }) => return Err(NodeError::Manager { at, error }),
                 Err(error) => {
                     if std::mem::take(&mut is_new) {
-                        info!("the aggregation manager is not there yet: {error}");
+                        info!("no connection to the aggregation manager yet: {error}");
                     }
                 }
             }
@@ -166,7 +166,7 @@ impl AggregationNode {
         }
     }
 
-    /// Follows the manager to the end of its session.
+    /// Follows the manager to the end of the session.
     fn serve(&self, session: &Session, is_ready: &impl Fn()) -> Result<(), NodeError> {
         let Settings { manager: at, place, ref host, .. } = self.settings;
         let link = self.links.address().into();
@@ -200,19 +200,18 @@ impl AggregationNode {
     }
 }
 
-/// Closes the links, so members and neighbouring nodes learn that its groups have ended.
+/// Closes the links, so that members and neighbouring nodes learn that its groups have ended.
 impl Drop for AggregationNode {
     fn drop(&mut self) {
         self.links.close();
     }
 }
 
-/// The address of a member: its link, from 1, and the number of its NIC.
+/// The address of a member: its link, counted from 1, and the number of its NIC.
 fn member_of(PeerId(peer): PeerId, pid: u32) -> u64 {
     (u64::from(peer) + 1) << 32 | u64::from(pid)
 }
 
-/// The link of a member.
 fn peer_of(member: u64) -> Option<PeerId> {
     ((member >> 32) as u32).checked_sub(1).map(PeerId)
 }
@@ -229,12 +228,12 @@ impl Inner {
         jobs.map(|job| (job.number, job.key)).collect()
     }
 
-    /// None: the node has ended.
+    /// `None`: the node has ended.
     fn links(&self) -> Option<Arc<Links>> {
         self.links.get()?.upgrade()
     }
 
-    /// None: it has begun with another address or other tables.
+    /// Sets the address and the tables. `None`: the node already has others.
     fn begin(&self, address: u64, limits: [u32; 6]) -> Option<()> {
         let mut state = self.lock();
         let limits = decode_limits(limits);
@@ -247,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// Records the links of other nodes. One that has joined a group before it was known to be a node keeps the address that it had.
+    /// Records the links of other nodes. A node that joined a group before its link was known keeps its address.
     fn record_links(&self, nodes: impl Iterator<Item = (u64, LinkAddress)>) {
         let Some(links) = self.links() else { return };
         for (address, link) in nodes.filter(|(_, link)| *link != links.address()) {
@@ -275,7 +274,7 @@ impl Inner {
         self.send_due();
     }
 
-    /// Sends what is due. A group for which a link has no room waits, and holds up no other.
+    /// Sends due messages. A group for which a link has no room waits, and does not delay others.
     fn send_due(&self) {
         let mut waiting = Vec::new();
         loop {
@@ -315,7 +314,7 @@ impl Inner {
         links.send(peer, name, &packet.encode(false), Source::Taken(payload), SendTiming::Now)
     }
 
-    /// Waits until something has no room, and tries again.
+    /// Waits until some message has no room, and then retries.
     fn retry(&self) {
         let waits = self.waits.wait_timeout_while(self.lock(), Duration::from_secs(1), |state| !state.has_no_room);
         let mut state = waits.ignore_poison().0;
@@ -362,7 +361,7 @@ impl Sink for Inner {
         {
             let mut state = self.lock();
             let State { own: Some(own), nodes, .. } = &mut *state else { return };
-            // The tables have the addresses of all children. A list of senders beside them would grow with whatever a peer sends.
+            // The tables have the addresses of all children. A list of senders would grow with each message.
             let children = own.children.iter().map(|child| child.address).filter(|&child| peer_of(child) == Some(peer));
             let of_peer: BTreeSet<u64> = children.chain(nodes.get(&peer).copied()).collect();
             of_peer.into_iter().for_each(|address| own.node().lose(address));
@@ -376,7 +375,7 @@ impl Inner {
     fn refuse_join(&self, peer: PeerId, request: &Request, refusal: Refusal) {
         let Some((sender, answer)) = refusal.answer(request) else { return };
         let own = Sender { address: self.lock().address, key: sender.key };
-        // A process that is lost, or does not take messages, learns it from the end of its link.
+        // A process that is lost, or takes no messages, learns it from the end of its link.
         let _ = self.send(peer, sender.address, &answer.encode(own), &mut Vec::new());
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process's share of the aggregation nodes of hosts: it asks the manager, and keeps the session, whose end is the process's.
-//! A share that is dropped ends the session, too: a program may go on for long after its job.
+//! A process's share of the aggregation nodes of hosts. The process asks the manager, and keeps the session open until
+//! it ends itself. Dropping a share ends the session, too: a program may continue for long after its job.
 //!
-//! A thread waits for messages of the manager. It connects again to a manager that was lost; groups go on meanwhile.
+//! A thread waits for messages of the manager. It reconnects to a manager that was lost. Groups continue meanwhile.
 
 use selvedge_os::sync::IgnorePoison;
 use selvedge_process::settings::ManagerAt;
@@ -39,7 +39,6 @@ struct State {
     session: Mutex<SessionState>,
 }
 
-/// The session of a share with the manager.
 enum SessionState {
     Open(Arc<Session>),
     /// The manager was lost.
@@ -65,7 +64,8 @@ impl Drop for ShareSession {
 }
 
 impl ShareSession {
-    /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. It may be another after the manager was restarted.
+    /// This process's number in the job, below [`crate::service::wire::PROCESSES_MAX`]. A restart of the manager may
+    /// change it.
     pub fn process(&self) -> u32 {
         self.state.process.load(Relaxed)
     }
@@ -76,7 +76,7 @@ impl ShareSession {
     }
 }
 
-/// Asks for this process's share. `places`: hosts of the job that it knows, its own first. The error says why it has none.
+/// Asks for this process's share. `places`: known hosts of the job, its own first. The error is the reason for none.
 pub fn request_share(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<ShareSession, String> {
     let (session, share) = begin(manager, job, places).map_err(|error| error.to_string())?;
     let granted = Granted::restore(share.grant.as_bytes()).map_err(|error| error.to_string())?;
@@ -109,7 +109,7 @@ pub fn request_share(manager: &ManagerAt, job: JobName, places: &[HostPlace]) ->
                     Ok((session, share)) => {
                         let is_same = Granted::restore(share.grant.as_bytes()).is_ok_and(|granted| granted.key == key);
                         if !is_same {
-                            warn!("the aggregation manager at {} does not know this job any more", manager.at);
+                            warn!("the aggregation manager at {} no longer knows this job", manager.at);
                             state.is_lost.store(true, Relaxed);
                             return;
                         }
@@ -135,13 +135,13 @@ pub fn request_share(manager: &ManagerAt, job: JobName, places: &[HostPlace]) ->
     Ok(made)
 }
 
-/// The reason why a share was not given.
+/// The reason why a process gets no share.
 #[derive(Debug, thiserror::Error)]
 enum ShareError {
-    /// The manager has refused, and will refuse later, too.
+    /// The manager has refused, and will refuse again.
     #[error("{0}")]
     Refused(String),
-    /// The manager was not reached. It may be later.
+    /// The manager was not reached. A retry may succeed.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -155,7 +155,6 @@ fn begin(manager: &ManagerAt, job: JobName, places: &[HostPlace]) -> Result<(Ses
     }
 }
 
-/// Begins a session with a request. Returns the reply, too.
 fn ask_for(manager: &ManagerAt, request: &ManagerRequest) -> Result<(Session, ManagerReply), String> {
     let wrong = |why: String| format!("the aggregation manager at {}: {why}", manager.at);
     let session =
@@ -165,11 +164,10 @@ fn ask_for(manager: &ManagerAt, request: &ManagerRequest) -> Result<(Session, Ma
     Ok((session, from_bytes(&answer).map_err(wrong)?))
 }
 
-/// The text of a reply that does not fit the request.
 fn unexpected(manager: &ManagerAt, answer: ManagerReply) -> String {
     let why = match answer {
         ManagerReply::Refused { why } => why,
-        _ => "it says something else than was asked".to_owned(),
+        _ => "its reply does not match the request".to_owned(),
     };
     format!("the aggregation manager at {}: {why}", manager.at)
 }
@@ -191,7 +189,7 @@ impl State {
         matches!(*self.lock(), SessionState::Ended)
     }
 
-    /// Ends the session before. False: the share was dropped, and stays so.
+    /// Ends the previous session. False: the share was dropped, and stays so.
     fn set(&self, state: SessionState) -> bool {
         let mut now = self.lock();
         if matches!(*now, SessionState::Ended) {
@@ -203,7 +201,7 @@ impl State {
         true
     }
 
-    /// Follows the manager to the end of its session.
+    /// Follows the manager to the end of the session.
     fn follow(&self, session: &Session) {
         while let Ok(message) = session.receive() {
             if let Ok(ManagerReply::Lost { failure }) = from_bytes(&message) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The service's state as a file: the manager's, and who the hosts and jobs are.
+//! The service's state as a file: the manager's, and the identities of the hosts and jobs.
 //!
-//! The file is replaced as a whole, so a service that dies leaves the one before or the new one.
+//! The file is replaced as a whole, so a service that dies leaves the old or the new one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,18 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::service::wire::{HostPlace, JobName, LinkBytes};
 
 const MAGIC: &str = "selvedge-manager-service";
-/// Version of the file.
 const VERSION: u32 = 1;
 
 /// The contents of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stored {
-    /// By number: place, name, and where the node is.
+    /// By number: place, name, and the link of the node.
     pub hosts: Vec<(HostPlace, String, Option<LinkBytes>)>,
     /// Name, number, and the number of the next process.
     pub jobs: Vec<(JobName, u32, u32)>,
-    /// `Manager::save`.
+    /// The result of `Manager::save`.
     pub manager: String,
 }
 
@@ -37,7 +36,7 @@ impl Stored {
         Stored { hosts, jobs, manager: String::from_utf8(manager).unwrap_or_default() }
     }
 
-    /// Replaces the file. What it says may be carried out then.
+    /// Replaces the file. Afterwards the stored changes may be carried out.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let new = path.with_extension("new");
         let mut file = File::create(&new)?;
@@ -46,14 +45,14 @@ impl Stored {
         fs::rename(&new, path)
     }
 
-    /// Reads the file. None: there is none.
+    /// Reads the file. `None`: it does not exist.
     pub fn read(path: &Path) -> Result<Option<Stored>, String> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let body = frame::open(MAGIC, VERSION, &bytes).map_err(|error| format!("bad saved state: {error}"))?;
-        serde_json::from_slice(body).map(Some).map_err(|error| format!("bad saved state: {error}"))
+        let body = frame::open(MAGIC, VERSION, &bytes).map_err(|error| format!("not a manager's state: {error}"))?;
+        serde_json::from_slice(body).map(Some).map_err(|error| format!("not a manager's state: {error}"))
     }
 }

@@ -8,7 +8,8 @@
 //!      ──── Done ──────────>
 //! ```
 //!
-//! A session is one node or one process: its end is that one's end. A message that cannot be right ends it with [`ManagerReply::Refused`].
+//! A session belongs to one node or process, and ends with it. An invalid message ends it with
+//! [`ManagerReply::Refused`].
 
 use selvedge_manager::Step;
 use selvedge_net::{ADDRESS_BYTES, LinkAddress};
@@ -18,20 +19,20 @@ use serde::{Deserialize, Serialize};
 /// Version of the messages.
 pub const VERSION: u32 = 1;
 
-/// A number that every process of a host finds, and no process of another.
+/// A number that identifies a host: equal in all its processes, and different on other hosts.
 pub type HostPlace = u64;
-/// The name of a job among its processes: 128 random bits, which nobody else knows.
+/// The name of a job among its processes: 128 random bits, unknown to others.
 pub type JobName = [u64; 2];
 
 /// A message to the manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum ManagerRequest {
-    /// An aggregation node is there, and knows these jobs, by number and key.
+    /// Registers an aggregation node that knows these jobs, by number and key.
     Node { version: u32, place: HostPlace, host: String, link: LinkBytes, jobs: Vec<(u32, u64)> },
     /// The steps up to this number are carried out.
     Done { number: u64 },
-    /// A process wants its job's share. `places`: hosts of the job that it knows, its own first.
+    /// Asks for a process's share. `places`: known hosts of the job, its own first.
     Share { version: u32, job: JobName, places: Vec<HostPlace> },
     /// A request for the manager's report.
     Show { version: u32 },
@@ -49,7 +50,7 @@ pub enum ManagerReply {
         address: u64,
         limits: [u32; 6],
     },
-    /// To a node: transitions, in order, and where the nodes are that they name.
+    /// To a node: transitions, in order, and the links of the nodes that they name.
     Steps {
         number: u64,
         steps: Vec<WireStep>,
@@ -80,7 +81,7 @@ pub struct Share {
     pub process: u32,
 }
 
-/// Processes of a job that ask for its share.
+/// Largest number of processes of a job that ask for its share.
 pub const PROCESSES_MAX: u32 = 1 << 16;
 
 /// A link's address.
@@ -98,7 +99,7 @@ impl TryFrom<Vec<u8>> for LinkBytes {
     type Error = String;
 
     fn try_from(bytes: Vec<u8>) -> Result<LinkBytes, String> {
-        bytes.try_into().map(LinkBytes).map_err(|bytes| format!("{} bytes are no address of links", bytes.len()))
+        bytes.try_into().map(LinkBytes).map_err(|bytes| format!("{} bytes are not the address of links", bytes.len()))
     }
 }
 
@@ -142,7 +143,7 @@ impl From<Step> for WireStep {
 }
 
 impl WireStep {
-    /// The step. None: there is no such failure.
+    /// Converts it to a step. `None`: there is no such failure.
     pub fn step(self) -> Option<Step> {
         Some(match self {
             WireStep::Revoke { job, key, failure } => Step::Revoke { job, key, failure: Failure::from_u8(failure)? },
@@ -175,7 +176,7 @@ pub fn to_bytes(words: &impl Serialize) -> Vec<u8> {
 
 /// Decodes a message.
 pub fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| format!("the message is not understood: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| format!("invalid message: {error}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Members, nodes and managers that end at random instants: all who wait hear it, nothing hangs, and nothing is left at the end.
+//! Members, nodes and managers that end at random instants: all waiting processes get a failure, nothing hangs, and
+//! nothing is left at the end.
 
 mod common;
 
@@ -20,14 +21,14 @@ fn child() {
     common::child::main();
 }
 
-/// An address outside of the ports that the system gives to those who ask for any.
+/// An address outside of the system's range of ephemeral ports.
 fn address(nth: u16) -> SocketAddr {
     let first = 10_000 + (std::process::id() % 2000) as u16 * 10 + nth;
     let free = (first..first + 10).find(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
     (Ipv4Addr::LOCALHOST, free.expect("a port is free")).into()
 }
 
-/// Joins a group and operates until it fails. After `has_ended` the job tells those who are not answered, as the job of a real member does.
+/// Joins a group and operates until it fails. After `has_ended` the job fails unanswered members, like a real job.
 fn operate_to_the_end(process: &Process, order: usize, job: &Job, has_ended: &AtomicBool) -> Option<Failure> {
     let nodes = job.nodes();
     let handle = process.join(1, order, &nodes);
@@ -54,7 +55,7 @@ fn operate_to_the_end(process: &Process, order: usize, job: &Job, has_ended: &At
     failure
 }
 
-/// Operates in a group that is ready until it fails.
+/// Operates in a ready group until it fails.
 fn operate_on(process: &Process, handle: u64, order: usize, job: &Job) -> Failure {
     let (nodes, since) = (job.nodes(), Instant::now());
     for seed in 0.. {
@@ -74,7 +75,7 @@ fn a_member_that_ends_is_heard_by_all_others() {
     for round in 0..10 {
         let mut job = Job::begin(&manager, 100 + round, &[0, 0, 1, 1, 2, 2]).expect("a share");
         let victim = choices.below(6) as usize;
-        // The first rounds end while the group forms, most likely.
+        // The first rounds most likely end while the group forms.
         let after = choices.milliseconds(if round < 5 { 4 } else { 40 });
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -101,12 +102,12 @@ fn a_member_that_ends_is_heard_by_all_others() {
 fn a_member_that_ends_at_rest_is_heard_by_all_others() {
     let manager = serve(settings());
     let nodes = nodes(&manager, 3);
-    // The root's member, another's, and one of two at a node.
+    // The root's member, another node's, and one of two at a node.
     for (name, victim) in [(150, 0), (151, 2), (152, 3)] {
         let mut job = Job::begin(&manager, name, &[0, 1, 2, 2]).expect("a share");
         let handles = job.group(1).expect("room");
         assert!(job.operate(&handles, name, 20).iter().all(Result::is_ok));
-        // Nothing is sent to it any more, so only its link says that it has ended.
+        // It gets no more messages, so only its link shows that it has ended.
         job.processes[victim].links.close();
         for (order, process) in job.processes.iter().enumerate().filter(|(order, _)| *order != victim) {
             assert_eq!(process.wait_failed(handles[order]), Failure::Lost, "member {order}");
@@ -144,7 +145,7 @@ fn a_node_that_is_killed_is_heard_and_comes_back() {
             nodes[victim].take().expect("it is there").kill();
             has_ended.store(true, SeqCst);
         });
-        until("the processes hear that their job has lost its nodes", || {
+        until("the processes learn that their job has lost its nodes", || {
             job.processes.iter().all(|process| process.session.is_lost())
         });
         wait_for_nodes(&manager, 2);
@@ -171,16 +172,16 @@ fn groups_go_on_without_the_manager_and_it_comes_back() {
     assert!(job.operate(&handles, 1, 30).iter().all(Result::is_ok));
     child.kill();
     drop(gone);
-    assert!(job.operate(&handles, 2, 100).iter().all(Result::is_ok), "the group goes on");
+    assert!(job.operate(&handles, 2, 100).iter().all(Result::is_ok), "the group continues");
     job.works(2, 3, 20);
     let _child = Child::manager(at, &folder.state(), RETURNS_MS);
-    // It is asked before nodes are back.
+    // It is asked before the nodes are back.
     let new = Job::begin(&manager, 402, &[2, 1, 0]).expect("a share");
     new.works(1, 4, 50);
-    assert!(job.operate(&handles, 5, 50).iter().all(Result::is_ok), "the group goes on");
-    until("the job whose processes have gone ends", || jobs_shown(&manager).is_some_and(|jobs| jobs.len() == 2));
+    assert!(job.operate(&handles, 5, 50).iter().all(Result::is_ok), "the group continues");
+    until("the job of ended processes ends", || jobs_shown(&manager).is_some_and(|jobs| jobs.len() == 2));
     until("the nodes forget it", || nodes.iter().all(|node| node.in_use().0 == 2));
-    assert!(job.operate(&handles, 6, 50).iter().all(Result::is_ok), "the group goes on");
+    assert!(job.operate(&handles, 6, 50).iter().all(Result::is_ok), "the group continues");
     job.leave(&handles);
     job.works(3, 7, 20);
     assert!(!job.processes.iter().chain(&new.processes).any(|process| process.session.is_lost()));
@@ -198,7 +199,7 @@ fn a_manager_that_is_killed_while_jobs_begin_and_end_leaves_nothing() {
     for round in 0..6 {
         std::thread::scope(|scope| {
             let after = choices.milliseconds(8);
-            // Some jobs have begun, and end while the manager does.
+            // Half of the rounds have a job that begins before the manager ends, and ends meanwhile.
             let begun = (round % 2 == 1).then(|| Job::begin(&manager, 500 + round, &[0, 1, 2]).expect("a share"));
             let manager = &manager;
             scope.spawn(move || match begun {
@@ -227,12 +228,12 @@ fn nodes_forget_a_job_that_the_manager_does_not_know_any_more() {
     let job = Job::begin(&manager, 650, &[0, 1, 2]).expect("a share");
     let handles = job.group(1).expect("room");
     child.kill();
-    std::fs::write(folder.state(), before).expect("the state of before");
+    std::fs::write(folder.state(), before).expect("the previous state");
     let _child = Child::manager(at, &folder.state(), RETURNS_MS);
-    until("the processes hear that their job is lost", || {
+    until("the processes learn that their job is lost", || {
         job.processes.iter().all(|process| process.session.is_lost())
     });
-    // They are still there, and so are their groups, as far as they know.
+    // The processes still run, and for all they know, so do their groups.
     wait_for_nothing(&manager, &nodes);
     job.leave(&handles);
     Job::begin(&manager, 651, &[0, 1, 2]).expect("a share").works(1, 1, 20);
@@ -261,14 +262,14 @@ fn a_node_waits_for_a_manager_that_ends_in_the_greeting() {
 
 #[test]
 fn a_node_that_stops_holds_up_the_service_for_its_silence_only() {
-    // Nodes that go on must not be silent for so long, however busy the machine is.
+    // Running nodes must not be silent for this time, even on a busy machine.
     let silence = Duration::from_secs(5);
     let manager = serve(manager::Settings { silence, ..settings() });
     let nodes = nodes(&manager, 2);
     let mut stopped = Child::node(&manager, 2);
     wait_for_nodes(&manager, 3);
     stopped.stop();
-    // The first job that is to be there finds that the node is silent, and loses its resources. Later ones do without the node.
+    // The first job that needs the node finds it silent, and loses its resources. Later ones begin without the node.
     let mut number = 800;
     until("jobs begin without the node", || {
         number += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A full house: jobs until the manager takes no more, groups until nodes take no more, hosts until there are as many as there may be. A refusal
-//! says why, leaves nothing, and all others go on.
+//! Full tables: jobs until the manager refuses, groups until nodes refuse, hosts up to the limit. A refusal has a
+//! reason, leaves nothing, and does not disturb the others.
 
 mod common;
 
@@ -39,12 +39,12 @@ fn jobs_and_groups_until_nothing_has_room() {
             let job = &jobs[*nth];
             scope.spawn(move || assert!(job.operate(handles, seed as u64, 40).iter().all(Result::is_ok)));
         }
-        // Who asks meanwhile is refused.
+        // Processes that ask meanwhile are refused.
         for name in 10..20 {
             assert!(Job::begin(&manager, name, &[2, 1]).is_err());
         }
     });
-    // One ends, and there is room for one.
+    // One job ends, so there is room for one.
     drop(jobs.remove(0));
     until("there is room for a job", || match Job::begin(&manager, 30, &[0, 1, 2]) {
         Ok(job) => {
@@ -54,7 +54,7 @@ fn jobs_and_groups_until_nothing_has_room() {
         Err(_) => false,
     });
     for (nth, handles) in groups.iter().filter(|group| group.0 != 0) {
-        assert!(jobs[nth - 1].operate(handles, 9, 20).iter().all(Result::is_ok), "the others go on");
+        assert!(jobs[nth - 1].operate(handles, 9, 20).iter().all(Result::is_ok), "the others continue");
     }
     drop(jobs);
     wait_for_nothing(&manager, &nodes);
@@ -65,8 +65,8 @@ fn a_host_that_is_not_used_makes_room_for_another() {
     let manager = serve(manager::Settings { hosts: 4, ..settings() });
     let nodes = nodes(&manager, 3);
     let many: Vec<u64> = (100..110).collect();
-    let why = Job::begin(&manager, 1, &many).err().expect("more hosts than there may be");
-    assert!(why.contains("4 hosts are known"), "{why}");
+    let why = Job::begin(&manager, 1, &many).err().expect("more hosts than the limit");
+    assert!(why.contains("limit of 4 hosts"), "{why}");
     let first = Job::begin(&manager, 2, &[0, 50]).expect("a host without a node");
     first.works(1, 1, 20);
     assert!(Job::begin(&manager, 3, &[0, 51]).is_err(), "the fourth host is in use");
@@ -93,12 +93,12 @@ fn a_state_that_cannot_be_stored_begins_no_job_and_ends_those_there_are() {
     let second = Job::begin(&manager, 2, &[0, 1]).expect("a share");
     std::fs::remove_dir_all(&place).expect("it is there");
     for name in 3..6 {
-        let why = Job::begin(&manager, name, &[0, 1]).err().expect("no state, no job");
+        let why = Job::begin(&manager, name, &[0, 1]).err().expect("the state cannot be stored");
         assert!(why.contains("cannot store its state"), "{why}");
         assert_eq!(jobs_shown(&manager).expect("it answers").len(), 2);
     }
     drop(second);
-    until("a job ends all the same", || nodes.iter().all(|node| node.in_use().0 == 1));
+    until("a job can end without a stored state", || nodes.iter().all(|node| node.in_use().0 == 1));
     first.works(1, 1, 20);
     std::fs::create_dir_all(&place).expect("a folder");
     nodes.push(node(&manager, 2));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups of processes at nodes of one host and of a tree: every result against a sequential reduction, to the bit; groups that form and end many
-//! times, several at once, of several jobs; requests that are refused.
+//! Groups of processes at nodes of one host and of a tree: every result against a sequential reduction, to the bit;
+//! groups that form and end many times, several at once, of several jobs; refused requests.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn members_at_a_tree_of_nodes_reduce_to_the_bit() {
     let depths = job.processes[0].session.granted.trees[0].nodes().iter().filter(|node| node.parent.is_none());
     assert_eq!(depths.count(), 1, "one root");
     job.works(7, 20, 400);
-    // Members in another order than their hosts, and several on one.
+    // Members in an order other than their hosts', and several on one.
     let mixed = Job::begin(&manager, 3, &[4, 1, 1, 0, 3, 2, 4]).expect("a share");
     mixed.works(7, 30, 300);
     assert_eq!(job.processes.iter().map(|process| process.refused()).sum::<u64>(), 0);
@@ -42,7 +42,7 @@ fn groups_form_and_end_many_times() {
     let nodes = nodes(&manager, 3);
     let job = Job::begin(&manager, 4, &[0, 1, 2]).expect("a share");
     for round in 0..60 {
-        // A number may be used again when its group has ended at all nodes.
+        // A number may be reused when its group has ended at all nodes.
         job.works(round, 40 + u64::from(round), 1 + u64::from(round) % 5);
     }
     wait_for_no_groups(&nodes);
@@ -88,7 +88,7 @@ fn what_is_refused_fails_clearly_and_others_go_on() {
     let held = good.group(1).expect("room");
     std::thread::scope(|scope| {
         let operating = scope.spawn(|| good.operate(&held, 60, 1500));
-        // An operation that is too long fails at all its members, and the group goes on.
+        // An operation that is too long fails at all its members, and the group continues.
         let handles = bad.group(2).expect("room");
         let (_, bytes) = bad.processes[0].wait_ready(handles[0]).expect("it is ready");
         let long = Reduction::of_values(Operation::Sum, Datatype::Uint8, bytes + 1);
@@ -102,7 +102,7 @@ fn what_is_refused_fails_clearly_and_others_go_on() {
             assert_eq!(process.wait(handle, number, 0), Err(Failure::TooLong));
         }
         assert_eq!(bad.operate(&handles, 61, 20), [Ok(()), Ok(())]);
-        // Members that do not agree.
+        // Members that disagree on an operation.
         let mut choices = Choices(1);
         for (nth, (process, &handle)) in bad.processes.iter().zip(&handles).enumerate() {
             let operand = common::oracle::operand(&mut choices, Datatype::Double, 2);
@@ -113,7 +113,7 @@ fn what_is_refused_fails_clearly_and_others_go_on() {
             assert_eq!(process.wait(handle, 21, 16), Err(Failure::OperationMismatch));
         }
         bad.leave(&handles);
-        // A wrong key, and the number of a job that is another's, or nobody's.
+        // A wrong key, and the number of another job or of none.
         let (job, key) = (bad.processes[0].session.granted.job, bad.processes[0].session.granted.key);
         let other = good.processes[0].session.granted.job;
         for (job, key) in [(job, key ^ 1), (other, key), (job + 100, key)] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who says what cannot be, to the manager and to a node: it harms itself at most, and groups of others stay right.
+//! Invalid messages to the manager and to a node: they harm at most their sender, and groups of others stay right.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn begin(manager: &ManagerAt) -> Session {
     Session::connect(manager.at, SECRET, SILENCE).expect("the right secret")
 }
 
-/// The last that the manager says in a session.
+/// The manager's last message in a session.
 fn last_answer(session: &Session) -> Option<ManagerReply> {
     let mut last = None;
     while let Ok(message) = session.receive() {
@@ -64,26 +64,26 @@ fn nonsense_to_the_manager_ends_only_its_own_session() {
         |version, place| ManagerRequest::Node { version, place, host: String::new(), link: LINK, jobs: Vec::new() };
     let nested = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     let first_words = [
-        (b"".to_vec(), "not understood"),
-        (b"\xff\xfe".to_vec(), "not understood"),
-        (b"{\"Nothing\":{}}".to_vec(), "not understood"),
-        (nested, "not understood"),
+        (b"".to_vec(), "invalid message"),
+        (b"\xff\xfe".to_vec(), "invalid message"),
+        (b"{\"Nothing\":{}}".to_vec(), "invalid message"),
+        (nested, "invalid message"),
         (say(&node(VERSION + 1, 0)), "speaks version"),
         (say(&ManagerRequest::Show { version: u32::MAX }), "speaks version"),
         (say(&ManagerRequest::Share { version: 0, job: [1, !1], places: vec![0] }), "speaks version"),
-        (say(&ManagerRequest::Share { version: VERSION, job: [2, 2], places: Vec::new() }), "named no host"),
+        (say(&ManagerRequest::Share { version: VERSION, job: [2, 2], places: Vec::new() }), "names no host"),
         (
             say(&ManagerRequest::Share { version: VERSION, job: [2, 2], places: (0..10_000).collect() }),
-            "hosts are known",
+            "hosts is reached",
         ),
-        (say(&ManagerRequest::Done { number: 7 }), "nothing was asked"),
+        (say(&ManagerRequest::Done { number: 7 }), "never sent"),
     ];
     for (words, expected) in &first_words {
         let session = begin(&manager);
         session.send(words).expect("it listens");
         match last_answer(&session) {
-            Some(ManagerReply::Refused { why }) => assert!(why.contains(expected), "{why}, and not {expected}"),
-            other => panic!("{other:?} and not {expected}"),
+            Some(ManagerReply::Refused { why }) => assert!(why.contains(expected), "{why} instead of {expected}"),
+            other => panic!("{other:?} instead of {expected}"),
         }
     }
     // Longer than any message.
@@ -94,7 +94,7 @@ fn nonsense_to_the_manager_ends_only_its_own_session() {
     let other = ManagerAt { secret: b"another".to_vec(), ..manager.clone() };
     assert!(session::manager_report(&other).is_err());
     assert!(session::request_share(&other, [3, 3], &[0]).is_err());
-    // What a process says after its share is nothing.
+    // The manager ignores messages of a process after its share.
     let session = begin(&manager);
     session.send(&say(&ManagerRequest::Share { version: VERSION, job: [4, 4], places: vec![1] })).expect("it listens");
     session.receive().expect("a share");
@@ -102,7 +102,7 @@ fn nonsense_to_the_manager_ends_only_its_own_session() {
         session.send(&words).expect("it listens");
     }
     drop(session);
-    assert!(job.operate(&handles, 1, 20).iter().all(Result::is_ok), "the group goes on");
+    assert!(job.operate(&handles, 1, 20).iter().all(Result::is_ok), "the group continues");
     job.leave(&handles);
     job.works(2, 2, 20);
     drop(job);
@@ -141,7 +141,7 @@ fn a_node_that_lies_about_its_steps_is_without_effect_when_it_has_ended() {
     wait_for_nothing(&manager, &nodes);
 }
 
-/// A packet of an attacker. Small numbers choose among values that mean something at the node.
+/// A packet of an attacker. Small numbers select values that are valid at the node.
 #[derive(Clone, Debug)]
 struct Forged {
     is_message: bool,
@@ -172,7 +172,7 @@ fn forged() -> impl Strategy<Value = Forged> {
     )
 }
 
-/// What an attacker knows: its own job's key and group, and, from somewhere, the numbers of another's.
+/// The attacker's knowledge: its own job's key and group, and the numbers of another's.
 struct Known {
     key: u64,
     jobs: [u32; 2],
@@ -189,7 +189,7 @@ impl Forged {
         let handle = [known.handles[0], known.handles[1], known.handles[2], second][b % 4];
         let number = [first % 8, first, third][c % 3];
         let bytes = [self.payload as u32, known.bytes + 1, second as u32][usize::from(self.length) % 3];
-        // A target anywhere: members are numbered from 1 by their links.
+        // A random target: members are numbered from 1 by their links.
         let address = [u64::from(d as u32 % 8) << 32 | 1000, NODES_AT | (d as u64 % 4), fourth][e % 3];
         let target = (f % 4 == 0).then(|| {
             let way = [Distribution::Alone, Distribution::Multicast, Distribution::Both][f / 4 % 3];
@@ -272,7 +272,7 @@ fn forged_packets_of_a_member_harm_no_other_job() {
         let ended = good.operate(&handles, name.get(), 3);
         prop_assert!(ended.iter().all(Result::is_ok), "{ended:?}");
         drop(bad);
-        until("nothing of the attacker is left", || nodes.iter().all(|node| node.in_use() == (1, 1)));
+        until("no group of the attacker is left", || nodes.iter().all(|node| node.in_use() == (1, 1)));
         Ok(())
     });
     tested.unwrap_or_else(|error| panic!("{error}"));
@@ -302,7 +302,7 @@ fn packets_that_links_refuse_end_their_sender_only() {
         let request = Message::Request(operand).encode(Sender { address: 0, key: record.key });
         let packet = Packet { payload_bytes, length, ..packet_of(&request, attacker.pid, &[]) };
         attacker.send_packet(record.node, &packet, &[1; 64]);
-        assert!(good.operate(&handles, nth as u64, 10).iter().all(Result::is_ok), "the group goes on");
+        assert!(good.operate(&handles, nth as u64, 10).iter().all(Result::is_ok), "the group continues");
     }
     // Links without the secret.
     let settings = selvedge_net::Settings { secret: b"another".to_vec(), ..link_settings() };
@@ -330,7 +330,7 @@ fn packets_that_links_refuse_end_their_sender_only() {
     let _ = send(&links, peer, 1, &Packet { kind: kind::AGGREGATION_UP, ..Packet::default() }, &[]);
     until("it is refused", || nobody.0.load(std::sync::atomic::Ordering::SeqCst));
     links.close();
-    assert!(good.operate(&handles, 99, 10).iter().all(Result::is_ok), "the group goes on");
+    assert!(good.operate(&handles, 99, 10).iter().all(Result::is_ok), "the group continues");
     assert_eq!(jobs_shown(&manager).map(|_| ()), Some(()));
     good.leave(&handles);
     drop(good);

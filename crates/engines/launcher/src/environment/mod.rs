@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment that makes an installed MPI, or any program on libfabric, use our provider.
 //!
-//! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and the ranks of a simulated job get it. All read one table
-//! ([`mod@variables`]).
+//! `selvedge env` prints it ([`Shell`]); `selvedge mpirun` and simulated ranks get it. The table is [`mod@variables`].
 //!
-//! Invariant: there is no environment if the provider is missing, because an MPI that cannot find its provider fails with an error
-//! that does not say why.
+//! Invariant: without the provider there is no environment, because MPI errors would not show the reason.
 
 mod shell;
 mod variables;
@@ -21,22 +19,22 @@ pub use variables::{PROVIDER, Target, Variable, libraries, variables};
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
 const PROVIDER_FILE: &str = "libselvedge-fi.so";
 
-/// Reasons for which there is no environment.
+/// Reasons why there is no environment.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
-    #[error("SELVEDGE_PREFIX is not a valid path")]
+    #[error("SELVEDGE_PREFIX is not a valid path; set it to the folder of an installed tree")]
     Prefix(#[source] io::Error),
     #[error("cannot find the file of this program")]
     OwnFile(#[source] io::Error),
     #[error("{} is not in an installed tree; set SELVEDGE_PREFIX to one", .file.display())]
     NotInstalled { file: PathBuf },
-    #[error("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
+    #[error("{}: no such file; run make build, or set SELVEDGE_PREFIX to the tree that has it", .file.display())]
     NoProvider { file: PathBuf },
-    #[error("libfabric would read the ':' in {} as two directories; use a tree without one", .directory.display())]
+    #[error("libfabric would read the ':' in {} as two directories; use a path without ':'", .directory.display())]
     Colon { directory: PathBuf },
     #[error("{name} is not valid UTF-8: {}", .value.to_string_lossy())]
     NotText { name: &'static str, value: OsString },
-    /// For a simulated rank, whose variables are text.
+    /// For simulated ranks, whose variables are text.
     #[error("the path of this tree is not valid UTF-8")]
     TreeNotText,
 }

@@ -12,7 +12,7 @@ pub enum Shell {
     Csh,
     /// fish
     Fish,
-    /// One object, for programs
+    /// One JSON object, for programs
     Json,
 }
 
@@ -48,8 +48,8 @@ pub fn shell_word(word: &str) -> String {
     quoted(word, "'\\''", &[])
 }
 
-/// The value unchanged if no shell interprets any of its characters, else in single quotes. `escapes` are applied first; `quote`
-/// replaces a single quote.
+/// The value unchanged if it has no special character of a shell, else in single quotes. `escapes` are applied first;
+/// `quote` replaces a single quote.
 fn quoted(value: &str, quote: &str, escapes: &[(&str, &str)]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-,+@%".contains(c);
     if !value.is_empty() && value.chars().all(plain) {

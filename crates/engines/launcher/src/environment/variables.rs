@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The variables for each MPI, and the reasons for them.
 //!
-//! libfabric: `FI_PROVIDER_PATH` is the directory of providers. `FI_PROVIDER` hides all but ours, which is the MPI's, and those that
-//! carry our links to other hosts: tcp with ofi_rxm, or what `SELVEDGE_NET_PROVIDER` names.
+//! libfabric: `FI_PROVIDER_PATH` is the directory of providers. `FI_PROVIDER` hides all but ours, for the MPI, and
+//! those that carry our links to other hosts: tcp with ofi_rxm, or the provider in `SELVEDGE_NET_PROVIDER`.
 //!
 //! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
-//! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set
-//! below that of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx`
-//! would use UCX whatever the provider is. For the provider, both the MTL and the BTL read the same list, which has a name
-//! for each of them and one for both. The launcher of Open MPI 5 gives its variables to processes of its own host only, and what is
-//! named with `-x` to no spawned process. Its PMIx takes the names of more from `PMIX_MCA_pmdl_ompi_include_envars`, and gives those
-//! to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1 needs `-x` for those that do not begin with `OMPI_`.
+//! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set below that
+//! of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx` would
+//! use UCX with any provider. For the provider, both the MTL and the BTL read the same list. It has a name for each of
+//! them and one for both. The launcher of Open MPI 5 gives its variables only to processes of its own host, and no
+//! variable named with `-x` to spawned processes. Its PMIx takes the names of more from
+//! `PMIX_MCA_pmdl_ompi_include_envars`, and gives those to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1
+//! needs `-x` for variables that do not begin with `OMPI_`.
 //!
-//! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise it never gives messages within one host to a
-//! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` gives programs their communicators and
-//! windows of shared memory all the same. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a
-//! warning.
+//! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within a host use no
+//! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
+//! communicators and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`)
+//! only warns.
 //!
-//! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 finds a component that leads there, too
-//! ([`component`]), and that takes over where it is for the very version of the MPI.
+//! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 also finds our
+//! component ([`component`]), which takes over if it was built for exactly this version of the MPI.
 //!
-//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that it names
-//! already. In a simulated machine the simulator sets `LD_PRELOAD`.
+//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that
+//! it already names. On a simulated machine the simulator sets `LD_PRELOAD`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
-/// The variables that a launcher of Open MPI 5 gives to processes of other hosts, and to those that are spawned. The first two are PMIx's own.
+/// The variables that Open MPI 5 gives to processes of other hosts and to spawned ones. The first two are PMIx's own.
 const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
 const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 
@@ -90,15 +91,15 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
     Ok(all)
 }
 
-/// The names of the variables that are passed on: ours, and those that the user has named already.
+/// The names of the variables to pass on: ours, and those that the user has already named.
 fn passed_on(before: &str) -> String {
     let ours = || PASSED_ON.split(',');
     let others = before.split(',').filter(|name| !name.is_empty() && ours().all(|our| our != *name));
     ours().chain(others).collect::<Vec<_>>().join(",")
 }
 
-/// The providers that libfabric offers: ours, and those that carry links. Any other program may take the first that it finds, which must
-/// be ours: its processes reach other hosts if it names ours itself and `FI_PROVIDER` has both.
+/// The providers that libfabric offers: ours, and those that carry links. Other programs may take the first one, which
+/// must be ours. Their processes reach other hosts if they name our provider themselves and `FI_PROVIDER` has both.
 fn providers(target: Target, of_links: Option<&str>) -> String {
     if target == Target::Ofi {
         return PROVIDER.to_owned();
@@ -118,13 +119,14 @@ fn preloaded_files(target: Target) -> &'static [&'static str] {
     }
 }
 
-/// The variables that bring our libraries into the processes.
+/// The variables that load our libraries into the processes.
 pub fn libraries(target: Target, provider_directory: &Path) -> impl Iterator<Item = Variable> {
     preload(target, provider_directory).into_iter().chain(component(target, provider_directory))
 }
 
-/// The directories in which Open MPI looks for components: its own, those that the user has named, and ours if the tree has one. The user's own
-/// directory is last: Open MPI ends its search at one that is not there. None: it would end our name at a colon.
+/// The directories in which Open MPI looks for components: its own, those that the user has named, and ours if the tree
+/// has one. The user's own directory is last, because Open MPI ends its search at a missing directory. `None`: our path
+/// has a colon, which would end the name.
 fn component(target: Target, provider_directory: &Path) -> Option<Variable> {
     let directory = provider_directory.parent()?.join("openmpi");
     let is_there = target == Target::Openmpi && directory.join("mca_coll_selvedge.so").is_file();
@@ -147,8 +149,8 @@ fn component_path(ours: &Path, before: &OsStr) -> OsString {
     [ours.as_os_str(), before].join(OsStr::new(":"))
 }
 
-/// The variable that loads our libraries before the C library and before the MPI. None: this tree has none of them, or their path has a
-/// space or a colon, at which the loader would end the name.
+/// The variable that loads our libraries before the C library and before the MPI. `None`: this tree has none of them,
+/// or their path has a space or a colon, at which the loader would end the name.
 fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
     let files = preloaded_files(target).iter().map(|file| provider_directory.join(file)).filter(|file| file.is_file());
     let files: Vec<_> = files.collect();
@@ -160,7 +162,7 @@ fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
     Some(Variable { name: "LD_PRELOAD", value: preloaded(&files, &before) })
 }
 
-/// The value that loads libraries before those that are preloaded already.
+/// The value that loads libraries before those that are already preloaded.
 fn preloaded(files: &[PathBuf], before: &OsStr) -> OsString {
     let before = before.to_string_lossy();
     let others = before.split([':', ' ']).filter(|other| !other.is_empty()).map(Path::new);

@@ -13,7 +13,7 @@ pub(super) fn is_this_host(name: &str) -> bool {
     name == "localhost" || name == own || own.split_once('.').is_some_and(|(short, _)| name == short)
 }
 
-/// Reasons for which other hosts do not reach a host, in words that follow its name.
+/// Reasons why other hosts cannot reach a host, in words that follow its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AddressError {
     #[error("its name has a loopback address only; name it by a name or address that all hosts know")]
@@ -22,14 +22,13 @@ pub(super) enum AddressError {
     Unresolved { error: String },
 }
 
-/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or its name has a loopback address only.
+/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or only a loopback address.
 pub(super) type Reached = Result<Option<IpAddr>, AddressError>;
 
-/// The addresses by which processes of other hosts reach those of each host; empty with one host. `Err`: the number of the host that has
-/// none.
+/// The addresses of the hosts for processes of others. Empty with one host. `Err`: the number of a host without one.
 ///
-/// It is the address by which the remote shell has reached the host, or that of its name. For the launcher's own host it is the address
-/// from which that reaches the others.
+/// The address is that of the remote shell's connection, or that of the host's name. For the launcher's own host it is
+/// the source address towards the others.
 pub(super) fn addresses(reached: &[Reached]) -> Result<Vec<IpAddr>, (usize, AddressError)> {
     if reached.len() == 1 {
         return Ok(Vec::new());
@@ -44,7 +43,7 @@ pub(super) fn addresses(reached: &[Reached]) -> Result<Vec<IpAddr>, (usize, Addr
     each.collect()
 }
 
-/// Finds the address by which the launcher reaches a host: that of the remote shell, or that of its name.
+/// Finds the address by which the launcher reaches a host: that of the remote shell's connection, or that of its name.
 pub(super) fn reached(name: &str, hello: Option<&Hello>) -> Reached {
     if is_this_host(name) {
         return Ok(None);
@@ -62,7 +61,7 @@ fn is_usable(address: &IpAddr) -> bool {
     !address.is_loopback() && !address.is_unspecified()
 }
 
-/// This host's address on the way to another. Nothing is sent.
+/// This host's source address towards another. Nothing is sent.
 pub(super) fn address_towards(other: IpAddr) -> io::Result<IpAddr> {
     let socket = UdpSocket::bind(if other.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
     socket.connect((other, 9))?;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge agent`: the ranks of one host, for a launcher on another. `selvedge run` starts it through a remote shell.
 //!
-//! Standard input and output are the channel ([`super::channel`]). Whatever else this process or its ranks print goes elsewhere.
+//! Standard input and output are the channel ([`super::channel`]). All other output goes elsewhere.
 //!
 //! Invariants
-//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes the job's directory,
-//!    and ends. When the agent is killed, the kernel kills the ranks, and the launcher has another agent end what they had started
-//!    ([`end_job`]).
+//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes
+//!    the job's directory, and ends. When the agent is killed, the kernel kills the ranks, and the launcher starts
+//!    another agent to end the processes that the ranks had started ([`end_job`]).
 //! 2. No rank is started before every agent of the job is prepared.
-//! 3. The agent takes the launcher's environment and working folder as its own, except for what is the host's own ([`super::job_environment`]).
-//!    From there on it does what `selvedge run` does on one host.
+//! 3. The agent takes the launcher's environment and working folder as its own, except for variables of the host
+//!    ([`super::job_environment`]). From then on it does the same as `selvedge run` on one host.
 
 use std::ffi::OsString;
 use std::io;
@@ -37,11 +37,11 @@ use crate::rank::spawn::{Share, SpawnPlan};
 use crate::report::say;
 use crate::signals::{Signals, signal_rank};
 
-/// The ranks' output waits in their pipes while the launcher has not taken more bytes than this.
+/// Number of bytes waiting for the launcher above which the ranks' output stays in their pipes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// The longest silence of the agent, so that the remote shell's end here finds that the launcher's host has gone, too.
+/// Longest silence of the agent. By its messages the remote shell here notices that the launcher's host is gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// The time in which the agent tries to send its last messages.
+/// Time for the agent to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Serves a launcher until the channel ends or the launcher needs nothing more.
@@ -56,7 +56,7 @@ pub fn serve() -> Result<(), LauncherError> {
     if let Some(mut ranks) = agent.ranks.take() {
         ranks.end_at_once();
         ranks.remove_directory();
-        // Else the launcher hears that this host is lost, if it hears anything.
+        // Otherwise the launcher finds this host lost, if it is still alive.
         if agent.is_finished {
             agent.channel.send(Report::Done);
         }
@@ -65,8 +65,8 @@ pub fn serve() -> Result<(), LauncherError> {
     Ok(())
 }
 
-/// Ends all processes of a job on this host whose agent is dead: the kernel has killed its ranks, and not what they had started. Then its directory
-/// is stale.
+/// Ends all processes of a job on this host whose agent is dead: the kernel has killed its ranks, but not the processes
+/// that they had started. Then its directory is stale.
 pub fn end_job(job: &str, parent: &Path) {
     let variable = format!("SELVEDGE_JOB={job}");
     for _ in 0..50 {
@@ -86,7 +86,7 @@ pub fn end_job(job: &str, parent: &Path) {
     selvedge_job::sweep_stale(parent);
 }
 
-/// Moves standard input and output away, so that neither ranks nor messages of this process meet the channel.
+/// Moves standard input and output to other descriptors, out of reach of ranks and log messages.
 fn take_channel() -> io::Result<Channel> {
     let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     let input = rustix::io::fcntl_dupfd_cloexec(stdin, 3)?;
@@ -96,9 +96,8 @@ fn take_channel() -> io::Result<Channel> {
     Ok(Channel::new(input, output))
 }
 
-/// The reason for which ranks cannot be started here.
+/// The reason why ranks cannot be started here.
 struct Refusal {
-    /// The job's exit code.
     code: u8,
     why: String,
 }
@@ -113,9 +112,8 @@ struct Agent {
     channel: Channel,
     signals: Signals,
     ranks: Option<Ranks>,
-    /// The aggregation node of this host.
     node: Option<Service>,
-    /// The launcher's host.
+    /// Watches the launcher's host.
     watch: Option<Watch>,
     over: bool,
     /// The launcher needs nothing more.
@@ -132,7 +130,6 @@ enum Source {
 }
 
 impl Agent {
-    /// Waits for an event, and handles it.
     fn turn(&mut self) -> io::Result<()> {
         let ready = self.wait()?;
         if ready.is_empty() && self.ranks.is_some() {
@@ -172,7 +169,7 @@ impl Agent {
                 libc::SIGCHLD => self.with_ranks(Ranks::find_dead),
                 // The launcher stops and continues ranks.
                 libc::SIGTSTP | libc::SIGCONT => {}
-                // Somebody ends the agent itself.
+                // Another process ends the agent.
                 _ => self.over = true,
             }
         }
@@ -183,14 +180,13 @@ impl Agent {
         match self.watch.as_mut().map(Watch::serve) {
             Some(WatchEvent::Ended) => self.watch = None,
             Some(WatchEvent::Vanished) => {
-                say("the launcher's host does not answer any more");
+                say("the launcher's host no longer answers");
                 self.over = true;
             }
             Some(WatchEvent::Connected) | None => {}
         }
     }
 
-    /// Handles what the launcher has sent.
     fn read(&mut self) {
         let filled = self.channel.fill();
         let ended = loop {
@@ -223,7 +219,7 @@ impl Agent {
         }
     }
 
-    /// Lets the ranks do something, and reports what happens.
+    /// Runs an action on the ranks, and reports its events.
     fn with_ranks(&mut self, act: impl FnOnce(&mut Ranks, &mut Vec<Event>)) {
         let mut events = Vec::new();
         if let Some(ranks) = &mut self.ranks {
@@ -234,7 +230,7 @@ impl Agent {
         }
     }
 
-    /// Sends what waits, unless the launcher has gone or does not read.
+    /// Sends waiting messages, unless the launcher has gone or does not read.
     fn send_last(&mut self) {
         let until = Instant::now() + LAST_WORDS;
         while self.channel.waiting() > 0 && Instant::now() < until {
@@ -249,7 +245,6 @@ impl Agent {
     }
 }
 
-/// A host that is ready.
 struct Prepared {
     ranks: Ranks,
     node: Option<Service>,
@@ -294,13 +289,12 @@ fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
     }
 }
 
-/// Watches the launcher's host.
 fn watch(launcher: SocketAddr) -> Option<Watch> {
     let watch = Watch::start(launcher, HostSettings::from_environment().timeout);
     watch.inspect_err(|error| log::info!("the launcher's host {launcher} cannot be watched: {error}")).ok()
 }
 
-/// Makes sure that no other host of the job has the same directory.
+/// Checks that no other host of the job has the same directory.
 fn own_directory(directory: &JobDirectory) -> Result<(), Refusal> {
     let path = directory.path();
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join("host")) {
@@ -313,12 +307,12 @@ fn own_directory(directory: &JobDirectory) -> Result<(), Refusal> {
     }
 }
 
-/// Other hosts are told this address, and ports are bound to it: it must be one of this host's.
+/// Checks that this host has the address. Other hosts get the address, and ports are bound to it.
 fn check_address(address: IpAddr) -> Result<(), Refusal> {
     match UdpSocket::bind((address, 0)) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::new(format!(
-            "{address}, by which other hosts are to reach it, is no address of its own ({error}); name the host by one"
+            "{address}, at which other hosts must reach it, is not one of its addresses ({error}); name the host by one"
         ))),
     }
 }
@@ -331,7 +325,7 @@ fn variables(place: HostPlace, ranks_here: usize) -> Vec<(&'static str, OsString
         ("SELVEDGE_HOSTS", place.hosts.to_string().into()),
         ("SELVEDGE_NET_ADDRESS", place.address.to_string().into()),
         ("SELVEDGE_SECRET", place.secret.into()),
-        // As of MPICH's launcher.
+        // MPICH's launcher sets it, too.
         ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
     ];
     own.into_iter().chain(manager).collect()

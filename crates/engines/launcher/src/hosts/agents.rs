@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A job over several hosts, until its ranks can start and after they have ended: an agent on each host.
+//! The agents of a job over several hosts, from their start until the ranks can start, and after the ranks have ended.
 //!
-//! 1. An agent is started on every host that gets ranks; each tells its host's identity.
-//! 2. Hosts whose processes share memory are one host, whatever their names: the first agent gets the ranks, the other is ended.
+//! 1. An agent is started on every host that gets ranks; each reports its host's identity.
+//! 2. Hosts whose processes share memory are one host, even with two names: the first agent gets the ranks, the other
+//!    ends.
 //! 3. Each agent gets the job, and prepares it: environment, folder, program, directory.
 //!
 //! Invariants
@@ -34,10 +35,9 @@ use crate::signals::{Signals, stop_self};
 
 /// The longest silence of an agent while the job is prepared.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// The time that agents may take to end.
 const END_LIMIT: Duration = Duration::from_secs(3);
 
-/// The time that a remote shell may take to end that has not brought an agent.
+/// Time for a remote shell to end that has started no agent.
 const UNANSWERED_END_LIMIT: Duration = Duration::from_millis(200);
 
 /// Agents that are ready to start the ranks of a job.
@@ -51,11 +51,9 @@ pub(super) struct Agents {
     pub(super) presence: Presence,
 }
 
-/// Reasons for which there is no job.
 pub(super) enum NotPrepared {
-    /// Hosts have failed, a signal came or the time is over. Everything is reported.
+    /// Hosts have failed, a signal came, or the time is over. Everything was reported.
     Reported {
-        /// The command's exit code.
         code: u8,
     },
     Failed(LauncherError),
@@ -73,7 +71,6 @@ impl From<io::Error> for NotPrepared {
     }
 }
 
-/// Starts and prepares agents.
 pub(super) fn prepare(
     options: &JobOptions,
     entries: &[HostEntry],
@@ -111,7 +108,7 @@ pub(super) fn prepare(
     }
 }
 
-/// The hosts that get ranks, and for each rank its host among them.
+/// The hosts that get ranks, and the host of each rank among them.
 fn used_hosts(entries: &[HostEntry], placed: &[usize]) -> (Vec<String>, Vec<usize>) {
     let mut used: Vec<usize> = placed.to_vec();
     used.sort_unstable();
@@ -131,7 +128,7 @@ struct Preparation<'a> {
 }
 
 impl Preparation<'_> {
-    /// Returns the job's name.
+    /// Prepares all agents. Returns the job's name.
     fn run(&mut self) -> Result<String, NotPrepared> {
         self.all_answer()?;
         self.join_same_hosts();
@@ -150,7 +147,7 @@ impl Preparation<'_> {
         Ok(job)
     }
 
-    /// Waits until every agent has sent its next message. Reports all that fail.
+    /// Waits until every agent has sent its next message. Reports all failures.
     fn all_answer(&mut self) -> Result<(), NotPrepared> {
         let mut pending = vec![true; self.links.len()];
         let mut failed = None;
@@ -177,7 +174,6 @@ impl Preparation<'_> {
         failed.map_or(Ok(()), |code| Err(NotPrepared::Reported { code }))
     }
 
-    /// Waits for agents, signals or the time limit.
     fn next_events(&mut self, limit: Instant) -> Result<Vec<(usize, LinkEvent)>, NotPrepared> {
         let until = self.deadline.map_or(limit, |deadline| deadline.min(limit));
         let mut events = wait(&mut self.links, Some(self.signals), until)?;
@@ -200,7 +196,7 @@ impl Preparation<'_> {
         Ok(events)
     }
 
-    /// Two names of one host are one host.
+    /// Joins hosts that are one host with two names.
     fn join_same_hosts(&mut self) {
         let mut kept: Vec<Link> = Vec::new();
         let mut ended = Vec::new();
@@ -256,7 +252,7 @@ impl Preparation<'_> {
     }
 }
 
-/// Waits for events of agents, or until this time. Signals only end the wait.
+/// Waits for events of agents, at most until this time. Signals only end the wait.
 fn wait(links: &mut [Link], signals: Option<&Signals>, until: Instant) -> io::Result<Vec<(usize, LinkEvent)>> {
     let mut polled = PollSet::default();
     if let Some(signals) = signals {
@@ -285,12 +281,12 @@ fn children_ended(links: &mut [Link]) -> Vec<(usize, LinkEvent)> {
     all
 }
 
-/// Ends the agents of a job whose ranks have ended: they remove its directory.
+/// Ends the agents of a job whose ranks have ended. The agents remove the job's directory.
 pub(super) fn finish(links: &mut [Link]) {
     links.iter_mut().for_each(|link| link.send(Request::Finish));
     let until = Instant::now() + END_LIMIT;
     while links.iter().any(Link::is_open) && Instant::now() < until {
-        // An agent that has said that it is done closes its end. One that is lost now has no ranks, and nothing else to say.
+        // An agent that has reported `Done` closes its end. An agent lost now has no ranks, and nothing more to report.
         if wait(links, None, until).is_err() {
             break;
         }
@@ -298,7 +294,7 @@ pub(super) fn finish(links: &mut [Link]) {
     end(links);
 }
 
-/// Ends the processes that lost agents have left on their hosts, where these can still be reached.
+/// Ends the processes that lost agents have left on their hosts, if the hosts can still be reached.
 pub(super) fn clean(lost: &[String], job: &str, signals: &Signals) {
     let Ok(shell) = RemoteShell::new(signals.mask_before()) else { return };
     let parent = std::env::var("SELVEDGE_DIR").unwrap_or_default();
@@ -307,17 +303,17 @@ pub(super) fn clean(lost: &[String], job: &str, signals: &Signals) {
     let links: Vec<Link> = lost.iter().filter_map(|name| Link::start(name, &shell, words).ok()).collect();
     let until = Instant::now() + END_LIMIT;
     for mut link in links {
-        // That a lost host cannot be reached is no news.
+        // A lost host that cannot be reached was already reported.
         link.wait(until);
     }
 }
 
-/// Ends agents, whatever they are doing.
+/// Ends agents in any state.
 pub(super) fn end(links: &mut [Link]) {
     links.iter_mut().for_each(Link::close);
     let now = Instant::now();
     for link in links {
-        // Where no agent has answered there is nothing to wait for.
+        // A host without an agent needs no wait.
         let has_agent = link.hello.is_some();
         if !link.wait(now + if has_agent { END_LIMIT } else { UNANSWERED_END_LIMIT }) && has_agent {
             say(&format!(
@@ -329,7 +325,7 @@ pub(super) fn end(links: &mut [Link]) {
     }
 }
 
-/// Unique on every host: two launchers on different hosts may have the same process id.
+/// A job name that is unique on every host: two launchers on different hosts may have the same process id.
 fn job_name() -> Result<String, LauncherError> {
     let launcher = Identity::own();
     Ok(format!("run-{}-{}-{}", launcher.pid, launcher.start, hexadecimal(&random::<4>()?)))
@@ -351,7 +347,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The working folder, by the name under which the user entered it, because other hosts may know it by that name only.
+/// The working folder, by the name under which the user entered it. Other hosts may know it only by that name.
 fn folder() -> Result<PathBuf, LauncherError> {
     let real = std::env::current_dir().map_err(LauncherError::WorkingFolder)?;
     let named = std::env::var_os("PWD").map(PathBuf::from).filter(|named| named.is_absolute());

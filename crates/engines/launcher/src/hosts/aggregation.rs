@@ -12,13 +12,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::addresses::address_towards;
 use super::poll_set::time_until;
 
-/// The time that one may take to become ready.
 const READY: Duration = Duration::from_secs(10);
 
-/// Reasons for which a manager or an aggregation node did not start.
+/// Reasons why a manager or an aggregation node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    #[error("this host does not reach {host}")]
+    #[error("this host cannot reach {host}")]
     Unreachable { host: IpAddr, source: io::Error },
     #[error("cannot start `selvedge {command}`")]
     Start { command: String, source: io::Error },
@@ -26,13 +25,13 @@ pub enum ServiceError {
     NoOutput { command: String },
     #[error("`selvedge {command}` was not ready within {} s", READY.as_secs())]
     NotReady { command: String },
-    #[error("`selvedge {command}` has ended before it was ready")]
+    #[error("`selvedge {command}` ended before it was ready")]
     Exited { command: String },
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// A process of the job that is no rank. It is killed when this is dropped, or when this process ends.
+/// A process of the job other than a rank. It is killed when this is dropped, or when this process ends.
 pub(super) struct Service {
     child: Child,
 }
@@ -79,17 +78,17 @@ impl Service {
     }
 }
 
-/// Starts a manager that hosts reach, of which one has this address. Returns it with where it listens.
+/// Starts a manager that `host` can reach. Returns it with its address.
 pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, String), ServiceError> {
     let own = address_towards(host).map_err(|source| ServiceError::Unreachable { host, source })?;
     let own = SocketAddr::new(own, 0).to_string();
-    // The end of the nodes, with their hosts, is no news.
+    // The ends of nodes and hosts are reported elsewhere, so the manager logs errors only.
     let words = ["manager", "--listen", &own];
     let level = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "error".to_owned());
     Service::start(&words, &[("SELVEDGE_MANAGER_SECRET", secret.to_owned()), ("SELVEDGE_LOG", level)])
 }
 
-/// Starts the aggregation node of this host, which others reach at an address.
+/// Starts the aggregation node of this host, which others reach at `address`.
 pub(super) fn start_node(manager: &str, address: IpAddr, secret: &str) -> Result<Service, ServiceError> {
     let variables = [
         ("SELVEDGE_MANAGER", manager.to_owned()),

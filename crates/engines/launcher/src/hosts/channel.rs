@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The channel between the launcher and an agent: frames on the agent's standard input and output.
 //!
-//! The agent begins with one line of text, its greeting. Frames follow in both directions: two lengths (4 bytes each, little-endian), a
-//! message as JSON, and bytes that belong to the message ([`super::wire`]).
+//! The agent begins with one line of text, its greeting. Frames follow in both directions: two lengths (4 bytes each,
+//! little-endian), a message as JSON, and bytes that belong to the message ([`super::wire`]).
 //!
 //! Invariants
-//! 1. Nothing here blocks. What the other side does not take yet is kept.
-//! 2. A frame that is too long or cannot be understood ends the channel; it is never skipped.
+//! 1. Nothing here blocks. Bytes that the other side does not take yet are kept.
+//! 2. An invalid or too long frame ends the channel. It is never skipped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,30 +17,28 @@ use super::wire::{Greeting, Message, parse_greeting};
 
 /// Room for the largest environment and command line that the kernel allows, as JSON.
 const FRAME_BYTES_MAX: usize = 64 << 20;
-/// The most text that may come before the greeting (from login scripts).
+/// Largest amount of text before the greeting (from login scripts).
 const NOISE_BYTES_MAX: usize = 64 << 10;
 
-/// One end of a channel.
 pub(super) struct Channel {
     input: OwnedFd,
     output: OwnedFd,
     incoming: Vec<u8>,
-    /// The bytes of `incoming` that have been taken.
+    /// Number of bytes of `incoming` that were taken.
     taken: usize,
-    /// The bytes of `outgoing` that are written.
+    /// Number of bytes of `outgoing` that were written.
     written: usize,
     outgoing: Vec<u8>,
 }
 
-/// The end of a channel.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChannelError {
     #[error("the channel has ended")]
     Closed,
     #[error("it sends {0}")]
     Garbled(String),
-    /// The agent is of another version.
-    #[error("it is of version {0}")]
+    /// The agent has another version.
+    #[error("it has version {0}")]
     Version(String),
 }
 
@@ -65,12 +63,12 @@ impl Channel {
         if self.waiting() == 0 { PollFlags::empty() } else { PollFlags::OUT }
     }
 
-    /// The bytes that wait until the other side reads.
+    /// The number of bytes that the other side has not read.
     pub(super) fn waiting(&self) -> usize {
         self.outgoing.len() - self.written
     }
 
-    /// Reads what has arrived, up to some 64 KiB. `Err`: nothing more will come; what came before can still be taken.
+    /// Reads bytes that have arrived, up to some 64 KiB. `Err`: nothing more will come. Earlier bytes stay.
     pub(super) fn fill(&mut self) -> Result<(), ChannelError> {
         self.incoming.drain(..std::mem::take(&mut self.taken));
         let mut chunk = [0u8; 64 << 10];
@@ -88,7 +86,6 @@ impl Channel {
         }
     }
 
-    /// Reads everything that has arrived.
     pub(super) fn fill_all(&mut self) -> Result<(), ChannelError> {
         loop {
             let before = self.incoming.len() - self.taken;
@@ -99,7 +96,7 @@ impl Channel {
         }
     }
 
-    /// The greeting, once it is there. Lines before it are skipped: login scripts print some.
+    /// The greeting, if it has come. Skips lines before it, which login scripts print.
     pub(super) fn greeting(&mut self) -> Result<Option<Greeting>, ChannelError> {
         let mut begin = self.taken;
         while let Some(length) = self.incoming[begin..].iter().position(|&byte| byte == b'\n') {
@@ -118,7 +115,7 @@ impl Channel {
         Ok(None)
     }
 
-    /// The next message that is whole.
+    /// The next complete message.
     pub(super) fn next<M: Message>(&mut self) -> Result<Option<M>, ChannelError> {
         let incoming = &self.incoming[self.taken..];
         let length = |at: usize| {
@@ -142,7 +139,7 @@ impl Channel {
         Ok(Some(message))
     }
 
-    /// Sends a message, or keeps it until the other side reads. That the other side has gone is found when reading.
+    /// Sends a message, or keeps it until the other side reads. Reading detects that the other side has gone.
     pub(super) fn send<M: Message>(&mut self, mut message: M) {
         let bytes = message.bytes().map(std::mem::take).unwrap_or_default();
         let head = serde_json::to_vec(&message).expect("messages have string keys and no fallible parts");
@@ -154,13 +151,13 @@ impl Channel {
         self.flush();
     }
 
-    /// Sends text, before the first message.
+    /// Sends text before the first message.
     pub(super) fn send_text(&mut self, text: &str) {
         self.outgoing.extend_from_slice(text.as_bytes());
         self.flush();
     }
 
-    /// Sends what waits, as far as possible without blocking.
+    /// Sends waiting bytes as far as possible without blocking.
     pub(super) fn flush(&mut self) {
         while self.waiting() > 0 {
             match rustix::io::write(&self.output, &self.outgoing[self.written..]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames, wherever they are cut, and what is no frame.
+//! Frames cut at every place, and invalid frames.
 
 use super::*;
 use crate::hosts::messages::{Event, Order};
@@ -13,7 +13,7 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe")
 }
 
-/// A channel, what the other side writes into, and what it reads from.
+/// A channel, the input of its other side, and the output of its other side.
 fn channel() -> (Channel, File, OwnedFd) {
     let ((reader, theirs), (out, writer)) = (pipe(), pipe());
     (Channel::new(reader, writer), theirs.into(), out)
@@ -72,7 +72,7 @@ fn messages_are_whole_wherever_they_are_cut() {
         }
         assert_eq!(found, sent(), "cut at {cut}");
         drop(theirs);
-        // A process that another test has just forked has the end until it executes its program.
+        // A process just forked by another test holds the end until it executes its program.
         let ended = loop {
             match channel.fill() {
                 Ok(()) => std::thread::yield_now(),
@@ -139,7 +139,7 @@ fn what_is_no_frame_ends_the_channel() {
     assert!(matches!(channel.greeting(), Err(ChannelError::Garbled(_))));
 }
 
-/// Launchers and agents of one version may be built from different sources: what travels changes only with [`PROTOCOL`].
+/// The wire format changes only with [`PROTOCOL`], since builds of one version may differ.
 #[test]
 fn words_on_the_wire_stay() {
     let start = Start {

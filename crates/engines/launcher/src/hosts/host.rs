@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host of the job as the supervisor sees it: this process's own ranks, or an agent's. Both report events and take orders.
+//! A host of the job for the supervisor: this process's own ranks, or an agent's. Both report events and take orders.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,13 +10,12 @@ use super::messages::{Event, Order};
 use super::ranks::{self, Ranks};
 use super::wire::{Report, Request};
 
-/// The ranks of a host.
 pub(super) enum Host {
     Here(Box<Ranks>),
     Agent(Box<Link>),
 }
 
-/// The part of a host that a poll entry belongs to.
+/// The part of a host that owns a poll entry.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Ranks(ranks::Part),
@@ -24,7 +23,6 @@ pub(super) enum Part {
 }
 
 impl Host {
-    /// Starts the ranks.
     pub(super) fn start(&mut self, events: &mut Vec<Event>) {
         match self {
             Host::Here(ranks) => ranks.start(events),
@@ -32,7 +30,7 @@ impl Host {
         }
     }
 
-    /// Adds what is to be polled.
+    /// Adds its descriptors to a poll.
     pub(super) fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
         match self {
             Host::Here(ranks) => ranks.poll_with(true, &mut |part, fd, flags| add(Part::Ranks(part), fd, flags)),
@@ -40,7 +38,6 @@ impl Host {
         }
     }
 
-    /// Handles what a poll has reported.
     pub(super) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
         match (self, part) {
             (Host::Here(ranks), Part::Ranks(part)) => ranks.serve(part, flags, events),
@@ -49,12 +46,11 @@ impl Host {
                 link.serve(part, flags, &mut sent);
                 events.extend(sent.into_iter().filter_map(event_of));
             }
-            // A part comes from the host that it is given back to.
+            // The caller passes a part only to the host that it came from.
             (Host::Here(_), Part::Link(_)) | (Host::Agent(_), Part::Ranks(_)) => {}
         }
     }
 
-    /// A child of this process has ended.
     pub(super) fn child_ended(&mut self, events: &mut Vec<Event>) {
         match self {
             Host::Here(ranks) => ranks.find_dead(events),
@@ -74,7 +70,7 @@ impl Host {
         }
     }
 
-    /// Its name, if it is another host.
+    /// Its name. `None`: this host.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Host::Here(_) => None,
@@ -83,7 +79,7 @@ impl Host {
     }
 }
 
-/// The event of the job that an agent reports while ranks run.
+/// Converts an agent's event to an event of the job, while ranks run.
 fn event_of(event: LinkEvent) -> Option<Event> {
     match event {
         LinkEvent::Report(Report::Event(event)) => Some(event),

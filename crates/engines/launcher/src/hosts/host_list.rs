@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The hosts of a job as the user names them, and which ranks run where.
+//! The hosts of a job as the user names them, and the placement of ranks.
 //!
 //! `--hosts a,b:2,c`, or a file with a host on each line: `name`, `name:2` or `name slots=2`; `#` begins a comment.
 //!
-//! Ranks are placed in blocks: host by host, as many as the host has slots, in rounds if there are more ranks than slots. Where no
-//! host has slots, the ranks are divided evenly. A host that is named twice has the slots of both, and one for each name without.
+//! Ranks are placed in blocks: host by host, as many as the host has slots, in rounds if there are more ranks than
+//! slots. If no host has slots, the ranks are divided evenly. A host that is named several times has the slots of all
+//! its entries. An entry without slots counts as one.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::options::JobOptions;
 
-/// The most slots of a host.
 const SLOTS_MAX: u32 = 1 << 20;
 /// The longest value that PMI-1 returns.
 const MAPPING_CHARS_MAX: usize = 1024;
@@ -25,7 +25,7 @@ pub(super) struct HostEntry {
     pub(super) slots: Option<u32>,
 }
 
-/// Reasons for which a list of hosts cannot be used.
+/// Reasons why a list of hosts cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HostsError {
     #[error("--hosts: {what}")]
@@ -62,7 +62,7 @@ impl fmt::Display for EntryError {
     }
 }
 
-/// The hosts that the user has named; empty: this one.
+/// The hosts that the user has named. Empty: this host.
 pub(super) fn of_job(options: &JobOptions) -> Result<Vec<HostEntry>, HostsError> {
     match (&options.hosts, &options.hostfile) {
         (Some(list), _) => from_list(list),
@@ -120,7 +120,7 @@ fn entry(word: &str) -> Result<HostEntry, EntryError> {
     if bare.is_empty() {
         return Err(EntryError::NoName);
     }
-    // A name that begins with `-` would be an option of the remote shell.
+    // The remote shell would take a name that begins with `-` for an option.
     let is_plain = |c: char| c.is_alphanumeric() || "._-@:%".contains(c);
     if bare.starts_with('-') || bare.ends_with('@') || !bare.chars().all(is_plain) {
         return Err(EntryError::Name(name.to_owned()));
@@ -151,7 +151,6 @@ fn merge(entries: Vec<HostEntry>, what: &str) -> Result<Vec<HostEntry>, HostsErr
     Ok(merged)
 }
 
-/// The host of each rank.
 pub(super) fn place(ranks: usize, hosts: &[HostEntry]) -> Vec<usize> {
     if hosts.iter().all(|host| host.slots.is_none()) {
         let (each, more) = (ranks / hosts.len(), ranks % hosts.len());
@@ -163,8 +162,8 @@ pub(super) fn place(ranks: usize, hosts: &[HostEntry]) -> Vec<usize> {
     round.cycle().take(ranks).collect()
 }
 
-/// `PMI_process_mapping`: `(vector,(first host, hosts, ranks on each),...)`. `None`: it is too long for PMI-1, and programs find out by
-/// themselves.
+/// `PMI_process_mapping`: `(vector,(first host, hosts, ranks on each),...)`. `None`: it is too long for PMI-1, and
+/// programs find out without it.
 pub(super) fn process_mapping(host_of: &[usize]) -> Option<String> {
     let mut blocks: Vec<(usize, usize, usize)> = Vec::new();
     for run in host_of.chunk_by(|a, b| a == b) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launcher's end of an agent: the remote shell that started it, the channel, and what it prints on standard error.
+//! The launcher's end of an agent: the remote shell that started it, the channel, and the agent's standard error.
 //!
-//! Invariant: an agent that is lost is reported once. Closing the channel ends an agent.
+//! Invariant: a lost agent is reported once. Closing the channel ends an agent.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,21 +18,20 @@ use super::wire::{Greeting, Hello, Report, Request};
 use crate::report::{describe_end, say};
 use crate::signals::signal_rank;
 
-/// The time that the launcher waits for the remote shell when the channel has ended, to report how that ended.
+/// Time for the remote shell to end after the channel has ended, so that its exit status can be reported.
 const EXIT_WAIT: Duration = Duration::from_millis(300);
 /// A longer line on standard error is printed in pieces.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// An event of an agent.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
     Hello,
     Report(Report),
-    /// It is gone, and nothing more comes. The reason follows its name.
+    /// The agent is gone, and nothing more comes. The reason follows its name.
     Lost(String),
 }
 
-/// The part of an agent that a poll entry belongs to.
+/// The part of an agent that owns a poll entry.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Input,
@@ -40,7 +39,7 @@ pub(super) enum Part {
     Errors,
 }
 
-/// Reasons for which no agent was started, in words that follow the host's name.
+/// Reasons why no agent was started, in words that follow the host's name.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
     #[error("`{program}` cannot be started: {error}; {variable} names another program")]
@@ -49,7 +48,6 @@ pub(super) enum StartError {
     NoPipes,
 }
 
-/// An agent, from the launcher's side.
 pub(super) struct Link {
     /// The host as the user has named it.
     pub(super) name: String,
@@ -65,7 +63,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Starts an agent, with these arguments.
     pub(super) fn start(name: &str, shell: &RemoteShell, words: &[&str]) -> Result<Link, StartError> {
         let program = shell.program_for(name);
         let mut child = shell.command(name, words).spawn().map_err(|error| {
@@ -97,7 +94,6 @@ impl Link {
         self.hello.as_ref().map(|hello| hello.identity.as_str())
     }
 
-    /// Whether something can still come from the agent.
     pub(super) fn is_open(&self) -> bool {
         self.channel.is_some()
     }
@@ -131,7 +127,6 @@ impl Link {
         }
     }
 
-    /// A child of this process has ended, perhaps the remote shell.
     pub(super) fn child_ended(&mut self, events: &mut Vec<LinkEvent>) {
         if self.exited.is_none() {
             self.exited = self.child.try_wait().ok().flatten();
@@ -141,7 +136,7 @@ impl Link {
         }
     }
 
-    /// Handles what the agent has sent. `all`: nothing more will come.
+    /// Handles messages of the agent. `all`: nothing more will come.
     fn read(&mut self, all: bool, events: &mut Vec<LinkEvent>) {
         let Some(channel) = &mut self.channel else { return };
         let filled = if all { channel.fill_all().and(Err(ChannelError::Closed)) } else { channel.fill() };
@@ -173,7 +168,6 @@ impl Link {
         Ok(())
     }
 
-    /// The channel has ended.
     fn lose(&mut self, ended: &ChannelError, events: &mut Vec<LinkEvent>) {
         self.channel = None;
         let until = Instant::now() + EXIT_WAIT;
@@ -189,13 +183,13 @@ impl Link {
 
     fn why(&self, ended: &ChannelError) -> String {
         let (shell, agent, name) = (&self.shell, &self.agent, &self.name);
-        let how = self.exited.map_or_else(|| "goes on".to_owned(), describe_end);
+        let how = self.exited.map_or_else(|| "is still running".to_owned(), describe_end);
         match (ended, self.exited.and_then(|status| status.code())) {
             (ChannelError::Version(version), _) => format!(
                 "it has version {version} of Selvedge, and this is {}; install the same there, or name its path by SELVEDGE_AGENT",
                 env!("CARGO_PKG_VERSION")
             ),
-            (ChannelError::Garbled(_), _) => format!("its agent cannot be understood: {ended}"),
+            (ChannelError::Garbled(_), _) => format!("its agent sent an invalid message: {ended}"),
             (ChannelError::Closed, _) if self.hello.is_some() => {
                 format!("its agent, or the connection to it, has ended (`{shell}` {how})")
             }
@@ -249,7 +243,7 @@ impl Link {
         self.channel = None;
     }
 
-    /// Waits for the end of the remote shell, and kills it at this time. False: it was killed.
+    /// Waits for the end of the remote shell until this time, and then kills it. False: it was killed.
     pub(super) fn wait(&mut self, until: Instant) -> bool {
         while self.exited.is_none() {
             self.exited = self.child.try_wait().ok().flatten();
@@ -258,7 +252,7 @@ impl Link {
                 self.exited = self.child.wait().ok();
                 return false;
             }
-            // What it prints must not block it.
+            // Read its output, so that the output cannot block it.
             self.read_errors();
             std::thread::sleep(Duration::from_millis(2));
         }

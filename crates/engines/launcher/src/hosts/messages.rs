@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words between the ranks of a host and the supervisor of the job.
+//! The messages between the ranks of a host and the supervisor of the job.
 //!
-//! [`Event`] goes up, [`Order`] goes down. On one host they are values that functions pass; between hosts they travel through the
-//! channel of an agent ([`super::channel`]).
+//! [`Event`] goes up, [`Order`] goes down. On one host they are values that functions pass. Between hosts they travel
+//! through the channel of an agent ([`super::channel`]).
 //!
 //! Invariants
 //! 1. Events of a rank come in the order in which they happened: `Ended` comes after every line that the rank has sent.
-//! 2. Orders are carried out in the order in which they were given. So an answer that follows a [`Order::Bury`] finds the tombstone.
+//! 2. Orders are carried out in sequence. So an answer after an [`Order::Bury`] finds the tombstone.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -31,7 +31,7 @@ pub(crate) enum Event {
         rank: usize,
         line: String,
     },
-    /// It has sent a line that is too long, and its PMI socket is closed.
+    /// It has sent a line that is too long. Its PMI socket is closed.
     Endless {
         rank: usize,
     },
@@ -55,13 +55,13 @@ pub(crate) enum Event {
     InputTaken(usize),
     /// Rank 0 takes no more input.
     InputClosed,
-    /// The host is lost with all its ranks. Why, in words that follow its name. The launcher finds this; it never travels.
+    /// The host is lost with all its ranks. The reason follows its name. The launcher finds this; it never travels.
     #[serde(skip)]
     HostLost(String),
 }
 
 impl Event {
-    /// The rank and the stream that it belongs to.
+    /// The rank and the stream of an output event.
     pub(crate) fn rank_and_stream(&self) -> Option<(usize, usize)> {
         match *self {
             Event::Started { rank, .. }
@@ -75,7 +75,6 @@ impl Event {
     }
 }
 
-/// An order for ranks.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Send a line on its PMI socket.
@@ -83,20 +82,19 @@ pub(crate) enum Order {
         rank: usize,
         line: String,
     },
-    /// Record the end of a rank that has ended, end the processes that it has left if it failed, and reap it.
+    /// Record the end of a rank that has ended, end its remaining processes if it failed, and reap it.
     Bury {
         rank: usize,
         /// It had finalized, and exited with 0.
         orderly: bool,
-        /// The job goes on, so peers must learn of the death.
+        /// The job continues, so peers must learn of the death.
         job_goes_on: bool,
     },
     /// Send this signal to all ranks of the host.
     Signal(i32),
-    /// Input for rank 0.
     Input(#[serde(skip)] Vec<u8>),
     InputEnded,
-    /// Nobody reads this stream any more.
+    /// This stream has no reader any more.
     CloseOutput {
         rank: usize,
         which: usize,

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A job whose ranks run on hosts: on this one, or on several through agents.
 //!
-//! The launcher has the ranks of this host itself ([`ranks`]). With hosts given it starts an agent on each, which has the ranks there.
-//! In both cases [`supervise`] decides.
+//! The launcher runs the ranks of this host itself ([`ranks`]). With a list of hosts it starts an agent on each, which
+//! runs the ranks there. In both cases [`supervise`] decides.
 //!
 //! | file | contents; each uses those above it only |
 //! |---|---|
-//! | [`host_list`] | the hosts as the user names them; which ranks run where |
+//! | [`host_list`] | the hosts as the user names them; the placement of ranks |
 //! | [`messages`] | events of ranks, orders to them |
-//! | [`wire`], [`channel`] | the words between launcher and agent; frames on two pipes |
+//! | [`wire`], [`channel`] | the messages between launcher and agent; frames on two pipes |
 //! | [`poll_set`], [`addresses`], [`job_environment`] | waiting; addresses of hosts; the environment that travels |
-//! | [`presence`], [`aggregation`] | whether the launcher's host is there; the job's aggregation manager and nodes |
+//! | [`presence`], [`aggregation`] | whether the launcher's host is alive; the job's aggregation manager and nodes |
 //! | [`ranks`] | the ranks of this host |
 //! | [`remote_shell`], [`link`] | starts an agent; the launcher's end of it |
 //! | [`agents`] | all agents: prepared before the job, ended after it |
 //! | [`agent`] | the agent itself |
-//! | [`host`], [`supervise`] | the ranks of a host, wherever; the supervisor |
+//! | [`host`], [`supervise`] | the ranks of any host; the supervisor |
 //!
 //! Invariants
-//! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output, agents and signals
-//!    all arrive there, in [`supervise`].
-//! 2. When the launcher ends, for any reason, no rank stays behind, on no host. The directory stays only after a SIGKILL of the
-//!    process that has the ranks, and the next run sweeps it.
+//! 1. The launcher is one thread around one `poll`: deaths, PMI sockets, output, agents and signals all arrive in
+//!    [`supervise`].
+//! 2. When the launcher ends, for any reason, no rank stays behind on any host. The directory stays only after a
+//!    SIGKILL of the process that runs the ranks, and the next run sweeps it.
 
 mod addresses;
 pub mod agent;
@@ -56,14 +56,13 @@ use crate::signals::Signals;
 
 /// Runs a job to its end, and returns its exit code. Deaths, and hosts that fail, are reported on standard error.
 ///
-/// The code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a signal killed
-/// it); the code given to an abort; 124 after the time limit; that of the host that could not start the ranks.
+/// The code: 0 if every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a
+/// signal killed it); the code given to an abort; 124 after the time limit; that of a host that could not start ranks.
 pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
     let entries = host_list::of_job(options)?;
     if entries.is_empty() { run_here(options) } else { run_on(&entries, options) }
 }
 
-/// Runs the job on this host.
 fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
     let executable = options.executable()?;
     let signals = Signals::block().map_err(LauncherError::Signals)?;
@@ -74,7 +73,6 @@ fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
     Ok(supervise::here(ranks, &name, signals, options)?)
 }
 
-/// Runs the job on these hosts.
 fn run_on(entries: &[HostEntry], options: &JobOptions) -> Result<u8, LauncherError> {
     let signals = Signals::block().map_err(LauncherError::Signals)?;
     let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Descriptors to wait for. `S`: what the event of a descriptor is handled by.
+/// Descriptors to wait for. `S`: the source of an event, which handles it.
 pub(super) struct PollSet<'fd, S> {
     sources: Vec<S>,
     polled: Vec<PollFd<'fd>>,
@@ -26,8 +26,8 @@ impl<'fd, S> PollSet<'fd, S> {
         self.polled.push(PollFd::from_borrowed_fd(fd, flags));
     }
 
-    /// Waits for an event, until this time. Returns the sources that have one, in the order in which they were added; none when the
-    /// time has come or a signal has interrupted the wait.
+    /// Waits for an event, until this time. Returns the sources with an event, in the order in which they were added.
+    /// Returns none after the time has come or a signal has interrupted the wait.
     pub(super) fn wait(mut self, until: Option<Instant>) -> io::Result<Vec<(S, PollFlags)>> {
         match poll(&mut self.polled, until.map(time_until).as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the launcher's host is still there, as an agent sees it.
+//! Detection by an agent that the launcher's host has vanished.
 //!
-//! The channel goes through a remote shell, whose end at the agent's host notices that the other host has vanished only when its TCP gives
-//! up: some 15 minutes. So the launcher listens ([`Presence`]), and each agent keeps a connection that carries nothing ([`Watch`]). The
-//! kernels of the two hosts probe it: a launcher that is stopped, or waits until somebody reads its output, is still there.
+//! The channel goes through a remote shell, whose end at the agent's host notices that the other host has vanished only
+//! when its TCP gives up, after some 15 minutes. So the launcher listens ([`Presence`]), and each agent keeps a
+//! connection that carries nothing ([`Watch`]). The kernels of the two hosts probe it. A launcher that is stopped, or
+//! whose output is not read, still counts as alive.
 //!
 //! Invariants
-//! 1. The launcher never accepts, reads or sends: whoever connects learns that a port is open.
-//! 2. An agent that cannot connect goes on without a watch: a firewall may be between.
+//! 1. The launcher never accepts, reads or sends: a process that connects learns only that a port is open.
+//! 2. An agent that cannot connect continues without a watch: there may be a firewall between.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -20,9 +21,9 @@ use rustix::net::{SocketFlags, SocketType, sockopt};
 
 use super::addresses::address_towards;
 
-/// A job has no more hosts than processes.
+/// A job has no more hosts than this number of processes.
 const WATCHES_MAX: i32 = 1024;
-/// Probes without an answer until the host has vanished.
+/// Number of unanswered probes until the host counts as vanished.
 const PROBES: u32 = 2;
 
 /// The launcher's end: one listener for each own address by which hosts reach this one.
@@ -56,18 +57,17 @@ pub(super) struct Watch {
     is_connected: bool,
 }
 
-/// The result of an event of a watch.
 pub(super) enum WatchEvent {
-    /// The launcher's host is there.
+    /// The launcher's host is alive.
     Connected,
-    /// There is nothing more to watch: no connection, or the launcher has closed it. The channel tells more.
+    /// There is nothing more to watch: no connection, or the launcher has closed it. The channel reports the rest.
     Ended,
-    /// The host does not answer any more.
+    /// The host no longer answers.
     Vanished,
 }
 
 impl Watch {
-    /// Begins to connect. The host has vanished when it has been silent for three times `silence`.
+    /// Begins to connect. The host counts as vanished after silence of three times `silence`.
     pub(super) fn start(at: SocketAddr, silence: Duration) -> io::Result<Watch> {
         let family = if at.is_ipv4() { rustix::net::AddressFamily::INET } else { rustix::net::AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -87,7 +87,7 @@ impl Watch {
         self.socket.as_fd()
     }
 
-    /// The events to poll for. Nothing is ever sent, so what can be read is the connection's end.
+    /// The events to poll for. Nothing is ever sent, so the socket is readable only at the connection's end.
     pub(super) fn interest(&self) -> PollFlags {
         if self.is_connected { PollFlags::IN } else { PollFlags::OUT }
     }
@@ -99,12 +99,12 @@ impl Watch {
                 WatchEvent::Connected
             }
             Ok(Err(error)) if !self.is_connected => {
-                log::info!("this host does not reach the launcher's, and will not notice if that vanishes: {error}");
+                log::info!("this host cannot connect to the launcher's host, and will not notice its end: {error}");
                 WatchEvent::Ended
             }
             // The launcher has ended.
             Ok(Ok(()) | Err(Errno::CONNRESET | Errno::PIPE)) => WatchEvent::Ended,
-            // Probes have no answer, or cannot be sent any more.
+            // Probes have no answer, or can no longer be sent.
             Ok(Err(_)) | Err(_) => WatchEvent::Vanished,
         }
     }
@@ -116,7 +116,6 @@ mod tests {
 
     use super::*;
 
-    /// The next event of a watch.
     fn next(watch: &mut Watch) -> WatchEvent {
         let mut polled = [PollFd::from_borrowed_fd(watch.fd(), watch.interest())];
         let limit = rustix::event::Timespec { tv_sec: 120, tv_nsec: 0 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ranks that run on this host: started, watched, signalled, reaped.
 //!
-//! `selvedge run` has them itself when the job is on one host; otherwise each agent has those of its host. They decide nothing:
-//! events go to the supervisor of the job ([`super::supervise`]), which gives orders.
+//! `selvedge run` has them itself when the job is on one host. Otherwise each agent has those of its host. They decide
+//! nothing: events go to the supervisor of the job ([`super::supervise`]), which gives orders.
 //!
 //! Invariants
 //! 1. PMI requests that a rank sent before it died are reported before its death.
-//! 2. A rank is signalled only while it is not reaped, so the kernel cannot have given its number to another process. It is reaped
-//!    when it is buried.
+//! 2. A rank is signalled only before it is reaped, so the kernel cannot have given its number to another process. It
+//!    is reaped when it is buried.
 //! 3. Burying writes the tombstone of a rank that ended early, and marks its NICs dead, before anything else.
 //!
-//! Cost: a death is one system call for each rank that lives.
+//! Cost: a death takes one system call for each living rank.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -61,7 +61,7 @@ struct Input {
     ends: bool,
 }
 
-/// The part of the ranks that a poll entry belongs to.
+/// The part of the ranks that owns a poll entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Input,
@@ -70,7 +70,7 @@ pub(crate) enum Part {
 }
 
 impl Ranks {
-    /// Starts nothing. `mask`: the signal mask of the ranks.
+    /// Creates the ranks without starting any. `mask`: the signal mask of the ranks.
     pub(crate) fn new(directory: JobDirectory, plan: SpawnPlan, mask: libc::sigset_t) -> Ranks {
         Ranks { directory, plan, mask, ranks: Vec::new(), input: None }
     }
@@ -79,7 +79,6 @@ impl Ranks {
         &self.plan
     }
 
-    /// Removes the directory of the job.
     pub(crate) fn remove_directory(self) {
         if let Err(error) = self.directory.remove() {
             say(&error.to_string());
@@ -112,7 +111,7 @@ impl Ranks {
         }
     }
 
-    /// Adds what is to be polled. `with_output` false: the ranks' output waits in its pipes.
+    /// Adds its descriptors to a poll. Without `with_output` the ranks' output stays in its pipes.
     pub(crate) fn poll_with<'a>(&'a self, with_output: bool, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
         if let Some(input) = &self.input {
             // Poll even without anything to write, to detect that rank 0 has closed the pipe.
@@ -131,7 +130,6 @@ impl Ranks {
         }
     }
 
-    /// Handles what a poll has reported.
     pub(crate) fn serve(&mut self, part: Part, flags: PollFlags, events: &mut Vec<Event>) {
         match part {
             Part::Input => self.feed_rank_0(flags, events),
@@ -149,7 +147,6 @@ impl Ranks {
         }
     }
 
-    /// Reports the ranks that have ended.
     pub(crate) fn find_dead(&mut self, events: &mut Vec<Event>) {
         for rank in self.ranks.iter_mut().filter(|rank| rank.state == State::Alive) {
             let Some(status) = status_of_dead(rank.who.pid) else { continue };
@@ -163,7 +160,7 @@ impl Ranks {
         }
     }
 
-    /// Carries out an order. One for a rank that is not here does nothing.
+    /// Carries out an order. An order for a rank of another host does nothing.
     pub(crate) fn execute(&mut self, order: Order, events: &mut Vec<Event>) {
         match order {
             Order::Answer { rank, line } => {
@@ -194,7 +191,7 @@ impl Ranks {
         }
     }
 
-    /// Ends all ranks and the processes that they have started, at once, and waits for them. For an agent without a supervisor.
+    /// Kills all ranks and the processes that they have started, and waits for them. For an agent without a supervisor.
     pub(crate) fn end_at_once(&mut self) {
         self.signal(libc::SIGKILL);
         for rank in self.ranks.iter_mut().filter(|rank| rank.state != State::Buried) {
@@ -247,8 +244,8 @@ impl Ranks {
             say(&error.to_string());
         }
         write_missing_tombstones(&self.directory, number);
-        // Marking the NICs notifies peers that use them or wait for them at once, before they check by themselves. When the whole job
-        // is ending, no peer needs it.
+        // Marking the NICs notifies peers that use them or wait for them at once, before they check by themselves. When
+        // the whole job is ending, no peer needs it.
         if job_goes_on {
             dead.iter().for_each(|&os_pid| mark_dead(self.directory.path(), os_pid));
         }
@@ -278,7 +275,7 @@ impl Ranks {
 }
 
 impl Input {
-    /// Writes what the pipe takes. False: rank 0 has closed it.
+    /// Writes as much as the pipe takes. False: rank 0 has closed it.
     fn write(&mut self) -> bool {
         while !self.pending.is_empty() {
             match rustix::io::write(&self.pipe, &self.pending) {
@@ -293,7 +290,6 @@ impl Input {
 }
 
 impl Rank {
-    /// Reports the lines that the rank has sent over PMI.
     fn receive(&mut self, events: &mut Vec<Event>) {
         let Some(connection) = &mut self.connection else { return };
         let mut lines = Vec::new();
@@ -329,8 +325,7 @@ impl Rank {
 
 /// The exit status of a child that is not reaped yet; `None` while it runs.
 fn status_of_dead(pid: u32) -> Option<ExitStatus> {
-    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged when the child has not ended. `si_pid` is
-    // then the pid, or 0.
+    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves `si_pid` 0 if the child has not ended.
     let info = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The remote shell that starts agents: `ssh`, or what `SELVEDGE_RSH` names. It gets the host and a command line for that host's shell.
+//! The remote shell that starts agents: `ssh`, or the command in `SELVEDGE_RSH`. It gets the host and a command line.
 //!
-//! The agent is this same executable, or what `SELVEDGE_AGENT` names. On the launcher's own host (`localhost`, or its name) it starts
-//! without a remote shell.
+//! The agent is this same executable, or the one in `SELVEDGE_AGENT`. On the launcher's own host (`localhost`, or its
+//! name) it starts without a remote shell.
 //!
 //! Invariant: the remote shell has no terminal: Ctrl-C does not reach it, and it cannot ask for passwords.
 
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use super::addresses::is_this_host;
 
-/// Without X11, terminal and questions. A host that cannot be reached, or is lost, is noticed within 15 seconds.
+/// Without X11, terminal and questions. A host that is unreachable or lost is noticed within 15 seconds.
 const SSH: [&str; 10] = [
     "ssh",
     "-x",
@@ -30,7 +30,6 @@ const SSH: [&str; 10] = [
 /// The commands that start agents.
 pub(super) struct RemoteShell {
     words: Vec<String>,
-    /// The agent's executable.
     pub(super) agent: PathBuf,
     mask: libc::sigset_t,
 }
@@ -50,7 +49,6 @@ impl RemoteShell {
         Ok(RemoteShell { words, agent, mask })
     }
 
-    /// The program that starts an agent on a host.
     pub(super) fn program_for(&self, host: &str) -> String {
         if is_this_host(host) { self.agent.display().to_string() } else { self.name().to_owned() }
     }
@@ -59,7 +57,6 @@ impl RemoteShell {
         self.words.first().map_or("ssh", String::as_str)
     }
 
-    /// The command that starts an agent with these arguments.
     pub(super) fn command(&self, host: &str, words: &[&str]) -> Command {
         let mut command;
         if is_this_host(host) {
@@ -72,8 +69,7 @@ impl RemoteShell {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mask = self.mask;
-        // SAFETY: `setsid` and `sigprocmask` are system calls, which are allowed between fork and exec; the mask is a value of the
-        // closure.
+        // SAFETY: `setsid` and `sigprocmask` are system calls, allowed after fork; the closure owns the mask.
         unsafe {
             command.pre_exec(move || {
                 libc::setsid();

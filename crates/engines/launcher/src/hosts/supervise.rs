@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Supervises a job: PMI, output, input, signals, the time limit, the exit code. One thread, one `poll`.
 //!
-//! The ranks themselves are behind a [`Host`]: this process's own, or those of an agent on another host.
+//! The ranks are behind a [`Host`]: this process's own, or those of an agent on another host.
 //!
 //! Invariants
 //! 1. PMI requests that a rank sent before it died are handled before its death.
-//! 2. A rank that has ended is buried before its death has any other effect: its tombstone is written, and its NICs are marked dead.
+//! 2. A dead rank is buried before its death has any other effect: its tombstone is written, its NICs are marked dead.
 //! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
 use std::io;
@@ -30,29 +30,27 @@ use crate::signals::{Signals, stop_self};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-/// The time that the launcher waits for output after all ranks have ended, while another process holds the pipe open.
+/// Time to wait for output after all ranks have ended, while another process holds the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
-/// The same for other hosts, as long as some arrives.
+/// The same for other hosts, while output arrives.
 const LAST_OUTPUT_FROM_HOSTS: Duration = Duration::from_secs(30);
-/// The time between checks whether the launcher is in the terminal's foreground again and may read from it.
+/// Time between checks whether the launcher is in the terminal's foreground again and may read from it.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
-/// The most input that is on its way to rank 0.
+/// Largest number of input bytes on their way to rank 0.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// The time that other hosts may take to report the ends of killed ranks.
+/// Time for other hosts to report the ends of killed ranks.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A rank of the job.
 struct Member {
     host: usize,
     state: State,
     pid: u32,
-    /// The printers of its output; `None` when it has ended, or does not come this way.
+    /// The printers of its output. `None`: it has ended, or goes elsewhere.
     printers: [Option<Printer>; 2],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Is being started.
     Expected,
     Alive,
     Gone,
@@ -71,7 +69,6 @@ enum Phase {
     },
 }
 
-/// The source of an event.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
@@ -87,12 +84,11 @@ struct Supervisor<'a> {
     server: Server,
     hosts: Vec<Host>,
     members: Vec<Member>,
-    /// Bytes of input on their way to rank 0; `None` when it takes no input from here.
+    /// Number of input bytes on their way to rank 0. `None`: it takes no input from here.
     input: Option<usize>,
     phase: Phase,
     deadline: Option<Instant>,
     interrupted: bool,
-    /// When output came last.
     output_at: Instant,
     /// Hosts whose agents were lost while they had ranks.
     lost: Vec<String>,
@@ -100,7 +96,7 @@ struct Supervisor<'a> {
     failure: Option<u8>,
 }
 
-/// Runs a job whose ranks are all here, and returns its exit code when all have ended. Then the job's directory is removed.
+/// Runs a job whose ranks are all on this host, and then removes its directory. Returns the exit code.
 pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptions) -> io::Result<u8> {
     let server = Server::new(job, options.ranks as usize);
     let plan = ranks.plan();
@@ -113,7 +109,7 @@ pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptio
     supervisor.run_and_clean_up()
 }
 
-/// Runs a job whose ranks are on other hosts, and returns its exit code when all have ended. Then the agents are ended.
+/// Runs a job whose ranks are on other hosts. Returns its exit code when all have ended. Then the agents are ended.
 pub(super) fn on_hosts(
     agents: Agents,
     signals: Signals,
@@ -178,7 +174,6 @@ impl<'a> Supervisor<'a> {
         ended.map(|()| self.failure.unwrap_or(0))
     }
 
-    /// Runs the job to its end.
     fn run(&mut self) -> io::Result<()> {
         for host in 0..self.hosts.len() {
             self.with_host(host, |host, events| host.start(events));
@@ -189,7 +184,6 @@ impl<'a> Supervisor<'a> {
         self.take_last_output()
     }
 
-    /// Waits for an event, and handles it.
     fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
         let ready = self.wait(until)?;
         for (source, flags) in ready {
@@ -291,7 +285,7 @@ impl<'a> Supervisor<'a> {
         self.hosts.iter().any(|host| host.name().is_some())
     }
 
-    /// Hosts that have not reported the ends of killed ranks do not answer any more.
+    /// Gives up hosts that have not reported the ends of killed ranks.
     fn give_up_hosts(&mut self) {
         self.phase = Phase::Killed { lost_at: None };
         for host in 0..self.hosts.len() {
@@ -309,7 +303,7 @@ impl<'a> Supervisor<'a> {
 
     // ---- events and orders ----
 
-    /// Lets a host do something, and handles what happens.
+    /// Runs an action on a host, and handles its events.
     fn with_host(&mut self, host: usize, act: impl FnOnce(&mut Host, &mut Vec<Event>)) {
         let mut events = Vec::new();
         act(&mut self.hosts[host], &mut events);
@@ -331,7 +325,7 @@ impl<'a> Supervisor<'a> {
             which < 2 && self.members.get(rank).is_some_and(|member| member.host == host)
         };
         if !event.rank_and_stream().is_none_or(own) {
-            log::error!("an agent reports what is not of its host");
+            log::error!("an agent reported an event of a rank that is not on its host");
             return;
         }
         match event {
@@ -368,7 +362,6 @@ impl<'a> Supervisor<'a> {
         self.members.iter().enumerate().filter(left).map(|(rank, _)| rank)
     }
 
-    /// A host is lost, and with it the ranks that it still had.
     fn host_lost(&mut self, host: usize, why: &str) {
         let lost: Vec<usize> = self.ranks_left(host).collect();
         for rank in 0..self.members.len() {
@@ -410,7 +403,6 @@ impl<'a> Supervisor<'a> {
         self.end();
     }
 
-    /// Handles the death of a rank.
     fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
         let orderly = status.success() && self.server.has_left(rank);
         let job_goes_on = self.phase == Phase::Running;
@@ -434,7 +426,6 @@ impl<'a> Supervisor<'a> {
         format!("rank {rank} (pid {pid}{at}, {})", self.program)
     }
 
-    /// Handles a line that a rank has sent over PMI.
     fn line(&mut self, rank: usize, line: &str) {
         let mut replies = Replies::new();
         let abort = self.server.line(rank, line, &mut replies);
@@ -455,7 +446,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// A rank's program has reported that the job is finished.
+    /// Handles a rank's report that the job is finished.
     fn finish(&mut self, code: i32) {
         if self.phase == Phase::Running {
             self.failure.get_or_insert((code & 0xff) as u8);
@@ -511,8 +502,8 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Whether this command may read its standard input: if it is a terminal, only in its foreground. In the background the kernel would
-/// stop a process that reads.
+/// Whether this command may read its standard input: a terminal only in its foreground. The kernel stops background
+/// readers.
 fn may_read_stdin() -> bool {
     let stdin = rustix::stdio::stdin();
     !rustix::termios::isatty(stdin)

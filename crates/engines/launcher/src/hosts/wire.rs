@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words between a launcher and its agents: the agent's greeting, requests down, reports up.
+//! The messages between a launcher and its agents: the agent's greeting, requests down, reports up.
 //!
-//! The agent begins with one line of text, [`greeting`], which tells its version in a form that stays. Then [`Request`] and [`Report`]
-//! travel as JSON, and bytes that belong to them behind it ([`Message`]).
+//! The agent begins with one line of text, [`greeting`], which has its version in a fixed form. Then [`Request`] and
+//! [`Report`] travel as JSON, followed by bytes that belong to them ([`Message`]).
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::messages::{Event, Order};
 use crate::options::JobOptions;
 
-/// Changes with everything that travels through the channel.
+/// Changes with every change of the channel's wire format.
 pub(super) const PROTOCOL: u32 = 2;
 const GREETING: &str = "selvedge agent ";
 
-/// The job, as an agent needs to know it.
+/// The job, for an agent.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Start {
     #[serde(rename = "args")]
@@ -31,7 +31,7 @@ pub(super) struct Start {
     pub(super) folder: PathBuf,
     /// The port at which the agent can watch the launcher's host ([`super::presence`]).
     pub(super) launcher: Option<SocketAddr>,
-    /// With several hosts.
+    /// Present with several hosts.
     #[serde(rename = "among")]
     pub(super) place: Option<HostPlace>,
 }
@@ -39,7 +39,6 @@ pub(super) struct Start {
 /// The place of a host in a job of several hosts.
 #[derive(Serialize, Deserialize)]
 pub(super) struct HostPlace {
-    /// Its number.
     pub(super) host: usize,
     pub(super) hosts: usize,
     /// The address by which processes of other hosts reach those of this one.
@@ -61,7 +60,7 @@ pub(super) enum Report {
         why: String,
     },
     Event(Event),
-    /// The agent has had nothing else to send for some time.
+    /// Sent when the agent has had nothing else to send for some time.
     Alive,
     /// The job's directory is removed.
     Done,
@@ -78,7 +77,7 @@ pub(super) enum Request {
     Finish,
 }
 
-/// A message, some of which carry bytes.
+/// A message. Some messages carry bytes.
 pub(super) trait Message: Serialize + DeserializeOwned {
     /// The bytes that travel behind the message.
     fn bytes(&mut self) -> Option<&mut Vec<u8>>;
@@ -102,29 +101,26 @@ impl Message for Request {
     }
 }
 
-/// An agent and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// The same for two agents whose processes share memory.
+    /// Equal for two agents whose processes share memory.
     pub(super) identity: String,
-    /// The address of this host by which the launcher has reached it, if the remote shell tells.
+    /// The address of this host to which the launcher has connected, if the remote shell reports it.
     pub(super) reached: Option<IpAddr>,
 }
 
-/// The first line of an agent.
 pub(super) fn greeting(hello: &Hello) -> String {
     let hello = serde_json::to_string(hello).unwrap_or_default();
     format!("{GREETING}{PROTOCOL} {} {hello}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// The first line of an agent, parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     Hello(Hello),
     OtherVersion(String),
 }
 
-/// Parses the first line of an agent. None: it is another line.
+/// Parses the first line of an agent. `None`: it is another line.
 pub(super) fn parse_greeting(line: &str) -> Option<Greeting> {
     let mut words = line.strip_prefix(GREETING)?.trim_end().splitn(3, ' ');
     let (protocol, version, rest) = (words.next()?, words.next()?, words.next().unwrap_or_default());
@@ -136,7 +132,7 @@ pub(super) fn parse_greeting(line: &str) -> Option<Greeting> {
 }
 
 impl Hello {
-    /// This host and this process.
+    /// Describes this host and this process.
     pub(super) fn own() -> Hello {
         let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let link = |path: &str| std::fs::read_link(path).unwrap_or_default().display().to_string();

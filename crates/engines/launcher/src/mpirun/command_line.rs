@@ -76,7 +76,7 @@ impl CommandLine {
         self.words
     }
 
-    /// Removes an option of ours and returns whether it was there. After the program's name it belongs to the program.
+    /// Removes an option of ours and returns whether it was given. Words after the program are the program's.
     pub fn take_flag(&mut self, name: &str) -> bool {
         match self.position(|word| word == name) {
             Some(at) => {
@@ -103,7 +103,7 @@ impl CommandLine {
         Ok(Some(self.words.remove(at)))
     }
 
-    /// The file of the program; `None` when it is not found.
+    /// The file of the program. `None`: not found.
     pub fn program(&self, search_path: &OsStr) -> Option<PathBuf> {
         let at = self.options_end(search_path)?;
         find_program(&self.words[at], search_path).ok()

@@ -8,7 +8,7 @@ use super::family::Family;
 use crate::environment::EnvironmentError;
 use crate::program::ProgramError;
 
-/// Reasons for which a job under an MPI's launcher cannot be run.
+/// Reasons why a job under an MPI's launcher cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum MpirunError {
     /// The launcher itself cannot be started. The command exits with [`NotStarted::exit_code`].

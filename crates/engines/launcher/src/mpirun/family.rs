@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finds the MPI of a program, by the library that it is linked to, and of a launcher, by its `--version`.
+//! Finds the MPI of a program from its library, and the MPI of a launcher from its `--version`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The environment that it needs.
+    /// The environment of this MPI.
     pub fn target(self) -> Target {
         match self {
             Family::Openmpi => Target::Openmpi,
@@ -31,7 +31,7 @@ impl Family {
     }
 }
 
-/// An MPI library that a program is linked to.
+/// The MPI library of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Library {
     /// "libmpi.so.40"
@@ -40,10 +40,10 @@ pub struct Library {
     file: Option<PathBuf>,
 }
 
-/// Names of launchers. Those with a dot are Debian's, where several MPIs may be installed.
+/// Names of launchers. Names with a dot are Debian's, where several MPIs may be installed.
 const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
 
-/// The MPI library that the loader finds for the program; `None` for scripts, interpreters and programs without MPI.
+/// The MPI library that the loader finds for the program. `None` for scripts, interpreters and programs without MPI.
 pub fn library_of(program: &Path) -> Option<Library> {
     let output = Command::new("ldd").arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
     library_in(&String::from_utf8_lossy(&output.stdout))
@@ -69,7 +69,7 @@ impl Library {
         }
     }
 
-    /// Files that may be its launcher: in a `bin` beside one of the directories above the library, the nearest first.
+    /// Possible launchers: in a `bin` beside one of the directories above the library, the nearest first.
     pub fn launchers_beside(&self) -> Vec<PathBuf> {
         let Some(file) = &self.file else { return Vec::new() };
         let real = file.canonicalize().unwrap_or_else(|_| file.clone());
@@ -84,7 +84,7 @@ impl Library {
     }
 }
 
-/// Files in a directory that may be a launcher.
+/// Possible launchers in a directory.
 pub fn launchers_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let directory = directory.to_owned();
     LAUNCHERS.into_iter().map(move |name| directory.join(name))

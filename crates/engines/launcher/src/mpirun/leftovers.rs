@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that dead ranks have left in this user's directory.
+//! Files of dead ranks in this user's directory.
 //!
-//! A rank that ends normally releases its claim and removes its files. A killed one cannot, and its MPI's launcher
-//! knows nothing of our files, so they are removed here.
+//! A rank that ends normally releases its claim and removes its files. A killed rank cannot, and its MPI's launcher
+//! does not know our files, so they are removed here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use selvedge_job::{Identity, JobDirectory, sweep_stale};
 
-/// The jobs, and the processes in them, that existed before ours began: none of them is ours.
+/// Jobs and their processes that existed before our job began.
 pub struct Leftovers {
     parent: PathBuf,
     before: Vec<String>,
     processes: Vec<Identity>,
 }
 
-/// A process that has died in a job and has left its files.
+/// A process that died in a job and left its files.
 pub struct DeadProcess {
     pub job: String,
     /// Its number in the job.
@@ -26,18 +26,18 @@ pub struct DeadProcess {
     pub os_pid: u32,
 }
 
-/// The time in which ranks that their launcher has killed end.
+/// Time for ranks killed by their launcher to end.
 const END_WAIT: Duration = Duration::from_secs(1);
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 impl Leftovers {
-    /// Records the existing jobs, after a sweep, so that leftovers of an earlier job are not taken for ours.
+    /// Records the existing jobs, after a sweep, so that files of an earlier job are not taken for ours.
     pub fn before(parent: &Path) -> Leftovers {
         sweep_stale(parent);
         Leftovers { parent: parent.to_owned(), before: jobs(parent), processes: claimants(parent) }
     }
 
-    /// Waits for killed ranks to end, because a launcher may end before its ranks do and their files can be removed only after.
+    /// Waits for killed ranks to end. A launcher may end before its ranks, whose files are removed after their end.
     pub fn wait_for_killed_ranks(&self) {
         let began = Instant::now();
         let is_orphan = |who: &Identity| who.parent() == Some(1);
@@ -47,7 +47,7 @@ impl Leftovers {
         }
     }
 
-    /// Processes of jobs since then that have died without removing their files.
+    /// Processes of later jobs that have died without removing their files.
     pub fn dead(&self) -> Vec<DeadProcess> {
         let mut dead = Vec::new();
         for job in jobs(&self.parent).into_iter().filter(|name| !self.before.contains(name)) {
@@ -58,7 +58,7 @@ impl Leftovers {
         dead
     }
 
-    /// Removes the files of dead processes. Returns the jobs that had some.
+    /// Removes the files of dead processes. Returns the jobs that had such files.
     pub fn sweep(&self) -> Vec<String> {
         sweep_stale(&self.parent)
     }

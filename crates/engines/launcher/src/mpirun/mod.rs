@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A job under an MPI's own launcher, with the environment that makes its MPI use our provider.
 //!
-//! [`LaunchPlan`] holds three decisions: which MPI the program belongs to ([`family`]), which launcher to start, and
-//! with which variables ([`crate::environment`]). The launcher places, starts and ends the ranks. Options on the command line that are not
-//! ours reach it unchanged ([`command_line`]).
+//! [`LaunchPlan`] holds three decisions: the MPI of the program ([`family`]), the launcher to start, and its variables
+//! ([`crate::environment`]). The launcher places, starts and ends the ranks. It gets all other options on the command
+//! line unchanged ([`command_line`]).
 //!
-//! Invariant: after the launcher has ended, the files of dead processes in this user's directory are removed ([`leftovers`]).
+//! Invariant: after the launcher's end, files of dead processes in this user's directory are removed ([`leftovers`]).
 
 mod command_line;
 mod error;
@@ -32,11 +32,11 @@ pub struct LaunchPlan {
     pub launcher: PathBuf,
     pub variables: Vec<Variable>,
     pub arguments: Vec<OsString>,
-    /// Variables are set that allow Open MPI to run as root, which it refuses otherwise.
+    /// Variables are set that allow Open MPI to run as root. Otherwise it refuses.
     pub allows_root: bool,
 }
 
-/// A job that has ended, with its launcher.
+/// A job after the end of its launcher.
 pub struct EndedJob {
     pub exit_code: u8,
     /// Processes of the job that have died, if the launcher cannot have reported them.
@@ -46,7 +46,7 @@ pub struct EndedJob {
 }
 
 impl LaunchPlan {
-    /// Chooses the MPI and the launcher, unless the user has, and makes the environment.
+    /// Chooses the MPI and the launcher, unless the user has chosen, and makes the environment.
     pub fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine) -> Result<LaunchPlan, MpirunError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = line.program(&path);
@@ -125,8 +125,8 @@ fn choose(
     Err(MpirunError::NoLauncher { wanted })
 }
 
-/// The launcher with the links of its directory resolved, as /bin is a link to /usr/bin. Open MPI 4 derives its prefix from the
-/// path that it was started by, and /bin has none.
+/// The launcher with the links of its directory resolved, because /bin may be a link to /usr/bin. Open MPI 4 derives
+/// its prefix from the path of its launcher, and finds none from /bin.
 fn with_real_directory(launcher: PathBuf) -> PathBuf {
     let real = launcher.parent().and_then(|directory| directory.canonicalize().ok());
     match (real, launcher.file_name()) {

@@ -2,9 +2,9 @@
 //! Runs the launcher to its end and passes signals on to it.
 //!
 //! Invariants
-//! 1. A signal sent to this process reaches the launcher. A signal from the terminal reaches the launcher anyway, because it is in
-//!    our process group, and is not sent a second time: launchers take a second interrupt as a request to kill the ranks.
-//! 2. The launcher starts with the signal mask that this process was started with, and gets SIGTERM if this process dies.
+//! 1. A signal sent to this process reaches the launcher. A signal from the terminal also reaches the launcher, which
+//!    is in our process group. It is not sent again: launchers take a second interrupt as a request to kill the ranks.
+//! 2. The launcher starts with this process's original signal mask, and gets SIGTERM if this process dies.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -68,7 +68,7 @@ fn pass_on(child: &Child, signal: i32) {
     }
 }
 
-/// Blocked signals, which are read one by one. Dropping it unblocks them.
+/// Blocked signals, read one by one. Dropping it unblocks them.
 struct Signals {
     fd: OwnedFd,
     mask_before: libc::sigset_t,
@@ -98,7 +98,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the next signal. `None`: it is not to be passed on (a child ended, or the terminal sent it to the whole group).
+    /// Waits for the next signal. `None`: not to pass on (a child ended, or the terminal sent it to the whole group).
     fn next(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! 1. Lines that a rank does not read are kept and sent later, so a rank cannot block the launcher.
-//! 2. A rank that sends a line without end loses its connection, so it cannot use up the launcher's memory.
+//! 2. A rank that sends an endless line loses its connection, so it cannot use up the launcher's memory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -37,7 +37,6 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    /// The events to poll for.
     pub(crate) fn interest(&self) -> PollFlags {
         if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranks' output: read from their pipes, and printed; with `--tag-output` in whole lines, each marked with its rank.
+//! The ranks' output: read from their pipes, and printed; with `--tag-output` in whole lines, marked with the rank.
 //!
 //! Invariants
 //! 1. Lines of different ranks are never mixed, and each is written in one piece.
@@ -40,7 +40,6 @@ impl Tagger {
         }
     }
 
-    /// Ends the stream.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         if !self.pending.is_empty() {
             self.put_line(out);
@@ -54,17 +53,17 @@ impl Tagger {
     }
 }
 
-/// The launcher's stream that a rank's stream goes to.
+/// The launcher's stream for a rank's stream.
 #[derive(Clone, Copy)]
 pub(crate) enum StandardStream {
     Stdout,
     Stderr,
 }
 
-/// A rank's streams, in the order in which arrays hold them.
+/// A rank's streams, in the order of arrays.
 pub(crate) const STANDARD_STREAMS: [StandardStream; 2] = [StandardStream::Stdout, StandardStream::Stderr];
 
-/// Prints a rank's stream on ours: in marked lines, or as it comes.
+/// Prints a rank's stream on ours: in marked lines, or unchanged.
 pub(crate) struct Printer {
     target: StandardStream,
     tagger: Option<Tagger>,
@@ -76,7 +75,7 @@ impl Printer {
         Printer { target, tagger: tag.map(Tagger::new) }
     }
 
-    /// Prints bytes of the stream. False: ours is closed. Then the rank's pipe is to be closed, which the rank notices as with any pipe.
+    /// Prints bytes of the stream. False: our stream is closed. The caller then closes the rank's pipe.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> bool {
         let Some(tagger) = &mut self.tagger else { return self.write(bytes) };
         let mut out = Vec::new();
@@ -84,7 +83,7 @@ impl Printer {
         self.write(&out)
     }
 
-    /// Prints the last line, if it is not whole.
+    /// Prints the last line, if it is incomplete.
     pub(crate) fn end(&mut self) {
         let mut out = Vec::new();
         if let Some(tagger) = &mut self.tagger {
@@ -123,7 +122,7 @@ impl Stream {
         self.pipe.as_fd()
     }
 
-    /// Reads bytes that have arrived, none if there are none. `None`: the stream has ended.
+    /// Reads bytes that have arrived, perhaps none. `None`: the stream has ended.
     ///
     /// One read for each poll, so that a rank that writes without pause does not delay the others.
     pub(crate) fn read(&self) -> Option<Vec<u8>> {
@@ -140,7 +139,7 @@ impl Stream {
     }
 }
 
-/// A rank's stream that this process prints itself.
+/// A rank's stream that this process prints.
 pub(crate) struct PrintedStream {
     stream: Stream,
     printer: Printer,
@@ -155,7 +154,7 @@ impl PrintedStream {
         self.stream.fd()
     }
 
-    /// Prints bytes that have arrived. False: the stream has ended, or ours is closed. Then the pipe is to be closed.
+    /// Prints bytes that have arrived. False: the stream has ended, or ours is closed. The caller then closes the pipe.
     fn pass_on(&mut self) -> bool {
         match self.stream.read() {
             Some(bytes) => self.printer.take(&bytes),
@@ -177,7 +176,7 @@ impl PrintedStream {
         }
     }
 
-    /// Prints the last line, if it is not whole.
+    /// Prints the last line, if it is incomplete.
     pub(crate) fn close(mut self) {
         self.printer.end();
     }

@@ -2,9 +2,9 @@
 //! Starts a rank: its environment, its sockets and pipes, its core.
 //!
 //! Invariants
-//! 1. A rank dies with the launcher, whatever kills the launcher (`PR_SET_PDEATHSIG`).
-//! 2. A rank leads a process group of its own. So a signal from the terminal reaches only the launcher, which passes
-//!    it on once, and the launcher can end processes that a failed rank has started.
+//! 1. A rank dies with the launcher, even if the launcher is killed (`PR_SET_PDEATHSIG`).
+//! 2. A rank leads its own process group. So a signal from the terminal reaches only the launcher, which passes it on
+//!    once, and the launcher can end processes that a failed rank has started.
 //! 3. A rank inherits its own PMI socket and standard streams, and no other descriptor of the launcher.
 
 use std::collections::BTreeMap;
@@ -27,25 +27,23 @@ use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
 pub(crate) struct Share {
     /// In ascending order.
     pub(crate) ranks: Vec<usize>,
-    /// Variables that tell them of this host.
+    /// Variables about this host.
     pub(crate) variables: Vec<(&'static str, OsString)>,
     /// Input and output go through pipes, because the launcher is elsewhere.
     pub(crate) through_pipes: bool,
 }
 
 impl Share {
-    /// All ranks.
     pub(crate) fn whole(options: &JobOptions) -> Share {
         Share { ranks: (0..options.ranks as usize).collect(), variables: Vec::new(), through_pipes: false }
     }
 }
 
-/// The settings that are the same for all ranks of this host.
+/// The common settings of all ranks of this host.
 pub(crate) struct SpawnPlan {
     executable: PathBuf,
     name: OsString,
     args: Vec<OsString>,
-    /// The number of ranks of the job.
     pub(crate) size: usize,
     /// The ranks of this host.
     pub(crate) ranks: Vec<usize>,
@@ -53,7 +51,7 @@ pub(crate) struct SpawnPlan {
     unset: Vec<OsString>,
     /// The ranks' output goes through pipes.
     pub(crate) capture_output: bool,
-    /// Standard input comes through a pipe: it is elsewhere, or a terminal, which a rank may not read, being in another process group.
+    /// Standard input comes through a pipe: it is elsewhere, or a terminal, which other process groups may not read.
     pub(crate) forward_stdin: bool,
     /// The cores to pin ranks to; empty: ranks are not pinned.
     cores: Vec<usize>,
@@ -62,7 +60,6 @@ pub(crate) struct SpawnPlan {
     simulated: bool,
 }
 
-/// A rank that was started.
 pub(crate) struct Started {
     pub(crate) who: Identity,
     pub(crate) connection: Connection,
@@ -96,7 +93,7 @@ impl SpawnPlan {
         })
     }
 
-    /// Changes the plan to ranks in virtual time, each with these libraries loaded first, on a machine where each rank has a core.
+    /// Changes the plan to virtual time on a machine with a core for each rank. Each rank loads these libraries first.
     pub(crate) fn simulate(&mut self, preloads: &[PathBuf]) -> io::Result<()> {
         let name = OsString::from("LD_PRELOAD");
         let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();
@@ -261,7 +258,7 @@ fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
     std::env::join_paths([folder.to_owned()].into_iter().chain(before)).ok()
 }
 
-/// Variables of an outer launcher, by which ranks would take it for their own.
+/// Variables of an outer launcher. A rank that finds them would take the outer launcher for its own.
 fn variables_of_outer_launchers() -> Vec<OsString> {
     let foreign = |name: &str| {
         const NAMES: [&str; 11] = [
@@ -282,7 +279,7 @@ fn variables_of_outer_launchers() -> Vec<OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(foreign)).collect()
 }
 
-/// The cores to pin ranks to; empty if they are not to be pinned.
+/// The cores to pin ranks to; empty if ranks are not pinned.
 fn cores(bind: Option<Binding>, size: usize) -> Vec<usize> {
     if bind == Some(Binding::None) {
         return Vec::new();
@@ -295,7 +292,7 @@ fn cores(bind: Option<Binding>, size: usize) -> Vec<usize> {
     if bind.is_none() && size > cores.len() { Vec::new() } else { cores }
 }
 
-/// Raises the limit of open files to at least `needed`, if allowed. Returns the limit before, for the ranks.
+/// Raises the limit of open files to at least `needed`, if allowed. Returns the previous limit, for the ranks.
 pub(crate) fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit fills `before`, which lives across the call.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The computing of a rank between its calls, and the CPU time that it may use before other ranks have a turn.
+//! The computing of a rank between its calls, and its CPU time before other ranks get a turn.
 
 use std::time::Duration;
 
-/// The CPU time that a rank uses without a call before it is looked at ([`super::spin::observe`]): at first; after the loop in which it was has
-/// been interrupted; and at most, where looks have found that it computes.
+/// CPU time of a rank without a call before it is observed ([`super::spin::observe`]): at first; after its polling loop
+/// was interrupted; and the maximum, after observations that it computes.
 const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 const LOOK_MOST: Duration = Duration::from_millis(256);
-/// The CPU time that a rank may use without a call before it counts as one that polls memory, whatever a look finds: at first, after
-/// an interruption, and the least.
+/// CPU time of a rank without a call before it counts as polling memory, whatever an observation finds: at first, after
+/// an interruption, and the minimum.
 pub(super) const SPIN_FIRST: Duration = Duration::from_secs(2);
 const SPIN_AGAIN: Duration = Duration::from_millis(20);
 const SPIN_LEAST: Duration = Duration::from_millis(1);
@@ -19,13 +19,13 @@ const SPINS_HALVED_AFTER: u32 = 16;
 /// The computing of a rank between its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Computing {
-    /// Interruptions since its last call because a look found that it polls.
+    /// Interruptions since its last call because an observation found that it polls.
     polls: u32,
     /// Interruptions since its last call because it had used its CPU time.
     spins: u32,
-    /// The CPU time before the first look in a turn.
+    /// CPU time before the first observation in a turn.
     look_after: Duration,
-    /// A note says that it polls.
+    /// A note has already reported that it polls.
     is_noted: bool,
 }
 
@@ -36,7 +36,7 @@ impl Default for Computing {
 }
 
 impl Computing {
-    /// The CPU time that the rank may use in this turn before other ranks have one, and before it is looked at.
+    /// CPU time of the rank in this turn before other ranks get one, and before it is observed.
     pub(super) fn limits(&self) -> (Duration, Duration) {
         let most = match self.spins {
             0 => SPIN_FIRST,
@@ -45,28 +45,28 @@ impl Computing {
         (most, if self.polls > 0 { LOOK_AGAIN } else { self.look_after })
     }
 
-    /// The rank has called the library.
+    /// Records that the rank has called the library.
     pub(super) fn called(&mut self) {
         (self.polls, self.spins) = (0, 0);
     }
 
-    /// A look has found that it polls.
+    /// Records an observation that it polls.
     pub(super) fn polled(&mut self) {
         self.polls = self.polls.saturating_add(1);
         self.look_after = LOOK_FIRST;
     }
 
-    /// A look has found that it computes, or nothing.
+    /// Records an observation that it computes, or an unknown result.
     pub(super) fn computed(&mut self) {
         self.look_after = (self.look_after * 2).min(LOOK_MOST);
     }
 
-    /// It has used all the CPU time that it may.
+    /// Records that it has used its CPU time.
     pub(super) fn spun(&mut self) {
         self.spins += 1;
     }
 
-    /// Whether a note that it polls is due: once.
+    /// Whether a note that it polls is due. True once.
     pub(super) fn take_note(&mut self) -> bool {
         !std::mem::replace(&mut self.is_noted, true)
     }

@@ -25,24 +25,23 @@ use crate::rank::spawn::SpawnPlan;
 use crate::report::{describe_end, exit_code, signal_name, start_code};
 use crate::signals::{Signals, signal_rank, stop_self};
 
-/// The polls of the rank's page before the launcher sleeps: some tens of microseconds.
+/// Polls of the rank's page before the launcher sleeps: some tens of microseconds.
 const POLLS: u32 = 2000;
 /// Turns between checks for signals.
 const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1024;
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The real time that turns have taken.
+/// The real time of turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overhead {
     pub turns: u64,
-    /// From handing the turn over to getting it back: both hand-overs, and the rank's own time between them.
+    /// Total time from handing the turn over to getting it back: both hand-overs, and the rank's own time between them.
     pub wall_ns: u64,
     /// The shortest turn.
     pub least_ns: u64,
 }
 
-/// Reasons for which a rank's process could not be started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error("the job has no directory")]
@@ -68,7 +67,7 @@ pub struct SimulatedJob {
     over: bool,
     notes: Vec<String>,
     overhead: Overhead,
-    /// By rank: how it computes.
+    /// By rank: the record of its computing.
     computing: Vec<Computing>,
     /// Ranks that have sent a line to the launcher.
     has_sent: BTreeSet<u32>,
@@ -102,12 +101,12 @@ impl SimulatedJob {
         }
     }
 
-    /// The job's exit code, if the job is to end before its ranks have: one failed or aborted, or the user interrupted it.
+    /// The job's exit code, if the job must end before its ranks: one failed or aborted, or the user interrupted it.
     pub fn over(&self) -> Option<u8> {
         self.over.then(|| self.failure.unwrap_or(1))
     }
 
-    /// The real time that turns have taken.
+    /// The real time of turns.
     pub fn overhead(&self) -> Overhead {
         self.overhead
     }
@@ -133,7 +132,7 @@ impl SimulatedJob {
 
     // ---- a rank's turn ----
 
-    /// Hands the turn to a rank. `Err`: its process could not be started, and the reason is printed.
+    /// Hands the turn to a rank. `Err`: its process could not be started, and the reason was printed.
     fn give_turn(&mut self, number: u32, now: Time) -> Result<(), i32> {
         if self.ranks[number as usize].is_none() {
             return self.start(number, now);
@@ -256,7 +255,7 @@ impl SimulatedJob {
         }
     }
 
-    /// A rank that computes has been looked at.
+    /// Handles an observation of a rank that computes.
     fn looked(&mut self, number: u32, found: spin::Behaviour) -> Option<TurnEnd> {
         let computing = &mut self.computing[number as usize];
         match found {
@@ -271,8 +270,8 @@ impl SimulatedJob {
         }
     }
 
-    /// A rank polls memory, or has used so much CPU time without a call that it is taken to. It is stopped and handled as a poll that
-    /// found nothing. None: it has made a request at the last moment.
+    /// Stops a rank that polls memory, or has used so much CPU time without a call that it counts as polling. This is
+    /// handled as a poll that found nothing. `None`: it has made a request at the last moment.
     fn interrupt(&mut self, number: u32, why: &str) -> Option<TurnEnd> {
         let rank = self.ranks[number as usize].as_mut()?;
         if !rank.stop() {
@@ -293,7 +292,7 @@ impl SimulatedJob {
         Some(TurnEnd::Request(Request::Poll))
     }
 
-    /// Handles the lines that a rank has sent over PMI. True: it waits for other ranks, and has no answer yet.
+    /// Handles the lines that a rank has sent over PMI. True: the rank waits for other ranks, and has no answer yet.
     fn receive_lines(&mut self, number: u32) -> bool {
         let Some(rank) = &mut self.ranks[number as usize] else { return false };
         let (lines, state) = rank.receive_lines();
@@ -351,7 +350,6 @@ impl SimulatedJob {
 
     // ---- ends ----
 
-    /// Handles the end of a rank's process.
     fn ended(&mut self, number: u32) -> i32 {
         self.receive_lines(number);
         let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
@@ -404,7 +402,6 @@ impl SimulatedJob {
         self.pass_replies(replies);
     }
 
-    /// Kills a rank.
     fn end_now(&mut self, number: u32) -> i32 {
         let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
         if rank.state == RankState::Ended {
@@ -476,7 +473,7 @@ impl Drop for SimulatedJob {
     }
 }
 
-/// Whether the rank that sent this line waits for others. A rank that completes a barrier also waits: it continues when all do.
+/// Whether the rank that sent this line waits for others. A rank that completes a barrier waits, too.
 fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
     let answered = replies.iter().any(|(to, _)| *to == number as usize);
     match line.split_ascii_whitespace().find_map(|word| word.strip_prefix("cmd=")) {
@@ -486,7 +483,7 @@ fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
     }
 }
 
-/// Whether a child has ended; it is not reaped.
+/// Whether a child has ended. Does not reap it.
 fn has_ended(pid: u32) -> bool {
     // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged, and `si_pid` is then the pid or 0.
     unsafe {

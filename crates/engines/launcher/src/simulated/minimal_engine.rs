@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The smallest engine that runs processes, for tests: a network without latency, hosts without cost. Operations are delivered and
-//! answered at once, and waiting ranks continue round robin. A failure here is independent of timing.
+//! The smallest engine that runs processes, for tests: a network without latency, hosts without cost. Operations are
+//! delivered and answered at once, and waiting ranks continue round robin. A failure here is independent of timing.
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Step};
@@ -19,7 +19,7 @@ impl Meter for Free {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its turn comes at this time, or when its NIC changes before.
+    /// Its turn comes at this time, or at an earlier change of its NIC.
     Waits {
         until: Time,
         nic: bool,
@@ -111,7 +111,7 @@ impl Engine {
         self.states[at] = READY;
         let turn = self.ranks.resume(rank, self.clocks[at]);
         self.turns += 1;
-        assert!(turn.at >= self.clocks[at], "time goes on");
+        assert!(turn.at >= self.clocks[at], "time never goes back");
         self.clocks[at] = turn.at;
         if std::env::var_os("SELVEDGE_TWIN_TRACE").is_some() {
             eprintln!("{rank} {:?} {:?}", turn.at, turn.request);
@@ -125,7 +125,7 @@ impl Engine {
                 self.note(&[u64::from(rank), turn.at.0, u64::from(command.kind), command.target, command.length]);
                 self.start(rank, ni, &command, &payload);
             }
-            // Every rank has a node of its own.
+            // Every rank has its own node.
             RankRequest::Publish { .. } => unreachable!("no rank shares memory with another"),
             RankRequest::SharesMemory { .. } => self.ranks.reply(rank, false),
             RankRequest::Wait { until } => {
@@ -176,7 +176,7 @@ impl Engine {
             None => Delivery::failed(fail::UNDELIVERABLE),
             Some((to, ni)) => match self.ranks.deliver(to, ni, &incoming, &mut reply, &mut Free) {
                 Verdict::Done(delivery) => delivery,
-                // No NIC of its tests keeps requests.
+                // No NIC in these tests keeps requests.
                 Verdict::Unreachable | Verdict::Full | Verdict::Kept => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
@@ -237,7 +237,7 @@ impl Engine {
     }
 }
 
-/// Compiles a C program for a test. None: there is no library to run it with (run `make build`, or set SELVEDGE_PREFIX).
+/// Compiles a C program for a test. `None`: no library to run it (run `make build`, or set SELVEDGE_PREFIX).
 fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
     let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), Into::into);
@@ -263,7 +263,7 @@ fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
     Some(made)
 }
 
-/// Runs a C program whose exit code says which check failed.
+/// Runs a C program whose exit code is the number of the failed check.
 fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Outcome> {
     let folder = tempfile::tempdir().expect("a folder");
     let made = program(folder.path(), text)?;
@@ -389,7 +389,7 @@ fn reading_the_clock_lets_other_ranks_run() {
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
 }
 
-/// Loaders of programs read the processor's counter. The rank's own counter is virtual before, between and after.
+/// Program loaders read the processor's counter. The rank's own counter is virtual before, between and after.
 #[test]
 fn programs_that_a_rank_starts_have_the_processors_counter() {
     let text = r#"

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes in virtual time: how they are started, served and ended.
+//! Processes in virtual time: their start, service and end.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`job`] | the ranks of a job: their turns, their requests, their ends |
 //! | [`rank`] | one rank's process |
-//! | [`spin`], [`computing`] | whether it polls memory; how it computes between its calls |
+//! | [`spin`], [`computing`] | detection of polling loops; the computing of a rank between its calls |
 //! | [`watchdog`] | detects a rank that has the turn and blocks, or computes without end |
 //! | [`mpi_environment`] | variables that make MPI libraries and libfabric use our NIC |
 //!
 //! Invariants
 //! 1. One rank runs at a time. A rank's process is started at its first turn, so ranks start one after another.
-//! 2. A rank that blocks in the launcher's barrier is not running. It continues at its next turn, not when the
-//!    barrier is complete.
+//! 2. A rank that blocks in the launcher's barrier is not running. It continues at its next turn, not with the barrier.
 //! 3. When the job ends, for any reason, no rank stays behind.
 //!
 //! The launcher's barrier is no part of the simulated machine, so it takes no virtual time.
@@ -54,11 +53,11 @@ pub struct Launch {
     /// Let the other ranks continue when one fails.
     pub keep_going: bool,
     pub costs: Costs,
-    /// The job's share of the machine's aggregation nodes. None: the machine's switches do not reduce for it.
+    /// The job's share of the machine's aggregation nodes. `None`: the machine's switches do not reduce for it.
     pub grant: Option<Vec<u8>>,
 }
 
-/// Reasons for which the job could not be started.
+/// Reasons why the job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("{0}")]
@@ -89,7 +88,7 @@ const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
 /// The library that gives MPI's collective operations to aggregation nodes.
 const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
-/// The directory in which libfabric finds our provider.
+/// The directory of our provider for libfabric.
 const PROVIDERS: &str = "libselvedge";
 
 /// Prepares a job. No rank is started yet.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Variables that make MPI libraries and libfabric use our NIC: those that `selvedge env` prints, and those that each MPI needs
-//! in addition in virtual time.
+//! Variables that make MPI libraries and libfabric use our NIC: those that `selvedge env` prints, and those that each
+//! MPI needs in addition in virtual time.
 //!
-//! Ranks find each other by PMI-1, which MPICH speaks. Open MPI needs PMIx, for which `libselvedge_sim_pmix.so` stands in.
-//! A program that is linked to neither (a script, an interpreter, a program without MPI) gets the variables of both; each MPI
-//! ignores those of the other.
+//! Ranks find each other by PMI-1, which MPICH uses. Open MPI needs PMIx, which `libselvedge_sim_pmix.so` replaces. A
+//! program that is linked to neither (a script, an interpreter, a program without MPI) gets the variables of both. Each
+//! MPI ignores those of the other.
 //!
 //! Invariant: a variable that is set, by `--env` or in the environment, keeps its value.
 
@@ -18,8 +18,8 @@ pub fn mpi_of(program: &Path) -> Option<Family> {
     library_of(program)?.family()
 }
 
-/// In addition to the variables of `selvedge env`. Open MPI 4.1 checks for launchers that it knows. With this variable it takes ours
-/// for Flux, which also starts ranks without a daemon of Open MPI. The second makes it find its peers by PMIx.
+/// In addition to the variables of `selvedge env`. Open MPI 4.1 checks for launchers that it knows. The first makes
+/// ours look like Flux, which also starts ranks without a daemon of Open MPI. The second selects PMIx.
 const OPENMPI: [(&str, &str); 2] = [("FLUX_JOB_ID", "1"), ("OMPI_MCA_pmix", "^flux,isolated")];
 
 /// Adds the variables for a program of this MPI, or of an unknown one.

@@ -13,7 +13,6 @@ use selvedge_sim_protocol::SimEnd;
 use crate::rank::connection::{Connection, ConnectionState};
 use crate::rank::output::{PrintedStream, Printer, STANDARD_STREAMS, Stream};
 
-/// The process of a rank that has been started.
 pub(super) struct RankProcess {
     pub who: Identity,
     pub page: SimEnd,
@@ -32,12 +31,11 @@ pub(super) enum RankState {
     Turns,
     /// It is blocked in a PMI call.
     Blocked,
-    /// It computes, and is stopped so that other ranks have a turn.
+    /// It computes, and is stopped so that other ranks get a turn.
     Stopped,
     Ended,
 }
 
-/// Events of a rank that are to be handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub request: bool,
@@ -48,7 +46,7 @@ pub(super) struct Ready {
 }
 
 impl RankProcess {
-    /// The streams are printed, with marks of this rank.
+    /// `tag`: mark the printed streams with this rank.
     pub fn new(
         number: u32,
         who: Identity,
@@ -121,7 +119,7 @@ impl RankProcess {
         }
     }
 
-    /// Passes on the output that it has written so far.
+    /// Prints the output that it has written so far.
     pub fn pass_output(&mut self) {
         for stream in &mut self.streams {
             if stream.as_mut().is_some_and(|stream| !stream.pass_all_on()) {
@@ -134,8 +132,7 @@ impl RankProcess {
     pub fn stop(&mut self) -> bool {
         self.state = RankState::Stopped;
         let pid = self.who.pid as libc::pid_t;
-        // SAFETY: the process is our child and not reaped, so its pid is still its own. All bits zero is a valid siginfo_t, which
-        // waitid fills.
+        // SAFETY: the process is our child and not reaped, so the pid is its own. waitid fills the zeroed siginfo_t.
         unsafe {
             libc::kill(pid, libc::SIGSTOP);
             let mut info: libc::siginfo_t = std::mem::zeroed();

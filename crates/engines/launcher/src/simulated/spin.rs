@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a rank that computes goes round in a loop that changes nothing, as one that polls memory does.
+//! Detects whether a computing rank is in a loop that changes nothing, such as a loop that polls memory.
 //!
-//! Such a rank waits: what it reads changes only when other ranks run. A rank that does anything else computes, and goes on in the
-//! same turn, so that its run does not depend on how fast this computer is.
+//! Such a rank waits: the memory that it reads changes only when other ranks run. A rank that does anything else
+//! computes, and continues in the same turn, so that its run does not depend on the speed of this computer.
 //!
-//! The process is stopped and executes single instructions (ptrace(2)). It polls if it comes back to the instruction where it
-//! began with every register as before, [`ROUNDS`] times in a row by the same states, without a system call. The registers of the
-//! vector units count, too. What such a loop could still change is memory that it does not read; a number that it counted in
-//! memory would show in the flags. So a loop that counts its rounds is not recognised, nor one longer than [`STEPS_MAX`].
+//! The process is stopped and executes single instructions (ptrace(2)). It polls if it returns to the instruction where
+//! it began with every register as before, [`ROUNDS`] times in a row by the same states, without a system call. The
+//! registers of the vector units count, too. Such a loop could still change memory that it does not read. A number that
+//! it counted in memory would show in the flags. So a loop that counts its rounds is not recognised, nor one longer
+//! than [`STEPS_MAX`].
 //!
-//! A process in a system call is left alone, because a single instruction of it may block for ever.
+//! A process in a system call is not examined, because a single instruction of it may block for ever.
 //!
 //! Cost: some microseconds for each instruction, so up to a millisecond or two for a rank that computes.
 
-/// The behaviour of a rank that computes, as a look at it finds.
+/// The observed behaviour of a computing rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Behaviour {
-    /// It goes round in a loop that changes nothing.
+    /// It is in a loop that changes nothing.
     Polls,
-    /// It does something else.
     Computes,
-    /// It cannot be seen: it has several threads, another process traces it, the system forbids it, or it has ended.
+    /// It cannot be observed: it has several threads, another process traces it, it is forbidden, or it has ended.
     Unknown,
 }
 
@@ -67,21 +67,21 @@ mod x86 {
     const VECTOR_WORDS: usize = 2048;
     const NT_X86_XSTATE: usize = 0x202;
 
-    /// The end of a stop of the process.
+    /// The reason of a stop of the process.
     #[derive(PartialEq, Eq)]
     enum Stopped {
-        /// By us.
+        /// Stopped by this tracer.
         Here,
-        /// By a signal, which is to be delivered.
+        /// Stopped by a signal that must be delivered.
         Signal(i32),
         /// The process has ended, or another signal holds it.
         Otherwise,
     }
 
-    /// A process that is stopped and traced; it goes on when this is dropped.
+    /// A process that is stopped and traced. Dropping this continues it.
     pub(super) struct Traced {
         pid: libc::pid_t,
-        /// The signal that it gets when it goes on.
+        /// The signal to deliver when it continues.
         signal: i32,
     }
 
@@ -103,7 +103,7 @@ mod x86 {
             }
         }
 
-        /// Whether it goes round in a loop that changes nothing. None: it has ended, or a signal has come.
+        /// Whether it is in a loop that changes nothing. `None`: it has ended, or a signal has come.
         pub(super) fn goes_round(&mut self) -> Option<bool> {
             if self.is_in_system_call()? || self.is_at_system_call()? {
                 return Some(false);
@@ -140,7 +140,6 @@ mod x86 {
             Some(self.vectors()? == vectors)
         }
 
-        /// Executes one instruction.
         fn step(&mut self) -> Option<()> {
             // SAFETY: the request takes no addresses, and the process is stopped.
             unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, null_mut::<c_void>(), null_mut::<c_void>()) };
@@ -148,8 +147,8 @@ mod x86 {
         }
 
         fn await_stop(&mut self) -> Stopped {
-            // SAFETY: all bits zero is a valid siginfo_t, which waitid fills; `si_status` is that of a child. The process is not
-            // reaped here (WNOWAIT).
+            // SAFETY: all bits zero is a valid siginfo_t, which waitid fills; `si_status` is a child's. WNOWAIT: not
+            // reaped.
             let (code, status) = unsafe {
                 let mut info: libc::siginfo_t = zeroed();
                 let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
@@ -184,7 +183,6 @@ mod x86 {
             (read == 0).then_some(registers)
         }
 
-        /// The registers of the vector units.
         fn vectors(&self) -> Option<Vec<u64>> {
             let mut words = vec![0u64; VECTOR_WORDS];
             let mut area = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: VECTOR_WORDS * 8 };
@@ -195,7 +193,7 @@ mod x86 {
             (read == 0 && area.iov_len < VECTOR_WORDS * 8).then_some(words)
         }
 
-        /// Whether it has been stopped in the kernel, where it goes on when it executes the next instruction, and may block.
+        /// Whether it was stopped in the kernel. Its next instruction would continue the system call, and may block.
         fn is_in_system_call(&self) -> Option<bool> {
             Some(self.registers()?[ORIGINAL_RAX] as i64 >= 0)
         }
@@ -204,8 +202,8 @@ mod x86 {
         fn is_at_system_call(&self) -> Option<bool> {
             let address = self.registers()?[RIP];
             let at = without_provenance_mut::<c_void>(address as usize);
-            // SAFETY: the request reads a word of the other process and takes no address of this one. Its result may be -1, which
-            // are the bytes of no instruction that enters the kernel.
+            // SAFETY: the request reads a word of the other process and takes no address of this one. Its result may be
+            // -1, and those bytes are no instruction that enters the kernel.
             let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, self.pid, at, null_mut::<c_void>()) };
             let [first, second, ..] = word.to_le_bytes();
             Some(matches!((first, second), (0x0f, 0x05 | 0x34) | (0xcd, _)))
@@ -245,7 +243,7 @@ mod tests {
         assert!(compiled.expect("a compiler").success());
         let mut child = Command::new(made).stdout(Stdio::piped()).spawn().expect("started");
         let mut line = [0];
-        std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut line).expect("it says that it runs");
+        std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut line).expect("it prints that it runs");
         child
     }
 
@@ -272,7 +270,7 @@ mod tests {
         let mut child = start(folder.path(), optimise, text);
         until_in_loop(child.id());
         let looks = [observe(child.id()), observe(child.id())];
-        assert_eq!(child.try_wait().expect("our child"), None, "a look does not end it");
+        assert_eq!(child.try_wait().expect("our child"), None, "an observation does not end it");
         child.kill().expect("killed");
         child.wait().expect("reaped");
         assert_eq!(looks[0], looks[1], "{text}");

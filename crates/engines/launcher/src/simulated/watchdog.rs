@@ -4,40 +4,38 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The longest time that a rank with the turn may be idle.
+/// Longest idle time of a rank with the turn.
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// The time between checks of a rank that takes long.
+/// Time between checks of a rank that takes long.
 const CHECK: Duration = Duration::from_millis(100);
 
-/// The shortest time between two checks.
+/// Shortest time between two checks.
 const CHECK_LEAST: Duration = Duration::from_micros(100);
 
-/// Watches a rank while it has the turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watchdog {
     idle_since: Instant,
-    /// The CPU time that it had used at first, and at the last check.
+    /// Its CPU time at first, and at the last check.
     first: Duration,
     used: Duration,
-    /// The CPU time that it may use, and after which it is looked at.
+    /// CPU time after which it must stop, and after which it is observed.
     cpu_time_max: Duration,
     look_after: Duration,
 }
 
-/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Activity {
     Working,
-    /// It has used so much CPU time that it may be polling memory. [`Watchdog::looked`] takes the result of a look.
+    /// It has used so much CPU time that it may be polling memory. [`Watchdog::looked`] takes the observation.
     Busy,
-    /// It has used more CPU time than it may.
+    /// It has used more CPU time than allowed.
     Spinning,
     /// It blocks in this system call.
     Blocked(String),
 }
 
 impl Watchdog {
-    /// Watches a rank that may use this much CPU time, and is looked at after it has used less.
+    /// Watches a rank that may use `cpu_time_max`, and is observed after `look_after`.
     pub fn new(pid: u32, cpu_time_max: Duration, look_after: Duration) -> Watchdog {
         let used = used(pid);
         Watchdog { idle_since: Instant::now(), first: used, used, cpu_time_max, look_after }
@@ -50,7 +48,7 @@ impl Watchdog {
         next.clamp(CHECK_LEAST, CHECK)
     }
 
-    /// The rank has been looked at, and computes: the next look comes after twice the time.
+    /// Records that the rank was observed and computes. The next observation comes after twice the time.
     pub fn looked(&mut self) {
         self.look_after *= 2;
     }
@@ -74,7 +72,6 @@ impl Watchdog {
     }
 }
 
-/// The CPU time that a process has used.
 fn used(pid: u32) -> Duration {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -85,7 +82,6 @@ fn used(pid: u32) -> Duration {
     if known { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
 }
 
-/// Whether all threads of a process sleep.
 fn all_sleep(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().all(|thread| {
@@ -96,7 +92,7 @@ fn all_sleep(pid: u32) -> bool {
     })
 }
 
-/// The system call that its first thread is in, as far as it is known.
+/// The system call that its first thread is in, if known.
 fn system_call(pid: u32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
     let mut words = text.split_ascii_whitespace();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ends of works: the NIC's events, commands that are started again, and completions.
+//! Ends of works: the NIC's events, restarted commands, and completions.
 
 use libc::iovec;
 use selvedge_host::StartError;
@@ -95,7 +95,7 @@ impl Works {
             if work.error.is_none() {
                 work.error = nic.region_outcome(work.target, event.match_bits, event.fail).err();
             }
-            // The target's program gets no notification of a write that failed.
+            // The target's program gets no notification of a failed write.
             if note.take().is_some() {
                 work.left -= 1;
             }
@@ -194,8 +194,7 @@ impl Works {
         let arrived = Arrived::new(header.match_bits, data, header.source, header.rlength);
         if header.token == 0 {
             let bytes = (header.mlength as usize).min(total(&pieces));
-            // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
-            // and writable.
+            // SAFETY: the payload is in our buffer until the header is dropped. The program's pieces are writable.
             unsafe { scatter(header.start as *const u8, bytes, &pieces) };
             nic.receives().drop_unexpected(found);
             drop(nic);
@@ -206,7 +205,7 @@ impl Works {
         self.fetch_payload(parts, number, &pieces, Arrived { token: header.token, ..arrived });
     }
 
-    /// Fetches the payload of a message that waits at its sender. The reply counts.
+    /// Fetches the payload of a message that waits at its sender. The reply counts at the counter.
     fn fetch_payload(&mut self, parts: &mut Parts<'_>, number: usize, pieces: &[iovec], arrived: Arrived) {
         let Parts { flight, units } = parts;
         let (sender, token, room) = (arrived.source >> 8, arrived.token, total(pieces));
@@ -263,8 +262,7 @@ impl Works {
         self.end_receive(flight, number, &fetch.landing.message, (outcome, false));
     }
 
-    /// Starts refused commands again, as triggered operations whose threshold is already reached, so that they fire at
-    /// once.
+    /// Restarts refused commands as triggered operations whose threshold is already reached, so that they fire at once.
     pub fn start_again(&mut self, flight: &mut InFlight) {
         let InFlight { nic: own, operations, .. } = flight;
         let fired = {
@@ -288,7 +286,7 @@ impl Works {
         own.interface.settle(fired);
     }
 
-    /// Fails the sends whose header is with a process that has ended.
+    /// Fails the sends whose header is at a process that has ended.
     pub fn fail_lost(&mut self, flight: &mut InFlight) {
         if self.awaited == 0 {
             return;
@@ -306,16 +304,15 @@ impl Works {
     }
 }
 
-/// The completion of a work.
 struct Report {
     side: Side,
     entry: Completion,
     source: u64,
-    /// Bytes that did not fit.
+    /// The number of bytes that did not fit.
     missing: usize,
 }
 
-/// Counts the end of a work, unless the NIC has, and writes the completion if one is wanted.
+/// Counts the end of a work unless the NIC has, and writes the completion if one is wanted.
 fn report_end(nic: &OwnNic, work: &Deferred, report: Report, outcome: Result<(), Fault>, counted: bool) {
     let failed = u64::from(outcome.is_err());
     if !counted && work.counter != NONE {
@@ -324,8 +321,7 @@ fn report_end(nic: &OwnNic, work: &Deferred, report: Report, outcome: Result<(),
     if !work.ticket.wanted {
         return;
     }
-    // SAFETY: endpoints outlive their works (`Works::forget_endpoint`), and so do the queues and counters that they are bound
-    // to.
+    // SAFETY: endpoints, and the queues and counters bound to them, outlive their works (`Works::forget_endpoint`).
     let counter = unsafe { (*work.ticket.bindings).counter_for(work.ticket.flags) };
     if counter != NONE && counter != work.counter {
         nic.count(counter, 1 - failed, failed);

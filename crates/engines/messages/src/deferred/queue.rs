@@ -229,8 +229,7 @@ impl Works {
         // domain's lock, and no other thread changes the endpoint.
         let portal = wanted.kind.portal(unsafe { (*wanted.ticket.bindings).index });
         let spec = EntrySpec {
-            // The entry counts even without a counter, so the NIC always delivers the message itself and posts an
-            // event.
+            // The entry counts even without a counter, so the NIC always delivers the message and posts an event.
             options: options::OP_PUT
                 | options::USE_ONCE
                 | options::EVENT_LINK_DISABLE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The calls of a front door: messages, receives, accesses to registered memory, deferred work. A call that finds no room polls, and
-//! tries once more.
+//! The calls of a front door: messages, receives, accesses to registered memory, deferred work. A call without room
+//! polls, and tries once more.
 
 use std::ffi::c_void;
 
@@ -37,7 +37,7 @@ impl Transport {
             Protocol::DirectElseRing => {
                 sends.put_in_place(flight, message, length) || sends.enqueue(flight, message, length)
             }
-            // These have no ring.
+            // These protocols use no ring.
             Protocol::Direct | Protocol::Rendezvous => false,
             Protocol::Tiny | Protocol::Small | Protocol::Medium | Protocol::Long => false,
         };
@@ -48,7 +48,7 @@ impl Transport {
         }
     }
 
-    /// A peer, whose protocols are fixed now if they were not before.
+    /// Returns a peer, after fixing its protocols if they were not fixed before.
     #[inline(always)]
     fn met(&mut self, number: u32) -> Option<&mut Peer> {
         if self.flight.peers.get(number)?.has_to_meet() {
@@ -67,12 +67,10 @@ impl Transport {
         }
     }
 
-    /// Enqueues a message in the target's ring. This needs a ring with room and a message of the class `LENGTH`
-    /// ([`length_of`]). The send is then over. Returns false if nothing has happened; the caller then uses
-    /// [`Transport::send`].
+    /// Enqueues a message in the target's ring. Needs a ring with room and a message of the class `LENGTH`
+    /// ([`length_of`]). The send is then over. False: nothing has happened; use [`Transport::send`].
     ///
-    /// The envelope is built only when the message is sure to be enqueued. Until then the registers hold the caller's
-    /// arguments.
+    /// The envelope is built only when there is room. Until then the registers hold the caller's arguments.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
@@ -111,7 +109,7 @@ impl Transport {
         if !self.admits_message(message) {
             return Err(Refusal::NoRoom);
         }
-        // The peer may have answered meanwhile, and take other rows now.
+        // The peer may have answered meanwhile, and use other rows now.
         match self.flight.peers.get(message.peer).map(|peer| peer.protocols.of(length, message.end)) {
             Some(row @ (Protocol::Tiny | Protocol::Small | Protocol::Medium | Protocol::Long)) => {
                 self.send_over_units(message, length, row)
@@ -120,7 +118,6 @@ impl Transport {
         }
     }
 
-    /// Sends a message by one of the four rows over the units.
     fn send_over_units(&mut self, message: &Message<'_>, length: usize, row: Protocol) -> Result<(), Refusal> {
         let portal = message.kind.portal(message.endpoint);
         for has_polled in [false, true] {
@@ -144,7 +141,6 @@ impl Transport {
         Err(Refusal::NoRoom)
     }
 
-    /// Sends a message directly, or as a packet.
     #[inline(never)]
     fn send_directly(&mut self, message: &Message<'_>, length: usize) -> Result<(), Refusal> {
         let mut send = self.sends.direct(&self.flight, message, length)?;
@@ -178,7 +174,7 @@ impl Transport {
     // ---- receives ----
 
     /// Posts a plain receive, or fills it with an unexpected message that matches. Returns false if nothing has
-    /// happened; [`Transport::receive`] then posts it.
+    /// happened. The caller then calls [`Transport::receive`].
     #[inline(always)]
     pub fn receive_plainly(&mut self, receive: PlainReceive) -> bool {
         self.receives.post_plainly(&mut self.flight, &mut self.units, receive)
@@ -189,8 +185,7 @@ impl Transport {
         self.receives.post(&mut self.flight, &mut self.units, wanted)
     }
 
-    /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops
-    /// it.
+    /// Looks for an unexpected message (`FI_PEEK`). `claim` keeps it for this context, `discard` drops it.
     pub fn peek(&mut self, wanted: &ReceiveRequest<'_>, claim: bool, discard: bool) {
         self.flight.polling.expects_messages();
         self.progress();
@@ -202,9 +197,9 @@ impl Transport {
         self.receives.receive_claimed(&mut self.flight, &mut self.units, wanted, discard)
     }
 
-    /// Cancels the operation with this context, which then ends with an error. Returns whether there was one.
+    /// Cancels the operation with this context, which then ends with an error. Returns whether it was found.
     pub fn cancel(&mut self, bindings: *mut Bindings, context: *mut c_void) -> bool {
-        // A message that has already come makes a completion first; it cannot be cancelled.
+        // A message that has already come completes first and cannot be cancelled.
         self.progress();
         let Transport { flight, receives, sends, .. } = self;
         if receives.cancel_plain(flight, bindings, context) {
@@ -265,7 +260,7 @@ impl Transport {
         self.end_launch(number, outcome)
     }
 
-    /// All requests of an access are launched, or one was refused.
+    /// Called when all requests of an access are launched, or one was refused.
     pub(super) fn end_launch(&mut self, number: usize, outcome: Result<(), Fault>) -> Result<(), Refusal> {
         if self.flight.end_launch(number, outcome)? {
             self.end_access(number);
@@ -273,8 +268,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Sends the notification of a write to the target's program: where accesses keep their order, behind those before it, which the
-    /// target may have refused.
+    /// Sends the notification of a write to the target's program. If accesses keep their order, it waits behind
+    /// accesses that the target has refused.
     pub(super) fn notify(&mut self, ticket: &Ticket, note: Note) {
         let ticket = Ticket { wanted: false, flags: 0, ..*ticket };
         if self.flight.peers.has_refused(note.peer, &ticket) {
@@ -296,7 +291,7 @@ impl Transport {
         }
     }
 
-    /// Sends the notifications again for which there was no room.
+    /// Sends the notifications that found no room.
     pub(super) fn send_notes_again(&mut self) {
         for _ in 0..self.accesses.notes.len() {
             let Some((note, ticket)) = self.accesses.notes.pop_front() else { return };
@@ -304,12 +299,12 @@ impl Transport {
         }
     }
 
-    /// Reads or writes over the units. None: the access travels as packets.
+    /// Reads or writes over the units. `None`: the access travels as packets.
     fn transfer_over_units(&mut self, transfer: &Transfer<'_>, length: usize) -> Option<Result<(), Refusal>> {
         if length == 0 || !self.reaches_by_units(transfer.peer) {
             return None;
         }
-        // A translation is not used that the peer, which has closed its NIC, has taken back by a message that is here.
+        // Take mail first: it may say that the peer has closed its NIC, so that its translations are invalid.
         if let Transport { flight, units: Some(units), .. } = self {
             units.take_mail(flight);
         }
@@ -332,11 +327,11 @@ impl Transport {
         Some(Err(Refusal::NoRoom))
     }
 
-    /// Whether accesses to a peer go over the units: it has no ring for us, and is the process that the program means.
+    /// Whether accesses to a peer use the units: it has no ring for us, and is the process that the program means.
     fn reaches_by_units(&mut self, number: u32) -> bool {
         let Some(peer) = self.met(number) else { return false };
         let (has_ring, id, owner) = (peer.ring().is_some(), peer.id, peer.owner);
-        // A packet tells that another process has the id.
+        // A packet's reply reports that another process has the id.
         if has_ring || !self.flight.nic.interface.is_answered_by(id, owner) {
             return false;
         }
@@ -351,7 +346,7 @@ impl Transport {
     /// Whether a message may follow the accesses to its peer.
     fn admits_message(&mut self, message: &Message<'_>) -> bool {
         if message.kind == Kind::Note {
-            // It has waited for the accesses before it ([`Transport::notify`]).
+            // It has waited for earlier accesses ([`Transport::notify`]).
             return true;
         }
         // SAFETY: a ticket of a new message names an open endpoint.
@@ -359,7 +354,7 @@ impl Transport {
         !orders.messages || self.accesses_are_done(message.peer)
     }
 
-    /// Whether an access that travels as a packet may go to a peer now: it comes after messages and accesses that were sent before it.
+    /// Whether an access that travels as a packet may go to a peer now, after earlier messages and accesses.
     fn admits_packets(&mut self, number: u32, ticket: &Ticket) -> bool {
         if self.units.is_none() {
             return true;
@@ -419,7 +414,7 @@ impl Transport {
         self.works.defer_receive(&mut self.flight, work, wanted)
     }
 
-    /// Cancels a work that has not fired. False: there is none.
+    /// Cancels a work that has not fired. False: there is no such work.
     pub fn cancel_work(&mut self, id: usize) -> bool {
         self.works.cancel(&mut self.flight, id)
     }

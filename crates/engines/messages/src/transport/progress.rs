@@ -22,12 +22,12 @@ use crate::polling::{AfterUnlock, LOOKS_MAX, ReplyOutcome};
 use crate::posted::{Arrived, FetchEnd, Placement, PlainUserPtr};
 use crate::ticket::Ticket;
 
-/// Calls linger only if there are no more rings than this. A poll of more rings takes that long by itself.
+/// Calls linger only with at most this number of rings. A poll of more rings takes long enough without lingering.
 const LINGERING_RINGS: u32 = 3;
 /// Rounds that find messages in rings before a poll of everything else.
 const RINGS_BEFORE_REST: u32 = 8;
 
-/// Whether there are rings in this set, and so few that polling all of them takes no time.
+/// Whether there are rings in this set, and few enough to poll all of them quickly.
 #[inline(always)]
 fn is_few(rings: u64) -> bool {
     rings != 0 && rings.count_ones() <= LINGERING_RINGS
@@ -71,7 +71,7 @@ impl Transport {
         self.end_of_rings(came);
     }
 
-    /// Takes the messages that this process sent to itself. Returns whether there were any, and the other rings.
+    /// Takes the messages that this process sent to itself. Returns whether it took any, and the other rings.
     #[inline(always)]
     fn take_own_first(&mut self, reading: &mut Reading) -> (bool, u64) {
         let claimed = self.flight.nic.interface.rings().claimed();
@@ -93,14 +93,13 @@ impl Transport {
         self.poll_rest();
     }
 
-    /// The program read completions that were there already. Its next poll that finds nothing counts as the first.
+    /// Called after the program read queued completions. Its next poll that finds nothing counts as the first.
     #[inline(always)]
     pub fn has_read_completions(&mut self) {
         self.flight.polling.start_over();
     }
 
-    /// The first poll for a reply that always takes about the same time. It comes when the reply has most likely been
-    /// written.
+    /// The first poll for a reply that takes a constant time. It comes when the reply has most likely been written.
     #[inline(never)]
     fn await_answer(&mut self, wait: u32, rings: u64, reading: &mut Reading) -> bool {
         for _ in 0..wait {
@@ -116,7 +115,7 @@ impl Transport {
     }
 
     /// Polls the rings of others some more times for a program that waits. Separate calls poll only every 50 to 150 ns
-    /// and see a message half of that too late on average, so the polls of one call follow each other closely.
+    /// and see a message late by half of that on average, so the polls of one call follow each other closely.
     #[inline(never)]
     fn linger(&mut self, rings: u64, reading: &mut Reading) -> bool {
         if !is_few(rings) {
@@ -127,7 +126,7 @@ impl Transport {
         found
     }
 
-    /// Polls rings up to so many times, until one has a message.
+    /// Polls rings up to `looks` times, until one has a message.
     #[inline(always)]
     fn look_for(&mut self, rings: u64, looks: u32, reading: &mut Reading) -> bool {
         (0..looks).any(|_| {
@@ -184,7 +183,7 @@ impl Transport {
         }
     }
 
-    /// Sets how long to linger and when to yield, by whether other threads may call, too.
+    /// Sets how long to linger and when to yield, depending on whether other threads may call, too.
     pub fn set_several_callers(&mut self, several: bool) {
         self.flight.polling.set_alone(!several && ranks::have_cores() == Some(true));
     }
@@ -204,7 +203,6 @@ impl Transport {
         }
     }
 
-    /// Reads the NIC's event queues.
     #[inline(never)]
     pub(super) fn take_events(&mut self) {
         let OwnNic { own_queue, queue: arrivals, .. } = self.flight.nic;
@@ -255,8 +253,7 @@ impl Transport {
             event_kind::AUTO_UNLINK => flight.receive_used_up(number),
             event_kind::AUTO_FREE => flight.buffer_is_free(number),
             event_kind::PT_DISABLED => {
-                // The NIC refused senders because the queue was full. This read made room, so the portal table entry
-                // opens again.
+                // The NIC refused senders because the queue was full. This read made room, so the entry opens again.
                 let _ = flight.nic.interface.lock().portal_table().set(event.portal, true);
             }
             _ => {}
@@ -264,7 +261,6 @@ impl Transport {
         None
     }
 
-    /// Handles the notification of a write to our memory.
     fn take_notification(&mut self, event: &Event) {
         let Some(endpoint) = self.receives.endpoints.of_portal(event.portal) else { return };
         let flags = RMA | REMOTE_WRITE | REMOTE_CQ_DATA;
@@ -292,7 +288,7 @@ impl Transport {
             flight.receive_filled(number, &message, &placement);
             return None;
         }
-        // The delivery that used the buffer up posts that event right after the one of its message, under the same
+        // The delivery that used the buffer up posts that event right after the event of its message, under the same
         // lock. Taking the lock once waits for it.
         drop(flight.nic.interface.lock());
         let next = match flight.nic.interface.signals().take_event(queue) {
@@ -312,7 +308,6 @@ impl Transport {
 
     // ---- ends that reach several parts ----
 
-    /// Ends the fetch of a payload.
     pub(super) fn end_fetch(&mut self, number: usize, failed: u8) {
         let Transport { flight, works, units, .. } = self;
         let Some(fetch) = flight.operations.take_fetch(number) else { return };
@@ -333,7 +328,7 @@ impl Transport {
         }
     }
 
-    /// Ends an access whose last request has ended, unless it is to be done again.
+    /// Ends an access whose last request has ended, unless it is retried.
     pub(super) fn end_access(&mut self, number: usize) {
         let Transport { flight, units, .. } = self;
         let InFlight { operations, peers, .. } = flight;
@@ -369,7 +364,7 @@ impl Transport {
         if self.flight.lost_sends().is_empty() {
             return;
         }
-        // The process may have fetched a payload before it ended. Its event is in the queue by now, so take that first.
+        // The process may have fetched a payload before it ended. That event is in the queue by now, so take it first.
         self.take_events();
         for number in self.flight.lost_sends() {
             self.flight.end_send(number, Err(Fault::PeerGone));

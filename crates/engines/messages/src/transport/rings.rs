@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Taking messages out of the rings of this process. Those that meet plain receives in order are a run: one loop under one lock, with
-//! completions in the program's own array.
+//! Taking messages out of the rings of this process. Messages that match plain receives in order are a run: one loop
+//! under one lock, with completions in the program's own array.
 
 use std::ffi::c_void;
 
@@ -18,14 +18,14 @@ use crate::own_nic::OwnNic;
 use crate::posted::PlainUserPtr;
 use crate::ticket::Kind;
 
-/// Most messages taken from one ring before other rings follow.
+/// Largest number of messages taken from one ring before other rings follow.
 const BATCH: u64 = 32;
-/// Most passes over the ring from this process to itself. They more than empty a full ring.
+/// Largest number of passes over the ring from this process to itself. Together they can empty more than a full ring.
 const TURNS_OF_OWN: u32 = 16;
-/// Most passes over one ring before other rings follow.
+/// Largest number of passes over one ring before other rings follow.
 const TRIES: usize = 64;
 
-/// The memory of a message in a ring: its bytes there, and the owner's own. The message is `LONG` or fits into its
+/// The bus of a message in a ring: reads its bytes, and writes the owner's memory. The message is `LONG` or fits a
 /// slot.
 struct FromRing<'a, const LONG: bool> {
     interface: &'a Interface,
@@ -35,18 +35,18 @@ struct FromRing<'a, const LONG: bool> {
 impl<const LONG: bool> Bus for FromRing<'_, LONG> {
     #[inline(always)]
     fn put_mapped(&mut self, _: u64, address: u64, bytes: u64) -> bool {
-        // Peers can write the tables, so an address from there is checked against the mapped regions.
+        // Peers can write the tables, so an address from a table is checked against the mapped regions.
         if !self.interface.has_writable(address, bytes) {
             return false;
         }
         // SAFETY: the message in its ring has at least `bytes` bytes. The range is mapped for writing, as just checked,
-        // and the program gave it to a receive.
+        // and the program passed it to a receive.
         unsafe { self.message.copy_part::<LONG>(address as *mut u8, bytes as usize) };
         true
     }
 }
 
-/// The next message of a ring; None if it is empty or closed.
+/// The next message of a ring. `None`: the ring is empty or closed.
 #[inline(always)]
 fn next_message(rings: &Rings, ring: usize, reader: &Reader<'_>) -> Option<RingMessage> {
     reader.poll().unwrap_or_else(|_| {
@@ -55,7 +55,6 @@ fn next_message(rings: &Rings, ring: usize, reader: &Reader<'_>) -> Option<RingM
     })
 }
 
-/// Closes the ring of a sender.
 #[cold]
 fn cut_off(rings: &Rings, ring: usize) {
     let sender = rings.sender(ring);
@@ -73,7 +72,7 @@ enum Next {
 }
 
 impl Transport {
-    /// Messages from this process to itself are taken before any message that others can have sent in response to our
+    /// Takes messages from this process to itself, before any message that others can have sent in response to our
     /// later actions. MPICH's accumulates to its own window are such messages, and mpi4py's locks rely on that order.
     #[inline(never)]
     pub(super) fn take_own(&mut self, reading: &mut Reading) -> bool {
@@ -81,7 +80,7 @@ impl Transport {
         (0..TURNS_OF_OWN).take_while(|_| self.take_ring(ring, reading)).count() != 0
     }
 
-    /// Takes the messages of each of these rings. Returns whether there were any.
+    /// Takes the messages of each of these rings. Returns whether it took any.
     #[inline(always)]
     pub(super) fn take_rings(&mut self, mut left: u64, reading: &mut Reading) -> bool {
         let mut came = false;
@@ -93,7 +92,7 @@ impl Transport {
         came
     }
 
-    /// Takes the messages of one ring, up to the limit of one go. Returns whether there were any.
+    /// Takes the messages of one ring, up to its limits. Returns whether it took any.
     #[inline(always)]
     fn take_ring(&mut self, ring: usize, reading: &mut Reading) -> bool {
         let Some(seen) = self.flight.nic.interface.rings().poll(ring) else { return false };
@@ -104,8 +103,8 @@ impl Transport {
         true
     }
 
-    /// Takes messages out of a ring, the polled header first, up to the limit of one go. Completions keep the order of
-    /// the messages: events of earlier deliveries are read first, because their sender posted them before it enqueued
+    /// Takes messages out of a ring, up to its limits, the polled header first. Completions keep the order of the
+    /// messages: events of earlier deliveries are read first, because their sender posted them before it enqueued
     /// anything here.
     #[inline(always)]
     fn take_some(&mut self, ring: usize, first: PolledHeader, reading: &mut Reading) -> Next {
@@ -119,7 +118,7 @@ impl Transport {
 
     #[cold]
     fn take_more(&mut self, ring: usize, reading: &mut Reading) {
-        // A bound, because a peer that keeps delivering could hold this loop forever.
+        // A bound is needed, because a peer that keeps delivering could hold this loop forever.
         for _ in 0..TRIES {
             if self.flight.nic.has_arrival_event() {
                 self.take_events();
@@ -131,9 +130,8 @@ impl Transport {
         }
     }
 
-    /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array. It
-    /// goes on while each message is `LONG` (longer than a slot), or while none is. Other messages are left to
-    /// [`Transport::take_any`].
+    /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array.
+    /// Continues while all are `LONG` (longer than a slot), or none is. [`Transport::take_any`] takes the others.
     #[inline(never)]
     fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,
@@ -148,8 +146,7 @@ impl Transport {
         let Some((bindings, kind)) = self.receives.endpoints.receiver(portal.into()) else {
             return self.take_any(ring);
         };
-        // SAFETY: the pointer is null or the queue that an open endpoint is bound to. The array has room for whole
-        // entries if `WHOLE`.
+        // SAFETY: the pointer is null or the queue of an open endpoint. The array takes whole entries if `WHOLE`.
         let written = unsafe { CompletionQueue::writes_next::<WHOLE>((*bindings).rx_queue, reading) };
         let Some(mut written) = written else { return self.take_any(ring) };
         let OwnNic { interface, watches, .. } = &self.flight.nic;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Polls of the units. A poll empties mailbox and queues into the records of the senders, and then hands each sender's messages to this
-//! process's NIC.
+//! Polls of the units. A poll empties mailbox and queues into the records of the senders, and then delivers each
+//! sender's messages to this process's NIC.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -20,7 +20,7 @@ use crate::units::receive::FetchOrder;
 use crate::units::wire::{Control, Request};
 
 impl Transport {
-    /// Takes what has come over the units. Returns whether there was anything.
+    /// Takes everything that has come over the units. Returns whether there was anything.
     #[inline]
     pub(super) fn take_from_units(&mut self) -> bool {
         match &self.units {
@@ -61,7 +61,7 @@ impl Transport {
         any
     }
 
-    /// Starts fetches for which there was no room.
+    /// Starts fetches that waited for room.
     fn start_fetches(&mut self) {
         let waiting = self.units.as_ref().map_or(0, |units| units.fetches.waiting());
         for _ in 0..waiting {
@@ -76,7 +76,7 @@ impl Transport {
 
     // ---- accesses ----
 
-    /// Takes what has become of accesses. Returns whether there was anything.
+    /// Takes the outcomes of accesses. Returns whether there were any.
     fn take_accesses(&mut self) -> bool {
         let mut any = false;
         while let Some(notification) = self.units.as_mut().and_then(|units| units.one_sided.next_notification()) {
@@ -114,7 +114,7 @@ impl Transport {
         }
     }
 
-    /// Ends the puts to a process that answers none any more.
+    /// Ends the puts to a process that no longer answers.
     fn lose_target(&mut self, id: u64) {
         let Some(units) = &mut self.units else { return };
         let lost = units.one_sided.lose_puts(id);
@@ -128,10 +128,10 @@ impl Transport {
         }
     }
 
-    /// Does accesses again that were refused, and whose keys are known again, or fails them.
+    /// Retries or fails refused accesses whose keys are known again.
     fn retry_refused(&mut self) {
         let retries = self.units.as_mut().map(|units| units.one_sided.take_retries()).unwrap_or_default();
-        // Behind the first of a peer that is not done again yet, the others wait.
+        // The first access of a peer that must still wait holds up the peer's later ones.
         let mut waiting: BTreeSet<u32> = BTreeSet::new();
         for number in retries {
             let Transport { flight, accesses, units: Some(units), .. } = self else { return };
@@ -149,7 +149,7 @@ impl Transport {
 
     // ---- messages ----
 
-    /// Hands the messages of a sender to the NIC, as far as it has room. Returns whether there were any.
+    /// Delivers the messages of a sender to the NIC, while it has room. Returns whether it delivered any.
     fn take_messages_of(&mut self, id: u64) -> bool {
         let mut any = false;
         loop {
@@ -222,7 +222,7 @@ impl Transport {
         receives.fetch(flight, units, posted.ticket, landing);
     }
 
-    /// Fetches the payload of a long message before it is handed to the NIC.
+    /// Fetches the payload of a long message before it is delivered to the NIC.
     fn fetch_before_matching(&mut self, id: u64, tag: u64, request: Request) {
         let Transport { flight, units: Some(units), .. } = self else { return };
         let message = Arrived::new(tag, None, id << 8, request.length);
@@ -234,7 +234,7 @@ impl Transport {
         }
     }
 
-    /// Peers send packets from now on, so that the NIC matches them without this program.
+    /// Makes peers send packets from now on, so that the NIC matches them without this program.
     pub fn withdraw_units(&mut self) {
         if let Some(units) = &mut self.units {
             units.withdraw();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program's reads and writes over the RMA unit: from the call to the commands, and from the answers to the completion.
+//! Reads and writes over the RMA unit: from the call to the commands, and from the answers to the completion.
 //!
 //! ```text
 //! transfer ─ runs: a translation of each key ─ order ─ ready: room, local memory registered ─> post_ready ─> command_ended ─> completion
-//!     │         └ not known: look it up, EAGAIN                                                              └ refused: a retry
+//!     │         └ unknown: look it up, EAGAIN                                                                └ refused: a retry
 //!     └ no translation: packets
 //! ```
 //!
@@ -31,9 +31,9 @@ use crate::transfer::{OverUnits, Run, Transfer};
 use selvedge_process::device::DeviceError;
 use selvedge_process::device::connection::{PostError, Posted};
 
-/// Bytes of one command: as many as a descriptor can say.
+/// Largest length of one command: the limit of a descriptor.
 const COMMAND_BYTES_MAX: u64 = selvedge_nic::rma::descriptor::BYTES_MAX as u64;
-/// Bytes that a descriptor carries itself.
+/// Bytes that a descriptor carries inline.
 const IMMEDIATE_BYTES: u64 = 8;
 
 /// A run whose commands are about to be posted.
@@ -45,19 +45,19 @@ pub(super) struct Ready {
 /// An access that was started: its number, and whether all of its commands were posted.
 pub(crate) type Started = (usize, Result<(), Fault>);
 
-/// The consequence of the end of a command, beyond the port for accesses.
+/// The result of a command's end outside of the port for accesses.
 pub(crate) enum CommandEnd {
     Nothing,
     /// A command of this access has ended.
     OfAccess(usize),
-    /// No put to the target is answered any more.
+    /// The target no longer answers puts.
     TargetGone,
-    /// The target is to be told again to forget the addresses of this round.
+    /// *Forget* must be sent to the target again, for this round.
     ForgetAgain(u64),
 }
 
 impl Units {
-    /// Starts an access. Returns the number of the operation, and whether all of its commands were posted.
+    /// Starts an access. Returns its operation number, and whether all of its commands were posted.
     pub fn start_access(
         &mut self,
         flight: &mut InFlight,
@@ -71,20 +71,20 @@ impl Units {
             let number = flight.operations.begin_access(transfer.ticket, transfer.peer, None);
             return Ok((number, Err(Fault::NotPermitted)));
         }
-        // Refuse memory that is not mapped now, not when the translation has come.
+        // Refuse unmapped memory now, not when the translation arrives.
         if found == Err(NotPosted::Later) && !are_mapped(&flight.nic, transfer) {
             return Err(NotPosted::NotMapped);
         }
         let runs = found?;
         // SAFETY: a ticket of a new operation names an open endpoint.
         let orders = unsafe { (*transfer.ticket.bindings).orders };
-        // One that was refused is done again, and this one would be before it.
+        // A refused access is retried. If this one were posted now, it would overtake the retry.
         if !self.admits_access(&mut flight.peers, transfer.peer, orders)
             || flight.peers.has_refused(transfer.peer, &transfer.ticket)
         {
             return Err(NotPosted::Later);
         }
-        // An injected write keeps a copy, in case that it has to be done again.
+        // An injected write keeps a copy for a possible retry.
         let mut pieces: Box<[iovec]> = transfer.pieces.into();
         let copied = transfer.inject.then(|| {
             let mut bytes = vec![0u8; length].into_boxed_slice();
@@ -115,7 +115,7 @@ impl Units {
 }
 
 impl OneSided {
-    /// Prepares the commands of runs: registers their local memory, and finds room.
+    /// Prepares the commands of runs: registers their local memory, and checks for room.
     pub(super) fn ready(&mut self, id: u64, write: bool, runs: &[Run]) -> Result<Vec<Ready>, NotPosted> {
         let OneSided { device, registrations, commands, targets, .. } = self;
         let can_register = |bytes: u64| bytes < u64::from(device.interface().limits().address_tables) << 30;
@@ -149,7 +149,7 @@ impl OneSided {
             let (start, end) = (run.start, run.start + run.bytes);
             let overlaps = used.iter().any(|other| start < other.1 && other.0 < end);
             if write && (overlaps || (0..run.bytes).step_by(COMMAND_BYTES_MAX as usize).any(is_confused)) {
-                // The refusal of one of the puts could not tell them apart.
+                // Otherwise both puts have the same name, and a refusal could not tell them apart.
                 made = Arc::new(Registered::new(device, ACCESS_VPID, run.start, run.bytes).map_err(refused)?);
             }
             used.push((start, end));
@@ -159,7 +159,6 @@ impl OneSided {
         runs.iter().map(register).collect()
     }
 
-    /// Posts the commands of an operation.
     pub(super) fn post_ready(
         &mut self,
         flight: &mut InFlight,
@@ -196,7 +195,7 @@ impl OneSided {
         let (code, spec, word0, operation) = match (write, local) {
             (true, None) => {
                 let mut value = [0u8; IMMEDIATE_BYTES as usize];
-                // SAFETY: the memory was readable a moment ago, in the same call, and it is the program's or a copy of this process.
+                // SAFETY: the memory was found readable earlier in this call. It is the program's or a copy.
                 unsafe { std::ptr::copy_nonoverlapping(run.start as *const u8, value.as_mut_ptr(), bytes as usize) };
                 let put = Rma::ImmediatePut { write: there, value: u64::from_le_bytes(value), bytes: bytes as u32 };
                 (code::IMMEDIATE_PUT, 0, there, put)
@@ -209,7 +208,7 @@ impl OneSided {
         };
         let posted = loop {
             match self.post((id, run.vpid), code, spec, operation) {
-                // The unit takes commands as it has room.
+                // Poll until the unit has room.
                 Err(PostError::Full) => flight.nic.interface.poll(),
                 posted => break posted,
             }
@@ -229,19 +228,19 @@ impl OneSided {
 
     // ---- ends of commands ----
 
-    /// Handles a notification. Returns the commands that have ended, and whether the target has refused them. They are passed to
-    /// [`OneSided::command_ended`].
+    /// Handles a notification. Returns the commands that have ended, and whether the target refused them. The caller
+    /// passes them to [`OneSided::command_ended`].
     pub fn take_notification(&mut self, notification: &Notification) -> (Vec<Sent>, bool) {
         let Notification { word0, size, node, code, error, .. } = *notification;
         let (id, bytes) = (u64::from(node), u64::from(size) + 1);
         let Some(target) = self.targets.get_mut(&id) else { return (Vec::new(), false) };
-        // Of a lock the number is the lower part, beside its value.
+        // In a notification of a lock, the number is the lower 24 bits. The value is above it.
         let word0 = if matches!(code, code::LOCK | code::LOCK_RSP) { word0 & 0xff_ffff } else { word0 };
         if error != 0 {
-            // A command that the requester has refused is not in the queue: its caller knows.
+            // A command that the requester refused is not in the queue, because its post has returned the error.
             let refused = target.queue.refused(Name { code, word0, bytes });
             if refused.is_none() {
-                log::debug!("a command to process {id} is refused, and no access waits for it");
+                log::debug!("process {id} refused a command that belongs to no access");
             }
             return (refused.into_iter().collect(), true);
         }
@@ -249,14 +248,14 @@ impl OneSided {
             code::LOCK_RSP => target.queue.locked(word0).into_iter().collect(),
             code::GET_BT_RSP => target.queue.answered(word0, bytes),
             _ => {
-                log::warn!("a notification of process {id} belongs to no access");
+                log::warn!("a notification from process {id} belongs to no access");
                 Vec::new()
             }
         };
         (ended, false)
     }
 
-    /// Frees what a command had, and carries out its purpose.
+    /// Frees a command's resources and does what its purpose asks for.
     pub fn command_ended(&mut self, id: u64, sent: Sent, is_refused: bool) -> CommandEnd {
         let Sent { name, purpose, local } = sent;
         drop(local);
@@ -272,7 +271,7 @@ impl OneSided {
                 self.target(id).translations.answer(key, found);
             }
             Purpose::Mark(key) => self.marked(id, key, is_refused),
-            // A directory that cannot be read is that of a NIC that is closed, or of a process that has ended.
+            // A directory is unreadable only if its NIC is closed or its process has ended.
             Purpose::Flush if is_refused => return CommandEnd::TargetGone,
             Purpose::Probe(round) if self.probed(id, round, is_refused) => return CommandEnd::ForgetAgain(round),
             Purpose::Flush | Purpose::Dropped | Purpose::Probe(_) => {}
@@ -281,7 +280,7 @@ impl OneSided {
     }
 }
 
-/// Whether the program's pieces are mapped, as an access needs them.
+/// Whether the program's pieces are mapped with the rights that the access needs.
 fn are_mapped(nic: &OwnNic, transfer: &Transfer<'_>) -> bool {
     transfer.pieces.iter().all(|piece| {
         let (start, bytes) = (piece.iov_base as u64, piece.iov_len as u64);
@@ -293,7 +292,7 @@ fn are_mapped(nic: &OwnNic, transfer: &Transfer<'_>) -> bool {
     })
 }
 
-/// The same runs, of memory that begins elsewhere and has no gaps.
+/// The same runs over contiguous local memory that starts elsewhere.
 fn moved_to(start: u64, runs: Vec<Run>) -> Vec<Run> {
     let mut at = start;
     let moved = |run: Run| {

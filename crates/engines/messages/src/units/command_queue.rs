@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of accesses from this process to one other, in the order of their calls, and how each ends.
+//! The commands of accesses from this process to one target, in the order of their calls, and how each ends.
 //!
 //! ```text
 //!   put, put, get ─ answered: the get has ended, and the puts before it
-//!             └─── refused: this one has failed, whatever else becomes
+//!             └─── refused: this one has failed, whatever happens to the others
 //! ```
 //!
 //! Invariants
-//! 1. The target handles the commands of one initiator in their order, and its answers keep it: of gets with the same local memory
-//!    the first one is answered first.
-//! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out, and comes behind the
-//!    errors among them (docs/design/extoll.md, one-sided MPI).
-//! 3. So an error of a put belongs to one before the first get that has not been answered. The error names local memory, so two puts
-//!    under way have the same name only if they write to the same place of the target, too ([`CommandQueue::would_confuse`]). Such puts
-//!    differ in nothing but their time. The place's addresses belong to no other memory as long as this process remembers them, so what
-//!    is revoked stays so: the last ones have failed.
+//! 1. The target handles the commands of one initiator in order, and answers in order: of gets with the same local
+//!    memory the first one is answered first.
+//! 2. A put that succeeds is not answered. The answer of a get says that the puts before it were carried out. It comes
+//!    behind their errors (docs/design/extoll.md, one-sided MPI).
+//! 3. So an error of a put belongs to a put before the first unanswered get. The error names local memory. Two puts
+//!    under way have the same name only if they write to the same place of the target, too
+//!    ([`CommandQueue::would_confuse`]). Such puts differ only in time. The place's addresses belong to no other memory
+//!    while this process remembers them, so a revoked place stays revoked: the last puts have failed.
 //! 4. A record leaves the queue exactly once.
 //!
-//! Cost: O(n) for an answer, where n commands are under way; as many as there may be are few.
+//! Cost: O(n) for an answer, with n commands under way. Their limit is small.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ use super::memory::Registered;
 pub enum Purpose {
     Put {
         number: usize,
-        /// The VPID and the network logical address.
+        /// The VPID and the network logical address of the place at the target.
         there: (u16, u64),
     },
     Get(usize),
-    /// A get behind puts, whose answer says that they were carried out.
+    /// A get behind puts. Its answer says that they were carried out.
     Flush,
     /// A get of the bucket of a key.
     LookUp(u64),
-    /// A lock request, which tells the target that we remember its addresses. The look-up of this key follows.
+    /// A lock request that tells the target that this process remembers its addresses. The look-up of this key follows.
     Mark(u64),
-    /// A get whose refusal says that the target is gone, in a round of this number. 0: it says nothing.
+    /// A get in the round of this number. A refusal says that the target is gone. 0: ignored.
     Probe(u64),
     /// The operation was dropped with its endpoint.
     Dropped,
@@ -51,7 +51,7 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     pub code: u8,
-    /// Its local address; of an immediate put the remote one, of a lock its number.
+    /// The local address. For an immediate put the remote address, for a lock its number.
     pub word0: u64,
     pub bytes: u64,
 }
@@ -60,7 +60,7 @@ pub struct Name {
 pub struct Sent {
     pub name: Name,
     pub purpose: Purpose,
-    /// The registration of its local memory, which stays until then.
+    /// The registration of its local memory, which it keeps alive.
     pub local: Option<Arc<Registered>>,
 }
 
@@ -85,24 +85,25 @@ impl CommandQueue {
         self.queue.is_empty()
     }
 
-    /// Whether a flush is to be sent now: there are puts without a get behind them, and no flush is under way.
+    /// Whether to send a flush now: there are puts without a get behind them, and no flush is under way.
     pub fn wants_flush(&self) -> bool {
         let last = self.queue.iter().rfind(|sent| sent.is_put() || sent.is_get());
         last.is_some_and(Sent::is_put) && !self.queue.iter().any(|sent| sent.purpose == Purpose::Flush)
     }
 
-    /// Whether a put of local memory under way has this name, and another place at the target. A refusal could not tell the two apart.
+    /// Whether a put under way has this name but another place at the target, so that a refusal could not tell them
+    /// apart.
     pub fn would_confuse(&self, name: Name, there: (u16, u64)) -> bool {
         let is_remote = |purpose| !matches!(purpose, Purpose::Put { there: other, .. } if other == there);
         name.code == code::BT_PUT && self.queue.iter().any(|sent| sent.name == name && is_remote(sent.purpose))
     }
 
-    /// A command has left.
+    /// Records a command that was posted.
     pub fn sent(&mut self, sent: Sent) {
         self.queue.push_back(sent);
     }
 
-    /// A get is answered. Returns the commands that have ended with success, that get as the last one. Empty: there is no such get.
+    /// Records the answer of a get. Returns the commands that have succeeded, the get last. Empty: no such get.
     pub fn answered(&mut self, word0: u64, bytes: u64) -> Vec<Sent> {
         let name = Name { code: code::BT_GET, word0, bytes };
         let Some(at) = self.queue.iter().position(|sent| sent.name == name) else { return Vec::new() };
@@ -115,12 +116,12 @@ impl CommandQueue {
         ended
     }
 
-    /// A lock request is answered. Returns it. None: there is no such request.
+    /// Removes the lock request that was answered. `None`: there is no such request.
     pub fn locked(&mut self, number: u64) -> Option<Sent> {
         self.refused(Name { code: code::LOCK, word0: number, bytes: 1 })
     }
 
-    /// A command is refused. Returns it. None: there is no such command.
+    /// Removes the command that was refused. `None`: there is no such command.
     pub fn refused(&mut self, name: Name) -> Option<Sent> {
         let is_it = |sent: &Sent| sent.name == name;
         let first = self.queue.iter().position(is_it)?;
@@ -134,14 +135,14 @@ impl CommandQueue {
         self.queue.remove(at)
     }
 
-    /// The target is gone: no put is answered any more. Returns the puts. Gets are refused one by one.
+    /// Removes the puts, because the target is gone and answers none. Gets are refused one by one.
     pub fn lose_puts(&mut self) -> Vec<Sent> {
         let (puts, others): (VecDeque<Sent>, _) = self.queue.drain(..).partition(Sent::is_put);
         self.queue = others;
         Vec::from(puts)
     }
 
-    /// Voids the look-ups under way: their answers count for nothing.
+    /// Voids the look-ups under way: their answers are ignored.
     pub fn void_look_ups(&mut self) {
         for sent in &mut self.queue {
             if let Purpose::LookUp(_) = sent.purpose {
@@ -166,10 +167,9 @@ impl CommandQueue {
 mod tests {
     use super::*;
 
-    /// The VPID of the target's regions.
     const REGIONS: u16 = 2;
 
-    /// A put of local memory at an address to the place of the same address.
+    /// A put from a local address to the same address at the target.
     fn put(number: usize, word0: u64) -> Sent {
         put_to(number, word0, word0)
     }
@@ -210,7 +210,7 @@ mod tests {
         assert!(!queue.wants_flush());
         queue.sent(put(1, 0));
         queue.sent(lock());
-        assert!(queue.wants_flush(), "a lock is not a get behind the put");
+        assert!(queue.wants_flush(), "a lock does not act as a get behind the put");
         queue.sent(get(Purpose::Flush, 64));
         assert_eq!(purposes(queue.answered(64, 8)), [put(1, 0).purpose, Purpose::Flush]);
         assert_eq!(queue.locked(3).map(|sent| sent.purpose), Some(Purpose::Mark(7)));
@@ -230,9 +230,9 @@ mod tests {
         queue.answered(64, 8);
         assert!(queue.wants_flush());
         queue.sent(get(Purpose::Get(3), 128));
-        assert!(!queue.wants_flush(), "another get serves as well");
+        assert!(!queue.wants_flush(), "any other get acts as a flush");
         queue.refused(Name { code: code::BT_GET, word0: 128, bytes: 8 });
-        assert!(queue.wants_flush(), "unless it is refused");
+        assert!(queue.wants_flush(), "a refused get does not act as a flush");
     }
 
     #[test]
@@ -263,26 +263,25 @@ mod tests {
         queue.sent(put_to(1, 100, 7));
         let name = put(0, 100).name;
         assert!(!queue.would_confuse(name, (REGIONS, 7)) && queue.would_confuse(name, (REGIONS, 8)));
-        assert!(queue.would_confuse(name, (REGIONS + 1, 7)), "the target has opened its NIC again");
+        assert!(queue.would_confuse(name, (REGIONS + 1, 7)), "the target has reopened its NIC");
         assert!(
             !queue.would_confuse(Name { bytes: 9, ..name }, (REGIONS, 8))
                 && !queue.would_confuse(put(0, 101).name, (REGIONS, 8))
         );
         assert!(
             !queue.would_confuse(Name { code: code::IMMEDIATE_PUT, ..name }, (REGIONS, 8)),
-            "it is named by its place"
+            "an immediate put is named by its place"
         );
         queue.forget(|_| true);
-        assert!(queue.would_confuse(name, (REGIONS, 7)), "the place of a dropped one is not known any more");
+        assert!(queue.would_confuse(name, (REGIONS, 7)), "the place of a dropped put is unknown");
         queue.sent(get(Purpose::Flush, 300));
-        assert!(queue.would_confuse(name, (REGIONS, 8)), "the answer has not come");
+        assert!(queue.would_confuse(name, (REGIONS, 8)), "the put is still unanswered");
         queue.answered(300, 8);
         assert!(!queue.would_confuse(name, (REGIONS, 8)));
     }
 
-    /// An initiator and a target for many commands, among them equal ones, and those that write the same memory to two places. The
-    /// target begins to refuse one of the places at a time that the initiator does not know. Each operation ends as the target has
-    /// decided.
+    /// Runs many commands between an initiator and a target. Some are equal, and some write the same memory to two
+    /// places. At some time the target begins to refuse one place. Each operation must end as the target decided.
     #[test]
     fn equal_puts_end_as_the_target_has_decided() {
         let mut state = 5u64;
@@ -299,7 +298,7 @@ mod tests {
             for number in 0..60usize {
                 if random(4) != 0 {
                     let place = random(2);
-                    // One buffer for both places, or another address of it if the names would be the same.
+                    // One buffer for both places, or another address if the names would be equal.
                     let mut sent = put_to(number, 500, place);
                     while queue.would_confuse(sent.name, (REGIONS, place)) {
                         sent.name.word0 += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages and notifications at the port for messages: control messages, reports of what was taken, and the end of a peer.
+//! Messages and notifications at the port for messages: control, reports of taken messages, and the end of a peer.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,6 @@ impl Units {
         any
     }
 
-    /// Handles a control message.
     fn take_control(&mut self, flight: &mut InFlight, id: u64, control: Control) {
         let Units { port, links, grants, one_sided, .. } = self;
         match control {
@@ -58,12 +57,12 @@ impl Units {
         }
     }
 
-    /// Handles a notification. Returns a fetch that has ended with it.
+    /// Handles a notification. Returns a fetch that ended with it.
     pub fn take_notification(&mut self, flight: &mut InFlight, notification: &Notification) -> Option<GetsEnded> {
         let Notification { word0, size, node, unit, code, error, .. } = *notification;
         let id = u64::from(node);
         match (code, unit) {
-            // A command of ours was refused: its target has closed its NIC, or has died.
+            // A command of ours was refused: its target has closed its NIC or has died.
             (code::NOTIFICATION_PUT, _) if error != 0 => self.lose_peer(flight, id),
             (code::BT_PUT, _) if error != 0 => {
                 self.port.give_staging(word0);
@@ -73,7 +72,7 @@ impl Units {
             (code::NOTIFICATION_PUT, _) => match Report::decode(word0, size as u8) {
                 Some(Report::Taken(taken)) => self.links.take_report(flight, id, taken),
                 Some(Report::Released { token }) => released(flight, id, token),
-                None => log::warn!("process {id} sends an invalid report"),
+                None => log::warn!("process {id} sent an invalid report"),
             },
             (code::BT_PUT, spec::COMPLETER) => {
                 let slot_bytes = self.port.slot_bytes;
@@ -86,7 +85,7 @@ impl Units {
             }
             (code::GET_BT_RSP, _) => return self.gets_ended(flight, (id, word0), fail::OK),
             (code::BT_GET, spec::RESPONDER) => source_was_read(flight, id, word0),
-            _ => log::warn!("a notification of process {id} belongs to no command of this library"),
+            _ => log::warn!("a notification from process {id} belongs to no command of this library"),
         }
         None
     }
@@ -98,13 +97,13 @@ impl Units {
 
     // ---- routes and their order ----
 
-    /// Asks a peer for room, if it was not asked before.
+    /// Asks a peer for a grant, unless it was asked before.
     #[cold]
     pub fn say_hello(&mut self, flight: &mut InFlight, number: u32) {
         self.links.say_hello(&mut self.port, flight, number);
     }
 
-    /// The route of messages to a portal table entry of a peer now. `None`: any message or request.
+    /// The current route of messages to a portal table entry of a peer. `None`: any message or request.
     pub fn route_to(
         &mut self,
         flight: &mut InFlight,
@@ -114,7 +113,7 @@ impl Units {
         self.links.route_to(&mut self.port, flight, flows, (number, portal))
     }
 
-    /// Whether an access over the units may go to a peer now.
+    /// Whether an access may go to a peer over the units now.
     pub(super) fn admits_access(&mut self, peers: &mut Peers, number: u32, orders: Orders) -> bool {
         let Some(peer) = peers.get(number) else { return false };
         if orders != Orders::NONE && peer.in_flight != 0 {
@@ -129,7 +128,7 @@ impl Units {
 
     // ---- regions ----
 
-    /// Has peers forget the network logical addresses of closed regions, if there are enough of them.
+    /// Asks peers to forget the network logical addresses of closed regions, if there are enough of them.
     pub fn reuse_addresses(&mut self) {
         let (holders, round) = self.one_sided.begin_round();
         for id in holders {
@@ -139,9 +138,9 @@ impl Units {
 
     // ---- ends ----
 
-    /// A peer has closed its NIC, or has died; or an earlier NIC with its id was closed.
+    /// Handles the loss of a peer: it has closed its NIC or has died, or an earlier NIC with its id was closed.
     fn lose_peer(&mut self, flight: &mut InFlight, id: u64) {
-        // Messages that it has sent stay.
+        // Messages that it has sent stay queued.
         self.links.end(flight, id);
         if let Some(round) = self.one_sided.is_closed_by(id) {
             self.port.control(id, Control::Forget { round });
@@ -153,7 +152,7 @@ impl Units {
         }
     }
 
-    /// Looks whether the peers are alive that have not taken messages, or not fetched their payload.
+    /// Checks that peers are alive that have untaken messages or an unfetched payload.
     #[cold]
     pub fn look_after_peers(&mut self, flight: &mut InFlight) {
         let interface = &flight.nic.interface;
@@ -171,7 +170,7 @@ impl Units {
         self.one_sided.probe_holders();
     }
 
-    /// Peers send packets from now on, so that the NIC matches them without this program.
+    /// Makes peers send packets from now on, so that the NIC matches them without this program.
     pub fn withdraw(&mut self) {
         for id in self.grants.withdraw() {
             self.port.control(id, Control::Withdrawn);
@@ -190,14 +189,14 @@ impl Units {
     }
 }
 
-/// The responder has read the payload of a send for this peer.
+/// Handles the notification that a peer has read the payload of a send.
 fn source_was_read(flight: &mut InFlight, peer: u64, nla: u64) {
     if let Some(number) = flight.operations.sources.at(peer, nla) {
         flight.end_send(number, Ok(()));
     }
 }
 
-/// A receiver wants nothing of a payload.
+/// Ends a send whose receiver does not want the payload.
 fn released(flight: &mut InFlight, id: u64, token: u32) {
     let mut sends = flight.operations.sends_over_units();
     let found = sends.find(|(_, outgoing)| outgoing.token == token && outgoing.target.0 == id);

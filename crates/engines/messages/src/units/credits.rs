@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Credits and order of the messages from one process to another over the units.
 //!
-//! The receiver grants slots of its mailbox and slots of bounce memory. A message takes some of them, and the
-//! receiver reports what it has taken in all, so a report that is lost with its sender does no harm, and one that comes twice neither.
+//! The receiver grants slots of its mailbox and slots of bounce memory. A message takes some of them. The receiver
+//! reports the total that it has taken, so a lost or repeated report does no harm.
 //!
 //! Invariants
-//! 1. What is under way, sent and not reported as taken, is within the grant. So the mailbox has room for it.
-//! 2. The receiver takes messages in the order of their numbers. A VELO message and a put of one sender may overtake each other, so
-//!    each waits for its turn. At most [`wire::NUMBERS`](super::wire::NUMBERS) - 1 messages are under way.
-//! 3. The receiver reports at the latest when it has taken half of a grant since the last report. So a message that needs at most half
-//!    of the grant finds room when its receiver has taken all before it.
+//! 1. Messages sent and not yet reported as taken are within the grant. So the mailbox has room for them.
+//! 2. The receiver takes messages in the order of their numbers. A VELO message and a put of one sender may overtake
+//!    each other, so each waits until its number is next. At most [`wire::NUMBERS`](super::wire::NUMBERS) - 1 messages
+//!    are under way.
+//! 3. The receiver reports at the latest when it has taken half of a grant since the last report. So a message that
+//!    needs at most half of the grant finds room once its receiver has taken all before it.
 
 use std::collections::VecDeque;
 
 use super::wire::{Counts, Heading, NUMBERS, Request, VELO_BYTES};
 use crate::ticket::Ticket;
 
-/// Slots of the mailbox, and of bounce memory, that a receiver grants to each sender.
+/// Slots of the mailbox and of bounce memory that a receiver grants to each sender.
 pub const SLOTS: u16 = 64;
 pub const BOUNCES: u16 = 16;
 const _: () = assert!(SLOTS + BOUNCES < NUMBERS as u16);
@@ -43,23 +44,23 @@ impl Counts {
     }
 }
 
-/// The room of a message in this number of slots of the mailbox.
+/// The credits of a message in this number of mailbox slots.
 pub fn mailed(slots: u16) -> Counts {
     Counts { slots, bounces: 0, messages: 1 }
 }
 
-/// The room of a message in a slot of bounce memory.
+/// The credits of a message in a slot of bounce memory.
 pub const BOUNCED: Counts = Counts { slots: 0, bounces: 1, messages: 1 };
 
-/// The sender's side, when the receiver has granted something.
+/// The sender's side of an open grant.
 #[derive(Clone)]
 pub struct Outbound {
     granted: Counts,
-    /// Of the bounce memory that it has for us.
+    /// Address of the receiver's bounce memory for this sender.
     pub nla: u64,
     sent: Counts,
     taken: Counts,
-    /// We have asked for a report about all that was sent when this was the next number.
+    /// The number after the messages that an outstanding question covers. `None`: no question is under way.
     asked: Option<u16>,
     /// The receiver wants no more messages.
     pub is_withdrawn: bool,
@@ -85,7 +86,7 @@ impl Outbound {
         }
     }
 
-    /// Whether the receiver has taken everything, as far as we know.
+    /// Whether the receiver has reported everything as taken.
     pub fn is_idle(&self) -> bool {
         self.sent == self.taken
     }
@@ -100,7 +101,7 @@ impl Outbound {
         self.sent.messages
     }
 
-    /// The slot of bounce memory for the next message there.
+    /// The slot of bounce memory for the next message.
     pub fn bounce(&self) -> u16 {
         self.sent.bounces % self.granted.bounces.max(1)
     }
@@ -109,14 +110,14 @@ impl Outbound {
         self.sent.and(message).since(self.taken).is_within(self.granted)
     }
 
-    /// A message has left. Returns its number.
+    /// Counts a message that was sent. Returns its number.
     pub fn sent(&mut self, message: Counts) -> u16 {
         let number = self.number();
         self.sent = self.sent.and(message);
         number
     }
 
-    /// The receiver has taken so much in all. False: it cannot have.
+    /// Records the receiver's total. False: the total is impossible.
     pub fn report(&mut self, taken: Counts) -> bool {
         if !taken.since(self.taken).is_within(self.sent.since(self.taken)) {
             return false;
@@ -128,7 +129,7 @@ impl Outbound {
         true
     }
 
-    /// Whether a question for a report is to be sent now, about all that was sent.
+    /// Whether to send a question for a report now. It then covers everything sent.
     pub fn asks(&mut self) -> bool {
         let asks = self.asked.is_none() && !self.is_idle();
         if asks {
@@ -145,7 +146,7 @@ impl Outbound {
     }
 }
 
-/// Whether a count comes before another. They differ by less than half of their range.
+/// Whether a count is before another. They differ by less than half of their range.
 fn is_before(one: u16, other: u16) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < u16::MAX / 2
 }
@@ -162,21 +163,21 @@ pub enum Body {
     Long(Request),
     /// A long message whose payload was fetched.
     Fetched(Request, Vec<u8>),
-    /// A question for a report. It is no message.
+    /// A question for a report, which is no message.
     Ask,
 }
 
-/// A message that waits for its turn.
+/// A message that waits until its number is next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub number: u8,
     pub heading: Heading,
     pub body: Body,
-    /// The room that it took.
+    /// The credits that it took.
     pub room: Counts,
 }
 
-/// A small message whose segments are coming.
+/// A small message whose segments are still arriving.
 #[derive(Clone, Debug)]
 struct Assembly {
     waiting: Waiting,
@@ -184,12 +185,12 @@ struct Assembly {
     segments_left: usize,
 }
 
-/// The receiver's side: what has come from one sender, and in which order it is taken.
+/// The receiver's side: messages from one sender, and the order in which they are taken.
 #[derive(Clone, Debug, Default)]
 pub struct Inbound {
     taken: Counts,
     reported: Counts,
-    /// Messages that came as VELO messages, and as puts, each in the order in which they came.
+    /// Messages that came as VELO messages, and those that came as puts, each in order of arrival.
     mailed: VecDeque<Waiting>,
     bounced: VecDeque<Waiting>,
     assembly: Option<Assembly>,
@@ -197,21 +198,21 @@ pub struct Inbound {
     pub owes_report: bool,
     /// Each message is reported.
     pub reports_all: bool,
-    /// The payload of its next message is being fetched, so that the message can be delivered whole.
+    /// The payload of its next message is being fetched first, so that the message can be delivered whole.
     pub is_fetching: bool,
 }
 
-/// The sender breaks the rules of the protocol.
+/// The sender violates the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolError;
 
 impl Inbound {
-    /// Whether everything that has come was taken.
+    /// Whether every message that has come was taken.
     pub fn is_empty(&self) -> bool {
         self.mailed.is_empty() && self.bounced.is_empty() && self.assembly.is_none()
     }
 
-    /// A message has come as one VELO message.
+    /// Queues a message that came as one VELO message.
     pub fn arrive(&mut self, waiting: Waiting) -> Result<(), ProtocolError> {
         if self.assembly.is_some() && waiting.body != Body::Ask {
             return Err(ProtocolError);
@@ -220,7 +221,7 @@ impl Inbound {
     }
 
     fn keep_mailed(&mut self, waiting: Waiting) -> Result<(), ProtocolError> {
-        // A sender within its grant, and with one question.
+        // The limit for a sender within its grant, and one question.
         if self.mailed.len() > usize::from(SLOTS) + 1 {
             return Err(ProtocolError);
         }
@@ -228,7 +229,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// The first segment of a small message has come: so many bytes and segments in all.
+    /// Starts a small message of `length` bytes in `segments` segments with its first segment.
     pub fn begin(&mut self, waiting: Waiting, length: usize, segments: usize) -> Result<(), ProtocolError> {
         if self.assembly.is_some() || segments > usize::from(SLOTS) || !matches!(waiting.body, Body::Bytes(_)) {
             return Err(ProtocolError);
@@ -237,7 +238,7 @@ impl Inbound {
         self.end_of_segment()
     }
 
-    /// A further segment has come, if one is expected.
+    /// Appends a further segment, if one is expected.
     pub fn go_on(&mut self, number: u8, bytes: &[u8], slots: u16) -> Result<(), ProtocolError> {
         let assembly =
             self.assembly.as_mut().filter(|assembly| assembly.waiting.number == number).ok_or(ProtocolError)?;
@@ -269,7 +270,7 @@ impl Inbound {
         }
     }
 
-    /// A put has come.
+    /// Queues a message that came as a put.
     pub fn bounce(&mut self, waiting: Waiting) -> Result<(), ProtocolError> {
         if self.bounced.len() >= usize::from(BOUNCES) {
             return Err(ProtocolError);
@@ -278,7 +279,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// The message whose turn it is, if it has come. Questions before it are answered on the way.
+    /// The next message in order, if it has come. Questions before it are answered on the way.
     pub fn next_message(&mut self) -> Option<&Waiting> {
         let turn = self.taken.messages as u8 & (NUMBERS - 1);
         while self.mailed.front().is_some_and(|first| first.body == Body::Ask && first.number == turn) {
@@ -289,7 +290,7 @@ impl Inbound {
         self.mailed.front().filter(is_next).or(self.bounced.front().filter(is_next))
     }
 
-    /// The payload of the long message of [`Inbound::next_message`] was fetched.
+    /// Stores the fetched payload of the long message of [`Inbound::next_message`].
     pub fn fetched(&mut self, bytes: Vec<u8>) {
         let turn = self.taken.messages as u8 & (NUMBERS - 1);
         let Some(first) = self.mailed.front_mut().filter(|first| first.number == turn) else { return };
@@ -298,7 +299,7 @@ impl Inbound {
         }
     }
 
-    /// The message of [`Inbound::next_message`] was taken.
+    /// Takes the message of [`Inbound::next_message`].
     pub fn take(&mut self) -> Option<Body> {
         let turn = self.taken.messages as u8 & (NUMBERS - 1);
         let is_next = |first: &Waiting| first.number == turn && first.body != Body::Ask;
@@ -317,7 +318,7 @@ impl Inbound {
         self.owes_report.then_some(self.taken)
     }
 
-    /// So much was reported.
+    /// Records the counts that were reported.
     pub fn reported(&mut self, taken: Counts) {
         (self.reported, self.owes_report) = (taken, false);
     }
@@ -331,8 +332,8 @@ mod tests {
         Waiting { number: number as u8 % NUMBERS, heading: Heading::default(), body, room }
     }
 
-    /// A sender and a receiver for many messages, with two wires that do not keep order between them. What was sent is received once,
-    /// in order, and neither side is ever stuck.
+    /// Runs a sender and a receiver over two wires that do not keep order between them. Each message must be received
+    /// once, in order, and neither side may get stuck.
     #[test]
     fn messages_are_taken_in_order_whatever_overtakes_what() {
         let mut state = 11u64;
@@ -403,7 +404,7 @@ mod tests {
     #[test]
     fn a_question_is_answered_when_all_before_it_was_taken() {
         let (mut out, mut inbound) = (Outbound::new(SLOTS, BOUNCES, 0), Inbound::default());
-        assert!(!out.asks(), "nothing is under way");
+        assert!(!out.asks(), "no message is under way");
         let put = out.sent(BOUNCED);
         assert!(out.asks() && !out.asks(), "one question at a time");
         inbound.arrive(waiting(out.number(), Body::Ask, Counts::default())).expect("a question");
@@ -412,10 +413,10 @@ mod tests {
         assert!(inbound.next_message().is_some());
         inbound.take();
         assert!(inbound.next_message().is_none());
-        let taken = inbound.due().expect("the question was reached");
+        let taken = inbound.due().expect("a report is due once the question is reached");
         assert!(out.report(taken) && out.is_idle());
         out.sent(BOUNCED);
-        assert!(out.asks(), "the question was answered, so there may be another");
+        assert!(out.asks(), "an answered question allows another");
     }
 
     #[test]
@@ -424,7 +425,7 @@ mod tests {
         let mut inbound = Inbound::default();
         inbound.begin(begin(48), 48 + 64 + 5, 3).expect("a first segment");
         assert!(inbound.next_message().is_none() && !inbound.begins());
-        assert_eq!(inbound.clone().arrive(begin(3)), Err(ProtocolError), "another message in between");
+        assert_eq!(inbound.clone().arrive(begin(3)), Err(ProtocolError), "another message between segments");
         assert_eq!(inbound.clone().go_on(1, &[2; 64], 2), Err(ProtocolError), "a segment of another message");
         assert_eq!(inbound.clone().go_on(0, &[2; 63], 2), Err(ProtocolError), "a short segment");
         inbound.go_on(0, &[2; 64], 2).expect("a segment");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directory of a process: where peers find the network logical addresses of its regions, by their keys.
+//! The directory of a process: the network logical addresses of its regions, by their keys, for peers to read.
 //!
-//! It is a hash table in memory that every peer may read by a get. A key has one bucket, and one get brings a bucket:
+//! It is a hash table in memory that every peer may read by a get. A key has one bucket, which one get reads:
 //!
 //! | slot, 32 bytes | |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! | word 3 | rights: 1 read, 2 write; bit 2: the port of the region, of the two; bit 63: the slot is taken |
 //!
 //! Invariants
-//! 1. The directory is the first memory that a transport registers. So its network logical address is [`NLA`] in every process, and no
-//!    region, message or buffer has the address 0.
+//! 1. The directory is the first memory that a transport registers. So its network logical address is [`NLA`] in every
+//!    process, and no region, message or buffer has the address 0.
 //! 2. Word 3 is stored last when a slot is taken, and first when it is freed.
 //! 3. [`find`] accepts any bytes, since they come from a peer's memory.
 //!
-//! Cost: 128 KiB, of which pages are touched as regions come.
+//! Cost: 128 KiB. Its pages are touched as regions are added.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
@@ -31,7 +31,7 @@ use crate::flags::{REMOTE_READ, REMOTE_WRITE};
 pub const NLA: u64 = 0;
 /// Bytes of a directory.
 pub const BYTES: usize = BUCKETS << BUCKET_BYTES.trailing_zeros();
-/// Bytes that one look-up brings.
+/// Bytes that one look-up reads.
 pub const BUCKET_BYTES: usize = SLOTS * SLOT_BYTES;
 
 const BUCKET_BITS: u32 = 10;
@@ -60,7 +60,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The address of `bytes` bytes at an offset of the region. None: they are not all in it.
+    /// The address of `bytes` bytes at an offset of the region. `None`: out of bounds.
     pub fn at(&self, offset: u64, bytes: u64) -> Option<u64> {
         let end = offset.checked_add(bytes)?;
         (end <= self.length).then(|| self.nla + offset)
@@ -82,7 +82,7 @@ impl Entry {
     }
 }
 
-/// The rights of entries of the address tables for these accesses. None: no access by others.
+/// The rights of address table entries for these accesses. `None`: no access by others.
 pub fn rights(access: u64) -> Option<Rights> {
     match (access & REMOTE_READ != 0, access & REMOTE_WRITE != 0) {
         (true, true) => Some(Rights::ReadWrite),
@@ -94,7 +94,7 @@ pub fn rights(access: u64) -> Option<Rights> {
 
 /// The offset of a key's bucket in a directory.
 pub fn bucket_of(key: u64) -> u64 {
-    // Keys are often numbers that follow each other. The multiplication spreads those, too (Fibonacci hashing).
+    // Keys are often consecutive numbers. The multiplication spreads those, too (Fibonacci hashing).
     let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> (u64::BITS - BUCKET_BITS)) * BUCKET_BYTES as u64
 }
@@ -113,7 +113,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Takes zeroed memory of [`BYTES`] for it.
+    /// Creates a directory in zeroed memory of [`BYTES`] bytes.
     pub fn new(block: Block) -> Directory {
         Directory { block }
     }
@@ -123,7 +123,7 @@ impl Directory {
         self.free_slot(key).is_some()
     }
 
-    /// Adds an entry, whose key is not there yet. False: its bucket is full.
+    /// Adds an entry with a new key. False: its bucket is full.
     pub fn insert(&mut self, entry: &Entry) -> bool {
         let Some(slot) = self.free_slot(entry.key) else { return false };
         for (word, value) in slot.iter().zip(entry.words()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The payload of long messages: gets by the receiver from the sender's memory into the receive, without a copy.
 //!
-//! The last get asks the responder for a notification, which ends the send, and the completer for one, which ends the receive. A
-//! receiver that wants nothing of the payload tells the sender so.
+//! The last get asks for two notifications: the responder's ends the send, the completer's ends the receive. A receiver
+//! that does not want the payload tells the sender so.
 //!
 //! Invariants
 //! 1. At most [`GETS_MAX`] fetches are under way. The others wait, in the order in which their messages were matched.
@@ -22,7 +22,6 @@ use crate::posted::RemotePayload;
 use selvedge_process::device::DeviceError;
 use selvedge_process::device::connection::{PostError, Posted};
 
-/// The payload of a long message.
 pub(crate) enum Payload {
     /// It waits at its sender.
     There(Request),
@@ -35,7 +34,7 @@ pub(crate) enum Payload {
 pub(crate) struct Fetches {
     /// Long messages that were matched or are unexpected, by sender and token.
     payloads: BTreeMap<(u64, u32), Payload>,
-    /// Fetches that have not started, for lack of room.
+    /// Fetches that have not started for lack of room.
     waiting: VecDeque<usize>,
 }
 
@@ -55,7 +54,7 @@ impl Fetches {
         self.waiting.retain(|number| is_fetch(*number));
     }
 
-    /// Fetches `length` bytes of a payload for an operation, now or when there is room. Returns how it has ended, if it has.
+    /// Fetches `length` bytes of a payload for an operation, now or when there is room. Returns the outcome if known.
     pub fn start(
         &mut self,
         port: &mut MessagePort,
@@ -84,7 +83,7 @@ impl Fetches {
         self.start_or_wait(port, flight, number)
     }
 
-    /// Starts a fetch, or keeps it for later. Returns how it has ended, if it has.
+    /// Starts a fetch, or keeps it for later. Returns its outcome if it has ended.
     fn start_or_wait(&mut self, port: &mut MessagePort, flight: &mut InFlight, number: usize) -> Option<u8> {
         let operations = &mut flight.operations;
         let fetch = operations.fetch(number)?;
@@ -137,7 +136,8 @@ impl Fetches {
         self.waiting.len()
     }
 
-    /// Starts the first fetch that waits for room. Returns its number, and how it has ended, if it has. None: none may start now.
+    /// Starts the first fetch that waits for room. Returns its number, and its outcome if known. `None`: none may
+    /// start.
     pub fn start_next(&mut self, port: &mut MessagePort, flight: &mut InFlight) -> Option<(usize, Option<u8>)> {
         if flight.operations.sinks.len() >= GETS_MAX {
             return None;
@@ -148,7 +148,7 @@ impl Fetches {
 }
 
 impl MessagePort {
-    /// The gets of a fetch from this sender have ended. Returns the number of the fetch.
+    /// Handles the end of the gets of a fetch from this sender. Returns the number of the fetch.
     pub fn gets_ended(&self, flight: &mut InFlight, (sender, nla): (u64, u64), failed: u8) -> Option<usize> {
         let operations = &mut flight.operations;
         let number = operations.sinks.at(sender, nla)?;
@@ -157,7 +157,7 @@ impl MessagePort {
             operations.sinks.remove(sender, nla);
         }
         if failed != fail::OK {
-            // The responder may not have seen the last get.
+            // The responder may not have handled the last get.
             self.release(sender, request.token);
         }
         Some(number)

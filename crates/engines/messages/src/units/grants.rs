@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Senders with a grant, and what has come from each of them.
+//! Senders with a grant, and the messages that have come from each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,18 @@ use super::port::MessagePort;
 use super::wire::{self, Arrival, Control, Counts, Heading, Report, mtt};
 use selvedge_process::device::messages::Message;
 
-/// A sender that has a grant.
 pub(super) struct Granted {
     pub inbound: Inbound,
     pub bounce: Block,
 }
 
-/// The senders with a grant.
 pub(crate) struct Grants {
     /// By their ids.
     pub(super) senders: BTreeMap<u64, Granted>,
     senders_max: usize,
-    /// Senders whose next message may be taken now, or who wait for a report.
+    /// Senders whose next message may be taken now, or that wait for a report.
     pub(super) due: BTreeSet<u64>,
-    /// Peers shall send packets.
+    /// Peers must send packets from now on.
     is_withdrawn: bool,
 }
 
@@ -34,7 +32,7 @@ impl Grants {
         Grants { senders: BTreeMap::new(), senders_max, due: BTreeSet::new(), is_withdrawn: false }
     }
 
-    /// Grants room to a sender, if there is any.
+    /// Grants room to a sender, if there is room.
     pub fn grant(&mut self, port: &MessagePort, id: u64) -> Control {
         if self.is_withdrawn {
             return Control::Refused;
@@ -46,14 +44,14 @@ impl Grants {
             let bounce = match port.new_bounce_memory(BOUNCES) {
                 Ok(bounce) => bounce,
                 Err(error) => {
-                    log::warn!("process {id} sends packets, because there is no memory for its messages: {error}");
+                    log::warn!("process {id} must send packets: no memory for its messages: {error}");
                     return Control::Refused;
                 }
             };
             self.senders.insert(id, Granted { inbound: Inbound::default(), bounce });
         }
         let Some(granted) = self.senders.get_mut(&id) else { return Control::Refused };
-        // A process that asks again is another one, or has opened its NIC again.
+        // A process that asks again is a new one with this id, or has reopened its NIC.
         if !granted.inbound.is_empty() {
             return Control::Refused;
         }
@@ -61,7 +59,7 @@ impl Grants {
         Control::Open { slots: SLOTS, bounces: BOUNCES, nla: granted.bounce.nla() }
     }
 
-    /// Grants nothing any more. Returns the senders that are to be told, the first time.
+    /// Ends all grants. The first call returns the senders to notify.
     pub fn withdraw(&mut self) -> Vec<u64> {
         if std::mem::replace(&mut self.is_withdrawn, true) {
             return Vec::new();
@@ -72,23 +70,23 @@ impl Grants {
         self.senders.keys().copied().collect()
     }
 
-    /// The senders whose next message may be taken now, or who wait for a report.
+    /// Takes the senders whose next message may be taken now, or that wait for a report.
     pub fn take_due(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.due)
     }
 
-    /// Keeps a VELO message of a sender until its turn. A sender without a grant means an earlier NIC with this id,
-    /// which is closed: this process answers so.
+    /// Queues a VELO message of a sender. If the sender has no grant, the message is for an earlier NIC with this id,
+    /// and this process answers that it is closed.
     pub fn keep_or_refuse(&mut self, port: &mut MessagePort, id: u64, message: &Message) {
         if !self.senders.contains_key(&id) {
-            log::debug!("a message of process {id} is for a NIC that is closed");
+            log::debug!("a message from process {id} is for a NIC that is closed");
             port.control(id, Control::Closed);
         } else if self.keep(id, message).is_err() {
             self.cut_off(id);
         }
     }
 
-    /// Keeps a VELO message of a sender until its turn.
+    /// Queues a VELO message of a sender.
     fn keep(&mut self, id: u64, message: &Message) -> Result<(), ProtocolError> {
         let granted = self.senders.get_mut(&id).ok_or(ProtocolError)?;
         self.due.insert(id);
@@ -118,7 +116,7 @@ impl Grants {
         self.due.insert(id);
     }
 
-    /// Keeps a put of a sender, which was written to this network logical address, until its turn.
+    /// Queues a put of a sender to this network logical address.
     pub fn keep_put(&mut self, slot_bytes: usize, id: u64, (nla, bytes): (u64, usize)) -> Result<(), ProtocolError> {
         let granted = self.senders.get_mut(&id).ok_or(ProtocolError)?;
         let offset = nla.checked_sub(granted.bounce.nla()).ok_or(ProtocolError)?;
@@ -128,8 +126,8 @@ impl Grants {
             return Err(ProtocolError);
         }
         let mut begin = [0; wire::BOUNCE_HEADING_BYTES];
-        // SAFETY: the slot is within the block, and the unit has written it before the notification. A sender that breaks the rules
-        // may write it again meanwhile; then the bytes are wrong, and they are checked.
+        // SAFETY: the slot is within the block, and the unit wrote it before the notification. A sender that violates
+        // the protocol may write it again meanwhile. Then the bytes are wrong, but they are checked.
         unsafe { std::ptr::copy_nonoverlapping(granted.bounce.at(offset as usize), begin.as_mut_ptr(), begin.len()) };
         let (heading, number, length) = wire::decode_bounced(&begin).ok_or(ProtocolError)?;
         if length != bytes - wire::BOUNCE_HEADING_BYTES {
@@ -140,7 +138,7 @@ impl Grants {
         granted.inbound.bounce(Waiting { number, heading, body, room: BOUNCED })
     }
 
-    /// Reports to a sender what was taken, if it is due.
+    /// Sends a sender a report, if one is due.
     pub fn send_report(&mut self, port: &MessagePort, id: u64) {
         let Some(taken) = self.senders.get(&id).and_then(|granted| granted.inbound.due()) else { return };
         if !port.report(id, Report::Taken(taken)) {
@@ -152,21 +150,21 @@ impl Grants {
         }
     }
 
-    /// Takes no more messages of a sender that breaks the rules.
+    /// Stops taking messages of a sender that violates the protocol.
     #[cold]
     pub fn cut_off(&mut self, id: u64) {
-        log::warn!("process {id} has sent what is not a message; no more of its messages are taken");
+        log::warn!("process {id} sent an invalid message; no more of its messages are taken");
         self.senders.remove(&id);
         self.due.remove(&id);
     }
 
-    /// Goes on with the messages of a sender when the payload of the next one, which had to be fetched first, is there or has failed.
+    /// Resumes a sender whose next message had to be fetched first, after the fetch has ended or failed.
     pub fn fetched_first(&mut self, id: u64, bytes: Box<[u8]>, failed: u8) {
         let Some(granted) = self.senders.get_mut(&id) else { return };
         granted.inbound.is_fetching = false;
         self.due.insert(id);
         if failed != fail::OK {
-            log::error!("a message of process {id} is lost: its payload could not be fetched");
+            log::error!("a message from process {id} is lost: its payload could not be fetched");
             granted.inbound.take();
             return;
         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links: whether peers take messages over the units, and the route of a message at this moment. The credits of a link are in
-//! [`super::credits`].
+//! Links: whether peers take messages over the units, and the current route of a message. Credits: [`super::credits`].
 
 use std::collections::BTreeMap;
 
@@ -12,19 +11,18 @@ use crate::flow::Flows;
 use crate::in_flight::InFlight;
 use crate::peers::{Link, Peers};
 
-/// The route of messages to a peer at this moment.
+/// The current route of messages to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Units,
     Packets,
-    /// Messages under way on one of the two have to arrive first.
+    /// Messages under way on one of the two must arrive first.
     Neither,
 }
 
-/// The peers to whom we have said hello.
+/// The peers to which this process has said hello.
 #[derive(Default)]
 pub(crate) struct Links {
-    /// Their numbers by their ids.
     numbers: BTreeMap<u64, u32>,
 }
 
@@ -37,7 +35,7 @@ impl Links {
         Some(&mut peers.get_mut(self.number_of(id)?)?.link)
     }
 
-    /// Asks a peer for room, if it was not asked before.
+    /// Asks a peer for a grant, unless it was asked before.
     #[cold]
     pub fn say_hello(&mut self, port: &mut MessagePort, flight: &mut InFlight, number: u32) {
         let Some(peer) = flight.peers.get_mut(number) else { return };
@@ -78,7 +76,7 @@ impl Links {
         }
     }
 
-    /// The route of messages to a portal table entry of a peer now. `None`: any message or request.
+    /// The current route of messages to a portal table entry of a peer. `None`: any message or request.
     pub fn route_to(
         &mut self,
         port: &mut MessagePort,
@@ -94,7 +92,7 @@ impl Links {
         if portal.is_some() && in_flight == 0 && !has_refused && stays {
             return Route::Units;
         }
-        // A stream of packets ends here: there are more and more of them otherwise.
+        // Stop here, or the stream of packets would never end.
         if portal.is_some() && outbound.is_fresh() && in_flight != 0 && !has_refused && stays {
             return Route::Neither;
         }
@@ -113,7 +111,7 @@ impl Links {
         Route::Packets
     }
 
-    /// Ends the link to a peer. Messages to it are packets from now on.
+    /// Ends the link to a peer. Messages to it travel as packets from now on.
     pub fn end(&mut self, flight: &mut InFlight, id: u64) {
         let Some(number) = self.number_of(id) else { return };
         let Some(peer) = flight.peers.get_mut(number) else { return };
@@ -127,7 +125,7 @@ impl Links {
     }
 }
 
-/// Asks a peer for a report of what it has taken, if that is not all and no such question is under way.
+/// Asks a peer for a report, unless it has reported everything or a question is under way.
 pub(super) fn ask_for_report(port: &mut MessagePort, peers: &mut Peers, number: u32) {
     let Some(peer) = peers.get_mut(number) else { return };
     let Link::Open(outbound) = &mut peer.link else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered memory of a transport: the program's, for the time of a transfer, and blocks of its own.
+//! Registered memory of a transport: the program's, during a transfer, and the transport's own blocks.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use selvedge_nic::tables::PAGES;
 
 use selvedge_process::device::{Device, DeviceError};
 
-/// Pages of this process that the RMA unit reaches, until the record is dropped.
+/// Pages of this process that the RMA unit can reach until this record is dropped.
 pub struct Registered {
     device: Arc<Device>,
     vpid: u16,
@@ -42,8 +42,8 @@ impl Registered {
         Ok(Registered { device: device.clone(), vpid, start: start - offset, nla, pages, is_writable })
     }
 
-    /// Ends accesses to the memory. Its network logical addresses are given to nothing else until the record is dropped, so a use of
-    /// them is refused.
+    /// Ends accesses to the memory. Its network logical addresses are not reused until the record is dropped, so any
+    /// access to them is refused.
     pub fn revoke(&self) {
         self.device.revoke(self.vpid, self.nla, self.pages);
     }
@@ -52,7 +52,7 @@ impl Registered {
         self.pages
     }
 
-    /// The network logical address of one of its bytes.
+    /// The network logical address of one of the bytes.
     pub fn nla_of(&self, address: u64) -> u64 {
         self.nla + address.saturating_sub(self.start)
     }
@@ -71,13 +71,13 @@ impl Drop for Registered {
     }
 }
 
-/// Registrations that are kept for later messages, the latest used last.
+/// Largest number of registrations that are kept for later messages. The most recently used is last.
 const KEPT_MAX: usize = 64;
-/// The share of the address tables that they may take: one in so many.
+/// The share of the address tables that they may take: one part in this number.
 const KEPT_SHARE: u64 = 4;
 
-/// Memory of the program that was registered for a message, and stays so for the next one from or to the same buffer. Entries name
-/// addresses of the process, so they hold whatever the program maps there later.
+/// The program's memory that was registered for a message and stays registered for the next message with the same
+/// buffer. Entries name addresses of the process, so they stay valid when the program maps other memory there.
 pub struct Registrations {
     vpid: u16,
     kept: VecDeque<Arc<Registered>>,
@@ -85,12 +85,12 @@ pub struct Registrations {
 }
 
 impl Registrations {
-    /// For commands of this port.
+    /// Creates an empty cache for commands of this port.
     pub fn new(vpid: u16) -> Registrations {
         Registrations { vpid, kept: VecDeque::new(), pages: 0 }
     }
 
-    /// The registration of memory that can be read, and written if `writes`.
+    /// The registration of readable memory, or of writable memory if `writes`.
     pub fn of(
         &mut self,
         device: &Arc<Device>,
@@ -126,7 +126,7 @@ impl Registrations {
         Ok(made)
     }
 
-    /// Keeps at most so many pages registered, apart from those in use.
+    /// Drops registrations that are not in use until at most `pages_max` pages are registered.
     fn forget_to(&mut self, pages_max: u64) {
         while self.pages > pages_max || self.kept.len() > KEPT_MAX {
             let Some(oldest) = self.kept.pop_front() else { return };
@@ -135,9 +135,9 @@ impl Registrations {
     }
 }
 
-/// Registered memory of this transport's own, which is zero at first.
+/// Registered memory of this transport, zeroed at first.
 pub struct Block {
-    // The registration goes before the memory.
+    // The registration is dropped before the memory.
     registered: Registered,
     pages: Pages,
 }
@@ -169,7 +169,6 @@ impl Block {
     }
 }
 
-/// Whole pages of memory.
 struct Pages {
     start: NonNull<u8>,
     layout: Layout,
@@ -186,7 +185,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: `alloc_zeroed` gave this memory for this layout.
+        // SAFETY: `alloc_zeroed` returned this memory for this layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }

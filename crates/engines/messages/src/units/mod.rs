@@ -8,24 +8,27 @@
 //! long ──────── VELO message ────> mailbox ───────┘        └─ a long one: gets from the sender's memory, when it is matched
 //! ```
 //!
-//! A transport on a home with these units has one port. A sender first says hello, and sends packets until the answer grants it room.
+//! A transport on a home with these units has one port. A sender says hello, and sends packets until it gets a grant.
 //!
 //! Invariants
-//! 1. What is under way to a peer is within its grant ([`credits`]). So no mailbox and no notification queue is ever full.
-//! 2. Messages over the units and packets to one peer do not overlap: the one begins when the other is answered. Accesses to
-//!    registered memory, in packets or over the units, are apart from that if the endpoint does not ask for their order with messages.
-//! 3. The receiver takes all VELO messages out of its mailbox at each poll. Messages for which its NIC has no room wait in
-//!    [`credits::Inbound`], and their room is not reported.
+//! 1. Messages under way to a peer are within its grant ([`credits`]). So no mailbox or queue is ever full.
+//! 2. Messages over the units and packets to one peer do not overlap: one begins only after the other was answered.
+//!    Accesses to registered memory, in packets or over the units, are exempt unless ordered with messages.
+//! 3. The receiver takes all VELO messages out of its mailbox at each poll. Messages for which its NIC has no room wait
+//!    in [`credits::Inbound`], and their room is not reported.
 //!
 //! Reads and writes of registered memory go over the same units, from a port of their own ([`one_sided`]).
 //!
-//! * Records: [`wire`]: messages in bytes. [`credits`]: credits and order. [`memory`]: registered memory. [`spans`]: memory of operations.
-//! * Parts: [`port`]: the port for messages. [`links`]: peers that take messages. [`grants`]: senders, and what has come from them
-//!   ([`receive`]: how it is matched). [`fetch`]: the payload of long messages. [`one_sided`]: the port for reads and writes, with
-//!   [`directory`]: where peers find regions, [`translations`]: what was found there, [`command_queue`]: commands under way,
-//!   [`retired`]: addresses of closed regions.
-//! * [`Units`], with [`send`]: the rows. [`control`]: what comes, and the end of a peer. [`access`]: reads and writes. [`retry`]:
-//!   accesses that were refused.
+//! * Records: [`wire`]: messages in bytes. [`credits`]: credits and order. [`memory`]: registered memory. [`spans`]:
+//!   memory of operations.
+//! * Parts: [`port`]: the port for messages. [`links`]: peers that take messages. [`grants`]: senders and their
+//!   messages ([`receive`]: matching). [`fetch`]: the payload of long messages. [`one_sided`]: the port for reads and
+//!   writes, with
+//! [`directory`]: the regions of a process, [`translations`]: entries found there, [`command_queue`]: commands under way,
+//! [`retired`]: addresses of closed regions.
+//! * [`Units`], with [`send`]: the rows. [`control`]: incoming control messages, and the end of a peer. [`access`]:
+//!   reads and writes.
+//! [`retry`]: refused accesses.
 
 pub(crate) mod access;
 pub mod command_queue;
@@ -59,10 +62,10 @@ use one_sided::OneSided;
 use port::MessagePort;
 use selvedge_process::device::{Device, DeviceError};
 
-/// Polls between looks for peers that have died.
+/// Polls between checks for dead peers.
 const POLLS_MAX: u32 = 256;
 
-/// The units of a transport's NIC, with everything that is under way there.
+/// The units of a transport's NIC, with everything under way there.
 pub(crate) struct Units {
     pub port: MessagePort,
     pub links: Links,
@@ -88,7 +91,7 @@ impl Units {
         })
     }
 
-    /// Fetches a payload for an operation, now or when there is room. Returns how the fetch has ended, if it has.
+    /// Fetches a payload for an operation, now or when there is room. Returns its outcome if it has ended.
     pub fn fetch(
         &mut self,
         flight: &mut InFlight,
@@ -98,14 +101,14 @@ impl Units {
         self.fetches.start(&mut self.port, flight, number, (sender, payload, length))
     }
 
-    /// Forgets what operations have left here that ended with their endpoint.
+    /// Forgets the remains of operations that ended with their endpoint.
     pub fn forget_ended(&mut self, flight: &InFlight) {
         let operations = &flight.operations;
         self.fetches.forget_ended(|number| operations.is_fetch(number));
         self.one_sided.forget_ended(|number| operations.is_access_over_units(number));
     }
 
-    /// Counts a poll. Returns whether it is time to look whether peers have died.
+    /// Counts a poll. Returns whether to check for dead peers now.
     pub fn has_polled(&mut self, any: bool) -> bool {
         self.polls = if any { 0 } else { self.polls + 1 };
         let is_due = self.polls == POLLS_MAX;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The port for reads and writes of registered memory over the RMA unit (seed 002, section 8.6; docs/design/extoll.md, one-sided MPI):
-//! this process's regions, what it knows of those of others, and the commands under way.
+//! The port for reads and writes of registered memory over the RMA unit (seed 002, section 8.6; docs/design/extoll.md,
+//! one-sided MPI): this process's regions, known regions of other processes, and the commands under way.
 //!
 //! [`access`](super::access) makes commands of a program's reads and writes.
 //!
 //! Invariants
-//! 1. At most [`COMMANDS_MAX`](super::limits::COMMANDS_MAX) commands of accesses, [`LANDINGS`] gets of the library itself and [`MARKS_MAX`] lock requests are under way.
-//!    Each brings at most one notification, to this process. So the notification queue has room for all, and no queue of a target
-//!    gets any.
+//! 1. At most [`COMMANDS_MAX`](super::limits::COMMANDS_MAX) commands of accesses, [`LANDINGS`] gets of the library
+//!    itself and [`MARKS_MAX`] lock requests are under way. Each brings at most one notification, to this process. So
+//!    the notification queue has room for all, and no queue of a target gets any.
 //! 2. An address of a target is remembered only while the target knows it ([`super::retired`]).
-//! 3. Regions have one of two VPIDs, in turns from one opening of this process's NIC to the next. So an address of the opening before
-//!    meets no entry. The directory, and the library's own memory, have the VPID of the port in all.
-//! 4. What is known of a target belongs to one process. It is forgotten when another has the id.
+//! 3. Regions have one of two VPIDs, alternating from one opening of this process's NIC to the next. So an address of
+//!    the previous opening meets no entry. The directory and the library's own memory always have the VPID of the port.
+//! 4. The knowledge about a target belongs to one process. It is dropped when another process has the id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -35,12 +35,12 @@ use selvedge_process::device::connection::{PostError, Posted};
 use selvedge_process::device::staging::{Staging, StagingSlot};
 use selvedge_process::device::{Device, DeviceError};
 
-/// The share of the address tables that closed regions may keep before peers are asked to forget them: one in so many.
+/// The share of the address tables that closed regions may keep (one part in this number) before peers must forget.
 const RETIRED_SHARE: u64 = 4;
 /// Bytes of a get behind puts.
 const FLUSH_BYTES: u64 = 8;
 
-/// The number of times that this process has opened a NIC, by its id.
+/// The number of times that this process has opened a NIC, by the NIC's id.
 static OPENINGS: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
 /// The VPID of the regions of the next opening of the NIC with this id.
@@ -54,7 +54,7 @@ fn next_region_vpid(id: u64) -> u16 {
 /// The accesses to one other process.
 #[derive(Default)]
 pub(super) struct Target {
-    /// The process, by the word that names it in locks. None: no access to it was tried.
+    /// The process, by the word that names it in locks. `None`: no access to it was tried.
     owner: Option<u64>,
     pub(super) queue: CommandQueue,
     pub(super) translations: Translations,
@@ -62,13 +62,13 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Forgets its addresses, also those that are on their way.
+    /// Forgets its addresses, including those of look-ups under way.
     fn clear(&mut self) {
         self.translations.clear();
         self.queue.void_look_ups();
     }
 
-    /// Its NIC is closed.
+    /// Records that its NIC is closed.
     fn is_gone(&mut self) {
         self.clear();
         self.mark = Mark::No;
@@ -84,45 +84,43 @@ enum Mark {
     Yes,
 }
 
-/// The port for accesses, with everything that is under way there.
+/// The port for accesses, with everything under way there.
 pub(crate) struct OneSided {
     pub(super) device: Arc<Device>,
     notifications_read: u64,
     /// The port of this opening's regions.
     region_vpid: u16,
     directory: Directory,
-    /// The slots that the library's own gets write to.
+    /// The destination slots of the library's own gets.
     pub(super) landings: Staging,
     landing: Block,
     pub(super) registrations: Registrations,
-    /// By the ids of the processes.
+    /// By process id.
     pub(super) targets: BTreeMap<u64, Target>,
     pub(super) commands: usize,
     marks: usize,
-    /// Closed regions of this process.
     retired: Retired<Registered>,
     /// The tables had no room for a region.
     lacks_room: bool,
-    /// Targets that are told when what is under way to them has ended, with the numbers of their rounds.
+    /// Targets to answer *forgotten* once nothing is under way to them, with the numbers of their rounds.
     forgetting: BTreeMap<u64, u64>,
-    /// Targets of puts that no get may be behind.
+    /// Targets of puts that may have no get behind them.
     pub(super) unflushed: BTreeSet<u64>,
-    /// Accesses that were refused, until their keys are known again.
+    /// Refused accesses, until their keys are known again.
     retries: Vec<usize>,
 }
 
-/// The reason why an access is not posted over the units now. Of several, the last one counts.
+/// The reason why an access is not posted over the units now. With several reasons, the last in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NotPosted {
-    /// The region does not grant it.
+    /// The region does not grant the access.
     NotPermitted,
-    /// The program's memory is not mapped.
     NotMapped,
     /// There is no such peer.
     Invalid,
-    /// It travels as a packet.
+    /// The access travels as a packet.
     Packets,
-    /// There is no room, or a translation is on its way. Nothing has changed.
+    /// There is no room, or a translation is being looked up. Nothing has changed.
     Later,
 }
 
@@ -158,7 +156,7 @@ impl OneSided {
 
     // ---- this process's regions ----
 
-    /// Lets peers reach memory under a key. None: they reach it by packets.
+    /// Lets peers reach memory under a key. `None`: they reach it by packets.
     pub fn expose(&mut self, memory: (u64, u64), access: u64, key: u64) -> Option<Registered> {
         let rights = directory::rights(access).filter(|_| memory.1 != 0 && self.directory.has_room(key))?;
         let registered = Registered::with_rights(&self.device, self.region_vpid, memory, rights)
@@ -171,8 +169,8 @@ impl OneSided {
         self.directory.insert(&entry).then_some(registered)
     }
 
-    /// Takes a region back. Afterwards no peer reaches the memory by it, whatever it remembers of the key. (While the memory is also a
-    /// local buffer of an access, it has entries of the port for accesses, as before. No directory names them.)
+    /// Withdraws a region. Afterwards no peer reaches the memory by it, even if the peer remembers the key. (As a local
+    /// buffer of an access, the memory keeps entries of the port for accesses, which no directory names.)
     pub fn conceal(&mut self, key: u64, registered: Registered) {
         self.directory.remove(key);
         registered.revoke();
@@ -180,8 +178,7 @@ impl OneSided {
         self.retired.add(registered, pages);
     }
 
-    /// Begins to free the addresses of closed regions, if it is time. Returns the peers that are to forget them, and the number of
-    /// the round.
+    /// Begins to free the addresses of closed regions, if it is time. Returns the peers to ask, and the round.
     pub fn begin_round(&mut self) -> (BTreeSet<u64>, u64) {
         let tables = u64::from(self.device.interface().limits().address_tables);
         let pages_max = if std::mem::take(&mut self.lacks_room) { 0 } else { tables * PAGES as u64 / RETIRED_SHARE };
@@ -194,7 +191,7 @@ impl OneSided {
         (holders, round)
     }
 
-    /// The processes that may remember addresses of this one's regions.
+    /// The processes that may remember addresses of this process's regions.
     pub fn holders(&self) -> BTreeSet<u64> {
         let mut nic = self.device.interface().lock();
         let mut is_held = |number: u32| {
@@ -204,12 +201,12 @@ impl OneSided {
         (0..LOCKS as u32).filter(|number| is_held(*number)).map(u64::from).collect()
     }
 
-    /// A process remembers no address of a round.
+    /// Records that a process remembers no address of a round.
     pub fn is_forgotten_by(&mut self, id: u64, round: u64) {
         self.retired.forgotten(id, round);
     }
 
-    /// A probe of a round has ended. True: the process is to be told again to forget addresses.
+    /// Records that a probe of a round has ended. True: send *forget* to the process again.
     pub fn probed(&mut self, id: u64, round: u64, is_refused: bool) -> bool {
         if is_refused {
             self.retired.forgotten(id, round);
@@ -217,8 +214,8 @@ impl OneSided {
         !is_refused && self.retired.probed(id, round)
     }
 
-    /// A process says that its NIC is closed. Some: it is to be told again to forget the addresses of this round, because it may have
-    /// another one.
+    /// Records that a process has closed its NIC. `Some`: send *forget* for this round again, in case it has another
+    /// NIC.
     pub fn is_closed_by(&mut self, id: u64) -> Option<u64> {
         self.forget_translations(id);
         let is_holder = self.retired.closed(id);
@@ -228,7 +225,7 @@ impl OneSided {
         })
     }
 
-    /// Finds out which of the peers that are to forget addresses are gone.
+    /// Probes the peers that must forget addresses, to find out which are gone.
     pub fn probe_holders(&mut self) {
         for id in self.retired.holders() {
             self.probe(id);
@@ -241,13 +238,13 @@ impl OneSided {
         }
     }
 
-    /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] names the target when it can be answered.
+    /// Forgets the addresses of a target's regions. [`OneSided::next_forgotten`] then names the target.
     pub fn forget(&mut self, id: u64, round: u64) {
         self.target(id).clear();
         self.forgetting.insert(id, round);
     }
 
-    /// A target whose addresses are forgotten, when nothing to it is under way, and the number of its round.
+    /// The next target whose addresses are forgotten and to which nothing is under way, with the number of its round.
     pub fn next_forgotten(&mut self) -> Option<(u64, u64)> {
         let id = self.forgetting.keys().copied().find(|id| self.has_ended_to(*id))?;
         self.forgetting.remove_entry(&id)
@@ -260,7 +257,7 @@ impl OneSided {
         self.targets.iter().filter(|(_, target)| target.mark != Mark::No).map(|(id, _)| *id)
     }
 
-    /// An access to this process begins. Nothing is known of it that belongs to another one with its id.
+    /// Starts an access to this process. Forgets what belonged to another process with the same id.
     pub fn belongs_to(&mut self, id: u64, owner: u64) {
         let target = self.target(id);
         if target.owner.replace(owner).is_some_and(|other| other != owner) {
@@ -268,21 +265,21 @@ impl OneSided {
         }
     }
 
-    /// The program has named the process with this id again: it may have another NIC now.
+    /// Records that the program has named the process with this id again: it may have another NIC now.
     pub fn is_named_again(&mut self, id: u64) {
         if let Some(target) = self.targets.get_mut(&id) {
             target.translations.named_again();
         }
     }
 
-    /// The process with this id has closed its NIC, or has ended.
+    /// Forgets the translations of a process that has closed its NIC or has ended.
     pub fn forget_translations(&mut self, id: u64) {
         if let Some(target) = self.targets.get_mut(&id) {
             target.is_gone();
         }
     }
 
-    /// No put to this process is answered any more. Returns those that were under way.
+    /// Takes the puts under way to this process, which are no longer answered.
     pub fn lose_puts(&mut self, id: u64) -> Vec<Sent> {
         self.forget_translations(id);
         self.target(id).queue.lose_puts()
@@ -298,14 +295,14 @@ impl OneSided {
         self.targets.get(&id).is_none_or(|target| target.queue.is_idle())
     }
 
-    /// Keeps an access that was refused, and looks its keys up again.
+    /// Keeps a refused access, and looks its keys up again.
     pub fn keep_for_retry(&mut self, id: u64, keys: impl Iterator<Item = u64>, number: usize) {
         let translations = &mut self.target(id).translations;
         keys.for_each(|key| translations.look_up_again(key));
         self.retries.push(number);
     }
 
-    /// Takes the accesses that were refused. Those that cannot be done again yet are given back by [`OneSided::retry_later`].
+    /// Takes the refused accesses. [`OneSided::retry_later`] puts back those that cannot be retried yet.
     pub fn take_retries(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.retries)
     }
@@ -320,7 +317,7 @@ impl OneSided {
         self.retries.retain(|number| is_open(*number));
     }
 
-    /// The runs of an access: ranges that are contiguous here and there, with network logical addresses.
+    /// The runs of an access: ranges contiguous at both sides, with network logical addresses.
     pub fn runs(
         &mut self,
         id: u64,
@@ -348,7 +345,7 @@ impl OneSided {
                 Place::NotHere => NotPosted::Packets,
                 Place::NotGranted => NotPosted::NotPermitted,
             };
-            // What is looked up may change the others; a packet finds out about all.
+            // The strongest reason counts: a look-up may change the others, and a packet's target checks all ranges.
             refused = refused.max(Some(why));
             true
         });
@@ -363,7 +360,7 @@ impl OneSided {
         refused.map_or(Ok(runs), Err)
     }
 
-    /// Asks for the directory's bucket of a key, if there is room. The target first learns that this process remembers addresses.
+    /// Asks for the directory's bucket of a key, if there is room. First tells the target that we remember addresses.
     fn look_up(&mut self, id: u64, key: u64) {
         match self.target(id).mark {
             Mark::Yes => {}
@@ -393,7 +390,7 @@ impl OneSided {
         }
     }
 
-    /// A lock request has ended.
+    /// Handles the end of a lock request.
     pub fn marked(&mut self, id: u64, key: u64, is_refused: bool) {
         self.marks -= 1;
         let target = self.target(id);
@@ -402,12 +399,12 @@ impl OneSided {
             return target.translations.answer(key, None);
         }
         target.mark = Mark::Yes;
-        // Its look-up follows. Without room, the next try of the access asks again.
+        // The look-up of the key follows. Without room, the next try of the access asks again.
         target.translations.ask_again(key);
         self.look_up(id, key);
     }
 
-    /// Sends a get behind the puts to a process, if one is wanted now and there is room.
+    /// Sends a get behind the puts to a process, if one is due and there is room.
     pub fn flush(&mut self, id: u64) {
         if !self.targets.get(&id).is_some_and(|target| target.queue.wants_flush()) {
             return;
@@ -456,11 +453,11 @@ impl OneSided {
         self.device.post(ACCESS_VPID, options::TE, &descriptor)
     }
 
-    /// The bucket that a look-up has brought.
+    /// The bucket that a look-up has read.
     pub fn bucket(&self, nla: u64) -> [u8; BUCKET_BYTES] {
         let mut bytes = [0; BUCKET_BYTES];
         let offset = (nla.saturating_sub(self.landing.nla()) as usize).min((LANDINGS as usize - 1) * BUCKET_BYTES);
-        // SAFETY: the slot is within the block, by the line above, and its get has ended, so nobody writes it.
+        // SAFETY: the slot is within the block, by the line above. Its get has ended, so no unit writes it.
         unsafe { std::ptr::copy_nonoverlapping(self.landing.at(offset), bytes.as_mut_ptr(), BUCKET_BYTES) };
         bytes
     }

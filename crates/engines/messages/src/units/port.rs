@@ -17,19 +17,18 @@ use selvedge_process::device::messages::{Message, MessageReader};
 use selvedge_process::device::staging::{Staging, StagingSlot};
 use selvedge_process::device::{Device, DeviceError};
 
-/// Bytes of one get: as many as a descriptor can say.
+/// Largest length of one get: the limit of a descriptor.
 const GET_BYTES_MAX: u64 = selvedge_nic::rma::descriptor::BYTES_MAX as u64;
 
-/// The port for messages.
 pub(crate) struct MessagePort {
     device: Arc<Device>,
     reader: MessageReader,
     notifications_read: u64,
-    /// Bytes of a slot of bounce memory, and of staging memory.
+    /// Bytes of a slot of bounce memory and of staging memory.
     pub slot_bytes: usize,
     staging: Option<(Staging, Block)>,
     registrations: Registrations,
-    /// Control messages that found no room.
+    /// Control messages that found no room for their commands.
     unsent: VecDeque<(u64, Control)>,
 }
 
@@ -76,7 +75,7 @@ impl MessagePort {
             start: bytes.as_ptr() as u64,
             bytes: bytes.len() as u32,
         };
-        // The only lengths that make no command are 0 and those above 120, and no caller sends them.
+        // Only lengths of 0 and above 120 make no command, and no caller sends them.
         self.interface().start_now(&message.command().ok_or(StartError::Memory)?)
     }
 
@@ -86,23 +85,23 @@ impl MessagePort {
         self.device.post(MESSAGE_VPID, options::TE, &descriptor)
     }
 
-    /// Reports to the sender of messages. False: there is no room now.
+    /// Sends a report to the sender of messages. False: there is no room now.
     pub fn report(&self, id: u64, report: Report) -> bool {
         let (value, class) = report.encode();
         let operation = Rma::NotificationPut { value, class };
         self.post(id, code::NOTIFICATION_PUT, spec::COMPLETER, operation).is_ok()
     }
 
-    /// Tells a sender that nothing of its payload is wanted.
+    /// Tells a sender that its payload is not wanted.
     pub fn release(&self, sender: u64, token: u32) {
         if !self.report(sender, Report::Released { token }) {
-            log::error!("process {sender} is not told that its message was received: there is no room for the command");
+            log::error!("no room for the command that releases a payload of process {sender}: its send does not end");
         }
     }
 
-    /// Posts the gets of a payload. The last one is notified at both sides.
+    /// Posts the gets of a payload. The last get notifies both sides.
     pub fn get(&self, sender: u64, request: &Request, write: u64, length: u64) -> Result<Posted, PostError> {
-        // The device cuts what is longer than a descriptor can say, in whole descriptors that the unit takes one after the other.
+        // The device splits longer gets into descriptors, which the unit takes one after the other.
         let mut at = 0;
         loop {
             let bytes = (length - at).min(GET_BYTES_MAX);
@@ -119,7 +118,7 @@ impl MessagePort {
 
     // ---- control messages ----
 
-    /// Sends a control message. Where there is no room for the command now, it leaves at a later poll, behind those that wait.
+    /// Sends a control message. If there is no room for the command, it leaves at a later poll, behind those that wait.
     pub fn control(&mut self, id: u64, control: Control) {
         if self.unsent.is_empty() && self.try_control(id, control) || self.unsent.contains(&(id, control)) {
             return;
@@ -137,27 +136,27 @@ impl MessagePort {
         }
     }
 
-    /// False: there is no room now.
+    /// Sends a control message. False: there is no room now.
     fn try_control(&self, id: u64, control: Control) -> bool {
         let sent = self.mail(id, mtt::CONTROL, 0, &control.encode());
         if sent == Err(StartError::Memory) {
-            log::error!("process {id} is not told {control:?}: the home does not take the command");
+            log::error!("process {id} does not get {control:?}: the home does not take the command");
         }
         sent != Err(StartError::NoSpace)
     }
 
     // ---- memory ----
 
-    /// Whether the address tables are large enough for memory of this length, if nothing else is registered.
+    /// Whether the address tables are large enough for memory of this length if nothing else is registered.
     pub fn can_register(&self, bytes: u64) -> bool {
         bytes < u64::from(self.interface().limits().address_tables) << 30
     }
 
-    /// Takes a slot of staging memory, which is made at the first use. None: there is no room now.
+    /// Takes a slot of staging memory, which the first use allocates. `None`: there is no room now.
     pub fn take_staging(&mut self) -> Option<StagingSlot> {
         if self.staging.is_none() {
             let block = Block::new(&self.device, MESSAGE_VPID, STAGING_SLOTS as usize * self.slot_bytes)
-                .inspect_err(|error| log::error!("there is no memory to send from: {error}"))
+                .inspect_err(|error| log::error!("no staging memory to send from: {error}"))
                 .ok()?;
             let staging = Staging::new(block.start(), block.nla(), self.slot_bytes as u64, STAGING_SLOTS);
             self.staging = Some((staging, block));
@@ -170,8 +169,8 @@ impl MessagePort {
         self.staging.as_mut().is_some_and(|(staging, _)| staging.give_back(nla))
     }
 
-    /// Registers the memory of an operation with this peer, for gets that read it or write to it, and records it, so that notifications
-    /// lead to the operation.
+    /// Registers the memory of an operation with this peer for gets that read or write it, and records it, so that
+    /// notifications lead to the operation.
     pub fn register(
         &mut self,
         spans: &mut Spans,
@@ -182,7 +181,7 @@ impl MessagePort {
         let MessagePort { device, registrations, .. } = self;
         let mut made = registrations.of(device, (start, length), writes)?;
         if !spans.insert(peer, made.nla_of(start), length, number) {
-            // Notifications could not tell the two operations apart.
+            // The memory is registered anew: otherwise notifications could not tell the two operations apart.
             made = Arc::new(Registered::new(device, MESSAGE_VPID, start, length)?);
             spans.insert(peer, made.nla_of(start), length, number);
         }
@@ -190,7 +189,7 @@ impl MessagePort {
         Ok((made, nla))
     }
 
-    /// Bounce memory for a sender.
+    /// Allocates bounce memory for a sender.
     pub fn new_bounce_memory(&self, slots: u16) -> Result<Block, DeviceError> {
         Block::new(&self.device, MESSAGE_VPID, usize::from(slots) * self.slot_bytes)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Handing the messages of a sender to this process's NIC, in the order of their numbers, as messages of a ring are handed
+//! Delivers a sender's messages to this process's NIC in the order of their numbers, like those of a ring
 //! ([`Arriving`]).
 //!
-//! A long message is handed without its payload. If it matches a receive, that receive is taken off the NIC's list and the payload is
-//! fetched into it; if it matches none, its header waits among the unexpected ones. An entry of another kind (persistent, counted) is
-//! filled by the NIC alone: then the payload is fetched first, and later messages of the sender wait meanwhile.
+//! A long message is delivered without its payload. If it matches a receive, that receive leaves the NIC's list, and
+//! the payload is fetched into it. If it matches none, its header waits in the unexpected queue. Only the NIC can fill
+//! an entry of another kind (persistent, counted). Then the payload is fetched first, and later messages wait.
 
 use selvedge_host::Interface;
 use selvedge_host::direct::ring_request;
@@ -19,9 +19,9 @@ use crate::arriving::{Arriving, Handed};
 use crate::own_nic::OwnNic;
 use crate::posted::Filled;
 
-/// The outcome of handing messages of a sender to the NIC.
+/// The outcome of delivering messages of a sender to the NIC.
 pub(crate) struct HandedIn {
-    /// Some message was handed.
+    /// At least one message was delivered.
     pub any: bool,
     /// Triggered operations have fired.
     pub fired: bool,
@@ -33,11 +33,11 @@ pub(crate) struct HandedIn {
 pub(crate) enum FetchOrder {
     /// Its payload goes into this receive.
     IntoReceive(Filled, Request),
-    /// Its payload is fetched, and then it is handed to the NIC.
+    /// The payload is fetched first. Then the message is delivered to the NIC.
     BeforeMatching(Heading, Request),
 }
 
-/// The memory of a message that has arrived: its bytes, or none if they come later; and the receives of this process.
+/// The bus of a message that has arrived: reads its bytes, if they are here, and writes to this process's receives.
 struct FromMemory<'a> {
     interface: &'a Interface,
     bytes: Option<*const u8>,
@@ -54,20 +54,20 @@ impl Bus for FromMemory<'_> {
     #[inline(always)]
     fn put_mapped(&mut self, _: u64, address: u64, bytes: u64) -> bool {
         let Some(from) = self.bytes else { return true };
-        // Peers can write the tables, so an address from there is checked against the mapped regions.
+        // Peers can write the tables, so an address from a table is checked against the mapped regions.
         if !self.interface.has_writable(address, bytes) {
             return false;
         }
-        // SAFETY: the message has at least `bytes` bytes. The range is mapped for writing, as just checked, and the program gave it to
-        // a receive.
+        // SAFETY: the message has at least `bytes` bytes. The range is mapped for writing, as just checked, and the
+        // program passed it to a receive.
         unsafe { std::ptr::copy_nonoverlapping(from, address as *mut u8, bytes as usize) };
         true
     }
 }
 
 impl Grants {
-    /// Hands messages of a sender to the NIC, under one lock, until one needs more than that. None: there is no message. The receives
-    /// that are `filled` need their completions.
+    /// Delivers messages of a sender to the NIC, under one lock, until one needs more than that. `None`: there is no
+    /// message. The `filled` receives need their completions.
     pub fn hand_in(
         &mut self,
         nic: &OwnNic,
@@ -142,21 +142,19 @@ impl Grants {
     }
 }
 
-/// The outcome of handing a message to the NIC.
+/// The outcome of delivering one message to the NIC.
 enum MatchOutcome {
-    /// It has filled a receive, with this number of bytes.
+    /// It filled a receive with this number of bytes.
     Filled(u64),
-    /// The NIC has it.
     Delivered,
-    /// It is a long one, and unexpected: the NIC has its header.
+    /// A long message is unexpected: the NIC has its header.
     Kept,
-    /// It is a long one, and its payload is to be fetched.
+    /// A long message needs its payload fetched.
     Fetch(FetchOrder),
-    /// There is no room for it now.
     NoRoom,
 }
 
-/// Matcher messages of one sender to the NIC, which is locked.
+/// Delivers messages of one sender to the NIC, which is locked.
 struct Matcher<'a> {
     interface: &'a Interface,
     nic: Guard<'a>,
@@ -166,7 +164,7 @@ struct Matcher<'a> {
 }
 
 impl Matcher<'_> {
-    /// A message with its payload.
+    /// Delivers a message with its payload.
     fn whole(&mut self, heading: &Heading, bytes: *const u8, length: usize) -> MatchOutcome {
         let Matcher { interface, nic, filled, accesses, sender } = self;
         **accesses += 1;
@@ -179,7 +177,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// A long message without its payload.
+    /// Delivers a long message without its payload.
     fn long(&mut self, heading: &Heading, request: &Request) -> MatchOutcome {
         let Matcher { interface, nic, accesses, sender, .. } = self;
         **accesses += 1;
@@ -198,8 +196,8 @@ impl Matcher<'_> {
         }
     }
 
-    /// A long message whose payload was fetched first. Another message may have taken its receive meanwhile. Then its payload stays
-    /// here, because it may be longer than a buffer for unexpected messages.
+    /// Delivers a long message whose payload was fetched first. Another message may have taken its receive meanwhile.
+    /// Then the payload stays here, because it may be longer than a buffer for unexpected messages.
     fn fetched(&mut self, heading: &Heading, request: &Request, bytes: &[u8]) -> MatchOutcome {
         match self.has_receive(heading, request) {
             true => self.whole(heading, bytes.as_ptr(), bytes.len()),
@@ -207,13 +205,12 @@ impl Matcher<'_> {
         }
     }
 
-    /// Whether a long message matches a receive.
     fn has_receive(&mut self, heading: &Heading, request: &Request) -> bool {
         let header = ring_request(&heading.envelope, self.sender, request.length);
         self.nic.receives().has_receive(&mut NoMemory, header.portal, &(&header).into())
     }
 
-    /// The header of a long message that matches no receive. The NIC reads no payload of a message with a token.
+    /// Adds the header of a long message that matches no receive. The NIC reads no payload of a message with a token.
     fn header(&mut self, heading: &Heading, request: &Request) -> MatchOutcome {
         let mut header = ring_request(&heading.envelope, self.sender, request.length);
         header.operand[0] = request.token.into();

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Network logical addresses of closed regions: they are given to other memory when no peer remembers them.
+//! Network logical addresses of closed regions. They are reused when no peer remembers them.
 //!
 //! ```text
 //! initiator ── FCAA ────> the target's lock with the initiator's number      once, before it looks the first key up
 //! target ───── forget ──> each initiator whose lock is not 0                 when enough regions were closed
-//! initiator ── forgotten, when what it had under way has ended ──> target: the addresses are free
+//! initiator ── forgotten, when everything it had under way has ended ──> target: the addresses are free
 //! ```
 //!
 //! Invariants
-//! 1. An initiator remembers no address of a region of this opening of the NIC, if its lock is 0. What it remembers of the opening
-//!    before has another VPID ([`super::one_sided`]).
-//! 2. The entries of a closed region are cleared at once. What waits is only that others take their place.
-//! 3. One round is under way at a time, and rounds have numbers. Regions that are closed meanwhile wait for the next one. An answer to
-//!    an earlier round counts for nothing.
-//! 4. A look-up that begins after the round brings no address of it. So a probe that was sent in the round and is refused says that
-//!    the process remembers none: the NIC that it had is closed, and a later one knows only what it looks up.
-//! 5. *Closed* says nothing of the kind: it may have been sent before the round, and by a NIC that is open. It says that *forget*
-//!    may be lost, so this is sent again. So it is after a number of probes that were answered, because a process may end without a
-//!    word, and another have its id.
+//! 1. An initiator remembers no address of a region of this opening of the NIC if its lock is 0. Addresses that it
+//!    remembers of the previous opening have another VPID ([`super::one_sided`]).
+//! 2. The entries of a closed region are cleared at once. Only their reuse waits.
+//! 3. One round is under way at a time, and rounds have numbers. Regions closed meanwhile wait for the next one. An
+//!    answer to an earlier round is ignored.
+//! 4. A look-up that begins after the round returns no address of it. So a refused probe of the round says that the
+//!    process remembers none: its NIC is closed, and a later NIC knows only addresses that it looks up.
+//! 5. *Closed* does not say this: it may have been sent before the round, and by a NIC that is open. It says that
+//!    *forget* may be lost, so *forget* is sent again. *Forget* is also sent again after a number of answered probes,
+//!    because a process may end silently, and another may have its id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Forget is sent to a process again when so many of its probes in the round were answered. Each is one message more in its mailbox
-/// than its program has to have read, so they are few.
+/// *Forget* is sent to a process again after these numbers of answered probes in the round. Each repetition needs room
+/// in its mailbox, so they are few.
 const AGAIN_AFTER: [u32; 2] = [16, 1024];
-/// The number of times that it is sent again in a round because a process says that its NIC is closed.
+/// The number of times that *forget* is sent again in a round because a process says that its NIC is closed.
 const CLOSED_MAX: u32 = 2;
 
 /// The closed regions of a process, each with its pages.
@@ -36,13 +36,13 @@ pub struct Retired<R> {
     round: Option<Round<R>>,
 }
 
-/// Regions whose addresses these processes may remember.
+/// Regions, and the processes that may remember their addresses.
 struct Round<R> {
     holders: BTreeMap<u64, Holder>,
     _regions: Vec<R>,
 }
 
-/// The answers of a process that may remember addresses, in the round.
+/// The answers in the round of a process that may remember addresses.
 #[derive(Default)]
 struct Holder {
     probes: u32,
@@ -56,18 +56,18 @@ impl<R> Default for Retired<R> {
 }
 
 impl<R> Retired<R> {
-    /// Keeps a closed region. Dropping it gives its addresses to others.
+    /// Keeps a closed region. Dropping the region frees its addresses for reuse.
     pub fn add(&mut self, region: R, pages: u64) {
         self.waiting.push(region);
         self.pages += pages;
     }
 
-    /// Whether a round is to begin, if more than so many pages wait.
+    /// Whether to begin a round: more than `pages_max` pages wait, and no round is under way.
     pub fn is_due(&self, pages_max: u64) -> bool {
         self.round.is_none() && self.pages > pages_max
     }
 
-    /// Begins a round: these processes may remember addresses. They are to be probed, and told its number.
+    /// Begins a round for the processes that may remember addresses. The caller probes them and sends them its number.
     pub fn begin(&mut self, holders: &BTreeSet<u64>) -> u64 {
         let regions = std::mem::take(&mut self.waiting);
         (self.pages, self.number) = (0, self.number + 1);
@@ -81,7 +81,7 @@ impl<R> Retired<R> {
         self.number
     }
 
-    /// A process remembers none of the addresses of a round: it says so, or a probe of that round was refused.
+    /// Records that a process remembers none of the addresses of a round: it said so, or refused a probe of that round.
     pub fn forgotten(&mut self, id: u64, number: u64) {
         if let Some(round) = self.round.as_mut().filter(|_| number == self.number) {
             round.holders.remove(&id);
@@ -91,7 +91,7 @@ impl<R> Retired<R> {
         }
     }
 
-    /// A probe of a round was answered: the process has a NIC. True: *forget* is to be sent to it again.
+    /// Records that a probe of a round was answered, so the process has a NIC. True: send it *forget* again.
     pub fn probed(&mut self, id: u64, number: u64) -> bool {
         let is_now = number == self.number;
         let Some(holder) = self.holder(id).filter(|_| is_now) else { return false };
@@ -99,7 +99,7 @@ impl<R> Retired<R> {
         AGAIN_AFTER.contains(&holder.probes)
     }
 
-    /// A process says that its NIC is closed. True: *forget* is to be sent to it again, and a probe.
+    /// Records that a process says that its NIC is closed. True: send it *forget* again, and a probe.
     pub fn closed(&mut self, id: u64) -> bool {
         let Some(holder) = self.holder(id) else { return false };
         holder.closed = holder.closed.saturating_add(1);
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!((Rc::strong_count(&region), Rc::strong_count(&later)), (1, 2));
         assert!(retired.is_due(19) && retired.holders().is_empty());
         assert_eq!(retired.begin(&[].into()), 2);
-        assert_eq!(Rc::strong_count(&later), 1, "nobody remembers");
+        assert_eq!(Rc::strong_count(&later), 1, "no process remembers it");
         assert!(!retired.is_due(0));
     }
 
@@ -165,9 +165,9 @@ mod tests {
         assert!(!retired.closed(1));
         retired.add(region.clone(), 1);
         retired.begin(&[1].into());
-        assert!(retired.closed(1) && !retired.closed(2), "a process that remembers nothing is asked for nothing");
+        assert!(retired.closed(1) && !retired.closed(2), "a process that remembers nothing is not asked");
         assert_eq!((Rc::strong_count(&region), retired.holders()), (2, vec![1]), "closed is not forgotten");
         assert_eq!((0..5000).filter(|_| retired.probed(1, 1)).count(), AGAIN_AFTER.len());
-        assert_eq!((0..5000).filter(|_| retired.closed(1)).count() as u32, CLOSED_MAX - 1, "its mailbox has bounds");
+        assert_eq!((0..5000).filter(|_| retired.closed(1)).count() as u32, CLOSED_MAX - 1, "repetitions are bounded");
     }
 }

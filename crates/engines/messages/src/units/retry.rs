@@ -4,17 +4,17 @@
 //! | the directory has | the access |
 //! |---|---|
 //! | the same translation | fails: the memory is not mapped, or not for this access |
-//! | another one: the program has registered the key again | is done again |
+//! | another one: the program has registered the key again | is retried |
 //! | one that does not grant it | fails |
-//! | none, or there is no directory | is done again by packets, whose answer says why it fails |
+//! | none, or there is no directory | is retried as packets, whose answer says why it fails |
 //!
-//! Reads and writes can be done again, because a part of one that was done before does no harm.
+//! Reads and writes can be retried, because repeating a part that was done does no harm.
 //!
-//! Where an endpoint's accesses keep their order:
-//! * No other access or notification of a write leaves for a peer while one that the peer has refused has not ended.
-//! * Those that have left before it is known are done again in their order, each kind behind the other.
-//! * An access to several regions, of which one was registered again, is done again as a whole. It may overwrite what a later one has
-//!   written to the other regions.
+//! For an endpoint whose accesses keep their order:
+//! * No other access or notification of a write leaves for a peer until an access that the peer has refused has ended.
+//! * Accesses that left before the refusal was known are retried in order, reads and writes each in their own order.
+//! * An access to several regions is retried as a whole when one of them was registered again. It may overwrite what a
+//!   later access has written to the other regions.
 
 use super::Units;
 use super::one_sided::NotPosted;
@@ -24,11 +24,11 @@ use crate::flags::{REMOTE_READ, REMOTE_WRITE};
 use crate::in_flight::InFlight;
 use crate::transfer::OverUnits;
 
-/// The number of times that an access is done again.
+/// Largest number of retries of an access.
 const REPETITIONS_MAX: u8 = 3;
 
 impl Units {
-    /// Keeps an access of which a command was refused, and all of whose commands have ended, until its keys are known again.
+    /// Keeps a refused access whose commands have all ended, until its keys are known again.
     pub fn keep_for_retry(&mut self, flight: &mut InFlight, number: usize) {
         let InFlight { operations, peers, .. } = flight;
         let Some(pending) = operations.access(number) else { return };
@@ -38,7 +38,7 @@ impl Units {
         self.one_sided.keep_for_retry(id, over_units.remote.iter().map(|range| range.key), number);
     }
 
-    /// Does an access again, or fails it. Returns the outcome of its launch. None: its keys are not known yet, or there is no room.
+    /// Retries an access, or fails it. Returns the outcome of its launch. `None`: unknown keys, or no room.
     pub fn retry(
         &mut self,
         flight: &mut InFlight,
@@ -49,7 +49,7 @@ impl Units {
         let (peer, bindings) = (pending.peer, pending.ticket.bindings);
         // SAFETY: an endpoint outlives its operations.
         let keeps_order = unsafe { (*bindings).orders.accesses };
-        // One before it may have become packets.
+        // An earlier access may have become packets.
         if keeps_order && flight.peers.get(peer).is_some_and(|peer| peer.in_flight != 0) {
             return None;
         }
@@ -88,7 +88,7 @@ impl Units {
             Err(NotPosted::NotPermitted) => Some(Err(Fault::NotPermitted)),
             Err(NotPosted::NotMapped) => Some(Err(Fault::NotMapped)),
             Err(NotPosted::Invalid) => Some(Err(Fault::Invalid)),
-            // One before it may be under way again.
+            // An earlier access may be under way again.
             Err(NotPosted::Packets) if keeps_order && !self.one_sided.has_ended_to(id) => None,
             Err(NotPosted::Packets) => {
                 let operation = (number, peer);
@@ -98,7 +98,7 @@ impl Units {
                 if outcome == Err(Fault::NoRoom) && !has_left {
                     return None;
                 }
-                // No answer over the units belongs to it any more.
+                // No further answer over the units belongs to it.
                 over_units.runs.clear();
                 Some(outcome)
             }

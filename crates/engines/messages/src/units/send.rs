@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sending over the units: tiny, small, medium, long.
 //!
-//! | row | what the sender does | it is done when |
+//! | row | the sender | completes when |
 //! |---|---|---|
-//! | tiny | one VELO message with the payload | it has left; taken, if the send is to end with its delivery |
-//! | small | several VELO messages | the same |
+//! | tiny | sends one VELO message with the payload | it has left; taken, if the send ends with its delivery |
+//! | small | sends several VELO messages | the same |
 //! | medium | copies the payload to staging memory, and puts it into its slot of the peer's bounce memory | the same |
 //! | long | registers the payload, and sends its address in a VELO message | the responder has notified the last get |
 //!
-//! A message for which there is no room is refused, and nothing has changed.
+//! A message without room is refused, and nothing has changed.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Units {
         Ok(())
     }
 
-    /// The room for a message at a peer: the peer's id, the number of the message, and the address of its bounce slot.
+    /// Finds room for a message at a peer. Returns peer id, message number, and bounce slot address.
     fn room_at(&self, peers: &mut Peers, peer: u32, message: Counts) -> Result<(u64, u16, u64), Refusal> {
         let id = peers.get(peer).map_or(0, |peer| peer.id);
         let outbound = peers.outbound(peer).ok_or(Refusal::Invalid)?;
@@ -111,7 +111,7 @@ impl Units {
         let tag = wire::tag(number, heading.is_short());
         self.mail(id, (mtt::SMALL, tag), &first.bytes)?;
         for segment in rest.chunks(VELO_BYTES) {
-            // The first segment has left, so the others do: the unit takes them as it has room.
+            // The first segment has left, so the others must leave, too. Poll until the unit has room.
             while let Err(Refusal::NoRoom) = self.mail(id, (mtt::SMALL, tag), segment) {
                 flight.nic.interface.poll();
             }
@@ -206,7 +206,7 @@ impl Units {
         self.port.mail(id, mtt, tag, bytes).map_err(|_| Refusal::NoRoom)
     }
 
-    /// Registers memory of the program for gets of a peer. None: there are no bytes.
+    /// Registers memory of the program for gets of a peer. `None`: there are no bytes.
     fn register(
         &mut self,
         flight: &mut InFlight,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of operations under way that peers get or write: a notification names an address, and leads to the operation.
+//! Memory of operations under way that peers get or write. An address in a notification leads to the operation.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 pub(crate) struct Spans(BTreeMap<(u64, u64), (u64, usize)>);
 
 impl Spans {
-    /// Records the memory of an operation. False: another one with this peer begins there.
+    /// Records the memory of an operation. False: the memory of another operation with this peer starts there.
     pub fn insert(&mut self, peer: u64, nla: u64, bytes: u64, number: usize) -> bool {
         match self.0.entry((peer, nla)) {
             Entry::Vacant(place) => {
@@ -30,7 +30,7 @@ impl Spans {
         self.0.remove(&(peer, nla));
     }
 
-    /// Keeps the memory of these operations.
+    /// Keeps the memory of the operations for which `keeps` is true.
     pub fn retain(&mut self, keeps: impl Fn(usize) -> bool) {
         self.0.retain(|_, (_, number)| keeps(*number));
     }

@@ -2,8 +2,8 @@
 //! The regions of one other process: entries of its directory, by their keys.
 //!
 //! Invariants
-//! 1. An entry may be of a region that is closed. Its addresses belong to no other memory then, and the unit refuses them.
-//! 2. An access that an entry does not admit is refused only if the entry was fetched for it.
+//! 1. An entry may be of a closed region. Then its addresses belong to no other memory, and the unit refuses them.
+//! 2. An access is refused for lack of rights or bounds only by an entry that was fetched for it.
 //! 3. A key that is not in the directory is looked up again after one, two, four, up to 64 accesses.
 
 use std::collections::HashMap;
@@ -11,26 +11,25 @@ use std::collections::HashMap;
 use super::directory::Entry;
 use selvedge_host::backoff::Backoff;
 
-/// Keys of one peer that are remembered. Beyond them all are forgotten, and looked up again.
+/// Largest number of remembered keys of one peer. Beyond it all are forgotten, and looked up again.
 const KEYS_MAX: usize = 1 << 14;
-/// The number of times that a program may name the peer between the look-up for an access and the access. One that names it so often has given the
-/// access up.
+/// The number of times that a program may name the peer between the look-up for an access and the access. A program
+/// that names it more often has given the access up.
 const NAMINGS_MAX: u8 = 16;
 
-/// The state of a key.
 #[derive(Clone, Copy, Debug)]
 enum KeyState {
-    /// It was asked for, and the answer has not come.
+    /// It is being looked up.
     Asked(Backoff),
     Here {
         entry: Entry,
-        /// While no access has used it: how often the program may name the peer again before it counts as used.
+        /// Until an access uses the entry: how often the program may name the peer before it counts as used.
         fresh: u8,
     },
     NotHere(Backoff),
 }
 
-/// The way of an access to its memory.
+/// The place of an access's remote memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this network logical address, through this port.
@@ -39,9 +38,9 @@ pub enum Place {
     Unknown,
     /// The key is being looked up.
     Asked,
-    /// The directory does not have it: by a packet.
+    /// The directory has no such key: send a packet.
     NotHere,
-    /// The region does not grant it: its bounds, or its rights.
+    /// The region's bounds or rights do not allow the access.
     NotGranted,
 }
 
@@ -52,7 +51,8 @@ pub struct Translations {
 }
 
 impl Translations {
-    /// Finds the place of an access: this right, `bytes` bytes at an offset. [`Translations::used`] follows for each of its keys.
+    /// Finds the place of an access: this right, `bytes` bytes at an offset. The caller then calls
+    /// [`Translations::used`] for each of its keys.
     pub fn find(&mut self, key: u64, access: u64, offset: u64, bytes: u64) -> Place {
         match self.keys.get_mut(&key) {
             None => Place::Unknown,
@@ -71,14 +71,14 @@ impl Translations {
         }
     }
 
-    /// An access has used a key.
+    /// Records that an access has used a key.
     pub fn used(&mut self, key: u64) {
         if let Some(KeyState::Here { fresh, .. }) = self.keys.get_mut(&key) {
             *fresh = 0;
         }
     }
 
-    /// A key is being looked up.
+    /// Records that a key is being looked up.
     pub fn ask(&mut self, key: u64) {
         if self.keys.len() >= KEYS_MAX {
             self.keys.retain(|_, state| matches!(state, KeyState::Asked(_)));
@@ -90,14 +90,14 @@ impl Translations {
         self.keys.insert(key, KeyState::Asked(backoff));
     }
 
-    /// A key that was asked for is to be asked for again.
+    /// Forgets the look-up of a key, so that it is asked for again.
     pub fn ask_again(&mut self, key: u64) {
         if let Some(KeyState::Asked(_)) = self.keys.get(&key) {
             self.keys.remove(&key);
         }
     }
 
-    /// A look-up has ended. None: the key is not in the directory, or there is no directory.
+    /// Records the result of a look-up. `None`: the key is not in the directory, or there is no directory.
     pub fn answer(&mut self, key: u64, found: Option<Entry>) {
         let Some(state) = self.keys.get_mut(&key) else { return };
         let KeyState::Asked(mut backoff) = *state else { return };
@@ -110,15 +110,15 @@ impl Translations {
         };
     }
 
-    /// A key may have changed, and is looked up again.
+    /// Makes the next access look up a key again, because it may have changed.
     pub fn look_up_again(&mut self, key: u64) {
         if let Some(KeyState::Here { .. } | KeyState::NotHere(_)) = self.keys.get(&key) {
             self.keys.remove(&key);
         }
     }
 
-    /// The program has named the peer again: its NIC may be another one. What has just been looked up for an access stays, because a
-    /// program may name the peer before each try of it.
+    /// Records that the program has named the peer again: its NIC may be another one. Entries just looked up for an
+    /// access stay, because a program may name the peer before each try.
     pub fn named_again(&mut self) {
         self.keys.retain(|_, state| match state {
             KeyState::Here { fresh: 0, .. } => false,
@@ -130,7 +130,7 @@ impl Translations {
         });
     }
 
-    /// The peer's NIC is closed.
+    /// Forgets all keys, because the peer's NIC is closed.
     pub fn clear(&mut self) {
         self.keys.clear();
     }
@@ -154,7 +154,7 @@ mod tests {
         all.look_up_again(7);
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown);
         all.answer(7, Some(ENTRY));
-        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "an answer to no question");
+        assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "an answer without a question");
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         all.ask(7);
         all.answer(7, Some(ENTRY));
         (0..NAMINGS_MAX).for_each(|_| all.named_again());
-        assert_eq!(all.find(7, REMOTE_WRITE, 0, 8), Place::Unknown, "the access that it was fetched for was given up");
+        assert_eq!(all.find(7, REMOTE_WRITE, 0, 8), Place::Unknown, "the access was given up, so its entry is gone");
         all.named_again();
         assert_eq!(all.find(7, REMOTE_READ, 0, 8), Place::Unknown, "the peer may have another NIC");
     }

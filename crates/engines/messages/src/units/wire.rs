@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages over VELO and RMA in bytes (seed 002, section 8.6; figures 8-3, 8-4 and 8-6 did not survive, so the layouts are ours).
+//! Wire format of messages over VELO and RMA (seed 002, section 8.6; figures 8-3, 8-4, 8-6 are lost: our own layouts).
 //!
 //! A VELO message has a type tag of 2 bits and a tag of 8 bits in its status word, beside source and length:
 //!
@@ -10,8 +10,7 @@
 //! | 2 | long | heading, then three words: address of the payload, its length, the token |
 //! | 3 | | a control message of two words |
 //!
-//! Of the tag, bits 6:0 are the low bits of the message's number among those of its sender to this receiver. Bit 7 says that the
-//! heading is short.
+//! Bits 6:0 of the tag are the low bits of the message's number between the two. Bit 7 marks a short heading.
 //!
 //! | heading | words |
 //! |---|---|
@@ -19,32 +18,31 @@
 //! | full, 16 bytes | match bits; portal table entry (7:0), flags (15:8), [`REPORTS`], [`WIDE`], data below 2^40 (63:24) |
 //! | full, 24 bytes | the same, and a word of data |
 //!
-//! A medium message is a put of 32 bytes and the payload: match bits; the second word of the full heading; length (31:0) and number
-//! (38:32); data.
+//! A medium message is a put of 32 bytes and the payload: match bits; the second word of the full heading; length
+//! (31:0) and number (38:32); data.
 //!
-//! Invariant: each `decode` accepts any bytes, and refuses what `encode` does not make.
+//! Invariant: each `decode` accepts any bytes, and refuses those that `encode` cannot make.
 
 use selvedge_host::direct::RING_HAS_DATA;
 use selvedge_host::rings::Envelope;
 
 use crate::ticket::Kind;
 
-/// Bytes of the longest VELO message that the rows use: those of the prototype (seed 002, section 7.4).
+/// Bytes of the longest VELO message in use: the limit of the prototype (seed 002, section 7.4).
 pub const VELO_BYTES: usize = 64;
-/// Bytes of the longest heading.
 const HEADING_BYTES_MAX: usize = 24;
 /// Bytes before the payload of a medium message.
 pub const BOUNCE_HEADING_BYTES: usize = 32;
 /// Bytes of a control message.
 pub const CONTROL_BYTES: usize = 16;
-/// Numbers of messages that the tag tells apart.
+/// Number of messages that the tag can tell apart.
 pub const NUMBERS: u8 = 1 << 7;
 
 /// Bits of the second word of a full heading.
 const REPORTS: u64 = 1 << 16;
 const WIDE: u64 = 1 << 17;
 const DATA_SHIFT: u32 = 24;
-/// The bit of the tag that says that the heading is short.
+/// The bit of the tag that marks a short heading.
 const SHORT: u8 = 1 << 7;
 
 /// The type tags.
@@ -55,11 +53,11 @@ pub mod mtt {
     pub const CONTROL: u8 = 3;
 }
 
-/// The heading of a message: everything that the status word of a VELO message does not hold.
+/// The heading of a message: all fields that are not in the status word of a VELO message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heading {
     pub envelope: Envelope,
-    /// The sender waits for the news that the message was taken.
+    /// The sender waits for a report that the message was taken.
     pub reports: bool,
 }
 
@@ -78,13 +76,13 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Heading {
-    /// Whether 8 bytes say all.
+    /// Whether the short heading of 8 bytes suffices.
     pub fn is_short(&self) -> bool {
         let Envelope { portal, flags, .. } = self.envelope;
         u32::from(portal) == Kind::Tagged.portal(0) && flags == 0 && !self.reports
     }
 
-    /// Its bytes.
+    /// Length of the heading in bytes.
     pub fn bytes(&self) -> usize {
         match (self.is_short(), self.envelope.header_data >> (64 - DATA_SHIFT)) {
             (true, _) => 8,
@@ -115,7 +113,7 @@ impl Heading {
         (has_data && heading.second() == second).then_some(heading)
     }
 
-    /// Writes the heading to the begin of a message. Returns its bytes.
+    /// Writes the heading to the start of a message. Returns its length in bytes.
     pub fn encode(&self, to: &mut [u8; HEADING_BYTES_MAX]) -> usize {
         let words = [self.envelope.match_bits, self.second(), self.envelope.header_data];
         for (bytes, word) in to.chunks_exact_mut(8).zip(words) {
@@ -124,7 +122,7 @@ impl Heading {
         self.bytes()
     }
 
-    /// The heading at the begin of a message, and its bytes.
+    /// Reads the heading at the start of a message. Returns it with its length in bytes.
     fn decode(bytes: &[u8], is_short: bool) -> Option<(Heading, usize)> {
         let match_bits = word(bytes, 0)?;
         if is_short {
@@ -136,7 +134,7 @@ impl Heading {
     }
 }
 
-/// VELO messages of at most [`VELO_BYTES`] bytes, which this process is about to send.
+/// A VELO message of at most [`VELO_BYTES`] bytes that is being built.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment {
     pub bytes: [u8; VELO_BYTES],
@@ -144,7 +142,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// A heading.
+    /// Starts a message with a heading.
     pub fn new(heading: &Heading) -> Fragment {
         let mut fragment = Fragment { bytes: [0; VELO_BYTES], length: 0 };
         let mut begin = [0; HEADING_BYTES_MAX];
@@ -175,7 +173,7 @@ pub fn segments(heading_bytes: usize, length: usize) -> usize {
     1 + length.saturating_sub(VELO_BYTES - heading_bytes - 8).div_ceil(VELO_BYTES)
 }
 
-/// A long message: where its payload waits.
+/// A long message's request to fetch its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The network logical address at the sender. 0: the message has no payload.
@@ -205,8 +203,7 @@ pub enum Arrival<'a> {
     Long(Heading, Request),
 }
 
-/// Reads a message's VELO message. A further segment of a small message is payload alone, and is not read here. None: no sender
-/// makes it.
+/// Decodes a VELO message. Further segments of a small message, only payload, are not decoded. `None`: invalid.
 pub fn decode(mtt: u8, is_short: bool, bytes: &[u8]) -> Option<Arrival<'_>> {
     if bytes.len() > VELO_BYTES {
         return None;
@@ -239,7 +236,7 @@ pub fn encode_bounced(heading: &Heading, number: u16, length: usize) -> [u8; BOU
     bytes
 }
 
-/// Heading, low bits of the number, and length of a medium message. None: no sender makes it.
+/// Returns heading, low bits of the number, and length of a medium message. `None`: no sender makes it.
 pub fn decode_bounced(bytes: &[u8; BOUNCE_HEADING_BYTES]) -> Option<(Heading, u8, usize)> {
     let third = word(bytes, 16)?;
     let heading = Heading::of_words(word(bytes, 0)?, word(bytes, 8)?, word(bytes, 24))?;
@@ -252,20 +249,20 @@ pub fn decode_bounced(bytes: &[u8; BOUNCE_HEADING_BYTES]) -> Option<(Heading, u8
 pub enum Control {
     /// The sender wants to send over the units.
     Hello,
-    /// It may: so many slots of the mailbox, and so many slots of bounce memory from this network logical address on.
+    /// A grant: mailbox slots, and bounce memory slots at this network logical address.
     Open { slots: u16, bounces: u16, nla: u64 },
-    /// It may not. It sends packets.
+    /// No grant. The asking process sends packets.
     Refused,
-    /// Report what was taken, when all messages with lower numbers were.
+    /// Asks for a report once all messages with lower numbers are taken.
     Ask { number: u8 },
-    /// No more messages over the units: the NIC shall match them without its program.
+    /// Ends the grant: the receiver wants packets, which its NIC matches without its program.
     Withdrawn,
     /// The NIC is closed.
     Closed,
-    /// Forget the network logical addresses of the sender's regions, and say so when nothing to them is under way. The number is
-    /// that of the sender's round.
+    /// Asks the receiver to forget the network logical addresses of the sender's regions, and to answer when nothing to
+    /// them is under way. The number is that of the sender's round.
     Forget { round: u64 },
-    /// It was done, for this round of the receiver.
+    /// The answer to `Forget`, for this round of the receiver.
     Forgotten { round: u64 },
 }
 
@@ -309,11 +306,11 @@ impl Control {
 pub enum Report {
     /// The messages that the receiver has taken so far.
     Taken(Counts),
-    /// A long message was matched, and nothing of its payload is wanted.
+    /// A long message was matched, and its payload is not wanted.
     Released { token: u32 },
 }
 
-/// Messages so far, and the room that they took: slots of the mailbox, slots of bounce memory. The counts wrap.
+/// Counts of messages so far and of their room: slots of the mailbox, slots of bounce memory. The counts wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub slots: u16,
@@ -370,7 +367,7 @@ mod tests {
         let lengths: Vec<usize> = headings().iter().map(Heading::bytes).collect();
         assert!(lengths.contains(&8) && lengths.contains(&16) && lengths.contains(&24));
         assert_eq!(headings()[0].bytes(), 8, "a tagged message of first endpoints without data");
-        assert_eq!(Fragment::new(&headings()[0]).room(), 56, "as in the text");
+        assert_eq!(Fragment::new(&headings()[0]).room(), 56, "64 bytes less the short heading");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! Commands and messages from one port of this node to ports of other nodes.
 //!
 //! Invariants
-//! 1. A command whose local memory is not contiguous is cut where it breaks, and one that is longer than a descriptor can say is cut
-//!    at that length. The last piece alone writes the notifications that the command asks for, unless it asks for one of each piece.
-//!    The target checks each piece for itself.
-//! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware. It is
-//!    refused before its first piece is sent.
-//! 3. Messages from one port to another share one [`PortConnection`], which may go from the mailbox to a ring, and goes back only when the
-//!    ring was closed with its port. So they keep their order ([`super::messages`]).
+//! 1. A command is cut where its local memory is not contiguous, and at the longest length that a descriptor can
+//!    express. Only the last piece writes the notifications that the command asks for, unless it asks for one of each
+//!    piece. The target checks each piece separately.
+//! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware.
+//!    It is refused before its first piece is sent.
+//! 3. Messages from one port to another share one [`PortConnection`], which may move from the mailbox to a ring. It
+//!    moves back only when the ring was closed with its port. So messages keep their order ([`super::messages`]).
 
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
@@ -30,7 +30,8 @@ use selvedge_os::sync::IgnorePoison;
 use super::Device;
 use selvedge_host::backoff::Backoff;
 
-/// Why a command was not posted, or a message not sent. Nothing has changed, except that earlier pieces of a command that was cut are under way.
+/// Reasons for which a command was not posted, or a message not sent. Nothing has changed, except that earlier pieces
+/// of a cut command may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
     #[error("the port is not open")]
@@ -39,13 +40,13 @@ pub enum PostError {
     Full,
     #[error("the memory is not mapped")]
     Memory,
-    #[error("the node has not opened its units")]
+    #[error("the node has not opened its EXTOLL units")]
     NoNode,
     #[error("the message is empty, or longer than the longest")]
     Length,
 }
 
-/// What became of a command that was posted.
+/// The result of posting a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     Started,
@@ -53,12 +54,12 @@ pub enum Posted {
     Refused,
 }
 
-/// A ring or a table of the NIC that is full has room again when its owner has worked it off.
+/// Pause before the next attempt, while the owner of a full ring or table makes room.
 const ROOM_PAUSE: Duration = Duration::from_micros(20);
 
 impl Device {
-    /// Tries until the NIC has room, for callers whose mailboxes have: so this waits for rings and tables of NICs alone, and works its
-    /// own off meanwhile.
+    /// Retries until the NIC has room. The caller's mailboxes have room, so this waits only for rings and tables of
+    /// NICs. Meanwhile it handles this NIC's packets.
     pub fn until_room<T>(&self, mut attempt: impl FnMut() -> Result<T, PostError>) -> Result<T, PostError> {
         loop {
             match attempt() {
@@ -86,7 +87,7 @@ impl Device {
             let made = if is_too_long(&rest) {
                 Err(RequestError::Cut(BYTES_MAX))
             } else {
-                // The guard ends here: what follows locks the NIC again.
+                // The guard ends here, because the code below locks the NIC again.
                 self.interface().lock_to_post().rma().request(&mut NoMemory, &from, &rest)
             };
             let command = match made {
@@ -109,7 +110,7 @@ impl Device {
         }
     }
 
-    /// Takes back what an open port has asked of locks and has no answer to. The answers that come then go to no port.
+    /// Withdraws the lock requests of an open port that have no answer. Later answers to them go to no port.
     pub(super) fn withdraw_lock_requests(&self, vpid: u16) {
         let of_port = (vpid, (0, 0))..=(vpid, (u16::MAX, u8::MAX));
         let asked: Vec<(u16, (u16, u8))> = self.asked().range(of_port).copied().collect();
@@ -117,7 +118,7 @@ impl Device {
             self.asked().remove(&(vpid, (node, there)));
             let from = self.requester(vpid, options::TE, node);
             let made = self.interface().lock_to_post().rma().withdrawal(&mut NoMemory, &from, (node, there));
-            // A NIC without room waits; one that is gone keeps nothing.
+            // If the NIC has no room, this waits; a NIC that is gone keeps no requests.
             if let Ok(command) = made {
                 let _ = self.until_room(|| self.interface().start(&command).map_err(|_| PostError::Full));
             }
@@ -129,18 +130,17 @@ impl Device {
     }
 }
 
-/// The connection of one port to another: a ring that the other has for us, or, without one, its mailbox.
+/// The connection of one port to another: a ring of the target for this sender, or else its mailbox.
 pub struct PortConnection {
     source: Endpoint,
     destination: Endpoint,
-    /// The home's address of the destination.
     target: u64,
-    /// What the labels of all its messages have.
+    /// The common bits of the labels of its messages.
     label: u64,
     ring: Option<Sender>,
-    /// Messages until we ask for a ring again.
+    /// Counts messages until the next request for a ring.
     asking: Backoff,
-    /// Messages to another host without an answer, at most.
+    /// Limit of unanswered messages to another host.
     unanswered: u32,
 }
 
@@ -160,18 +160,17 @@ impl PortConnection {
         PortConnection { source, destination, target, label, ring: None, asking: Backoff::default(), unanswered: 0 }
     }
 
-    /// Where it leads.
     pub fn destination(&self) -> Endpoint {
         self.destination
     }
 
-    /// Gives its ring up. A later message asks for one again.
+    /// Gives its ring up. A later message asks for a new one.
     pub fn close(&mut self) {
         self.ring = None;
     }
 
-    /// Sends a message. The payload has been read when it returns. [`PostError::Full`]: the ring or the mailbox has no room.
-    /// Messages of one `turn` are a burst: their port has received nothing in between.
+    /// Sends a message. The payload has been read when it returns. [`PostError::Full`]: the ring or the mailbox has no
+    /// room. Messages of one `turn` are a burst: their port has received nothing in between.
     ///
     /// # Safety
     /// The message is readable.
@@ -215,7 +214,7 @@ impl PortConnection {
         }
     }
 
-    /// Sends a message where we have no ring: asks for one, else gives the message to the NIC.
+    /// Sends a message without a ring: asks for one, else gives the message to the NIC.
     ///
     /// # Safety
     /// As [`PortConnection::send`].
@@ -226,12 +225,12 @@ impl PortConnection {
             self.ring = interface.claim_for_port(self.target, self.destination.vpid);
             self.asking.ended(self.ring.is_some());
             if self.ring.is_some() {
-                // SAFETY: the caller's. It comes back here only if the ring has been closed already.
+                // SAFETY: the caller's. The recursion ends: it returns here only if the ring has been closed already.
                 return unsafe { self.send(device, message, turn) };
             }
         }
         if !interface.has_peer(self.target) {
-            // It may have opened its units since.
+            // The node may have opened its units since.
             self.target = device.target_of(self.destination.node);
             if !interface.has_peer(self.target) {
                 return Err(PostError::NoNode);
@@ -243,7 +242,7 @@ impl PortConnection {
             if !may_send(interface, self.target, ports, &mut self.unanswered) {
                 return Err(PostError::Full);
             }
-            // The answer says that it is in its mailbox.
+            // The answer confirms that the message is in its mailbox.
             command.request.ack = ack::FULL;
         }
         interface.start_now(&command).map_err(|error| match error {
@@ -256,7 +255,6 @@ impl PortConnection {
     }
 }
 
-/// Whether a put or get is longer than one descriptor can say.
 fn is_too_long(descriptor: &Descriptor) -> bool {
     match descriptor.operation {
         Operation::Put { bytes, .. } | Operation::Get { bytes, .. } => bytes > BYTES_MAX,
@@ -264,7 +262,7 @@ fn is_too_long(descriptor: &Descriptor) -> bool {
     }
 }
 
-/// A put or get in two pieces, of which the first has so many bytes.
+/// Cuts a put or get into two pieces, the first of `bytes_first` bytes.
 fn cut(whole: &Descriptor, bytes_first: u32) -> (Descriptor, Descriptor) {
     let quiet = whole.modifiers & modifier::NTR == 0;
     let (mut first, mut second) = (*whole, *whole);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A port's messages as its program reads them: the oldest, or the oldest that matches.
 //!
-//! A message comes by one of two ways: in a ring that its sender has for the port ([`selvedge_host::rings::port`]), or in the port's
-//! mailbox, which senders without such a ring fill. A receive copies it from there to the program's buffer.
+//! A message comes in one of two ways: in a ring that its sender has for the port ([`selvedge_host::rings::port`]), or
+//! in the port's mailbox, which senders without such a ring fill. A receive copies it to the program's buffer.
 //!
-//! A receive that wants another message than the oldest, and a sender that waits, keep those before it in the library, in order of
-//! arrival. Later receives look at them first.
+//! A receive for another message than the oldest, and a sender that waits, keep earlier messages in the library, in
+//! order of arrival. Later receives look at them first.
 //!
 //! Invariants
-//! 1. Messages of one source are received in the order in which it sent them, among those that a receive asks for.
-//! 2. A sender goes from the mailbox to a ring, never back. So what is in the mailbox when a message in a ring is found comes before
-//!    it, and so do packets that have arrived.
-//! 3. At most [`KEPT_MAX`] messages are kept. With more, a receive that does not find its message takes none out of the mailbox or
-//!    a ring, so that senders are told that it is full.
+//! 1. Messages of one source are received in the order in which it sent them, among those that a receive accepts.
+//! 2. A sender moves from the mailbox to a ring, never back. So when a message is found in a ring, messages in the
+//!    mailbox and packets that have arrived come before it.
+//! 3. At most [`KEPT_MAX`] messages are kept. At the limit, a receive that does not find its message takes none out of
+//!    the mailbox or a ring, so that senders see that it is full.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -23,14 +23,14 @@ use selvedge_host::{Interface, WaitEnd};
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::velo::{Endpoint, Label, Mailbox, Reassembler};
 
-/// Messages that a port keeps outside of its mailbox.
+/// Limit of the messages that a port keeps outside of its mailbox.
 const KEPT_MAX: usize = 4096;
 /// Slots between two publications of the read pointer.
 const LAZINESS: u32 = 16;
-/// Polls that find nothing between looks for rings whose senders have ended.
+/// Empty polls between looks for rings whose senders have ended.
 const CLEAR_EVERY: u32 = 1 << 20;
 
-/// A message that was taken out of a mailbox or a ring.
+/// A message taken out of a mailbox or a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub label: Label,
@@ -47,18 +47,18 @@ impl Message {
 /// The reader of one port's messages.
 pub struct MessageReader {
     mailbox: Mailbox,
-    /// Messages in the mailbox whose store was split, as far as they have come, by source.
+    /// Parts received so far of messages in the mailbox that were split, by source.
     parts: BTreeMap<Endpoint, Reassembler<1>>,
-    /// Of its rings. None: it can have none.
+    /// None if it can have no rings.
     rings: Option<PortReader>,
-    /// The mailbox's head at which a ring has its turn, if both have messages.
+    /// The mailbox's head at which the rings have their turn, if both have messages.
     rings_from: Option<u64>,
     polls: u32,
     kept: VecDeque<Message>,
 }
 
 impl MessageReader {
-    /// The reader of a port. None: there is no such port.
+    /// Makes the reader of a port. None if there is no such port.
     pub fn new(interface: &Interface, vpid: u16, rings: Option<PortOfRings>) -> Option<MessageReader> {
         let mailbox = Mailbox::new(&interface.signals(), vpid, LAZINESS)?;
         let rings = rings.map(PortReader::new);
@@ -72,7 +72,7 @@ impl MessageReader {
         })
     }
 
-    /// The port whose rings it reads.
+    /// Returns the port whose rings it reads.
     pub fn port_of_rings(&self) -> Option<PortOfRings> {
         self.rings.as_ref().map(PortReader::port)
     }
@@ -97,7 +97,7 @@ impl MessageReader {
         unsafe { self.receive_otherwise(interface, to, room) }
     }
 
-    /// Receives the oldest message if it does not lie in a ring.
+    /// Receives the oldest message if it is not in a ring.
     ///
     /// # Safety
     /// As [`MessageReader::receive`].
@@ -139,7 +139,7 @@ impl MessageReader {
             // SAFETY: the caller's.
             let found = unsafe { self.receive(interface, to, room) };
             if found.is_none() {
-                // A sender may wait for this room.
+                // A sender may wait for this slot.
                 self.mailbox.publish(&interface.signals());
             }
             found
@@ -188,8 +188,8 @@ impl MessageReader {
         None
     }
 
-    /// For a sender that waits for room elsewhere: keeps what has arrived, so that two senders whose mailboxes or rings are full do
-    /// not wait for each other.
+    /// Keeps the messages that have arrived, for a sender that waits for room elsewhere. Otherwise two senders with
+    /// full mailboxes or rings would wait for each other.
     pub fn make_room(&mut self, interface: &Interface) {
         interface.poll();
         while self.kept.len() < KEPT_MAX {
@@ -199,12 +199,11 @@ impl MessageReader {
         self.mailbox.publish(&interface.signals());
     }
 
-    /// Whether a message is there.
+    /// Whether a message has arrived.
     pub fn has_message(&mut self, interface: &Interface) -> bool {
         !self.kept.is_empty() || self.find_in_ring(interface).is_some() || !self.mailbox.is_empty(&interface.signals())
     }
 
-    /// Takes the next message out of its ring or the mailbox.
     fn next(&mut self, interface: &Interface) -> Option<Message> {
         let Some((message, label)) = self.find_in_ring(interface) else { return self.take_from_mailbox(interface) };
         let mut bytes = [0; VELO_BYTES_MAX as usize];
@@ -213,7 +212,6 @@ impl MessageReader {
         Some(Message { label, bytes })
     }
 
-    /// The next message, if it lies in a ring.
     #[inline(always)]
     fn find_in_ring(&mut self, interface: &Interface) -> Option<(RingMessage, Label)> {
         let reader = self.rings.as_mut()?;
@@ -234,7 +232,6 @@ impl MessageReader {
         (is_first || self.is_turn_of_rings(interface)).then_some((message, label))
     }
 
-    /// Whether a message in a ring comes before what may be left in the mailbox.
     #[cold]
     fn is_turn_of_rings(&mut self, interface: &Interface) -> bool {
         // A packet may become a message in the mailbox.
@@ -242,7 +239,7 @@ impl MessageReader {
         let signals = interface.signals();
         let (head, is_empty) = (self.mailbox.head(), self.mailbox.is_empty(&signals));
         let from = *self.rings_from.get_or_insert(head.wrapping_add(self.mailbox.slots()));
-        // Each message that was in the mailbox when the one in the ring was found has been taken by now.
+        // Each message that was in the mailbox when the ring's was found has been taken.
         let is_later = head.wrapping_sub(from) < u64::MAX / 2 && !signals.doorbell.has_packets();
         if is_empty || is_later {
             self.rings_from = None;
@@ -253,7 +250,7 @@ impl MessageReader {
     /// Copies a message to the program, and dequeues it.
     ///
     /// # Safety
-    /// `to` has room for `room` bytes; `message` is the one that the last poll has found.
+    /// `to` has room for `room` bytes; `message` is the result of the last poll.
     #[inline(always)]
     unsafe fn take_from_ring(&mut self, interface: &Interface, message: &RingMessage, to: *mut u8, room: usize) {
         let bytes = message.length.min(room);
@@ -272,7 +269,7 @@ impl MessageReader {
         }
     }
 
-    /// Takes the next message out of the mailbox. Slots that no sender has written so are skipped.
+    /// Takes the next message out of the mailbox. Skips malformed slots.
     #[inline]
     fn take_from_mailbox(&mut self, interface: &Interface) -> Option<Message> {
         let signals = interface.signals();
@@ -298,7 +295,7 @@ impl MessageReader {
                     }
                 },
                 Ok(None) => return None,
-                Err(_) => log::error!("a slot of mailbox {} is not one that a NIC writes", self.mailbox.vpid()),
+                Err(_) => log::error!("a slot of mailbox {} is malformed, and was skipped", self.mailbox.vpid()),
             }
         }
     }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The EXTOLL units of this process's NIC, as a driver offers them to libraries (seed 002, sections 8.1.3 to 8.1.5): ports,
-//! registered memory, commands, messages.
+//! The EXTOLL units of this process's NIC, as a driver offers them to libraries (seed 002, sections 8.1.3 to 8.1.5):
+//! ports, registered memory, commands, messages.
 //!
-//! Every process is a node of its own. For libraries its node id is its Portals id - 1, which under a launcher is its rank. Its ports
-//! are the VPIDs of that node.
+//! Every process is a node of its own. For libraries its node id is its Portals id - 1, which under a launcher is its
+//! rank. Its ports are the VPIDs of that node.
 //!
 //! Invariants
-//! 1. A process has one [`Device`] for libraries, made at first use. libvelo2 and librma2 share it. A transport that sends over the
-//!    units has one over its own NIC ([`Device::over`]).
-//! 2. Entries of global address tables are written and cleared under the NIC's lock. Transfers run under the same lock. So when
-//!    [`Device::unregister`] returns, no transfer reaches the memory any more.
+//! 1. A process has one [`Device`] for libraries, made at first use. libvelo2 and librma2 share it. A transport that
+//!    sends over the units has one over its own NIC ([`Device::over`]).
+//! 2. Entries of global address tables are written and cleared under the NIC's lock. Transfers run under the same lock.
+//!    So when [`Device::unregister`] returns, no transfer reaches the memory any more.
 //! 3. A page of a region has the VPID that registered it. Another VPID gets a fault.
 //!
-//! * [`pages`]: which entries of the tables are free. [`staging`]: slots from which payload leaves. [`connection`]: commands and messages to one port of another node.
-//! * [`notifications`]: a port's notification queue as its program reads it. [`messages`]: its mailbox.
+//! * [`pages`]: free entries of the tables. [`staging`]: slots from which payload is sent. [`connection`]: commands and
+//!   messages to one port of another node.
+//! * [`notifications`]: a port's notification queue as its program reads it. [`messages`]: its messages.
 
 pub mod connection;
 pub mod messages;
@@ -40,16 +41,15 @@ use crate::process::{Opened, Process, ProcessError};
 use messages::MessageReader;
 use pages::FreePages;
 
-/// The number of the EXTOLL units' NIC among the NICs of a process.
 const NI: u32 = 9;
 
-/// Why a device, a port or a region is not available.
+/// Reasons for which a device, a port or a region is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The process is a forked child of one that has joined the job.
-    #[error("a forked child has no place in the job of its parent")]
+    #[error("this process was forked by a process of the job, and is not part of it")]
     Forked,
     /// All VPIDs are open.
     #[error("all {0} ports of the node are open")]
@@ -57,13 +57,12 @@ pub enum DeviceError {
     /// The port is not open.
     #[error("the port is not open")]
     NotOpen,
-    /// The memory is not mapped.
     #[error("{bytes} bytes at {address:#x} are not mapped")]
     NotMapped { address: u64, bytes: u64 },
-    /// The tables have no run of entries that is long enough.
-    #[error("the address tables have no room for {pages} pages; SELVEDGE_ADDRESS_TABLES sets how many there are")]
+    /// The tables have no free run of entries that is long enough.
+    #[error("the address tables have no room for {pages} pages; SELVEDGE_ADDRESS_TABLES sets their number")]
     TablesFull { pages: u64 },
-    /// The entries are not those of a region.
+    /// The entries do not form a region.
     #[error("there is no region of {pages} pages at page {first:#x}")]
     NoRegion { first: u64, pages: u64 },
 }
@@ -75,15 +74,15 @@ pub struct Device {
     _opened: Option<Opened>,
     /// The home's address of node 0.
     first: u64,
-    /// The addresses of nodes in a job of several hosts, as far as they are known; else 0.
+    /// The addresses of nodes in a job of several hosts; 0 if unknown.
     homes: Vec<AtomicU64>,
     free: Mutex<FreePages>,
-    /// Whose locks each open port has asked for, where requests may be kept: VPID here; node and VPID there.
+    /// Unanswered lock requests of each open port, where they may be kept: VPID here; node and VPID there.
     asked: Mutex<BTreeSet<(u16, (u16, u8))>>,
 }
 
-/// Pairs of ports on different hosts whose messages may all wait because nobody reads them, while commands still have room. Each look for lost
-/// requests passes over all of them.
+/// Pairs of ports on different hosts whose messages may all wait unread while commands still have room. Each search for
+/// lost requests visits all of these messages.
 const UNREAD_PORTS: u32 = 24;
 
 /// The home's address of node 0 among the nodes of libraries.
@@ -92,13 +91,13 @@ const FIRST_OF_LIBRARIES: u64 = 1;
 static DEVICE: Mutex<Option<Arc<Device>>> = Mutex::new(None);
 
 impl Device {
-    /// The device of this process. The first call opens its NIC.
+    /// Returns the device of this process. The first call opens its NIC.
     pub fn current() -> Result<Arc<Device>, DeviceError> {
         Device::with_room(0, 0)
     }
 
-    /// As [`Device::current`]. If this call opens the NIC, mailboxes and notification queues have at least so many entries. If the NIC
-    /// is open, they have what they have.
+    /// As [`Device::current`]. If this call opens the NIC, mailboxes and notification queues have at least these
+    /// numbers of entries. An open NIC keeps its own numbers.
     pub fn with_room(mailbox_slots: u32, notifications: u32) -> Result<Arc<Device>, DeviceError> {
         let mut device = DEVICE.lock().ignore_poison();
         let process = Process::current()?;
@@ -114,7 +113,7 @@ impl Device {
             mailbox_slots: Limits::EXTOLL.mailbox_slots.max(mailbox_slots).max(SLOTS_MAX * process.size()),
             notifications: Limits::EXTOLL.notifications.max(notifications),
             lock_waiters: process.settings.lock_waiters,
-            // Messages to other hosts that nobody reads must leave room for commands.
+            // Unread messages to other hosts must leave room for commands.
             pending: Limits::EXTOLL.pending + if spans_hosts { UNREAD_PORTS * UNANSWERED_MAX } else { 0 },
             ..Limits::EXTOLL
         }
@@ -138,7 +137,7 @@ impl Device {
         Ok(made)
     }
 
-    /// The units of a NIC that its caller has opened. A node's id is its id in the home.
+    /// Wraps the units of a NIC that the caller has opened. A node's id is its id in the home.
     pub fn over(interface: Arc<Interface>) -> Device {
         let homes = Vec::new();
         Device { free: free_pages_of(&interface), interface, _opened: None, first: 0, homes, asked: Mutex::default() }
@@ -148,12 +147,13 @@ impl Device {
         &self.interface
     }
 
-    /// The id of this node.
+    /// Returns the id of this node.
     pub fn node(&self) -> u16 {
         self.interface.id().saturating_sub(self.first) as u16
     }
 
-    /// The home's address of a node. That of a node on another host is known when its process has opened its units.
+    /// Returns the home's address of a node. That of a node on another host is known when its process has opened its
+    /// units.
     pub fn target_of(&self, node: u16) -> u64 {
         let here = u64::from(node) + self.first;
         let Some(home) = self.homes.get(usize::from(node)) else { return here };
@@ -163,7 +163,7 @@ impl Device {
         }
     }
 
-    /// The home's address of no node: of this host, beyond those of processes.
+    /// Returns an address that no node has: of this host, above those of processes.
     fn nobody(&self) -> u64 {
         self.interface.id() | u64::from(u32::MAX)
     }
@@ -175,28 +175,29 @@ impl Device {
         Some(id)
     }
 
-    /// How many nodes there may be.
+    /// Returns the number of nodes that there may be.
     pub fn nodes(&self) -> u16 {
         u16::try_from(Process::current().map_or(1, |process| process.size())).unwrap_or(u16::MAX).max(self.node() + 1)
     }
 
-    /// Opens this VPID, or a free one, with options of its RMA part, and gives the reader of its messages.
+    /// Opens this VPID, or a free one, with options of its RMA part. Returns the reader of its messages too.
     pub fn open_mailbox(&self, wanted: Option<u16>, rma_options: u32) -> Result<(PortId, MessageReader), DeviceError> {
         let discards = self.mailboxes_discard();
         let port = self.open_port(wanted, rma_options | if discards { 0 } else { options::REFUSE })?;
-        // A ring makes its sender wait, so a mailbox that discards takes all messages itself.
+        // A full ring makes its sender wait, so a mailbox that discards takes all messages itself.
         let rings = if discards { None } else { self.open_rings(port) };
         let reader = MessageReader::new(self.interface(), port.vpid, rings).ok_or(DeviceError::NotOpen)?;
         Ok((port, reader))
     }
 
-    /// Whether a full mailbox discards messages: as its user wants, or because the simulated machine has nothing that tells a sender.
+    /// Whether a full mailbox discards messages: by the user's setting, or because the simulated machine cannot notify
+    /// senders.
     fn mailboxes_discard(&self) -> bool {
         !self.interface().mailboxes_refuse()
             || Process::current().is_ok_and(|process| process.settings.mailboxes_discard)
     }
 
-    /// How many ports a node has.
+    /// Returns the number of ports of a node.
     pub fn ports(&self) -> u16 {
         self.interface().limits().vpids as u16
     }
@@ -209,7 +210,8 @@ impl Device {
         })
     }
 
-    /// Opens a port's rings: senders enqueue messages there for its reader. None: it can have none, and messages come by its mailbox.
+    /// Opens a port's rings: senders enqueue messages there for its reader. None if it can have none; then messages
+    /// come in its mailbox.
     fn open_rings(&self, port: PortId) -> Option<PortOfRings> {
         let interface = self.interface();
         if !interface.publishes_here() {
@@ -227,11 +229,11 @@ impl Device {
         nic.signals.registers.add(Register::VeloDiscarded, lost);
     }
 
-    /// Closes a port, and takes its regions out of the tables. It waits for no lock any more, and requests that are kept for its own
-    /// locks fail.
+    /// Closes a port, and removes its regions from the tables. It withdraws its lock requests, and requests that are
+    /// kept for its own locks fail.
     pub fn close_port(&self, port: PortId) -> Result<(), DeviceError> {
         self.withdraw_lock_requests(port.vpid);
-        // Another thread that opens this VPID registers nothing before the regions are gone.
+        // Holding this, another thread that opens the VPID registers nothing before the regions are gone.
         let mut free = self.free_pages();
         let fired = {
             let mut nic = self.interface().lock();
@@ -251,7 +253,7 @@ impl Device {
         self.register_with(vpid, address, bytes, self.rights_to(address, bytes))
     }
 
-    /// The rights with which memory is registered where the caller names none: those that this process has.
+    /// Returns the rights for memory that is registered without any: those of this process.
     pub fn rights_to(&self, address: u64, bytes: u64) -> Rights {
         match self.interface().has_writable(address, bytes.max(1)) {
             true => Rights::ReadWrite,
@@ -287,7 +289,7 @@ impl Device {
         Ok(start * PAGE_BYTES)
     }
 
-    /// Takes a region out of the tables. Afterwards no command reaches it.
+    /// Removes a region from the tables. Afterwards no command reaches it.
     pub fn unregister(&self, vpid: u16, nla: u64, pages: u64) -> Result<(), DeviceError> {
         let first = nla / PAGE_BYTES;
         let mut free = self.free_pages();

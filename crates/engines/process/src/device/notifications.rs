@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A port's notification queue as its program reads it.
 //!
-//! A notification is copied out of the queue when it is first seen, so that a program may take notifications in any order, and
-//! the queue has room again. The copy lives until the program frees it.
+//! A notification is copied out of the queue when it is first seen. So a program may take notifications in any order,
+//! and the queue has room again. The copy lives until the program frees it.
 //!
 //! Invariants
 //! 1. Notifications are seen in the order in which the units wrote them.
-//! 2. One thread at a time reads a port, as the interface says. The queue's words are atomics, so a program that breaks the rule
-//!    gets wrong notifications, and nothing worse.
+//! 2. One thread at a time reads a port, by the interface's rule. The queue's words are atomics, so a program that
+//!    breaks the rule only gets wrong notifications.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -20,16 +20,14 @@ pub type Held = Box<[u64; 2]>;
 /// The reader of one port's queue.
 pub struct NotificationReader {
     vpid: u16,
-    /// Notifications read from the queue so far.
     head: u64,
-    /// Seen and not freed, oldest first.
+    /// Notifications seen and not freed, oldest first.
     held: VecDeque<Held>,
     spare: Vec<Held>,
 }
 
-/// Notifications that a program may have seen and not freed. With more, the queue keeps the others.
+/// Limit of notifications seen and not freed. Beyond it, the queue keeps the others.
 const HELD_MAX: usize = 4096;
-/// Boxes that are kept for later notifications.
 const SPARE_MAX: usize = 64;
 
 impl NotificationReader {
@@ -37,7 +35,7 @@ impl NotificationReader {
         NotificationReader { vpid, head: 0, held: VecDeque::new(), spare: Vec::new() }
     }
 
-    /// The oldest notification that `matches` and is not freed.
+    /// Returns the oldest notification that `matches` and is not freed.
     pub fn find(&mut self, interface: &Interface, matches: impl Fn([u64; 2]) -> bool) -> Option<*mut [u64; 2]> {
         if let Some(found) = self.held.iter_mut().find(|held| matches(***held)) {
             return Some(&raw mut **found);
@@ -77,12 +75,12 @@ impl NotificationReader {
         interface.wait(deadline, || self.find(interface, &matches))
     }
 
-    /// Whether no notification is seen and not freed.
+    /// Whether every notification seen was freed.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Frees a notification. False: the program does not hold it.
+    /// Frees a notification. False if the program does not hold it.
     pub fn free(&mut self, notification: *const [u64; 2]) -> bool {
         let Some(at) = self.held.iter().position(|held| std::ptr::eq(&raw const **held, notification)) else {
             return false;
@@ -92,7 +90,6 @@ impl NotificationReader {
         true
     }
 
-    /// Copies the next notification out of the queue.
     fn take_in(&mut self, interface: &Interface) -> Option<*mut [u64; 2]> {
         let taken = interface.signals().take_notification(self.vpid, &mut self.head)?;
         let mut held = self.spare.pop().unwrap_or_default();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which entries of the global address tables are free, and which belong to a region.
+//! The free entries of the global address tables, and those of each region.
 //!
-//! A region takes one run of entries, so its network logical addresses are contiguous, also across tables. A single page takes
-//! the smallest run that is free. So single pages fill the gaps, and long runs stay whole (seed 002, section 5.3).
+//! A region takes one run of entries, so its network logical addresses are contiguous, also across tables. A single
+//! page takes the smallest free run. So single pages fill the gaps, and long runs stay whole (seed 002, section 5.3).
 //!
 //! Cost: O(log n) in the number of free runs and of regions.
 
@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use crate::Extents;
 
-/// A region: its VPID and its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Region {
     vpid: u16,
@@ -25,7 +24,7 @@ pub struct FreePages {
 }
 
 impl FreePages {
-    /// All of so many entries are free.
+    /// Makes a set of `entries` free entries.
     pub fn new(entries: u64) -> FreePages {
         let mut free = Extents::default();
         if entries != 0 {
@@ -34,7 +33,7 @@ impl FreePages {
         FreePages { free, regions: BTreeMap::new() }
     }
 
-    /// Takes a run of entries. None: no free run is long enough.
+    /// Takes a run of entries. None if no free run is long enough.
     pub fn take(&mut self, vpid: u16, pages: u64) -> Option<u64> {
         let first = self.free.take(pages)?;
         self.regions.insert(first, Region { vpid, pages });
@@ -48,12 +47,12 @@ impl FreePages {
         }
     }
 
-    /// The pages of a port's region that begins at this entry.
+    /// Returns the number of pages of a port's region that begins at this entry.
     pub fn pages_of(&self, vpid: u16, first: u64) -> Option<u64> {
         self.regions.get(&first).filter(|region| region.vpid == vpid).map(|region| region.pages)
     }
 
-    /// The regions of a port: first entry, pages.
+    /// Returns the regions of a port: first entry, pages.
     pub fn regions_of(&self, vpid: u16) -> Vec<(u64, u64)> {
         let of_port = self.regions.iter().filter(|(_, region)| region.vpid == vpid);
         of_port.map(|(first, region)| (*first, region.pages)).collect()
@@ -71,7 +70,7 @@ mod tests {
         let short = pages.take(2, 3).expect("there is room");
         assert_eq!(pages.take(1, 1), None);
         assert_eq!(pages.pages_of(1, long), Some(7));
-        assert_eq!(pages.pages_of(2, long), None, "it is another port's");
+        assert_eq!(pages.pages_of(2, long), None, "the region of another port");
         assert_eq!(pages.pages_of(1, long + 1), None, "no region begins there");
         pages.give(long);
         assert_eq!(pages.take(3, 8), None, "the rest is taken");

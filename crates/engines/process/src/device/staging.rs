@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Staging memory: registered slots from which copied payload leaves by puts.
+//! Staging memory: registered slots from which puts send copied payload.
 //!
-//! A slot is taken for a put, and is free again when the requester has read it, which its notification says.
+//! A slot is taken for a put. It is free again when a notification says that the requester has read it.
 //!
-//! Invariant: a slot that is taken has exactly one put under way.
+//! Invariant: a slot that is taken has exactly one put in flight.
 
 /// Slots of one length in registered memory of this node.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct StagingSlot {
 }
 
 impl Staging {
-    /// So many free slots from this address on, which is registered at this network logical address.
+    /// Makes `slots` free slots from `start` on, which is registered at `nla`.
     pub fn new(start: u64, nla: u64, slot_bytes: u64, slots: u64) -> Staging {
         Staging { start, nla, slot_bytes, slots, free: (0..slots).collect() }
     }
@@ -34,13 +34,13 @@ impl Staging {
         Some(StagingSlot { start: self.start + offset, nla: self.nla + offset })
     }
 
-    /// Frees the slot that holds this network logical address. False: none does.
+    /// Frees the slot that holds this network logical address. False if there is none.
     pub fn give_back(&mut self, nla: u64) -> bool {
         let Some(slot) = nla.checked_sub(self.nla).map(|offset| offset / self.slot_bytes) else { return false };
         if slot >= self.slots {
             return false;
         }
-        // A notification may come twice: that a slot was read, and that its target has refused it.
+        // Two notifications may name one slot: that it was read, and that its target has refused it.
         if !self.free.contains(&slot) {
             self.free.push(slot);
         }

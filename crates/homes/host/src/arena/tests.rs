@@ -28,14 +28,14 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % end
     }
 
-    /// Small, around the border of the tiers, or large.
+    /// Returns a length that is small, around the border of the tiers, or large.
     fn size(&mut self) -> usize {
         let end = [200, 5_000, 40_000, 700_000, 3 << 20][self.below(5) as usize];
         self.below(end) as usize
     }
 }
 
-/// Invariant 1, and that the tables of the books are consistent.
+/// Checks invariant 1, and that the tables agree.
 fn check_books(arena: &Arena) {
     let mut books = arena.books.lock().unwrap();
     books.free.check();
@@ -63,7 +63,7 @@ fn agrees_with_a_plain_list() {
     let folder = Folder::new();
     let arena = arena(&folder, 256 << 20);
     let mut dice = Dice(7);
-    // Address to length and the byte that fills it.
+    // Address to length, and the byte that fills it.
     let mut live: BTreeMap<NonNull<u8>, (usize, u8)> = BTreeMap::new();
     for step in 0..6_000u32 {
         let fill = step as u8;
@@ -163,13 +163,13 @@ fn resizes_in_place_where_it_can() {
     let folder = Folder::new();
     let arena = arena(&folder, 256 << 20);
     let small = arena.alloc(100).unwrap();
-    assert_eq!(arena.realloc(small, 128).unwrap(), Some(small), "it holds as much already");
+    assert_eq!(arena.realloc(small, 128).unwrap(), Some(small), "it already has that length");
     let last = arena.alloc(8 * MIB).unwrap();
     bytes_of(last, 8 * MIB).fill(3);
-    assert_eq!(arena.realloc(last, 100 * MIB).unwrap(), Some(last), "at the end the file grows under it");
+    assert_eq!(arena.realloc(last, 100 * MIB).unwrap(), Some(last), "the last allocation grows in place");
     assert_eq!(arena.realloc(last, 8 * MIB).unwrap(), Some(last));
     let next = arena.alloc(50 * MIB).unwrap();
-    assert!(next > last && next.as_ptr() as usize - (last.as_ptr() as usize) == 8 * MIB, "what was cut off is free");
+    assert!(next > last && next.as_ptr() as usize - (last.as_ptr() as usize) == 8 * MIB, "the cut-off part is free");
     let moved = arena.realloc(last, 9 * MIB).unwrap().unwrap();
     assert_ne!(moved, last);
     assert!(bytes_of(moved, 8 * MIB).iter().all(|byte| *byte == 3));
@@ -187,7 +187,7 @@ fn the_end_of_the_reserve_is_none() {
     let arena = arena(&folder, 8 << 20);
     assert_eq!(arena.alloc(usize::MAX), None);
     assert_eq!(arena.alloc(8 * MIB + 1), None);
-    assert_eq!(arena.committed_bytes(), INITIAL_BYTES, "what cannot be had is not begun");
+    assert_eq!(arena.committed_bytes(), INITIAL_BYTES, "an impossible allocation commits nothing");
     let all = arena.alloc(8 * MIB).unwrap();
     assert_eq!((arena.alloc(1), arena.alloc(MIB)), (None, None));
     assert_eq!(arena.realloc(all, 9 * MIB).unwrap(), None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each home offers, and which calls of an interface call the backend.
+//! Tests of each home's offers, and of the calls of an interface that call the backend.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +59,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
     let directory = TempDir::new().expect("a directory");
     for (mode, path, [runs_peers, maps_peers, admits_attach]) in table {
         let config = SharedMemory.configure(config(mode, path, &directory));
-        assert_eq!((config.mode, config.path), (mode, path), "the user's settings count");
+        assert_eq!((config.mode, config.path), (mode, path), "the user's settings are kept");
         let expected = Offers {
             executes_here: true,
             polls_here: true,
@@ -77,7 +77,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
     assert_eq!(SharedMemory.size(&SMALL), SMALL);
 }
 
-/// Shared memory with other offers. It writes down which methods are called.
+/// Shared memory with other offers. It records the methods called.
 struct Recorder {
     offers: Offers,
     calls: Arc<Mutex<Vec<&'static str>>>,
@@ -153,7 +153,8 @@ impl Backend for Recorder {
     }
 }
 
-/// Makes each call, and returns the methods that it called. The results of the calls do not depend on the offers.
+/// Makes each call, and returns the methods of the backend that were called. The results of the calls do not depend on
+/// the offers.
 fn calls_with(offers: Offers) -> String {
     let directory = TempDir::new().expect("a directory");
     let calls = Arc::new(Mutex::new(Vec::new()));
@@ -192,7 +193,7 @@ fn hot_paths_in_shared_memory_call_no_backend() {
     assert_eq!(calls_with(offers), format!("{opening} settle tick wait tick wait wake_threads withdraw"));
 }
 
-/// Offers of a home that does everything itself.
+/// The offers of a home that takes no shortcut.
 const NO_OFFERS: Offers = Offers {
     executes_here: false,
     polls_here: false,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers of kept requests, where a process dies that should send them, and where too much is pending. One process asks itself.
+//! Answers to kept requests, when the process that should send them dies, and when too many requests are pending. One
+//! process asks itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +16,6 @@ use crate::shared_memory::SharedMemory;
 
 const VPID: u16 = 1;
 const LOCK: u32 = 3;
-/// No process has such a number.
 const DEAD: u64 = 0x7fff_fff0 << 32;
 
 fn open(directory: &TempDir) -> Arc<Interface> {
@@ -38,14 +38,14 @@ fn ask(interface: &Interface, compare: i32, add: i32) {
     interface.start(&command).expect("there is room");
 }
 
-/// The value and the success of the next answer.
+/// Returns the value and the success of the next answer.
 fn next(interface: &Interface, taken: &mut u64) -> Option<(i32, bool)> {
     let notification = Notification::decode(interface.signals().take_notification(VPID, taken)?);
     assert_eq!((notification.code, notification.error), (code::LOCK_RSP, 0));
     Some(((notification.word0 >> 32) as i32, notification.word0 >> 24 & 1 != 0))
 }
 
-/// As above, by a program that polls.
+/// As `next`, for a program that polls.
 fn awaited(interface: &Interface, taken: &mut u64) -> Option<(i32, bool)> {
     let give_up = Instant::now() + Duration::from_secs(120);
     while Instant::now() < give_up {
@@ -68,7 +68,7 @@ fn a_kept_request_is_answered_by_the_process_that_frees_the_lock() {
     interface.poll();
     assert_eq!(next(&interface, &mut taken), None);
     ask(&interface, i32::MAX, -7);
-    assert_eq!(next(&interface, &mut taken), Some((0, true)), "that of the request itself");
+    assert_eq!(next(&interface, &mut taken), Some((0, true)), "the answer to the request itself");
     assert_eq!(awaited(&interface, &mut taken), Some((1, true)));
     assert_eq!(interface.lock().pending().find(|_, _| true), None);
 }
@@ -114,7 +114,7 @@ fn a_request_that_cannot_be_pending_is_answered_at_once() {
     assert_eq!(next(&interface, &mut taken), Some((7, false)));
 }
 
-/// The dead are forgotten by the owner's checks, whose share of the table is limited.
+/// The owner's checks remove requests of dead processes. Each check examines a share of the table.
 #[test]
 fn places_of_the_dead_become_free() {
     let directory = TempDir::new().expect("a directory");

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants
-//! 1. Only the thread that a [`ThreadOwned`]'s word names uses its contents.
+//! 1. Only the thread in a [`ThreadOwned`]'s word uses its contents.
 //! 2. Only the thread that owns a slot uses the grant in it. If no thread owns the slot, no thread of this process has
 //!    that grant: it was revoked or given back. So an owner that requests another grant for the same slot is not in the
 //!    middle of a put under the old one.
@@ -31,10 +31,10 @@ use selvedge_os::{asymmetric, thread};
 /// refused, up to `PATIENCE_MAX`. At that rate a revocation costs less than the grant saved.
 const PATIENCE: u32 = 64;
 const PATIENCE_MAX: u32 = 1 << 14;
-/// If the kernel has no fence for other cores: longer than a store needs to reach memory.
+/// The wait if the kernel has no fence for other cores: longer than a store needs to reach memory.
 const UNFENCED_PAUSE: Duration = Duration::from_millis(2);
 /// Polls of a busy holder before the waiter yields its core, and before it sleeps: a holder of lower priority may need
-/// that core to go on. Also the polls between two checks whether the holder is alive.
+/// that core. Also the polls between two checks whether the holder is alive.
 const SPINS: u32 = 256;
 const YIELDS: u32 = SPINS + 64;
 const POLLS_PER_CHECK: u32 = 64;
@@ -43,9 +43,10 @@ const NAP: Duration = Duration::from_micros(50);
 /// Data that one thread uses until it gives them up.
 #[derive(Default)]
 pub(crate) struct ThreadOwned<T> {
-    /// The owning thread; 0: none.
+    /// The owning thread, or 0.
     thread: AtomicU64,
-    /// Puts through `start` since the last request for a grant, and how many are needed. Threads may lose some counts.
+    /// Puts through `start` since the last request for a grant, and the number needed for the next. Threads may lose
+    /// some counts.
     streak: AtomicU32,
     patience: AtomicU32,
     kept: UnsafeCell<Kept<T>>,
@@ -58,21 +59,20 @@ unsafe impl<T> Sync for ThreadOwned<T> {}
 // it.
 unsafe impl<T> Send for ThreadOwned<T> {}
 
-/// A grant, and what its owner knows of the place that it is for.
+/// A grant, and its owner's data on the destination.
 pub(crate) struct Kept<T> {
-    /// The slot of the grant, also when that is revoked; NONE: there never was one.
+    /// The slot of the grant, also after its revocation; NONE if there never was one.
     pub slot: u32,
     pub held: HeldGrant,
     pub of: T,
 }
 
-/// A grant, in this process's addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldGrant {
-    /// Its number; 0: there is none.
+    /// Its number, or 0 without a grant.
     pub(crate) number: u64,
     grant: *const Grant,
-    /// The lane that belongs to it. Null: its puts post events.
+    /// Its lane. Null if its puts post events.
     pub(crate) lane: *const AtomicU64,
 }
 
@@ -102,7 +102,6 @@ impl HeldGrant {
         granted
     }
 
-    /// Adds to the lane.
     #[inline(always)]
     pub(crate) fn count(&self, by: u64) {
         let counted = &self.grant().counted;
@@ -137,7 +136,7 @@ impl HeldGrant {
 }
 
 impl<T> Kept<T> {
-    /// The slot that a grant was in here before.
+    /// Returns the slot of the grant that was here before.
     pub(crate) fn before(&self) -> Option<u32> {
         (self.slot != NONE).then_some(self.slot)
     }
@@ -162,7 +161,7 @@ impl<T> ThreadOwned<T> {
         false
     }
 
-    /// The slot of the grant that is kept here.
+    /// Returns the slot of the grant that is kept here.
     ///
     /// # Safety
     /// No thread uses the contents meanwhile.
@@ -171,7 +170,7 @@ impl<T> ThreadOwned<T> {
         unsafe { &*self.kept.get() }.slot
     }
 
-    /// The contents, if this thread owns them.
+    /// Returns the contents, if this thread owns them.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(crate) fn kept(&self) -> Option<&mut Kept<T>> {
@@ -180,7 +179,7 @@ impl<T> ThreadOwned<T> {
         (self.thread.load(Relaxed) == thread::word()).then(|| unsafe { &mut *self.kept.get() })
     }
 
-    /// Counts a put. True when it is time to request a grant.
+    /// Counts a put. True when a grant should be requested.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         let streak = self.streak.load(Relaxed).wrapping_add(1);
@@ -212,7 +211,7 @@ impl<T> ThreadOwned<T> {
 /// Waits until no holder of these grants is in the middle of a put that it began before its grant word became 0. The
 /// caller holds no lock.
 ///
-/// If a grant word is set again, another process has settled the revocation, and the grant was given again. This does
+/// If a grant word is set again, another process has settled the revocation and the grant was given again. This does
 /// not wait for such a grant.
 pub(crate) fn wait_for_holders(grants: &[Grant], which: u64) {
     if !asymmetric::heavy() {

@@ -22,7 +22,6 @@ use crate::shared_memory::SharedMemory;
 const TARGET: u64 = 1 << 32 | 5;
 const OTHER: u64 = 1 << 32 | 6;
 
-/// Keeps what is sent.
 #[derive(Default)]
 struct Kept {
     packets: Mutex<Vec<Packet>>,
@@ -38,13 +37,13 @@ impl Kept {
 
     fn check_lock(&self) {
         if let Some(asker) = self.asker.lock().expect("no panic").as_ref() {
-            // It would wait for ever.
+            // With the lock held, this would wait for ever.
             drop(asker.own.segment.lock(asker.word));
         }
     }
 }
 
-/// A home that reaches other hosts, whose packets this test keeps.
+/// A home that reaches other hosts. The test keeps its packets.
 struct Home(Arc<Kept>);
 
 impl Backend for Home {
@@ -77,7 +76,7 @@ impl Backend for Home {
     }
 }
 
-/// A packet that the launcher's links hand in while the program polls.
+/// Makes a packet that links hand in while the program polls.
 fn arrival<'a>(interface: &Interface, packet: &'a Packet, is_sender: &'a dyn Fn(u64) -> bool) -> Arrival<'a> {
     Arrival { pid: interface.id() as u32, ni: interface.number(), packet, in_call: true, is_sender }
 }
@@ -125,7 +124,7 @@ fn a_response_counts_only_if_its_sender_was_asked() {
     let (pid, ni) = (interface.id() as u32, interface.ni());
     assert_eq!(asked_bytes(pid, ni, &response), 0, "a put brings nothing back");
     assert_eq!(arrival(&interface, &response, &|id| id == OTHER).hand_in(&[]), None);
-    assert_eq!(pending(&interface), 1, "it still waits for the right one");
+    assert_eq!(pending(&interface), 1, "the right response is still awaited");
     let forged = Packet { token: request.token ^ 1, ..response };
     assert_eq!(arrival(&interface, &forged, &|id| id == OTHER).hand_in(&[]), None);
     assert_eq!(pending(&interface), 1);
@@ -143,7 +142,7 @@ fn requests_to_a_lost_process_fail_and_the_others_wait() {
     }
     kept.is_lost.store(true, SeqCst);
     interface.must_tick.store(true, Relaxed);
-    // It asks the home, which needs the NIC's lock.
+    // The tick asks the home, which needs the NIC's lock.
     interface.tick();
     assert_eq!(pending(&interface), 1);
     assert_eq!(interface.lock().pending().find(|target, _| target != OTHER), None);
@@ -208,14 +207,14 @@ fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
     let is_target = |id| id == TARGET;
     let answers = || kept.packets.lock().expect("no panic").iter().map(|p| (p.fail, p.length)).collect::<Vec<_>>();
     let short = Packet { payload_bytes: 99, ..packet };
-    assert!(matches!(arrival(&interface, &short, &is_target).place(false), Placement::Whole), "less than it says");
+    assert!(matches!(arrival(&interface, &short, &is_target).place(false), Placement::Whole), "less than it claims");
     let placed = arrival(&interface, &packet, &is_target).place(false);
     let Placement::At { start, bytes, number, .. } = placed else { panic!("placed as {placed:?}") };
     assert_eq!((start, bytes), (memory.as_mut_ptr(), 64));
     assert_eq!(answers(), [], "its payload is to come");
     assert!(
         matches!(arrival(&interface, &packet, &is_target).place(false), Placement::Nothing),
-        "nobody takes a second one"
+        "a second packet is dropped, not placed"
     );
     assert_eq!(answers(), [(fail::DROPPED, 0)]);
     arrival(&interface, &packet, &is_target).finish(number, false);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rings for one port of a NIC (VELO), and their reader.
 //!
-//! A message to a port needs no matching, so nobody but the port's program has to see it. Its reader dequeues straight
-//! from the rings that were claimed for the port. It takes no lock, because nobody else dequeues there.
+//! A message to a port needs no matching. So the port's reader dequeues straight from the rings that were claimed for
+//! the port. It takes no lock, because no other code dequeues there.
 //!
 //! Invariants
 //! 1. A port is open for rings from [`Rings::open_port`] to [`Rings::close_port`]. Each time it has another generation,
-//!    and a ring belongs to one generation. So a message to a port that was closed never reaches one that has its number
-//!    later.
+//!    and a ring belongs to one generation. So a message to a closed port never reaches a later port with its number.
 //! 2. A sender stores its claim and then loads the port's routing word. The owner stores that word and then loads the
-//!    claims, each with a full fence between. So either the sender finds the port closed, or the owner finds
-//!    the claim.
-//! 3. The rings of an open port are cleared by its reader only. So the reader may keep which rings are its own.
+//!    claims, each with a full fence between. So either the sender finds the port closed, or the owner finds the claim.
+//! 3. Only its reader clears the rings of an open port. So the reader may cache the set of its rings.
 //! 4. A reader takes a number of messages from one ring before another has its turn.
 //!
 //! Cost: a poll loads the word of all claims, and one word from each of two lines for each ring of the port.
@@ -23,7 +21,7 @@ use selvedge_nic::ring::Consumer;
 
 use super::{Lines, RINGS, RingMessage, Rings, Sender, routing};
 
-/// Ports that may have rings. Messages to others take other ways.
+/// Ports that may have rings. Messages to other ports take other ways.
 pub const PORTS: usize = 64;
 /// Messages from one ring before another has its turn.
 const BATCH: u32 = 16;
@@ -41,12 +39,12 @@ impl Port {
         Port { number, open: generation.wrapping_mul(routing::GENERATION) | routing::OPEN }
     }
 
-    /// The port as claims name it; never 0.
+    /// Returns the port's name in claims; never 0.
     fn word(self) -> u64 {
         u64::from(self.open) << 32 | (u64::from(self.number) + 1)
     }
 
-    /// The port that a claim names. Peers may have stored any word.
+    /// Returns the port that a claim names. Peers may have stored any word.
     fn from_word(word: u64) -> Option<Port> {
         let number = u16::try_from((word as u32).checked_sub(1)?).ok()?;
         Some(Port { number, open: (word >> 32) as u32 })
@@ -54,15 +52,15 @@ impl Port {
 }
 
 impl Rings {
-    /// Opens a port for rings, in a generation that it has not had for long. None: this port cannot have rings.
+    /// Opens a port for rings, in a generation that it has not had recently. None: this port cannot have rings.
     pub fn open_port(&self, number: u16, generation: u32) -> Option<Port> {
         let port = Port::new(number, generation);
         self.header().ports.get(usize::from(number))?.store(port.open, SeqCst);
         Some(port)
     }
 
-    /// Closes a port: its senders find its rings closed. Returns how many messages are lost in them. The owner calls it
-    /// under the NIC's lock.
+    /// Closes a port: its senders find its rings closed. Returns the number of messages lost in them. The owner calls
+    /// it under the NIC's lock.
     pub fn close_port(&self, port: Port) -> u64 {
         let Some(word) = self.header().ports.get(usize::from(port.number)) else { return 0 };
         word.store(routing::CLOSED, SeqCst);
@@ -75,7 +73,7 @@ impl Rings {
     }
 
     /// Clears the rings whose senders have ended or given them up: those of this open port that are empty, and those of
-    /// ports that are closed. The port's reader calls it, under the NIC's lock.
+    /// closed ports. The port's reader calls it, under the NIC's lock.
     pub fn clear_ports(&self, own: Option<Port>) {
         self.clear_where(|index, word| match Port::from_word(word) {
             Some(port) if self.is_open(port) => own == Some(port) && !self.has_message(index),
@@ -84,8 +82,7 @@ impl Rings {
         });
     }
 
-    /// Dequeues all messages of a ring that has no sender and no reader any more. False: it contains data that no sender
-    /// writes.
+    /// Dequeues all messages of a ring without a sender and a reader. False if it contains malformed data.
     fn discard(&self, index: usize) -> bool {
         let mut reader = self.reader(index);
         loop {
@@ -102,7 +99,7 @@ impl Rings {
         word.is_some_and(|word| word.load(SeqCst) == port.open)
     }
 
-    /// Runs `run` for each of these rings that was claimed for the port.
+    /// Calls `run` for each of these rings that was claimed for the port.
     fn each_of(&self, rings: u64, port: Port, mut run: impl FnMut(usize)) {
         for index in (0..RINGS).filter(|index| rings & 1 << index != 0) {
             if self.header().claims[index].port.load(SeqCst) == port.word() {
@@ -111,8 +108,8 @@ impl Rings {
         }
     }
 
-    /// Claims a ring for messages to a port, for the process of this word and id. None: the port is not open for rings,
-    /// or all rings are claimed, or there is no memory for another one.
+    /// Claims a ring for messages to a port, for the process of this word and id. None if the port is not open for
+    /// rings, or all rings are claimed, or there is no memory for another one.
     pub fn claim_for(self, number: u16, word: u64, id: u64) -> Option<Sender> {
         let open = self.header().ports.get(usize::from(number))?.load(SeqCst);
         if open % routing::GENERATION != routing::OPEN {
@@ -120,7 +117,7 @@ impl Rings {
         }
         let index = self.claim_index(word, id, Port { number, open }.word())?;
         let sender = Sender::new(self, index, |header| &header.ports[usize::from(number)], open);
-        // Invariant 2. A sender that is dropped gives its ring up.
+        // Invariant 2. If the sender is dropped, it gives its ring up.
         fence(SeqCst);
         sender.is_open().then_some(sender)
     }
@@ -130,24 +127,23 @@ impl Rings {
 #[derive(Debug)]
 pub struct PortReader {
     port: Port,
-    /// All claimed rings when the port's own were looked for last.
+    /// All claimed rings at the last search for the port's own.
     seen: u64,
     own: u64,
     /// The current ring. It is claimed for this port while `left` is not 0.
     at: usize,
-    /// Messages that may follow from it before another has its turn.
+    /// Messages that may follow from it before another's turn.
     left: u32,
-    /// The progress in it.
     consumer: Consumer,
 }
 
 impl PortReader {
-    /// The reader of an open port. A port has one.
+    /// Makes the reader of an open port. A port has one.
     pub fn new(port: Port) -> PortReader {
         PortReader { port, seen: 0, own: 0, at: 0, left: 0, consumer: Consumer::default() }
     }
 
-    /// Which port it reads.
+    /// Returns the port that it reads.
     pub fn port(&self) -> Port {
         self.port
     }
@@ -168,7 +164,8 @@ impl PortReader {
         self.own & self.own.wrapping_sub(1) != 0 && self.turn_to_another(rings)
     }
 
-    /// The next message, after [`PortReader::has_message`] has found one. It stays until [`PortReader::dequeue`].
+    /// Returns the next message, after [`PortReader::has_message`] has found one. It stays until
+    /// [`PortReader::dequeue`].
     #[inline(always)]
     pub fn next(&mut self, rings: &Rings) -> Option<RingMessage> {
         let ring = rings.ring(self.at);
@@ -181,13 +178,13 @@ impl PortReader {
         }
     }
 
-    /// Moves on to a ring of the port that has a message. False: there is none.
+    /// Moves on to a ring of the port that has a message. False if there is none.
     #[inline(never)]
     fn turn_to_another(&mut self, rings: &Rings) -> bool {
         (1..self.own.count_ones()).any(|_| self.turn_to_next(rings) && rings.ring(self.at).has_next(&self.consumer))
     }
 
-    /// Moves on to the port's next ring, round robin. False: the port has no ring.
+    /// Moves on to the port's next ring, round robin. False if the port has no ring.
     #[inline(never)]
     fn turn_to_next(&mut self, rings: &Rings) -> bool {
         let later = self.own & u64::MAX.checked_shl(self.at as u32 + 1).unwrap_or(0);
@@ -201,7 +198,7 @@ impl PortReader {
         true
     }
 
-    /// Dequeues the message that [`PortReader::next`] has returned last.
+    /// Dequeues the last message that [`PortReader::next`] returned.
     #[inline(always)]
     pub fn dequeue(&mut self, rings: &Rings, message: &RingMessage) {
         self.left = self.left.saturating_sub(1);
@@ -220,7 +217,7 @@ impl PortReader {
         rings.each_of(self.seen, self.port, |index| self.own |= 1 << index);
     }
 
-    /// Stops reading from the ring of the last message: it contains data that no sender writes.
+    /// Stops reading from the ring of the last message, because it contains malformed data.
     #[cold]
     pub fn cut_off(&mut self, rings: &Rings) {
         let sender = rings.sender(self.at);
@@ -276,7 +273,7 @@ mod tests {
             assert!(own.eq(0..100), "sender {which}");
         }
         let turns = taken.windows(2).filter(|pair| pair[0] >> 32 != pair[1] >> 32).count();
-        assert!(turns >= 2 * (100 / BATCH as usize), "a sender waits for all of another's messages");
+        assert!(turns >= 2 * (100 / BATCH as usize), "one sender waits for all messages of another");
     }
 
     #[test]
@@ -289,7 +286,7 @@ mod tests {
         assert_eq!(take(&mut PortReader::new(port), &own), Some(1));
         assert_eq!(own.close_port(port), 1, "lost messages");
         assert!(first.is_closed() && !first.is_open());
-        // It has not looked.
+        // The sender has not looked at the routing word.
         assert!(send(&mut first, 3));
         let mut reader = PortReader::new(own.open_port(2, 8).expect("a port"));
         assert!(first.is_closed() && !reader.has_message(&own));
@@ -317,7 +314,7 @@ mod tests {
         assert_eq!(own.claimed(), 0);
     }
 
-    /// A sender may be killed at any instruction. What it has sent is read whole and in order; then its ring is free.
+    /// A sender may be killed at any instruction. Its messages are read whole and in order; then its ring is free.
     #[test]
     fn a_sender_that_is_killed_leaves_whole_messages_and_a_ring_for_others() {
         let folder = Folder::new();

@@ -27,7 +27,6 @@ impl RingMessage {
         RingMessage { envelope, bytes: base.wrapping_add(offset), length, message }
     }
 
-    /// The message as the ring has it.
     #[inline(always)]
     pub(super) fn message(&self) -> &Message {
         &self.message
@@ -64,20 +63,20 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Number of messages that this reader has dequeued.
+    /// Returns the number of messages that this reader has dequeued.
     #[inline(always)]
     pub fn dequeued(&self) -> u64 {
         self.consumer.dequeued()
     }
 
-    /// The next message. `Err`: the ring contains data that no sender writes, and cannot be used any more.
+    /// Returns the next message. `Err` if the ring contains malformed data, and cannot be used any more.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<RingMessage>, Fault> {
         let message = self.ring.next::<Lines>(&self.consumer)?;
         Ok(message.map(|message| RingMessage::of(self.ring, message)))
     }
 
-    /// The number of the next message, counted over the life of the ring.
+    /// Returns the number of the next message, counted over the life of the ring.
     #[inline(always)]
     pub(super) fn next_number(&self) -> u64 {
         self.consumer.next_number()
@@ -92,9 +91,9 @@ impl Reader<'_> {
         ring.dequeue_run::<LONG, Lines>(&mut self.consumer, portal, most, take);
     }
 
-    /// Dequeues the message that [`Reader::poll`] returned, and then runs `take`. If that returns None, the message is put
-    /// back. A process that dies meanwhile loses the message, but nobody takes it twice. The producer enqueues nothing
-    /// meanwhile: it is the caller, or does not run.
+    /// Dequeues the message that [`Reader::poll`] returned, and then runs `take`. If that returns None, the message is
+    /// put back. If the process dies meanwhile, the message is lost, but never taken twice. The producer enqueues
+    /// nothing meanwhile: it is the caller, or does not run.
     pub fn dequeue_then<R>(&mut self, message: &RingMessage, take: impl FnOnce() -> Option<R>) -> Option<R> {
         let payload_head = self.ring.payload_head();
         self.dequeue(message);

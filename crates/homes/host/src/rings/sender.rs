@@ -28,7 +28,7 @@ pub struct Sender {
 unsafe impl Send for Sender {}
 
 impl Sender {
-    /// The sender of a process that has claimed a ring, which is in use while the word `routing` is `open`.
+    /// Makes the sender of a process that has claimed a ring. The ring is in use while the word `routing` is `open`.
     pub(super) fn new(rings: Rings, index: usize, routing: impl Fn(&Header) -> &AtomicU32, open: u32) -> Sender {
         let producer = rings.ring(index).producer();
         let (ring, routing) = (rings.base(index).cast(), std::ptr::from_ref(routing(rings.header())));
@@ -47,37 +47,38 @@ impl Sender {
         self.routing() == self.open
     }
 
-    /// Whether the NIC's owner has closed its rings, or those of the port: it dequeues nothing that is enqueued here.
+    /// Whether the NIC's owner has closed its rings, or those of the port. Then it dequeues no message that is enqueued
+    /// here.
     #[inline(always)]
     pub fn is_closed(&self) -> bool {
         (self.routing() ^ self.open) & !routing::BYPASS != 0
     }
 
-    /// The process that owns the NIC, by its word.
+    /// Returns the word of the process that owns the NIC.
     #[inline(always)]
     pub fn nic_owner(&self) -> u64 {
         self.rings.header().owner
     }
 
-    /// The number of the next message. The ring counts all its messages.
+    /// Returns the number of the next message. The ring counts all its messages.
     #[inline]
     pub fn enqueued(&self) -> u64 {
         self.producer.tail()
     }
 
-    /// The number of the first message that has not been dequeued. The payload of those before it is in their receives,
-    /// or in buffers of the NIC for unexpected messages.
+    /// Returns the number of the first message that has not been dequeued. The payload of earlier ones is in their
+    /// receives, or in buffers of the NIC for unexpected messages.
     #[inline]
     pub fn dequeued(&self) -> u64 {
         self.rings.ring(self.index).dequeued()
     }
 
-    /// The index of this ring among the NIC's rings.
+    /// Returns the index of this ring among the NIC's rings.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The NIC's rings and this ring's index, for dequeuing under the NIC's lock.
+    /// Returns the NIC's rings and this ring's index, for dequeuing under the NIC's lock.
     pub(crate) fn parts(&self) -> (&Rings, usize) {
         (&self.rings, self.index)
     }
@@ -88,7 +89,6 @@ impl Sender {
         self.producer.has_room()
     }
 
-    /// The ring, its address, and the sender's cursor.
     #[inline(always)]
     fn ring(&mut self) -> (&Ring, *mut u8, &mut Producer) {
         // SAFETY: the ring is claimed, so the file holds it. Its mapping lives as long as the sender, and it consists
@@ -109,7 +109,7 @@ impl Sender {
         self.enqueue_inline(envelope, length, turn, |to| unsafe { copy::few(from, to, length) });
     }
 
-    /// As `enqueue`, for a word, half a word or nothing ([`copy::is_word`]): no register is kept over calls of other
+    /// As `enqueue`, for a word, half a word or 0 bytes ([`copy::is_word`]): no register is kept over calls of other
     /// functions.
     ///
     /// # Safety
@@ -133,7 +133,7 @@ impl Sender {
         ring.publish::<Lines>(producer, envelope, length, turn);
     }
 
-    /// As `enqueue`, for a longer message of at most [`MESSAGE_BYTES_MAX`]. False: there is no room now.
+    /// As `enqueue`, for a longer message of at most [`MESSAGE_BYTES_MAX`]. False if there is no room now.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
@@ -143,8 +143,8 @@ impl Sender {
         self.reserve_and_fill(envelope, length, turn, |to| unsafe { ptr::copy_nonoverlapping(from, to, length) })
     }
 
-    /// As [`Sender::enqueue_with`], but nobody sees the message before [`Rings::show`] is called with the result. None:
-    /// there is no room now.
+    /// As [`Sender::enqueue_with`], but the message is invisible until [`Rings::show`] is called with the result. None
+    /// if there is no room now.
     pub fn enqueue_unseen(
         &mut self,
         envelope: &Envelope,
@@ -164,7 +164,7 @@ impl Sender {
         Some(ring.publish_unseen(producer, envelope, length, Some(reserved)))
     }
 
-    /// Enqueues a message of `length` bytes, which `fill` writes to the given address. False: there is no room now.
+    /// Enqueues a message of `length` bytes, which `fill` writes to the given address. False if there is no room now.
     ///
     /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::enqueue`].
     #[inline(always)]

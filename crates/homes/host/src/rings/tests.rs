@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rings: messages arrive complete and in order, and nothing is overwritten before it is dequeued, whatever a sender
+//! Rings: messages arrive complete and in order, and no message is overwritten before it is dequeued, whatever a sender
 //! does.
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -73,7 +73,6 @@ fn messages_come_whole_and_in_order_however_long() {
     assert!(sender.dequeued() == sender.enqueued() && sent > 3000);
 }
 
-/// The bytes of a message.
 fn bytes_of(number: u64, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u64 ^ number) as u8).collect()
 }
@@ -225,8 +224,8 @@ fn what_was_seen_is_read_once_and_only_while_it_is_the_next() {
     assert!(own.poll(0).is_none());
     assert!(push(&mut sender, 1, 8) && push(&mut sender, 2, INLINE_BYTES + 1));
     let (seen, later) = (own.poll(0).expect("there"), own.poll(0).expect("there"));
-    let mut reader = own.reader_from(0, seen).expect("nobody took it");
-    assert!(!seen.is_long(), "it lies in its slot alone");
+    let mut reader = own.reader_from(0, seen).expect("the message is still there");
+    assert!(!seen.is_long(), "the slot holds all of it");
     let first = reader.poll().expect("no fault").expect("there");
     assert_eq!((first.envelope.match_bits, first.length), (1, 8));
     reader.dequeue(&first);
@@ -265,7 +264,7 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     });
     assert_eq!(child.exit_code(), Some(0));
     own.clear_dead();
-    assert_eq!(own.claimed(), 1, "what it sent is not lost");
+    assert_eq!(own.claimed(), 1, "its messages are not lost");
     assert_eq!((take(&own, 0), take(&own, 0)), (Some((1, 8)), Some((2, 100))));
     own.clear_dead();
     assert_eq!(own.claimed(), 0);
@@ -297,7 +296,7 @@ fn ends_may_be_closed_while_both_processes_go_on() {
         assert!(push(&mut sender, round, 8) && sender.is_open() && !sender.is_closed());
         drop(sender);
         own.clear_dead();
-        assert_eq!(own.claimed(), 1, "what it sent is not lost");
+        assert_eq!(own.claimed(), 1, "its messages are not lost");
         assert_eq!(take(&own, 0), Some((round, 8)));
         own.clear_dead();
         assert_eq!(own.claimed(), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The connection to the launcher, of whatever kind: what a job asks of it.
+//! The connection to a launcher of any kind, and the requests that a job makes of it.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,8 @@ use super::pmix::{self, Pmix};
 /// Numbers exchanges, so that no key is used twice. Never reset, because a launcher's key space outlives `finalize`.
 static EXCHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// The connection to the launcher, used by one caller at a time.
 pub(super) enum Connection {
-    /// Nothing has been sent yet.
+    /// Nothing has been sent.
     Uninitialised(Uninitialised),
     Pmi1(Pmi1),
     Pmix(Box<Pmix>),
@@ -21,7 +20,7 @@ pub(super) enum Connection {
     Left,
 }
 
-/// How to end the job without waiting for the thread that holds the connection.
+/// The way to end the job without waiting for the thread that holds the connection.
 pub(super) enum AbortPath {
     Pmi1(RawFd),
     Pmix(pmix::Library),
@@ -29,7 +28,7 @@ pub(super) enum AbortPath {
 }
 
 impl Connection {
-    /// Sends the first messages, if that has not happened.
+    /// Sends the first messages, unless they were sent.
     pub(super) fn initialise(&mut self) -> Result<(), JobError> {
         if let Connection::Uninitialised(uninitialised) = self {
             *self = Connection::Pmi1(uninitialised.start()?);
@@ -37,7 +36,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until every living rank has called it.
     pub(super) fn barrier(&mut self) -> Result<(), JobError> {
         match self {
             Connection::Pmi1(pmi) => pmi.barrier(),
@@ -54,7 +52,7 @@ impl Connection {
             Connection::Pmi1(pmi) => {
                 pmi.put(&format!("{nth}-{own}"), mine)?;
                 pmi.barrier()?;
-                // Absent after a barrier: the rank was dead when the barrier completed without it.
+                // The key is missing after a barrier if the rank was dead when the barrier completed without it.
                 let of = |rank| pmi.get(&format!("{nth}-{rank}"))?.ok_or(JobError::PeerLost { rank });
                 collect(own, size, mine, of)
             }
@@ -68,7 +66,6 @@ impl Connection {
         }
     }
 
-    /// Publishes bytes of this rank under a name.
     pub(super) fn publish(&mut self, name: &str, bytes: &[u8]) -> Result<(), JobError> {
         match self {
             Connection::Pmi1(pmi) => pmi.put(name, bytes),
@@ -78,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// The bytes that a rank has published under a name; None: none, as far as this rank can see.
+    /// Returns the bytes that a rank has published under a name; None if this rank can see none.
     pub(super) fn look_up(&mut self, name: &str, rank: u32) -> Result<Option<Vec<u8>>, JobError> {
         match self {
             Connection::Pmi1(pmi) => pmi.get(name),
@@ -88,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// Sends the launcher this rank's finalize message. None: the job was left before.
+    /// Sends the launcher this rank's finalize message. None if the job was left before.
     pub(super) fn leave(&mut self) -> Option<Result<(), JobError>> {
         Some(match std::mem::replace(self, Connection::Left) {
             Connection::Pmi1(pmi) => pmi.finalize(),
@@ -119,7 +116,7 @@ impl AbortPath {
     }
 }
 
-/// Collects what each rank gave to an exchange, by rank.
+/// Collects the contribution of each rank to an exchange, by rank.
 fn collect(
     own: u32,
     size: u32,

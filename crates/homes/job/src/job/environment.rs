@@ -5,7 +5,7 @@ use std::env;
 
 use super::errors::JoinError;
 
-/// Says that the processes which Slurm has started without PMI do not know each other.
+/// Warns if Slurm has started several processes without PMI, because they do not find each other.
 pub(super) fn warn_of_srun() {
     let of = |name| number(name).ok().flatten();
     if let (Some(0), Some(count @ 2..)) = (of("SLURM_PROCID"), of("SLURM_STEP_NUM_TASKS")) {
@@ -15,7 +15,6 @@ pub(super) fn warn_of_srun() {
     }
 }
 
-/// Reads a number that a launcher has put into the environment.
 pub(super) fn number(name: &'static str) -> Result<Option<u32>, JoinError> {
     let Some(value) = env::var_os(name) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();

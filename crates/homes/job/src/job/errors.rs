@@ -3,7 +3,7 @@
 
 use crate::folder::DirectoryError;
 
-/// Why this process cannot join a job.
+/// Reasons for which this process cannot join a job.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// A launcher's environment variable has an impossible value.
@@ -16,7 +16,7 @@ pub enum JoinError {
         /// The kind of value that it should have.
         wanted: &'static str,
     },
-    /// The launcher's answer is not that of its protocol.
+    /// The launcher's answer breaks its protocol.
     #[error(transparent)]
     Launcher(#[from] JobError),
     /// The job's directory cannot be used.
@@ -24,22 +24,22 @@ pub enum JoinError {
     Directory(#[from] DirectoryError),
 }
 
-/// Why a call on a job failed.
+/// Reasons for which a call on a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The launcher closed the connection: it is ending, and the job with it.
     #[error("the launcher has closed the connection, so the job is ending")]
     LauncherGone,
     /// The connection to the launcher failed.
-    #[error("cannot {doing} the launcher: {source}")]
+    #[error("cannot {doing} the launcher: {error}")]
     Io {
         /// The operation, as a verb.
         doing: &'static str,
-        /// The operating system's error.
-        source: std::io::Error,
+        /// The operating system's error. Not a `source`: the text has it already.
+        error: std::io::Error,
     },
     /// The launcher's answer is malformed, or refuses the request.
-    #[error("asked the launcher for `{asked}`, it answered `{answer}`")]
+    #[error("the launcher answered `{answer}` to the request `{asked}`")]
     Protocol {
         /// The request, shortened.
         asked: String,
@@ -61,12 +61,12 @@ pub enum JobError {
         status: i32,
     },
     /// A rank has ended without taking part.
-    #[error("rank {rank} has ended and gave nothing to the exchange")]
+    #[error("rank {rank} has ended without giving its part to the exchange")]
     PeerLost {
         /// The rank.
         rank: u32,
     },
-    /// Ranks gave different numbers of bytes where all must give the same.
+    /// Ranks gave different numbers of bytes to a call that needs equal ones.
     #[error("rank {rank} gave {theirs_bytes} bytes to the exchange, this rank {own_bytes}")]
     UnequalLengths {
         /// The rank.
@@ -77,9 +77,9 @@ pub enum JobError {
         own_bytes: usize,
     },
     /// The job was left by [`Job::finalize`](crate::Job::finalize).
-    #[error("the job has been left")]
+    #[error("this process has already left its job")]
     Finalized,
     /// This process is a forked child of the one that joined.
-    #[error("this process was forked by a rank of the job and is not itself one")]
+    #[error("this process was forked by a rank of the job, and has no rank of its own")]
     Forked,
 }

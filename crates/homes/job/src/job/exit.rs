@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The exit handler, which leaves the job when the process exits.
 //!
-//! `mpiexec.hydra` and `prterun` end the whole job when a process exits without a finalize message, and a process without a
-//! launcher must remove its directory if it is the last. So the exit handler here leaves the job for a program that returns from
-//! `main` without `selvedge_finalize`. Under `selvedge run` it does not: that launcher checks the exit code, and
-//! has to see which ranks exit without leaving.
+//! `mpiexec.hydra` and `prterun` end the whole job when a process exits without a finalize message, and a process
+//! without a launcher must remove its directory if it is the last. So the exit handler leaves the job for a program
+//! that returns from `main` without `selvedge_finalize`. Under `selvedge run` it does not: that launcher checks the
+//! exit code, and must see which ranks exit without leaving.
 //!
 //! Invariant: nothing here waits for a lock, because `exit` may be called while another thread is in a barrier.
 
@@ -12,7 +12,7 @@ use std::sync::{Once, TryLockError};
 
 use super::{JOINED, Job};
 
-/// Registers [`at_exit`] to run when the process exits. Once in a process is enough, also for its forked children.
+/// Registers [`at_exit`], once for this process and its forked children.
 pub(super) fn leave_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -20,8 +20,8 @@ use selvedge_os::sync::IgnorePoison;
 
 impl Job {
     /// Joins the job that this process was started in. Every later call returns the same job, even after it was left,
-    /// because a launcher admits a process once. Only without a launcher does a call after leaving, or in a forked child,
-    /// join again.
+    /// because a launcher admits a process once. Without a launcher, a call after leaving, or in a forked child, joins
+    /// again.
     pub fn join() -> Result<Job, JoinError> {
         let mut joined = JOINED.lock().ignore_poison();
         if let Some(job) = joined.as_ref() {
@@ -72,8 +72,9 @@ fn join_launcher() -> Result<Inner, JoinError> {
     Ok(Inner::new(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo))
 }
 
-/// Opens the job's directory where there is no launcher of ours: processes make it themselves and clear what dead ones left. The first
-/// process removes what killed jobs of this user have left, because their launchers do not know our files.
+/// Opens the job's directory under another launcher, or without one. Then processes make it themselves and clear the
+/// files of dead ones. The first process removes the files of this user's killed jobs, because such launchers do not
+/// know them.
 pub(super) fn enter(parent: &Path, name: &str) -> Result<JobDirectory, DirectoryError> {
     if !JobDirectory::exists_in(parent, name) {
         sweep_stale(parent);

@@ -9,15 +9,15 @@
 //! |---|---|
 //! | `errors`, `environment` | errors; variables of launchers |
 //! | `pmi1`, `pmix` | the clients of the two protocols |
-//! | `connection` | what a job asks of its launcher, whichever that is |
+//! | `connection` | requests to a launcher of any kind |
 //! | this one | [`Job`] |
-//! | `exit`, `join` | how a job is left at exit, and joined |
+//! | `exit`, `join` | leaving a job at exit; joining one |
 //!
 //! Invariants
 //! 1. One process joins once: later calls of [`Job::join`] return the same job.
 //! 2. All methods may be called from any thread; collective ones wait for each other. [`Job::abort`] waits for none.
-//! 3. Joining sends nothing to a PMI-1 launcher if the environment holds the answers, because the program may use the same
-//!    socket. The first barrier or exchange sends.
+//! 3. Joining sends nothing to a PMI-1 launcher if the environment holds the answers, because the program may use the
+//!    same socket. The first barrier or exchange sends.
 //! 4. A forked child of a rank is not that rank: its calls fail with [`JobError::Forked`].
 //!
 //! Cost: a barrier is one round trip to the launcher; an exchange is one put for each 750 bytes or so under PMI-1, a
@@ -70,7 +70,6 @@ struct Inner {
     connection: Mutex<Connection>,
 }
 
-/// The job that this process has joined.
 static JOINED: Mutex<Option<Job>> = Mutex::new(None);
 
 impl Inner {
@@ -88,27 +87,27 @@ impl Inner {
 }
 
 impl Job {
-    /// This process's number, from 0.
+    /// Returns this process's number, from 0.
     pub fn rank(&self) -> u32 {
         self.inner.rank
     }
 
-    /// How many ranks the job has.
+    /// Returns the number of ranks of the job.
     pub fn size(&self) -> u32 {
         self.inner.size
     }
 
-    /// The job's name, which is that of its directory.
+    /// Returns the job's name, which is the directory's.
     pub fn name(&self) -> &str {
         self.inner.directory.name()
     }
 
-    /// The directory of the job's files on this machine.
+    /// Returns the directory of the job's files on this machine.
     pub fn directory(&self) -> &JobDirectory {
         &self.inner.directory
     }
 
-    /// The launcher that started this process.
+    /// Returns the kind of launcher that started this process.
     pub fn launcher(&self) -> Launcher {
         self.inner.launcher
     }
@@ -135,7 +134,7 @@ impl Job {
         Ok(each.concat())
     }
 
-    /// Gathers the bytes of every rank at every rank, by rank. Each rank may give any number.
+    /// Gathers the bytes of every rank at every rank, by rank. The numbers of bytes may differ.
     pub fn exchange_each(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
         self.check_process()?;
         self.initialised()?.exchange(self.inner.rank, self.inner.size, mine)
@@ -148,7 +147,7 @@ impl Job {
         self.initialised()?.publish(name, bytes)
     }
 
-    /// The bytes that a rank has published under a name; None: none, as far as this rank can see.
+    /// Returns the bytes that a rank has published under a name; None if this rank can see none.
     pub fn look_up(&self, name: &str, rank: u32) -> Result<Option<Vec<u8>>, JobError> {
         self.check_process()?;
         self.initialised()?.look_up(name, rank)
@@ -194,7 +193,6 @@ impl Job {
         sent
     }
 
-    /// The connection, initialised.
     fn initialised(&self) -> Result<MutexGuard<'_, Connection>, JobError> {
         let mut connection = self.inner.connection.lock().ignore_poison();
         connection.initialise()?;
@@ -224,7 +222,7 @@ fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Prints on standard error, and ignores failures: an abort goes on even if the stream is closed or full.
+/// Prints on standard error, and ignores failures, because an abort must continue even if the stream is closed or full.
 fn say(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }

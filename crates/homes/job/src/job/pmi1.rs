@@ -14,9 +14,9 @@
 //! | `cmd=finalize` | `cmd=finalize_ack` |
 //! | `cmd=abort exitcode=..` | none |
 //!
-//! A program that uses MPI, or PMI itself, uses the same socket, and some do so from another thread or finalize
-//! before this library does. So nothing is sent before the first barrier or exchange. Until then rank, size and job come
-//! from the environment and from the process at the other end of the socket ([`Uninitialised`]), where that is enough.
+//! A program that uses MPI, or PMI itself, uses the same socket, and some do so from another thread or finalize before
+//! this library does. So nothing is sent before the first barrier or exchange. Until then rank, size and job come from
+//! the environment and from the process at the other end of the socket ([`Uninitialised`]), if these are enough.
 //!
 //! Values are short (`vallen_max`, often 1024), so bytes are sent as base64 in parts; the first part starts with the
 //! total number of characters and a `.`.
@@ -24,7 +24,8 @@
 //! Invariants
 //! 1. Each request is one `send`, so an abort from another thread never lands inside one.
 //! 2. A dead launcher is an error, never SIGPIPE.
-//! 3. Input from the launcher is bounded: a line has at most 64 KiB, a value at most the length that its first part announces.
+//! 3. Input from the launcher is bounded: a line has at most 64 KiB, a value at most the length that its first part
+//!    announces.
 
 use std::env;
 use std::io;
@@ -40,10 +41,9 @@ use super::errors::{JobError, JoinError};
 use crate::identity::Identity;
 use crate::names::{base64url_decode, base64url_encode};
 
-/// Longest line accepted, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// A connection on which nothing has been sent yet, of a job that is known without.
+/// A connection on which nothing has been sent, for a job that is known without a request.
 pub(super) struct Uninitialised {
     fd: RawFd,
     rank: u32,
@@ -52,8 +52,8 @@ pub(super) struct Uninitialised {
 }
 
 impl Uninitialised {
-    /// The job as the environment and the socket describe it. `None` if they do not settle it: all ranks must have the same launcher
-    /// process, and that process must have no other job.
+    /// Finds the job from the environment and the socket. `None` if they do not settle it: all ranks must have the same
+    /// launcher process, and that process must have no other job.
     pub(super) fn from_environment() -> Result<Option<Uninitialised>, JoinError> {
         // `selvedge run` names the job in the environment. A spawned job may share its launcher process with the job that spawned it.
         let named = env::var_os("SELVEDGE_JOB").is_some();
@@ -92,13 +92,12 @@ impl Uninitialised {
         &self.job_name
     }
 
-    /// Sends the first messages.
     pub(super) fn start(&self) -> Result<Pmi1, JobError> {
         Pmi1::start(LineSocket::new(self.fd), self.rank, self.size)
     }
 }
 
-/// The process that made this socket pair; `None` if it is not a visible process of this machine.
+/// Returns the process that made this socket pair; `None` if it is not a visible process of this machine.
 fn peer_of(fd: RawFd) -> Option<Identity> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
@@ -110,7 +109,6 @@ fn peer_of(fd: RawFd) -> Option<Identity> {
     Identity::of(pid)
 }
 
-/// A connection to a launcher, initialised.
 pub(super) struct Pmi1 {
     socket: LineSocket,
     rank: u32,
@@ -137,7 +135,7 @@ impl Pmi1 {
     /// Connects by the older method: a TCP connection on which the launcher first sends this process's rank and the job's size.
     fn connect(address: &str) -> Result<Pmi1, JoinError> {
         let id = number("PMI_ID")?.or(number("PMI_RANK")?).unwrap_or(0);
-        let stream = TcpStream::connect(address).map_err(|source| JobError::Io { doing: "connect to", source })?;
+        let stream = TcpStream::connect(address).map_err(|error| JobError::Io { doing: "connect to", error })?;
         let _ = stream.set_nodelay(true);
         let mut socket = LineSocket::new(stream.into_raw_fd());
         socket.ask(&format!("cmd=initack pmiid={id}"), "initack")?;
@@ -195,7 +193,7 @@ impl Pmi1 {
         check_rc("barrier_in", &answer)
     }
 
-    /// Publishes bytes under a name. Others see them after the next barrier.
+    /// Publishes bytes under a name. Other ranks see them after the next barrier.
     pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), JobError> {
         for (part, value) in split_value(bytes, self.value_chars_max).iter().enumerate() {
             let key = key(name, part);
@@ -206,7 +204,7 @@ impl Pmi1 {
         Ok(())
     }
 
-    /// The bytes that were published under a name; None: nobody has published any.
+    /// Returns the bytes that were published under a name; None if there are none.
     pub(super) fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>, JobError> {
         let Some(first) = self.get_part(name, 0)? else { return Ok(None) };
         let bad = || refused("get", "a value that no Selvedge rank has put");
@@ -243,8 +241,8 @@ impl Pmi1 {
     }
 }
 
-/// Marks a line for `selvedge run` as sent by this library and not by the program, which uses the same socket. Other launchers
-/// get the line without the mark.
+/// Marks a line for `selvedge run` as sent by this library and not by the program, which uses the same socket. Other
+/// launchers get the line without the mark.
 fn marked(line: &str) -> String {
     let ours = std::env::var_os("SELVEDGE_JOB").is_some();
     if ours { format!("{line} library=selvedge") } else { line.to_owned() }
@@ -266,7 +264,7 @@ fn key(name: &str, part: usize) -> String {
     format!("selvedge-{name}-{part}")
 }
 
-/// Bytes as values of at most `chars_max` characters; the first announces the total number.
+/// Encodes bytes as values of at most `chars_max` characters; the first announces the total number.
 fn split_value(bytes: &[u8], chars_max: usize) -> Vec<String> {
     let text = base64url_encode(bytes);
     let head = format!("{}.", text.len());
@@ -276,7 +274,7 @@ fn split_value(bytes: &[u8], chars_max: usize) -> Vec<String> {
     values
 }
 
-/// The socket named by `PMI_FD`. A number that is not a socket was inherited from an outer launcher, whose variable
+/// Returns the socket of `PMI_FD`. A number that is not a socket was inherited from an outer launcher, whose variable
 /// the inner launcher did not remove.
 fn socket_given() -> Result<Option<RawFd>, JoinError> {
     let Some(number) = number("PMI_FD")? else { return Ok(None) };
@@ -304,7 +302,7 @@ fn refused(asked: &str, answer: &str) -> JobError {
     JobError::Protocol { asked: short(asked), answer: short(answer) }
 }
 
-/// The value of `key=value` in a line.
+/// Returns the value of `key=value` in a line.
 fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
@@ -366,7 +364,7 @@ impl LineSocket {
                 Ok(())
             }
             Errno::PIPE | Errno::CONNRESET => Err(JobError::LauncherGone),
-            error => Err(JobError::Io { doing, source: io::Error::from(error) }),
+            error => Err(JobError::Io { doing, error: io::Error::from(error) }),
         }
     }
 

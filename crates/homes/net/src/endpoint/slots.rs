@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The buffers of an endpoint: one allocation, which never moves. A slot is the memory that libfabric needs for an operation, and a frame.
+//! The buffers of an endpoint: one allocation, which never moves. A slot is libfabric's memory for an operation, then a
+//! frame.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 
 use selvedge_libfabric::fi_context2;
 
-/// Bytes of the longest frame without its tail: what `ofi_rxm` sends without a handshake.
+/// Bytes of the longest frame without its tail: the most that `ofi_rxm` sends without a handshake.
 pub const FRAME_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the longest frame ([`Endpoint::frame_bytes_max`](super::Endpoint::frame_bytes_max)).
 pub(super) const LONG_FRAME_BYTES_MAX: usize = (256 << 10) + FRAME_BYTES_MAX;
-/// Frames that may arrive before the program looks.
+/// Frames that may arrive between two polls.
 pub(super) const RECEIVE_BUFFERS: usize = 32;
-/// Frames on their way out.
+/// Frames in flight.
 pub(super) const SEND_BUFFERS: usize = 64;
 
-/// Bytes of a slot before its frame: the memory that libfabric needs for the operation on it. Its address is the slot's.
+/// Bytes of a slot before its frame: libfabric's memory for the operation. Its address is the slot's.
 const CONTEXT_BYTES: usize = 64;
 const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
 const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
 const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
 const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
-/// A page, so that the memory is zero without being touched.
+/// One page, so that the allocation is zero without being touched.
 const SLOTS_ALIGN: usize = 4096;
 
 const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
 
-/// The buffers: those to receive, then those to send.
+/// The buffers: first those that receive, then those that send.
 pub(super) struct Slots(*mut u8);
 
 // SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the endpoint), and owners change under the endpoint's `&mut`.
@@ -54,7 +55,6 @@ impl Slots {
         }
     }
 
-    /// The context of a buffer.
     pub(super) fn context(&self, buffer: usize) -> *mut u8 {
         let sends = buffer.checked_sub(RECEIVE_BUFFERS);
         let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
@@ -62,12 +62,11 @@ impl Slots {
         self.0.wrapping_add(at)
     }
 
-    /// The frame of a buffer.
     pub(super) fn frame(&self, buffer: usize) -> *mut u8 {
         self.context(buffer).wrapping_add(CONTEXT_BYTES)
     }
 
-    /// The buffer of a context that libfabric hands back.
+    /// Returns the buffer of a context that libfabric hands back.
     pub(super) fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
         let offset = (context as usize).wrapping_sub(self.0 as usize);
         let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {

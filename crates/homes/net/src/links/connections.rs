@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How links are made and end: the control connections of a process, accepted, greeted, timed, closed.
+//! Opening and closing of links: a process's control connections, accepted, greeted, timed, closed.
 
 use std::io::ErrorKind;
 use std::sync::Once;
@@ -19,13 +19,13 @@ use crate::ids::PeerId;
 use crate::incoming::{Frame, Incoming, LAST_FRAMES, ProvenSender};
 use crate::random::fill_random;
 
-/// Connections that have not proved themselves, at most. Further ones are closed.
+/// Limit of connections that have not proved themselves. Further ones are closed.
 const UNPROVEN_MAX: usize = 256;
-/// How long connections wait when this process has no descriptor for them.
+/// The time that connections wait when this process has no descriptor for them.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 impl ProgressState {
-    /// Goes on with greetings, and finds peers that have ended. Never blocks.
+    /// Continues greetings, and finds peers that have ended. Never blocks.
     pub(super) fn advance_control(&mut self, shared: &Shared) {
         shared.watch.for_each_ready(|watched| match watched {
             Watched::Listener => self.accept(shared),
@@ -50,12 +50,12 @@ impl ProgressState {
             let control = match made {
                 Ok(control) => control,
                 Err(error) => {
-                    log::warn!("a connection of {from} was not taken: {error}");
+                    log::warn!("a connection from {from} was not taken: {error}");
                     continue;
                 }
             };
             if self.incoming.iter().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
-                log::warn!("a connection of {from} was closed: too many have not said who they are");
+                    log::warn!("a connection from {from} was closed: too many connections have not proved themselves");
                 continue;
             }
             let number = self.incoming.insert(Incoming::new(control, nonce));
@@ -66,11 +66,11 @@ impl ProgressState {
         }
     }
 
-    /// Leaves connections to wait for a while: most likely this process has no descriptor for them now. The listener stays readable.
+    /// Stops accepting for a while: most likely this process has no free descriptor. The listener stays readable.
     fn stop_accepting(&mut self, shared: &Shared, why: &std::io::Error) {
         static REPORTED: Once = Once::new();
         REPORTED.call_once(|| {
-            log::warn!("connections of other hosts wait, because this process cannot accept them: {why}; `ulimit -n` is its limit");
+            log::warn!("connections of other hosts wait: this process cannot accept them: {why}; raise `ulimit -n`");
         });
         self.refuses_since = Some(Instant::now());
         shared.watch.remove_listener(&shared.listener);
@@ -88,7 +88,7 @@ impl ProgressState {
         let Some(incoming) = self.incoming.get_mut(number) else { return };
         let admit = |sender| shared.admit(number, sender);
         match incoming.advance(shared.address.token(), &shared.settings, admit) {
-            // An end stays readable: it is watched no longer, only timed.
+            // The end of a connection keeps it readable: it is watched no longer, only timed.
             Ok(()) if incoming.has_ended() => shared.watch.remove(incoming.control()),
             Ok(()) => shared.watch.update(incoming.control(), Watched::Incoming(number)),
             Err(why) => {
@@ -103,7 +103,7 @@ impl ProgressState {
         }
     }
 
-    /// Closes a connection. A copy of it may be open in a forked child, so it is taken out of the set first.
+    /// Closes a connection. It is taken out of the set first, because a forked child may have a copy.
     fn drop_incoming(&mut self, shared: &Shared, number: usize) {
         if let Some(mut incoming) = self.incoming.remove(number) {
             if let Some((peer, reads)) = incoming.peer().zip(incoming.reads()) {
@@ -114,14 +114,13 @@ impl ProgressState {
         }
     }
 
-    /// Closes all connections of links from peers.
     pub(super) fn drop_all_incoming(&mut self, shared: &Shared) {
         for number in self.incoming.numbers() {
             self.drop_incoming(shared, number);
         }
     }
 
-    /// Ends what has taken too long, and peers whose last frames have come.
+    /// Ends greetings that take too long, and links to peers whose last frames have come.
     fn check_times(&mut self, shared: &Shared) {
         self.accept_again(shared);
         let (mut over, mut missing, now) = (Vec::new(), Vec::new(), Instant::now());
@@ -160,7 +159,6 @@ impl ProgressState {
         }
     }
 
-    /// Whether control connections wait for time to pass.
     pub(super) fn waits_for_time(&self, shared: &Shared) -> bool {
         let senders = shared.lock();
         let waits = |link: &crate::outgoing::Outgoing| link.connection.ending_since().is_some() || link.waits_for_ack();
@@ -172,12 +170,11 @@ impl ProgressState {
 }
 
 impl Shared {
-    /// Whether a peer was lost.
     pub(super) fn is_lost(&self, peer: PeerId) -> bool {
         self.lock().peers.get(peer).is_none_or(|peer| peer.outgoing.connection.is_lost())
     }
 
-    /// Admits a sender that has proved itself to the link of a number. Returns its number as a peer, and the answer to its offer.
+    /// Admits a proven sender to the link with this number. Returns its number as a peer, and the answer to its offer.
     fn admit(&self, link: usize, sender: ProvenSender) -> Result<(PeerId, Answer), GreetingError> {
         let ProvenSender { address, nid, provider } = sender;
         let refused = |why: OpenError| {
@@ -188,7 +185,7 @@ impl Shared {
         fill_random(&mut key).map_err(|error| refused(error.into()))?;
         let mut senders = self.lock();
         self.open_endpoint(&mut senders).map_err(|error| refused(error.into()))?;
-        // None: this process is about to end.
+        // None if this process is about to end.
         let own: &Endpoint = senders.endpoint.as_ref().ok_or(GreetingError::Ended)?;
         if provider != own.provider() {
             return Err(GreetingError::Provider { ours: own.provider().to_owned(), theirs: provider });
@@ -231,7 +228,6 @@ impl Shared {
         }
     }
 
-    /// Gives the buffers of frames back to the endpoint.
     pub(super) fn recycle(&self, frames: Vec<Frame>) {
         if frames.is_empty() {
             return;

@@ -3,27 +3,28 @@
 //!
 //! ```text
 //! send ──> outgoing link: queue, frame ──> endpoint ══> endpoint ──> incoming link: check, assemble ──> sink
-//!              └─ control connection ─────────────────────────────────────┘
+//!            └─ control connection ─────────────────────────────────────┘
 //! ```
 //!
 //! | file | has |
 //! |---|---|
-//! | [`state`] | the state of all links: what there is to make progress on, and who does |
+//! | [`state`] | the state of all links: the work to make progress on, and the thread that does it |
 //! | [`watch`] | control connections and the bell, in one epoll set |
 //! | [`peers`], [`reader`], [`senders`] | the peers; the endpoint that reads payloads; all that senders share, under one lock |
 //! | [`shared`] | the part that every thread uses |
-//! | [`progress_state`] | links from peers, and the reads under way on them, under one lock |
+//! | [`progress_state`] | links from peers, and the reads in flight on them, under one lock |
 //! | [`payloads`], [`connections`], [`step`] | progress: of payloads that are read, of control connections, of all |
 //! | [`progress_thread`] | the thread that makes progress while the program computes |
 //! | this one | [`Links`]: opened, used by the program, closed |
 //!
-//! Two locks. That of [`ProgressState`] belongs to the thread that makes progress: it has the incoming links, and hands packets to the sink.
-//! That of [`senders::Senders`] has peers, outgoing links and the endpoint. A thread may take the second while it has the first, never the
-//! other way round. The sink is called with the first only, so it may send.
+//! There are two locks. The thread that makes progress holds that of [`ProgressState`]: it has the incoming links, and
+//! hands packets to the sink. That of [`senders::Senders`] has peers, outgoing links and the endpoint. A thread may
+//! take the second while it holds the first, never the other way round. The sink is called with only the first lock
+//! held, so it may send.
 //!
 //! Invariants
 //! 1. Packets of one peer are handed over in the order in which it sent them, one at a time.
-//! 2. A peer that was lost stays lost. Its address belongs to a process that has ended.
+//! 2. A lost peer stays lost. Its address belongs to a process that has ended.
 //! 3. Nothing is opened before it is needed: the endpoint, its buffers and the links at the first packet in or out.
 //!
 //! Cost: a link has a connection at each side. A poll loads one word of state and counts itself.
@@ -66,14 +67,15 @@ use crate::settings::{Progress, Settings};
 use crate::sink::{ProgressCaller, Sink};
 use crate::thread;
 
-/// The longest that a process waits at its end for its last frames to leave, and then for its peers to acknowledge them.
+/// The longest time that a process that ends waits for its last frames to be sent, and then for its peers to
+/// acknowledge them.
 const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
 const LAST_ACKS: Duration = Duration::from_millis(500);
 
-/// The time at which a packet leaves.
+/// The time at which a packet is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendTiming {
-    /// As soon as it can.
+    /// As soon as possible.
     Now,
     /// With the next packet to the same peer, or at the next poll that has nothing else to do.
     WithNext,
@@ -84,23 +86,21 @@ pub struct Links {
     shared: Shared,
     progress: Mutex<ProgressState>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// This value, for its thread.
     own: Weak<Links>,
-    /// The process that has opened the links. A forked child has neither the thread nor the right to them.
+    /// The process that opened the links. A forked child has no progress thread, and must not use them.
     process: u32,
 }
 
-/// The state of links in which [`Links::drain`] returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Drained {
-    /// All packets have left.
+    /// All packets were sent.
     Sent,
     /// The peers have acknowledged them, too: the kernel may drop bytes of a process that has ended.
     Acknowledged,
 }
 
 impl Links {
-    /// Listens for links. Packets that come are handed to `sink`.
+    /// Listens for links. `sink` gets the packets that arrive.
     pub fn open(settings: Settings, sink: Arc<dyn Sink>) -> Result<Arc<Links>, OpenError> {
         let at = settings.at;
         let listener = ParentOnly::new(listen(at).map_err(|error| OpenError::Listen { at, error })?);
@@ -130,41 +130,42 @@ impl Links {
         Ok(links)
     }
 
-    /// Starts the progress thread, if it does not run. It ends when the links are closed.
+    /// Starts the progress thread, unless it runs. It ends when the links are closed.
     fn start_thread(&self) -> std::io::Result<()> {
         let mut thread = self.thread.lock().ignore_poison();
         if thread.is_none() && !self.shared.state.load().is_closing() {
             if let Some(links) = self.own.upgrade() {
                 let run = move || progress_thread::run(&links.shared, &links.progress);
                 *thread = Some(thread::spawn("selvedge-links", run)?);
-                // The thread does so, too, but this one may look first.
+                // The thread sets this, too, but this thread may look first.
                 self.shared.state.thread_started();
             }
         }
         Ok(())
     }
 
-    /// Starts the progress thread where it is wanted from the first link on, and the endpoint was opened since `before`.
+    /// Starts the progress thread at the first link, if the settings want that and the endpoint was opened since
+    /// `before`.
     fn start_thread_at_first_link(&self, before: State) {
         let is_wanted = self.shared.settings.progress == Progress::ThreadLater;
         if is_wanted && !before.has_endpoint() && self.shared.state.load().has_endpoint() {
             if let Err(error) = self.start_thread() {
-                log::error!("links between hosts have no thread, and wait for the program's calls: {error}");
+                log::error!("links between hosts progress only in the program's calls, for want of a thread: {error}");
             }
         }
     }
 
-    /// The address at which others find this process. It is also the right to connect.
+    /// Returns the address of this process for others. It is also the right to connect.
     pub fn address(&self) -> LinkAddress {
         self.shared.address
     }
 
-    /// The number of a peer, which is new if its address is.
+    /// Returns the number of a peer, a new one if the address is new.
     pub fn peer(&self, address: LinkAddress) -> PeerId {
         self.shared.lock().peers.number_of(address, NO_HOST)
     }
 
-    /// The number of a peer's host in the job; None: it has none.
+    /// Returns the number of a peer's host in the job; None if it has none.
     pub fn nid_of(&self, peer: PeerId) -> Option<u32> {
         self.shared.lock().peers.nid_of(peer)
     }
@@ -174,7 +175,7 @@ impl Links {
         self.shared.is_lost(peer)
     }
 
-    /// Takes a packet for a NIC of a peer. It leaves soon; the first one connects.
+    /// Takes a packet for a NIC of a peer. It is sent soon; the first one connects.
     pub fn send(
         &self,
         peer: PeerId,
@@ -229,8 +230,9 @@ impl Links {
         }
     }
 
-    /// Makes progress, for a program that polls. A poll behind one that has found something does not ask libfabric: a program with several
-    /// endpoints polls them in turn, and what came is for one of them. The call to the kernel would delay its answer.
+    /// Makes progress, for a program that polls. After a poll that found something, the next one does not call
+    /// libfabric: a program with several endpoints polls them in turn, the packet was for one of them, and the call to
+    /// the kernel would delay its answer.
     #[inline]
     pub fn poll(&self) {
         let shared = &self.shared;
@@ -255,32 +257,32 @@ impl Links {
         let found = progress.step(shared, ProgressCaller::Program);
         drop(progress);
         shared.polls.set_found(found);
-        // The program may compute next, while responses to what was found wait for the next packet.
+        // The program may compute next, while responses to these packets wait for the next packet.
         if found && shared.lock().peers.has_busy() {
             shared.wake();
         }
     }
 
-    /// Tells that the program goes to sleep until something comes.
+    /// Notes that the program sleeps until something arrives.
     pub fn program_sleeps(&self) {
         if self.shared.state.program_sleeps() {
             self.shared.watch.ring();
         }
     }
 
-    /// Ends the links with a peer that does what no peer may. It is lost then.
+    /// Ends the links with a peer that breaks the protocol. The peer is then lost.
     pub fn disconnect(&self, peer: PeerId, why: &str) {
         self.shared.lose(self.shared.lock(), peer, &LinkError::Disconnected(why.to_owned()));
     }
 
-    /// Stops reading to memory of a NIC of this process. When it returns, nothing is written there any more.
+    /// Stops reads into memory of a NIC of this process. When it returns, nothing is written there any more.
     pub fn stop_reading_to(&self, nic: NicName) {
         if self.process == std::process::id() {
             self.progress.lock().ignore_poison().stop_reading_to(&self.shared, nic);
         }
     }
 
-    /// Waits until all packets have left that were taken, or until it takes too long.
+    /// Waits until all packets taken so far were sent, or until it takes too long.
     pub fn drain(&self) {
         if self.process == std::process::id() {
             self.drain_until(Drained::Sent);
@@ -314,18 +316,18 @@ impl Links {
                 if is_sending {
                     sent_at = None;
                 } else if sent_at.get_or_insert_with(Instant::now).elapsed() > LAST_ACKS {
-                    // Their programs compute, most likely. The kernel goes on for this process.
-                    return log::info!("other hosts have not said that they have all packets");
+                    // Most likely the programs of the peers compute. The kernel still sends for this process.
+                    return log::info!("other hosts have not acknowledged all packets in time");
                 }
             }
             if began.elapsed() > LAST_FRAMES_LEAVE {
-                return log::warn!("packets to other hosts have not left in time, and are lost");
+                return log::warn!("some packets to other hosts were not sent in time, and are lost");
             }
             std::thread::yield_now();
         }
     }
 
-    /// Lets the last frames leave, and ends all links. Peers find this process ended.
+    /// Sends the last frames, and ends all links. Peers see that this process has ended.
     pub fn close(&self) {
         if self.process != std::process::id() || !self.shared.state.close() {
             return;

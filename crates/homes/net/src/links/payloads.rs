@@ -10,7 +10,7 @@ use crate::read_queue::{AbandonedPacket, ReadPayload, ReadQueue, ReadyPacket, Un
 use crate::sink::{Placement, ProgressCaller};
 
 impl ProgressState {
-    /// Starts to read payloads from the memory of peers. A peer without a link from here gets one.
+    /// Starts to read payloads from the memory of peers. If there is no link to such a peer, makes one.
     pub(super) fn read_payloads(
         &mut self,
         shared: &Shared,
@@ -29,7 +29,7 @@ impl ProgressState {
         }
     }
 
-    /// Finds out where the next payload of a link goes. Returns whether there may be something to read.
+    /// Asks the sink for the destination of a link's next payload. Returns whether there may be something to read.
     fn place_next(
         &mut self,
         shared: &Shared,
@@ -42,7 +42,7 @@ impl ProgressState {
             let placed = match reads.next_unplaced() {
                 Ok(None) => return true,
                 Ok(Some(Unplaced { to, packet, may_wait })) => {
-                    // The thread knows of no call that comes next.
+                    // The progress thread cannot tell when the program's next call comes.
                     let may_wait = may_wait && caller == ProgressCaller::Program;
                     let placement = shared.sink.place(peer, to, packet, caller, may_wait);
                     let placed = reads.place(placement);
@@ -60,7 +60,6 @@ impl ProgressState {
         }
     }
 
-    /// Starts a read for a link. Returns whether it did.
     fn read_next(&mut self, shared: &Shared, number: usize, failed: &mut Vec<(PeerId, LinkError)>) -> bool {
         let Some((peer, reads)) = self.incoming.reads_of(number) else { return false };
         let mut senders = shared.lock();
@@ -114,7 +113,7 @@ impl ProgressState {
         failed: &mut Vec<(PeerId, LinkError)>,
     ) {
         let Some(number) = self.reads.remove(tag) else { return };
-        // The link may have ended meanwhile, and another have its number.
+        // The link may have ended meanwhile, and another link may have its number.
         let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
         match result {
             Ok(()) => reads.read_ended(tag),
@@ -123,7 +122,6 @@ impl ProgressState {
         self.hand_over_read(shared, number, caller);
     }
 
-    /// Hands over the packets of a link whose turn has come.
     fn hand_over_read(&mut self, shared: &Shared, number: usize, caller: ProgressCaller) {
         let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
         let before = reads.completed();
@@ -145,7 +143,7 @@ impl ProgressState {
         }
     }
 
-    /// Stops reading to memory of a NIC of this process. When it returns, nothing is written there any more.
+    /// Stops reads into memory of a NIC of this process. When it returns, nothing is written there any more.
     pub(super) fn stop_reading_to(&mut self, shared: &Shared, nic: NicName) {
         for number in self.incoming.numbers() {
             let Some((peer, reads)) = self.incoming.reads_of(number) else { continue };
@@ -161,7 +159,7 @@ impl ProgressState {
     }
 }
 
-/// Gives up the packets that a link has placed, when it ends.
+/// Gives up the placed packets of a link that ends.
 pub(super) fn abandon_placed(shared: &Shared, peer: PeerId, reads: &mut ReadQueue) {
     if reads.has_placed(|_| true) {
         shared.lock().stop_reading_from(peer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peers of a process, by number, and those whose links have something to send.
+//! The peers of a process, by number, and the peers whose links have something to send.
 //!
 //! Cost: a peer without a link is some 400 bytes.
 
@@ -12,22 +12,18 @@ use crate::ids::PeerId;
 use crate::outgoing::Outgoing;
 use crate::settings::Check;
 
-/// A process of another host.
 pub(super) struct Peer {
     pub(super) address: LinkAddress,
     pub(super) nid: u32,
-    /// The link to it, which has its state.
     pub(super) outgoing: Outgoing,
     /// It is in the list of [`Peers::mark_busy`].
     is_busy: bool,
 }
 
-/// The peers.
 pub(super) struct Peers {
     peers: Vec<Peer>,
     numbers: HashMap<LinkAddress, PeerId>,
     busy: Vec<PeerId>,
-    /// The check of new links.
     check: Check,
 }
 
@@ -36,12 +32,13 @@ impl Peers {
         Peers { peers: Vec::new(), numbers: HashMap::new(), busy: Vec::new(), check }
     }
 
-    /// The number of the peer with an address, which is new if its address is. `nid`: the number of its host, or [`NO_HOST`].
+    /// Returns the number of the peer with an address, a new one if the address is new. `nid`: the number of its host,
+    /// or [`NO_HOST`].
     pub(super) fn number_of(&mut self, address: LinkAddress, nid: u32) -> PeerId {
         let next = PeerId(self.peers.len() as u32);
         let number = *self.numbers.entry(address).or_insert(next);
         if number == next {
-            // Most peers of a large job are never met: no room for as many again.
+            // Grows by a quarter only, because most processes of a large job never become peers.
             if self.peers.len() == self.peers.capacity() {
                 self.peers.reserve_exact(self.peers.len() / 4 + 16);
             }
@@ -53,12 +50,11 @@ impl Peers {
         number
     }
 
-    /// The number of a peer's host; None: it has said none, or there is no such peer.
+    /// Returns the number of a peer's host; None if it gave none, or there is no such peer.
     pub(super) fn nid_of(&self, peer: PeerId) -> Option<u32> {
         self.get(peer).map(|peer| peer.nid).filter(|&nid| nid != NO_HOST)
     }
 
-    /// The peer with an address, if it is known.
     pub(super) fn with_address(&self, address: &LinkAddress) -> Option<PeerId> {
         self.numbers.get(address).copied()
     }
@@ -79,7 +75,7 @@ impl Peers {
         (0..).map(PeerId).zip(&mut self.peers)
     }
 
-    /// Notes that the link to a peer has something to send, or greets.
+    /// Notes that the link to a peer has something to send, or is in its greeting.
     pub(super) fn mark_busy(&mut self, peer: PeerId) {
         let target = &mut self[peer];
         if !target.is_busy {

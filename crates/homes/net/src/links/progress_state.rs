@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of the thread that makes progress, under one lock: the links from peers, and the reads under way on them.
+//! The state of the thread that makes progress, under one lock: the links from peers, and the reads in flight on them.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,14 +10,13 @@ use crate::ids::PeerId;
 use crate::incoming::Incoming;
 use crate::read_queue::ReadQueue;
 
-/// The links from peers, by number, which their frames carry.
+/// The links from peers, by their numbers, which frames carry.
 #[derive(Default)]
 pub(super) struct IncomingLinks {
     links: Vec<Option<Incoming>>,
 }
 
 impl IncomingLinks {
-    /// Adds a link at the first free number.
     pub(super) fn insert(&mut self, link: Incoming) -> usize {
         let number = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
         match self.links.get_mut(number) {
@@ -31,7 +30,7 @@ impl IncomingLinks {
         self.links.get_mut(number)?.as_mut()
     }
 
-    /// The packets of a link that wait for their payload, and its peer.
+    /// Returns the peer of a link, and its packets that wait for their payload.
     pub(super) fn reads_of(&mut self, number: usize) -> Option<(PeerId, &mut ReadQueue)> {
         let incoming = self.get_mut(number)?;
         Some((incoming.peer()?, incoming.reads()?))
@@ -41,7 +40,6 @@ impl IncomingLinks {
         self.links.get_mut(number)?.take()
     }
 
-    /// The numbers that links have had.
     pub(super) fn numbers(&self) -> std::ops::Range<usize> {
         0..self.links.len()
     }
@@ -51,56 +49,48 @@ impl IncomingLinks {
     }
 }
 
-/// The reads of payloads that are under way, of all links.
 #[derive(Default)]
 pub(super) struct StartedReads {
-    /// By tag: the number of the link. The tags of this process go up.
+    /// The number of the link, by tag. Tags increase.
     links: HashMap<u64, usize>,
     next_tag: u64,
-    /// Readers that had been closed when those reads were started.
+    /// Number of readers closed before these reads were started.
     readers_closed: u64,
 }
 
 impl StartedReads {
-    /// Forgets reads of readers that are closed.
     pub(super) fn restart(&mut self, readers_closed: u64) {
         if std::mem::replace(&mut self.readers_closed, readers_closed) != readers_closed {
             self.links.clear();
         }
     }
 
-    /// The tag of the next read.
     pub(super) fn next_tag(&self) -> u64 {
         self.next_tag
     }
 
-    /// Notes a read with the next tag.
     pub(super) fn push(&mut self, link: usize) {
         self.links.insert(self.next_tag, link);
         self.next_tag += 1;
     }
 
-    /// The number of the link of a read that has ended.
     pub(super) fn remove(&mut self, tag: u64) -> Option<usize> {
         self.links.remove(&tag)
     }
 }
 
-/// The state of the thread that makes progress.
 #[derive(Default)]
 pub(super) struct ProgressState {
     pub(super) incoming: IncomingLinks,
     pub(super) completions: Vec<Completion>,
     pub(super) reads: StartedReads,
-    /// Numbers of the links on which packets wait for their payloads.
+    /// Numbers of the links with packets that wait for their payloads.
     pub(super) waiting: Vec<usize>,
-    /// A network that frames pass before they are taken, in tests.
+    /// A network that frames pass first, in tests.
     pub(super) faulty: Option<FaultyNetwork>,
     /// The time since which no connection can be accepted, for want of descriptors.
     pub(super) refuses_since: Option<Instant>,
-    /// Rounds in a row in which something came.
     pub(super) rounds: u32,
-    /// Rounds in a row in which nothing came.
     pub(super) idle_rounds: u32,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The progress thread. It sleeps until something comes, and hands it over while the program computes.
+//! The progress thread. It sleeps until something arrives, and hands it over while the program computes.
 //!
-//! While the program itself polls, the thread stays out of the endpoint: it only looks after the control connections, and checks every
-//! [`PROGRAM_POLLS`] whether the program still does.
+//! While the program itself polls, the thread stays out of the endpoint: it only serves the control connections, and
+//! checks every [`PROGRAM_POLLS`] whether the program still polls.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
@@ -16,19 +16,19 @@ use super::shared::Shared;
 use crate::sink::ProgressCaller;
 use selvedge_os::sync::IgnorePoison;
 
-/// How long the thread leaves the endpoint to a program that polls, before it checks again.
+/// The time that the thread leaves the endpoint to a program that polls, before it checks again.
 const PROGRAM_POLLS: Duration = Duration::from_millis(1);
-/// The longest sleep while something waits for time to pass, or the endpoint has nothing to sleep on.
+/// The longest sleep while a timer runs, or the endpoint has no descriptor to sleep on.
 const SHORT: Duration = Duration::from_millis(1);
-/// Times in a row that the endpoint's descriptor may wake the thread for nothing. Some providers leave it readable (`net` of libfabric 1.17);
-/// then the endpoint is polled until something comes.
+/// Wakes in a row for nothing, after which the thread no longer sleeps on the endpoint's descriptor, and polls the
+/// endpoint until something arrives. Some providers leave the descriptor readable (`net` of libfabric 1.17).
 const VAIN_WAKES_MAX: u32 = 64;
-/// The longest sleep. Work that other processes of the host leave to this one waits this long at most, because they cannot wake the thread.
+/// The longest sleep. It bounds the delay of work that other processes of the host leave to this one, because they
+/// cannot wake the thread.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Makes progress until the links are closed.
 pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
-    // Packets that gathered before are sent by the first step, later ones wake this thread.
+    // The first step sends the packets that gathered before; later ones wake this thread.
     shared.state.thread_started();
     let mut polls = shared.polls.number();
     let mut vain_wakes = 0;
@@ -61,8 +61,9 @@ pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
             EndpointSleep::Never => timeout = SHORT,
             EndpointSleep::On(_) if vain_wakes > VAIN_WAKES_MAX => timeout = SHORT,
             EndpointSleep::On(descriptors) => {
-                // SAFETY: the endpoint of frames is closed only after this thread has ended. The descriptor of a reader that is closed
-                // meanwhile may be another file's: then the thread wakes for nothing, or sleeps its time.
+                // SAFETY: the endpoint of frames is closed only after this thread has ended. The descriptor of a reader
+                // that was closed meanwhile may belong to another file: then the thread wakes for nothing, or sleeps
+                // its full time.
                 let borrowed = descriptors.into_iter().map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) });
                 polled.extend(borrowed.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
             }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The endpoint that reads payloads from the memory of peers.
 //!
-//! It has no frames, and can be closed: that is the only way to stop reads of libfabric whose peer is silent. Nothing may be written to
-//! memory of the program after its request has failed, however late the peer's host is heard of again. Reads from other peers begin again at a
-//! new endpoint; their payloads are still exposed.
+//! It has no frames, and can be closed: libfabric has no other way to stop reads whose peer is silent. After a request
+//! of the program has failed, nothing may be written to its memory, even if the peer's host answers again. Reads from
+//! other peers start again at a new endpoint; their payloads are still exposed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,12 +12,10 @@ use crate::endpoint::{Completion, Destination, Endpoint, EndpointError, SubmitEr
 use crate::ids::PeerId;
 use crate::read_queue::ReadPart;
 
-/// The endpoint that reads.
 pub(super) struct Reader {
     endpoint: Endpoint,
-    /// The endpoints of peers.
     peers: HashMap<PeerId, Destination>,
-    /// Reads under way, by tag.
+    /// Reads in flight, by tag.
     in_flight: HashMap<u64, PeerId>,
     /// It had no room for a read, for example because it connects.
     is_full: bool,
@@ -33,17 +31,17 @@ impl Reader {
         &mut self.endpoint
     }
 
-    /// Whether it has to make progress.
+    /// Whether the endpoint must be polled.
     pub(super) fn is_busy(&self) -> bool {
         self.is_full || !self.in_flight.is_empty()
     }
 
-    /// Whether it reads from a peer.
     pub(super) fn reads_from(&self, peer: PeerId) -> bool {
         self.in_flight.values().any(|&from| from == peer)
     }
 
-    /// Reads completions, and lets libfabric make progress, while there is something to do. Returns whether there may be more.
+    /// Reads completions, and lets libfabric make progress while reads are in flight. Returns whether there may be
+    /// more.
     pub(super) fn poll(&mut self, completions: &mut Vec<Completion>) -> bool {
         if !self.is_busy() {
             return false;
@@ -58,7 +56,6 @@ impl Reader {
         more
     }
 
-    /// Reads from a peer, whose endpoint has this name.
     pub(super) fn read(&mut self, peer: PeerId, name: &[u8], part: &ReadPart, tag: u64) -> Result<(), SubmitError> {
         let from = match self.peers.get(&peer) {
             Some(from) => *from,

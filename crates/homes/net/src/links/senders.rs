@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state that senders of this process share, under one lock: the endpoints and the peers.
+//! The state that all senders of this process share, under one lock: the endpoints and the peers.
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -13,26 +13,21 @@ use crate::ids::PeerId;
 use crate::outgoing::Flush;
 use crate::settings::{Check, Settings};
 
-/// The endpoints and the peers.
 pub(super) struct Senders {
     pub(super) endpoint: Option<Endpoint>,
-    /// Reads payloads.
     reader: Option<Reader>,
-    /// Readers that were closed, so far.
     readers_closed: u64,
     pub(super) peers: Peers,
-    /// Times that the program was at rest.
+    /// Number of times that the program was at rest.
     rests: u64,
-    /// A packet was taken since the last round.
     has_taken: bool,
 }
 
-/// How a thread may sleep until the endpoints have something.
+/// Whether, and on which descriptors, a thread may sleep until the endpoints must be polled.
 pub(super) enum EndpointSleep {
-    /// There is no endpoint yet.
     Closed,
     On(Vec<RawFd>),
-    /// There is something to poll for.
+    /// It must poll first.
     NotNow,
     /// The provider has no descriptor: the endpoint must be polled.
     Never,
@@ -51,23 +46,21 @@ impl Senders {
         more
     }
 
-    /// Notes that a packet is being taken. Returns the number of the program's rests before it.
+    /// Notes that a packet is being taken. Returns the number of the program's rests so far.
     pub(super) fn note_taken(&mut self) -> u64 {
         self.has_taken = true;
         self.rests
     }
 
-    /// Whether a packet was taken since the last call.
     pub(super) fn has_taken(&mut self) -> bool {
         std::mem::take(&mut self.has_taken)
     }
 
-    /// Counts a rest of the program.
     pub(super) fn note_rest(&mut self) {
         self.rests += 1;
     }
 
-    /// Sends what waits. `failed` gets the links that have broken.
+    /// Sends all packets that wait. `failed` gets the broken links.
     pub(super) fn send_all(&mut self, settings: &Settings, failed: &mut Vec<(PeerId, LinkError)>) {
         for peer in self.peers.take_busy() {
             let Senders { endpoint: Some(endpoint), peers, .. } = &mut *self else { return };
@@ -80,31 +73,29 @@ impl Senders {
         }
     }
 
-    /// A frame with a peer's tag has completed.
     pub(super) fn frame_completed(&mut self, tag: u32) {
         if let Some(peer) = self.peers.get_mut(PeerId(tag)) {
             peer.outgoing.frame_completed();
         }
     }
 
-    /// A peer has read `count` payloads of the link to it.
+    /// Notes that a peer has read `count` payloads of the link to it.
     pub(super) fn payloads_read(&mut self, peer: PeerId, count: u64) -> Result<(), FrameError> {
         let Senders { endpoint, peers, .. } = self;
         peers[peer].outgoing.payloads_read(endpoint.as_mut(), count)
     }
 
-    /// Ends the link to a peer.
     pub(super) fn lose(&mut self, peer: PeerId) {
         let Senders { endpoint, peers, .. } = self;
         peers[peer].outgoing.lose(endpoint.as_mut());
     }
 
-    /// The number of readers that were closed, which reads belong to.
+    /// Returns the number of readers closed so far. Reads belong to it.
     pub(super) fn readers_closed(&self) -> u64 {
         self.readers_closed
     }
 
-    /// The endpoint that reads, which is opened at the first read.
+    /// Returns the endpoint that reads. The first read opens it.
     pub(super) fn open_reader(&mut self, at: IpAddr) -> Result<Option<(&mut Reader, &Peers)>, LinkError> {
         let Senders { endpoint, reader, peers, .. } = self;
         let Some(endpoint) = endpoint else { return Ok(None) };
@@ -118,7 +109,7 @@ impl Senders {
         Ok(Some((reader, peers)))
     }
 
-    /// Stops all reads. Those that are to go on begin again.
+    /// Stops all reads. Reads that are still wanted start again.
     pub(super) fn close_reader(&mut self) {
         if self.reader.take().is_some() {
             self.readers_closed += 1;
@@ -132,7 +123,6 @@ impl Senders {
         }
     }
 
-    /// Ends all links, and closes the endpoints.
     pub(super) fn close(&mut self) {
         self.close_reader();
         let Senders { endpoint, peers, .. } = self;
@@ -142,7 +132,7 @@ impl Senders {
         self.endpoint = None;
     }
 
-    /// How the thread may sleep until an endpoint has something.
+    /// Returns how the thread may sleep until an endpoint must be polled.
     pub(super) fn endpoint_sleep(&mut self) -> EndpointSleep {
         let Senders { endpoint, reader, .. } = self;
         let reader = reader.as_mut().filter(|reader| reader.is_busy()).map(Reader::endpoint);

@@ -17,13 +17,11 @@ use crate::settings::Settings;
 use crate::sink::Sink;
 use selvedge_os::sync::IgnorePoison;
 
-/// The part of the links that every thread uses.
 pub(super) struct Shared {
     pub(super) address: LinkAddress,
     pub(super) settings: Settings,
     pub(super) sink: Arc<dyn Sink>,
     pub(super) listener: ParentOnly<TcpListener>,
-    /// All control connections, and the listener.
     pub(super) watch: Watch,
     pub(super) senders: Mutex<Senders>,
     pub(super) state: StateWord,
@@ -43,7 +41,6 @@ impl Shared {
         }
     }
 
-    /// Begins a link to a peer.
     pub(super) fn connect(&self, senders: &mut Senders, peer: PeerId) -> Result<(), LinkError> {
         self.open_endpoint(senders).map_err(|error| LinkError::Endpoint(error.to_string()))?;
         if self.state.load().is_closing() {
@@ -59,7 +56,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Opens the endpoint, if it is not open and these links do not end.
+    /// Opens the endpoint, unless it is open or these links end.
     pub(super) fn open_endpoint(&self, senders: &mut Senders) -> Result<(), EndpointError> {
         if senders.endpoint.is_none() && !self.state.load().is_closing() {
             let mut endpoint = Endpoint::open(self.settings.at, self.settings.provider.as_deref())?;
@@ -71,7 +68,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Marks a peer as lost.
     pub(super) fn lose(&self, mut senders: MutexGuard<'_, Senders>, peer: PeerId, why: &LinkError) {
         let target = &senders.peers[peer];
         if target.outgoing.connection.is_lost() {

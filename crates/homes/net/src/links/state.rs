@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of the links of a process: one word, which a poll reads once. The state of each link is that of its
+//! The state of the links of a process: one word, which a poll reads once. Each link has its own state in its
 //! [`Connection`](crate::outgoing).
 //!
-//! The stage says what there is to make progress on:
+//! The stage says where progress is needed:
 //!
 //! | stage | endpoint | control connections | on | then |
 //! |---|---|---|---|---|
 //! | `Listening` | none yet | the listener | [`StateWord::endpoint_opened`] | `Connecting`, with a thread `Open` |
-//! | `Connecting` | open | a link is being made, or ends: looked at often | [`StateWord::settled`] | `Open` |
+//! | `Connecting` | open | a link opens or ends: looked at often | [`StateWord::settled`] | `Open` |
 //! | `Open` | open | looked at now and then | [`StateWord::connecting`] | `Connecting`; with a thread it stays |
 //! | `Closing` | ends | end | | |
 //!
 //! Every stage goes to `Closing` on [`StateWord::close`].
 //!
-//! The driver says who makes progress while the program makes no calls:
+//! The driver says which thread makes progress while the program makes no calls:
 //!
 //! | driver | thread | program | on | then |
 //! |---|---|---|---|---|
@@ -21,16 +21,16 @@
 //! | `Thread` | serves the endpoint | computes | [`StateWord::program_polls`] | `Program` |
 //! | | | | [`StateWord::program_sleeps`] | `Asleep` |
 //! | | | | [`StateWord::wake`]: packets gather in a frame | `ThreadWoken`, and the bell rings |
-//! | `ThreadWoken` | as `Thread`, and knows of those packets | computes | [`StateWord::serve`] | `Thread` |
-//! | `Program` | stays out of the endpoint, looks again after a millisecond | polls | [`StateWord::program_computes`] | `Thread` |
+//! | `ThreadWoken` | as `Thread`, and was woken for those packets | computes | [`StateWord::serve`] | `Thread` |
+//! | `Program` | leaves the endpoint alone, looks again after a millisecond | polls | [`StateWord::program_computes`] | `Thread` |
 //! | | | | [`StateWord::program_sleeps`] | `Asleep`, and the bell rings |
-//! | `Asleep`, `AsleepWoken` | as `Thread`, `ThreadWoken` | sleeps until something comes | [`StateWord::program_wakes`] | `Thread`, `ThreadWoken` |
+//! | `Asleep`, `AsleepWoken` | as `Thread`, `ThreadWoken` | sleeps | [`StateWord::program_wakes`] | `Thread`, `ThreadWoken` |
 //!
-//! With a thread `Connecting` is not reached, and without an endpoint no thread is woken for packets.
+//! With a thread, `Connecting` is not reached. Without an endpoint, no thread is woken for packets.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Polls of the program between looks at the control connections, where no thread does it: while a link is being made, and otherwise.
+/// Polls of the program between looks at the control connections, without a thread: while a link opens, and otherwise.
 const POLLS_PER_CONTROL_CONNECTING: u32 = 16;
 const POLLS_PER_CONTROL: u32 = 1024;
 
@@ -52,7 +52,6 @@ enum Driver {
     AsleepWoken,
 }
 
-/// The state at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     stage: Stage,
@@ -83,7 +82,6 @@ impl State {
         self.stage as u8 | (self.driver as u8) << 2
     }
 
-    /// Whether there is an endpoint to poll.
     #[inline]
     pub(super) fn has_endpoint(self) -> bool {
         matches!(self.stage, Stage::Connecting | Stage::Open)
@@ -98,7 +96,7 @@ impl State {
         matches!(self.driver, Driver::Asleep | Driver::AsleepWoken)
     }
 
-    /// Whether the program looks at the control connections in the poll of this number.
+    /// Whether the poll of this number looks at the control connections.
     #[inline]
     pub(super) fn looks_at_control(self, poll: u32) -> bool {
         let every = if self.stage == Stage::Connecting { POLLS_PER_CONTROL_CONNECTING } else { POLLS_PER_CONTROL };
@@ -106,18 +104,16 @@ impl State {
     }
 }
 
-/// The state, which any thread may change.
 #[derive(Default)]
 pub(super) struct StateWord(AtomicU8);
 
 impl StateWord {
-    /// The state now.
     #[inline]
     pub(super) fn load(&self) -> State {
         State::decode(self.0.load(Relaxed))
     }
 
-    /// Changes the state. Returns the state before and after.
+    /// Changes the state. Returns the states before and after.
     fn change(&self, to: impl Fn(State) -> State) -> (State, State) {
         let mut word = self.0.load(SeqCst);
         loop {
@@ -138,7 +134,7 @@ impl StateWord {
         (before.driver, after.driver)
     }
 
-    /// The endpoint is open, for a link that is being made.
+    /// Notes that the endpoint is open, for a link that opens.
     pub(super) fn endpoint_opened(&self) {
         self.change(|state| match state.stage {
             Stage::Listening => State { stage: State::stage_of_new_link(state.driver), ..state },
@@ -146,7 +142,6 @@ impl StateWord {
         });
     }
 
-    /// A link is being made.
     pub(super) fn connecting(&self) {
         self.change(|state| match state.stage {
             Stage::Open => State { stage: State::stage_of_new_link(state.driver), ..state },
@@ -154,7 +149,7 @@ impl StateWord {
         });
     }
 
-    /// No link is being made or ends, after a look at the control connections; or `is_waiting`: one is.
+    /// Notes, after a look at the control connections, whether a link opens or ends (`is_waiting`).
     pub(super) fn settled(&self, is_waiting: bool) {
         self.change(|state| match (state.stage, state.driver) {
             (Stage::Connecting | Stage::Open, Driver::Calls) => {
@@ -164,12 +159,11 @@ impl StateWord {
         });
     }
 
-    /// The links end. Returns whether they do so for the first time.
+    /// Ends the links. Returns whether this is the first call.
     pub(super) fn close(&self) -> bool {
         !self.change(|state| State { stage: Stage::Closing, ..state }).0.is_closing()
     }
 
-    /// There is a thread from now on.
     pub(super) fn thread_started(&self) {
         self.change(|state| {
             let stage = if state.stage == Stage::Connecting { Stage::Open } else { state.stage };
@@ -180,7 +174,7 @@ impl StateWord {
         });
     }
 
-    /// The thread has seen polls of the program. Returns whether it leaves the endpoint to them.
+    /// Notes that the thread has seen polls of the program. Returns whether it leaves the endpoint to the program.
     pub(super) fn program_polls(&self) -> bool {
         let (_, now) = self.change_driver(|driver| match driver {
             Driver::Thread | Driver::ThreadWoken => Driver::Program,
@@ -189,12 +183,12 @@ impl StateWord {
         now == Driver::Program
     }
 
-    /// The thread has seen no poll of the program for a while.
+    /// Notes that the thread has seen no poll of the program for a while.
     pub(super) fn program_computes(&self) {
         self.change_driver(|driver| if driver == Driver::Program { Driver::Thread } else { driver });
     }
 
-    /// The program goes to sleep. Returns whether the thread has to be woken.
+    /// Notes that the program goes to sleep. Returns whether the thread must be woken.
     pub(super) fn program_sleeps(&self) -> bool {
         let (before, _) = self.change_driver(|driver| match driver {
             Driver::Thread | Driver::Program => Driver::Asleep,
@@ -204,7 +198,7 @@ impl StateWord {
         before == Driver::Program
     }
 
-    /// The program polls after a sleep.
+    /// Notes that the program polls after a sleep.
     #[cold]
     pub(super) fn program_wakes(&self) {
         self.change_driver(|driver| match driver {
@@ -214,7 +208,7 @@ impl StateWord {
         });
     }
 
-    /// Packets gather in a frame. Returns whether the thread has to be woken for them.
+    /// Notes that packets gather in a frame. Returns whether the thread must be woken for them.
     pub(super) fn wake(&self) -> bool {
         let (before, after) = self.change_driver(|driver| match driver {
             Driver::Thread => Driver::ThreadWoken,
@@ -224,7 +218,7 @@ impl StateWord {
         before != after
     }
 
-    /// A step begins, which looks at all packets.
+    /// Notes that a step begins, which looks at all packets.
     pub(super) fn serve(&self) {
         self.change_driver(|driver| match driver {
             Driver::ThreadWoken => Driver::Thread,
@@ -235,19 +229,20 @@ impl StateWord {
 }
 
 impl State {
-    /// The stage while a link is being made: a thread looks at the control connections anyway.
+    /// Returns the stage while a link opens. With a thread it is `Open`: the thread looks at the control connections
+    /// anyway.
     fn stage_of_new_link(driver: Driver) -> Stage {
         if driver == Driver::Calls { Stage::Connecting } else { Stage::Open }
     }
 }
 
-/// The number of the program's polls, for the thread, and whether the last one has found something. Only polls change it, and one that is
-/// lost between two threads of the program does no harm.
+/// The number of the program's polls, for the thread, and whether the last one found something. Only polls change it. A
+/// count lost between two threads of the program does no harm.
 #[derive(Default)]
 pub(super) struct PollCounter(AtomicU32);
 
 impl PollCounter {
-    /// Counts a poll. Returns its number, and whether the one before has found something.
+    /// Counts a poll. Returns its number, and whether the one before found something.
     #[inline]
     pub(super) fn count(&self) -> (u32, bool) {
         let word = self.0.load(Relaxed).wrapping_add(2);
@@ -255,13 +250,11 @@ impl PollCounter {
         (word >> 1, word & 1 != 0)
     }
 
-    /// Notes whether a poll has found something.
     #[inline]
     pub(super) fn set_found(&self, found: bool) {
         self.0.store(self.0.load(Relaxed) & !1 | u32::from(found), Relaxed);
     }
 
-    /// The number of the last poll.
     pub(super) fn number(&self) -> u32 {
         self.0.load(Relaxed) >> 1
     }
@@ -275,7 +268,7 @@ mod tests {
     const DRIVERS: [Driver; 6] =
         [Driver::Calls, Driver::Thread, Driver::ThreadWoken, Driver::Program, Driver::Asleep, Driver::AsleepWoken];
 
-    /// The transitions, as the links make them: packets gather only where an endpoint is.
+    /// Returns the transitions, as the links make them: packets gather only if there is an endpoint.
     fn transitions() -> Vec<fn(&StateWord)> {
         vec![
             StateWord::endpoint_opened,

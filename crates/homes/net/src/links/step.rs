@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A step of progress: hands over what has come, and sends what waits.
+//! A step of progress: hands over packets that have arrived, and sends packets that wait.
 
 use std::time::Instant;
 
@@ -15,14 +15,16 @@ use crate::incoming::{Frame, PacketReceiver, RejectedFrame};
 use crate::settings::Check;
 use crate::sink::ProgressCaller;
 
-/// Rounds in a row in which something came, between sends of what waits.
+/// Rounds in a row in which something arrived, before waiting packets are sent.
 const ROUNDS_PER_FLUSH: u32 = 8;
-/// Polls of a program in a row that find nothing, without a packet between them, before what waits leaves: a program that has just taken
-/// a message often sends one, and a response travels with it. Then the program is at rest. The thread waits for none.
+/// Empty polls of a program in a row, without a packet between them, before waiting packets are sent. Then the program
+/// is at rest. A program that has just taken a message often sends one, and a response travels with it. The progress
+/// thread does not wait for such polls.
 const IDLE_POLLS: u32 = 4;
 
 impl ProgressState {
-    /// Hands over what has come. If nothing has, sends what waits. Returns whether there may be more.
+    /// Hands over packets that have arrived. If there are none, sends packets that wait. Returns whether there may be
+    /// more.
     pub(super) fn step(&mut self, shared: &Shared, caller: ProgressCaller) -> bool {
         shared.state.serve();
         let mut failed = Vec::new();
@@ -59,7 +61,8 @@ impl ProgressState {
         self.take_delayed(shared, caller, &mut used);
         shared.recycle(used);
         self.read_payloads(shared, caller, &mut failed);
-        // The program takes what responses it has along with its next packet; the thread knows of no next packet.
+        // The program's next packet carries its responses. The progress thread cannot tell when it comes, so it sends
+        // them.
         if caller == ProgressCaller::Thread && !more {
             shared.lock().send_all(&shared.settings, &mut failed);
         }
@@ -69,7 +72,8 @@ impl ProgressState {
         found
     }
 
-    /// Takes a frame that has arrived, by way of the faulty network if there is one. `used` gets the frames that are used up.
+    /// Takes a frame that has arrived, through the faulty network if there is one. `used` gets the frames that are used
+    /// up.
     fn take_received(&mut self, shared: &Shared, frame: ReceivedFrame, caller: ProgressCaller, used: &mut Vec<Frame>) {
         let Some(mut faulty) = self.faulty.take() else {
             return self.take_frame(shared, Frame::Received(frame), caller, used);
@@ -79,7 +83,6 @@ impl ProgressState {
         used.push(Frame::Received(frame));
     }
 
-    /// Takes the frames that the faulty network has delayed.
     fn take_delayed(&mut self, shared: &Shared, caller: ProgressCaller, used: &mut Vec<Frame>) {
         let Some(mut faulty) = self.faulty.take() else { return };
         faulty.release(Instant::now(), |copy| self.take_frame(shared, Frame::Copied(copy), caller, used));
@@ -91,7 +94,7 @@ impl ProgressState {
         let link = frame.get(4..8).and_then(|bytes| bytes.first_chunk().copied()).map(u32::from_le_bytes);
         let link = link.and_then(|link| Some((link as usize, self.incoming.get_mut(link as usize)?)));
         let Some((number, incoming)) = link else {
-            // A damaged frame may say that it is of another link. It is repeated.
+            // A damaged frame may carry the number of another link. It is sent again.
             let level = if shared.settings.check == Check::None { log::Level::Warn } else { log::Level::Debug };
             log::log!(level, "a frame of {} bytes on an unknown link was dropped", frame.len());
             return used.push(frame);
@@ -114,7 +117,6 @@ impl ProgressState {
     }
 }
 
-/// Hands the packets of frames over to the sink.
 struct SinkReceiver<'a> {
     shared: &'a Shared,
     caller: ProgressCaller,

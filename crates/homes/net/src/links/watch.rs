@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The descriptors that the links of a process watch: control connections, the listener and a bell, in one epoll set.
 //!
-//! Invariant: a connection leaves the set before it is closed. A forked child may hold a copy of its descriptor, which would stay
-//! readable there for ever.
+//! Invariant: a connection leaves the set before it is closed. Otherwise the copy of its descriptor in a forked child
+//! would stay readable in the set for ever.
 
 use std::io;
 use std::net::TcpListener;
@@ -15,10 +15,9 @@ use crate::control::Control;
 use crate::forked::ParentOnly;
 use crate::ids::PeerId;
 
-/// Events that are read at once.
+/// Events read by one call.
 const EVENTS: usize = 32;
 
-/// The owner of a connection in the set.
 #[derive(Clone, Copy)]
 pub(super) enum Watched {
     Listener,
@@ -40,7 +39,7 @@ impl Watched {
         })
     }
 
-    /// None: the bell.
+    /// Returns None for the bell.
     fn of(data: EventData) -> Option<Watched> {
         let word = data.u64();
         match word >> 32 {
@@ -52,7 +51,6 @@ impl Watched {
     }
 }
 
-/// The set.
 pub(super) struct Watch {
     set: ParentOnly<OwnedFd>,
     /// Wakes the thread.
@@ -60,7 +58,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Makes a set of the bell and a listener.
     pub(super) fn open(listener: &TcpListener) -> io::Result<Watch> {
         let set = ParentOnly::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let bell = ParentOnly::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -70,7 +67,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The descriptor that becomes readable with events.
+    /// Returns the descriptor that becomes readable with events.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
@@ -83,27 +80,25 @@ impl Watch {
         let _ = epoll::delete(&*self.set, listener);
     }
 
-    /// Waits for the events that a new connection is interested in.
+    /// Waits for the events of a new connection's interest.
     pub(super) fn add(&self, control: &Control, of: Watched) {
         report(epoll::add(&*self.set, control.fd(), of.to_data(), control.interest()));
     }
 
-    /// Waits for the events that a connection is interested in now.
+    /// Waits for the events of a connection's present interest.
     pub(super) fn update(&self, control: &Control, of: Watched) {
         report(epoll::modify(&*self.set, control.fd(), of.to_data(), control.interest()));
     }
 
-    /// Waits for no more events of a connection.
     pub(super) fn remove(&self, control: &Control) {
         let _ = epoll::delete(&*self.set, control.fd());
     }
 
-    /// Rings the bell.
     pub(super) fn ring(&self) {
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Calls `ready` for connections that have events now, and silences the bell.
+    /// Calls `ready` for each connection with events, and silences the bell.
     pub(super) fn for_each_ready(&self, mut ready: impl FnMut(Watched)) {
         let mut events = [const { epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) } }; EVENTS];
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -119,6 +114,6 @@ impl Watch {
 
 fn report(result: rustix::io::Result<()>) {
     if let Err(error) = result {
-        log::error!("a connection between hosts is not watched: {error}");
+        log::error!("a connection between hosts cannot be watched: {error}");
     }
 }

@@ -5,12 +5,12 @@
 //! |---|---|---|---|---|
 //! | `Closed` | none | none | [`Connection::connect`], at the first packet | `Greeting` |
 //! | `Greeting` | connects, greets | wait | the answer | `Open` |
-//! | `Open` | acknowledgements of frames | leave | its end ([`Connection::note_end`]) | `Ending` |
-//! | `Ending` | ended | leave; the peer's last frames may still come | silence of the peer | `Lost` |
+//! | `Open` | acknowledgements of frames | are sent | its end ([`Connection::note_end`]) | `Ending` |
+//! | `Ending` | ended | are sent; the peer's last frames may still come | silence of the peer | `Lost` |
 //! | `Lost` | none | refused | | |
 //!
-//! Every state but `Lost` goes to `Lost` on [`Connection::lose`]. A greeting takes as long as the peer does, whose program may compute. The
-//! kernel finds out whether its host is there.
+//! Every state but `Lost` goes to `Lost` on [`Connection::lose`]. A greeting has no time limit, because the peer's
+//! program may compute. The kernel detects a lost host.
 
 use std::time::Instant;
 
@@ -24,7 +24,6 @@ use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
 use crate::retransmission::{InvalidAck, Window};
 use crate::settings::{Check, Settings};
 
-/// The state of a link at its sender.
 pub(crate) struct Connection {
     stage: Stage,
 }
@@ -33,7 +32,6 @@ enum Stage {
     Closed,
     Greeting(Box<Greeting>),
     Open(Box<Open>),
-    /// The control connection has ended, at this time.
     Ending(Box<Open>, Instant),
     Lost,
 }
@@ -43,24 +41,19 @@ struct Greeting {
     key: Option<Key>,
 }
 
-/// An open link.
 pub(super) struct Open {
     control: Control,
     /// The peer's endpoint, and its name.
     pub(super) to: Destination,
     name: Vec<u8>,
-    /// Of the next frame.
     pub(super) header: FrameHeader,
     pub(super) seal: Seal,
-    /// None: the link has no check, and nothing is repeated.
+    /// None: the link has no check, and no frame is repeated.
     pub(super) window: Option<Window>,
-    /// Makes this side's messages on the control connection.
     sent: MessageSealer,
-    /// Checks the receiver's messages.
     received: MessageSealer,
-    /// The end was announced.
     is_end_announced: bool,
-    /// All frames before this number were taken, as far as the receiver has acknowledged.
+    /// The receiver has acknowledged all frames before this number.
     acked: u64,
 }
 
@@ -69,7 +62,7 @@ impl Connection {
         Connection { stage: Stage::Closed }
     }
 
-    /// Whether it was never opened.
+    /// Whether the link was never opened.
     pub fn is_closed(&self) -> bool {
         matches!(self.stage, Stage::Closed)
     }
@@ -78,12 +71,12 @@ impl Connection {
         matches!(self.stage, Stage::Lost)
     }
 
-    /// The time at which the control connection ended, while the peer's last frames may still come.
+    /// Returns the time at which the control connection ended, while the peer's last frames may still come.
     pub fn ending_since(&self) -> Option<Instant> {
         if let Stage::Ending(_, since) = self.stage { Some(since) } else { None }
     }
 
-    /// Whether frames can be sent, also while it ends.
+    /// Whether frames can be sent, also while the link ends.
     pub fn is_open(&self) -> bool {
         self.open().is_some()
     }
@@ -102,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// The control connection, if there is one.
+    /// Returns the control connection, if there is one.
     pub fn control(&self) -> Option<&Control> {
         match &self.stage {
             Stage::Closed | Stage::Lost => None,
@@ -111,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// The name of the peer's endpoint, once the link is open.
+    /// Returns the name of the peer's endpoint, once the link is open.
     pub fn endpoint_name(&self) -> Option<&[u8]> {
         self.open().map(|open| &open.name[..])
     }
@@ -123,7 +116,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on with the greeting, or reads the receiver's messages. [`LinkError::Ended`] in an open link: the peer has ended.
+    /// Continues the greeting, or reads the receiver's messages. [`LinkError::Ended`] on an open link: the peer has
+    /// ended.
     pub fn advance(
         &mut self,
         address: &LinkAddress,
@@ -187,14 +181,13 @@ impl Connection {
         };
     }
 
-    /// Ends the link, for good.
     pub(super) fn lose(&mut self) {
         self.stage = Stage::Lost;
     }
 }
 
 impl Open {
-    /// Reads the receiver's messages, and finds its end.
+    /// Reads the receiver's messages, and detects its end.
     fn advance(&mut self) -> Result<(), LinkError> {
         let ended = self.control.advance();
         while let Some(message) = self.control.take_message()? {
@@ -215,7 +208,7 @@ impl Open {
         ended.map_err(|_| LinkError::Ended)
     }
 
-    /// Announces the end of the link, once. Returns whether the receiver has yet to acknowledge all frames.
+    /// Announces the end of the link, once. Returns whether frames are unacknowledged.
     pub(super) fn announce_end(&mut self) -> bool {
         let number = self.header.number;
         if !self.is_end_announced && number != 0 {

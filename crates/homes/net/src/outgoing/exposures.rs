@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Payloads of a link that the receiver has yet to read from this process's memory.
+//! Payloads of a link that the receiver has not read yet from this process's memory.
 
 use std::collections::VecDeque;
 
 use crate::endpoint::{Endpoint, Exposed};
 use crate::frame::FrameError;
 
-/// Payloads of a link that wait to be read, at most, and frames that may leave behind one: the receiver keeps what comes behind.
+/// Limits of a link: payloads that wait to be read, and frames sent after one, because the receiver must hold those.
 const EXPOSURES_MAX: usize = 8;
 const FRAMES_BEHIND_MAX: usize = 64;
 
-/// A payload that the receiver may read.
 struct Exposure {
     exposed: Exposed,
-    /// Bytes of its packet that count in the queue until then.
+    /// Bytes of its packet, which count in the queue until then.
     bytes: usize,
 }
 
-/// The payloads, the oldest first.
+/// The oldest payload is first.
 #[derive(Default)]
 pub(super) struct Exposures {
     waiting: VecDeque<Exposure>,
-    /// Payloads that were read since the link was opened.
+    /// Number of payloads read since the link was opened.
     read: u64,
-    /// Frames that have left since the receiver has read the last one.
+    /// Frames sent since the receiver read its last payload.
     frames_behind: usize,
 }
 
@@ -36,12 +35,11 @@ impl Exposures {
         self.waiting.len() >= EXPOSURES_MAX
     }
 
-    /// Whether the receiver has to read payloads before more comes.
+    /// Whether the receiver must read payloads before more is sent.
     pub(super) fn is_far_ahead(&self) -> bool {
         self.frames_behind >= FRAMES_BEHIND_MAX && !self.waiting.is_empty()
     }
 
-    /// Counts a frame that has left.
     pub(super) fn frame_sent(&mut self) {
         self.frames_behind += 1;
     }
@@ -66,7 +64,6 @@ impl Exposures {
         Ok(released)
     }
 
-    /// Withdraws all.
     pub(super) fn withdraw_all(&mut self, endpoint: &mut Endpoint) {
         self.waiting.drain(..).for_each(|exposure| endpoint.withdraw(exposure.exposed));
     }

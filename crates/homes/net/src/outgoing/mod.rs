@@ -4,18 +4,19 @@
 //! | file | has |
 //! |---|---|
 //! | [`connection`] | the state of the link, and its control connection |
-//! | [`queue`], [`exposures`] | packets that wait for a frame; payloads that the receiver has yet to read |
-//! | [`pacing`] | when a frame leaves |
+//! | [`queue`], [`exposures`] | packets that wait for a frame; payloads that the receiver has not read yet |
+//! | [`pacing`] | the time at which a frame is sent |
 //! | this one | frames: filled, sent, repeated |
 //!
-//! Packets that are handed over before the link is open wait in its queue. So do those for which there is no buffer.
+//! Packets that come before the link is open, or when there is no buffer, wait in its queue.
 //!
 //! Invariants
-//! 1. Packets leave in the order in which they were handed over, each once.
-//! 2. A frame goes at once if few others have left since the peer's last frame came, or the program was last at rest ([`pacing`]);
-//!    otherwise packets gather in it until it is full, or one of these happens. So a burst shares frames, and neither a single packet nor
-//!    an answer waits.
-//! 3. With a check each frame is short, and kept in the [`Window`] until the receiver has taken it. Repetitions leave before new frames.
+//! 1. Packets are sent in the order in which they were handed over, each once.
+//! 2. A frame is sent at once if few others were sent since the peer's last frame, or since the program was last at
+//!    rest ([`pacing`]). Otherwise it gathers packets until it is full, or one of these happens. So a burst shares
+//!    frames, and neither a single packet nor an answer waits.
+//! 3. With a check each frame is short, and kept in the [`Window`] until the receiver has taken it. Repetitions precede
+//!    new frames.
 
 mod connection;
 mod exposures;
@@ -39,39 +40,34 @@ use crate::payload::{Source, Tail};
 use crate::retransmission::Window;
 use crate::settings::{Check, Settings};
 
-/// The least room in a frame for which a payload is cut: less is not worth a record.
+/// The least room in a frame for a part of a payload: less is not worth a record.
 const CUT_BYTES_MIN: usize = 512;
-/// The least payload that the receiver reads from here. A shorter one is sooner there in frames: a read takes two ways more. Where frames are
-/// short, the payload would take several.
+/// The least payload that the receiver reads. A shorter one arrives sooner in frames, because a read costs two more
+/// one-way trips. If frames are short, such a payload would take several.
 const READ_BYTES_MIN: usize = (64 << 10) + 1;
 const READ_BYTES_MIN_OF_SHORT_FRAMES: usize = 24 << 10;
 
-/// The result of announcing a payload that the receiver is to read.
 enum Announced {
     Written,
-    /// There is no room now.
     Later,
-    /// The provider does not expose the payload.
     Refused,
 }
 
-/// Room for further frames, in the endpoint and on the way to the peer.
+/// Room for further frames, in the endpoint and in flight to the peer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Left,
     None,
 }
 
-/// The frames that [`Outgoing::flush`] sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// All that wait.
     All,
-    /// Those that may go at once, and full ones.
+    /// Full ones, and those that may be sent at once.
     AtOnce,
 }
 
-/// A frame that is being filled, or that found no room.
+/// A frame that is being filled, or for which there was no room.
 struct Building {
     buffer: usize,
     bytes: usize,
@@ -79,7 +75,6 @@ struct Building {
     tail: Option<Tail>,
 }
 
-/// The sender's half of a link.
 pub(crate) struct Outgoing {
     pub(crate) connection: Connection,
     check: Check,
@@ -87,7 +82,7 @@ pub(crate) struct Outgoing {
     building: Option<Building>,
     exposures: Exposures,
     pacing: Pacing,
-    /// Payloads of the link in the other direction that were read, and how many of them the peer knows of.
+    /// Number of payloads read on the link in the other direction, and the last number sent to the peer.
     read_count: u64,
     read_count_sent: u64,
 }
@@ -106,7 +101,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether packets wait for this link, or frames are to be repeated.
+    /// Whether packets wait for this link, or frames must be repeated.
     pub fn has_to_send(&self) -> bool {
         let repeats = |window: &Window| window.next_to_send().is_some();
         self.building.is_some()
@@ -115,17 +110,17 @@ impl Outgoing {
             || self.window().is_some_and(repeats)
     }
 
-    /// Whether packets wait, frames are on their way, or the receiver has yet to read payloads from here.
+    /// Whether packets wait, frames are in flight, or the receiver has payloads to read.
     pub fn is_sending(&self) -> bool {
         self.has_to_send() || self.pacing.is_in_flight() || !self.exposures.is_empty()
     }
 
-    /// Whether frames are kept that the receiver has not acknowledged.
+    /// Whether frames are unacknowledged.
     pub fn waits_for_ack(&self) -> bool {
         self.window().is_some_and(|window| !window.is_empty())
     }
 
-    /// Whether the queue takes more.
+    /// Whether the queue has room.
     pub fn has_room(&self) -> bool {
         self.queue.has_room()
     }
@@ -134,7 +129,7 @@ impl Outgoing {
         self.connection.open()?.window.as_ref()
     }
 
-    /// The receiver has read `count` payloads in all.
+    /// Notes that the receiver has read `count` payloads in all.
     pub fn payloads_read(&mut self, endpoint: Option<&mut Endpoint>, count: u64) -> Result<(), FrameError> {
         let Some(endpoint) = endpoint else { return Ok(()) };
         let released = self.exposures.withdraw_read(endpoint, count)?;
@@ -142,48 +137,48 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The peer is to learn how many payloads of the link in the other direction were read.
+    /// Sets the number of payloads read on the link in the other direction, for the peer.
     pub fn tell_read_count(&mut self, count: u64) {
         self.read_count = count;
     }
 
-    /// Repeats frames that the receiver has not acknowledged for too long. Returns whether it does.
+    /// Repeats frames that have been unacknowledged for too long. Returns whether it does.
     pub fn check_timeout(&mut self, now: Instant) -> bool {
         let Some(Open { window: Some(window), .. }) = self.connection.open_mut() else { return false };
         let repeats = window.check_timeout(now);
         if repeats {
             let in_flight = self.pacing.in_flight();
-            log::debug!("no acknowledgement of another host: {window:?}, {in_flight} frames on the way");
+            log::debug!("no acknowledgement of another host: {window:?}, {in_flight} frames in flight");
         }
         repeats
     }
 
-    /// Announces the end of the link, once. Returns whether the receiver has yet to acknowledge all frames.
+    /// Announces the end of the link, once. Returns whether frames are unacknowledged.
     pub fn announce_end(&mut self) -> bool {
         self.connection.open_mut().is_some_and(Open::announce_end)
     }
 
-    /// A frame has completed.
+    /// Notes that a frame has completed.
     pub fn frame_completed(&mut self) {
         self.pacing.frame_completed();
     }
 
-    /// A frame of the peer has come.
+    /// Notes that a frame of the peer has come.
     pub fn peer_answered(&mut self) {
         self.pacing.peer_answered();
     }
 
-    /// The program was at rest for this number of times.
+    /// Notes that the program was at rest for this number of times.
     pub fn note_rest(&mut self, rest: u64) {
         self.pacing.note_rest(rest);
     }
 
-    /// Bytes behind the records of a frame.
     fn seal_bytes(&self) -> usize {
         self.connection.open().map_or(0, |open| open.seal.bytes())
     }
 
-    /// Bytes of the longest payload that is copied into a frame. A longer one leaves from where it lies, as the tail of long frames.
+    /// Returns the length of the longest payload that is copied into a frame, in bytes. A longer one is sent from its
+    /// own memory, as the tail of long frames.
     fn short_payload_max(&self) -> usize {
         FRAME_BYTES_MAX - OVERHEAD_BYTES - self.seal_bytes()
     }
@@ -206,14 +201,14 @@ impl Outgoing {
                 return;
             }
         }
-        // A payload that leaves in frames has to be ours: frames may be on their way when the peer answers.
+        // A payload sent in frames must be this process's own: frames may still be in flight when the peer answers.
         let is_read = endpoint.is_some_and(|endpoint| self.is_to_be_read(endpoint, bytes.len()));
         let payload = payload.take(is_read);
         self.queue.push(QueuedPacket { to, packet: Box::new(*packet), payload, is_read, sent: 0 });
     }
 
-    /// Writes into the frame that is being filled, and gives it the tail that `write` returns. None: there is no buffer, or no room in
-    /// the frame.
+    /// Writes into the frame that is being filled, and gives it the tail that `write` returns. None if there is no
+    /// buffer, or no room.
     fn write(
         &mut self,
         endpoint: &mut Endpoint,
@@ -240,13 +235,12 @@ impl Outgoing {
         is_written.then_some(())
     }
 
-    /// Whether the receiver reads a payload of this length from here.
+    /// Whether the receiver reads a payload of this length.
     fn is_to_be_read(&self, endpoint: &Endpoint, bytes: usize) -> bool {
         let is_long = bytes >= READ_BYTES_MIN || bytes >= READ_BYTES_MIN_OF_SHORT_FRAMES && !endpoint.has_long_frames();
         is_long && endpoint.can_read() && self.check == Check::None
     }
 
-    /// Fills the frame from the queue as far as there is room.
     fn fill(&mut self, endpoint: &mut Endpoint) {
         let count = self.read_count;
         if self.read_count_sent != count
@@ -269,7 +263,7 @@ impl Outgoing {
             let QueuedPacket { to, packet, payload, sent, .. } = &waiting;
             let bytes = payload.bytes();
             let short = self.short_payload_max();
-            // What is kept for repeating is no longer than a buffer.
+            // A frame that is kept for repetition is no longer than a buffer.
             let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
             let used = self.building.as_ref().map_or(FRAME_HEADER_BYTES, |building| building.bytes);
             let overhead = used + OVERHEAD_BYTES - FRAME_HEADER_BYTES + self.seal_bytes();
@@ -313,7 +307,7 @@ impl Outgoing {
         Announced::Written
     }
 
-    /// Sends frames. `tag` is the peer's, and comes back with each completion.
+    /// Sends frames. `tag` is the peer's; each completion returns it.
     pub fn flush(
         &mut self,
         endpoint: &mut Endpoint,
@@ -321,7 +315,7 @@ impl Outgoing {
         tag: u32,
         settings: &Settings,
     ) -> Result<(), LinkError> {
-        // The seal of frames is known once the link is open.
+        // The seal of frames is known only when the link is open.
         while self.connection.is_open() {
             let room = self.repeat(endpoint, tag, settings)?;
             self.fill(endpoint);
@@ -338,7 +332,7 @@ impl Outgoing {
             let writer = Writer::resume(endpoint.buffer_mut(*buffer), *bytes);
             let payload = tail.as_ref().map_or(&[][..], Tail::bytes);
             if let Some(window) = &mut open.window {
-                // From here on it is sent as a repetition is.
+                // The window sends it, like a repetition.
                 window.keep(writer.sealed(&open.header, payload, &open.seal), Instant::now());
                 endpoint.return_buffer(*buffer);
                 open.header.number += 1;
@@ -358,7 +352,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Counts a frame on its way. [`Room::None`]: the endpoint did not take it.
+    /// Counts a frame in flight. [`Room::None`]: the endpoint did not take it.
     fn count_sent(&mut self, sent: Result<(), SubmitError>, settings: &Settings) -> Result<Room, LinkError> {
         match sent {
             Ok(()) => {
@@ -374,7 +368,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends the frames of the window that are to be sent. Returns whether new frames have room.
+    /// Sends the frames of the window that are due. Returns whether new frames have room.
     fn repeat(&mut self, endpoint: &mut Endpoint, tag: u32, settings: &Settings) -> Result<Room, LinkError> {
         while let Some(open) = self.connection.open_mut() {
             let Some(window) = &mut open.window else { break };
@@ -397,7 +391,7 @@ impl Outgoing {
         Ok(Room::Left)
     }
 
-    /// Ends the link for good. Packets that wait are dropped.
+    /// Ends the link for good, and drops packets that wait.
     pub fn lose(&mut self, endpoint: Option<&mut Endpoint>) {
         if let Some(endpoint) = endpoint {
             self.building.take().into_iter().for_each(|building| endpoint.return_buffer(building.buffer));

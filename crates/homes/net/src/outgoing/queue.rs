@@ -8,7 +8,7 @@ use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 use crate::ids::NicName;
 use crate::payload::Payload;
 
-/// Bytes that may wait for a link that is not ready for them.
+/// Limit of the bytes that wait for a link.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
 /// A packet that waits, or the rest of one.
@@ -18,24 +18,23 @@ pub(super) struct QueuedPacket {
     pub(super) payload: Payload,
     /// The receiver reads the payload from here.
     pub(super) is_read: bool,
-    /// Bytes of the payload in earlier frames.
+    /// Bytes of the payload that earlier frames have.
     pub(super) sent: usize,
 }
 
 impl QueuedPacket {
-    /// Bytes that count in the queue until the packet is released.
+    /// Returns the bytes that count in the queue until the packet is released.
     pub(super) fn bytes(&self) -> usize {
         PACKET_BYTES + self.payload.bytes().len()
     }
 
-    /// Sends the payload in frames. It has to be ours then, as for [`super::Outgoing::push`].
+    /// Sends the payload in frames. It must be this process's own then, as for [`super::Outgoing::push`].
     pub(super) fn keep_for_frames(&mut self) {
         self.is_read = false;
         self.payload.own();
     }
 }
 
-/// The packets that wait.
 #[derive(Default)]
 pub(super) struct PacketQueue {
     packets: VecDeque<QueuedPacket>,
@@ -43,7 +42,6 @@ pub(super) struct PacketQueue {
 }
 
 impl PacketQueue {
-    /// Whether the queue takes more.
     pub(super) fn has_room(&self) -> bool {
         self.bytes < QUEUE_BYTES_MAX
     }
@@ -58,12 +56,11 @@ impl PacketQueue {
         self.packets.push_back(packet);
     }
 
-    /// Takes the first packet out. Its bytes still count.
+    /// Takes the first packet. Its bytes still count.
     pub(super) fn pop(&mut self) -> Option<QueuedPacket> {
         self.packets.pop_front()
     }
 
-    /// Puts the first packet back.
     pub(super) fn put_back(&mut self, packet: QueuedPacket) {
         self.packets.push_front(packet);
     }

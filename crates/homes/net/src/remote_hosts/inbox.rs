@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that come by links, handed to the NICs of this process.
+//! Packets that arrive by links, handed to the NICs of this process.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -10,19 +10,18 @@ use super::RemoteHosts;
 use super::names::handing_in;
 use crate::{NicName, PeerId, Placement, ProgressCaller, SendTiming, Sink, Source};
 
-/// The sink of the links of a [`RemoteHosts`].
 #[derive(Default)]
 pub(super) struct Inbox {
     hosts: OnceLock<Weak<RemoteHosts>>,
 }
 
 impl Inbox {
-    /// Tells the inbox its links, once they are open. Packets that come before are dropped.
+    /// Gives the inbox its links, once they are open. Packets that come before are dropped.
     pub(super) fn attach(&self, hosts: &Arc<RemoteHosts>) {
         let _ = self.hosts.set(Arc::downgrade(hosts));
     }
 
-    /// The links, and a packet of theirs with its sender's id as this process knows it. None: it was dropped, which was reported.
+    /// Returns the links, and a packet with its sender's id in this process. None: it was dropped and reported.
     fn open(&self, from: PeerId, packet: &[u8; HEADER_BYTES]) -> Option<(Arc<RemoteHosts>, Packet)> {
         let hosts = self.hosts.get().and_then(Weak::upgrade)?;
         let packet = Packet::decode(packet)
@@ -38,7 +37,6 @@ impl Inbox {
     }
 }
 
-/// A packet for a NIC of this process.
 fn arrival<'a>(to: NicName, packet: &'a Packet, in_call: bool, is_sender: &'a dyn Fn(u64) -> bool) -> Arrival<'a> {
     Arrival { pid: to.pid, ni: to.ni.into(), packet, in_call, is_sender }
 }
@@ -51,7 +49,7 @@ impl Sink for Inbox {
         let response = handing_in(|| arrival.hand_in(payload));
         if let Some(response) = response {
             let to = NicName { pid: packet.origin as u32, ni: to.ni };
-            // A sender that is lost needs no answer.
+            // A lost sender needs no answer.
             let _ = hosts.links.send(
                 from,
                 to,
@@ -70,7 +68,7 @@ impl Sink for Inbox {
         caller: ProgressCaller,
         may_wait: bool,
     ) -> Placement {
-        // What is dropped here would be dropped with its payload.
+        // A packet that is dropped here would be dropped with its payload.
         let Some((hosts, packet)) = self.open(from, packet) else { return Placement::Nothing };
         let is_sender = |id| hosts.names.is_peer(id, from);
         let arrival = arrival(to, &packet, caller == ProgressCaller::Program, &is_sender);
@@ -101,7 +99,7 @@ impl Sink for Inbox {
     }
 }
 
-/// The memory of this host: no message is longer.
+/// Returns the memory of this host, in bytes: no message is longer.
 fn memory_bytes() -> u64 {
     static BYTES: OnceLock<u64> = OnceLock::new();
     *BYTES.get_or_init(ask_memory_bytes)

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names of processes of other hosts. NICs know ids; links know peers by their addresses. Two ways to name processes:
+//! The names of processes of other hosts. NICs use ids; links know peers by their addresses. There are two ways to name
+//! processes:
 //!
-//! - *In a job*, ids are the same for all. A process publishes the address of its links under its id, in the launcher's key space.
-//!   Others look it up when they first send to that id. A process that has been sent to knows its sender from its greeting.
-//! - *As they are met*, for processes whose addresses come from the program. Each process numbers the others itself, and the number is
-//!   the upper half of their ids. In its own eyes a process has the upper half 0, so the receiver of a packet sets it.
+//! - *In a job*, ids are the same for all. A process publishes the address of its links under its id, in the launcher's
+//!   key space. Others look it up when they first send to that id. A process that receives first learns its sender from
+//!   the greeting.
+//! - *As they are met*, for processes whose addresses come from the program. Each process numbers the others itself,
+//!   and the number is the upper half of their ids. For itself a process has the upper half 0, so the receiver of a
+//!   packet sets it.
 //!
 //! Invariants
-//! 1. A packet is handed in only if it comes from the process that its `origin` says.
-//! 2. An id is bound to one process. A process that takes over the id of another is not reached under it.
+//! 1. A packet is handed in only if it comes from the process in its `origin`.
+//! 2. An id is bound to one process. A process that takes over the id of another cannot be reached under it.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -20,47 +23,45 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::{ADDRESS_BYTES, LinkAddress, Links, PeerId};
 
-/// Finds the bytes that another process has published under a name: the name, and the rank of most processes with that id. None: none,
-/// as far as this process can see.
+/// Looks up the bytes that another process published under a name. The arguments are the name and the rank that most
+/// processes with that id have. None if none are visible to this process.
 pub type LookUp = Box<dyn Fn(&str, u32) -> Option<Vec<u8>> + Send + Sync>;
 
-/// How processes of other hosts are named.
+/// The way to name processes of other hosts.
 pub enum Names {
     Job {
         look_up: LookUp,
-        /// The links' peers by id. Nothing is waited for under this lock.
+        /// The links' peers by id. No thread waits while it holds this lock.
         peers: Mutex<HashMap<u64, Binding>>,
     },
     AsMet,
 }
 
-/// The peer behind an id.
 #[derive(Clone, Copy)]
 pub struct Binding {
     peer: PeerId,
-    /// It has published its address under this id. Otherwise it has only said so itself.
+    /// It has published its address under this id. Otherwise only its greeting says so.
     is_published: bool,
 }
 
-/// The result of looking up an id.
 pub(super) enum Lookup {
     Peer(PeerId),
-    /// No process has published it.
+    /// No process has published this id.
     Unknown,
     /// This thread must not ask the launcher; another will.
     NotNow,
 }
 
-/// A request's endpoint is in this many lower bits of `initiator`, and the id of its process above, where processes are named as they are met.
+/// Number of lower bits of `initiator` that hold a request's endpoint. The id of its process is above, where processes
+/// are named as they are met.
 const ENDPOINT_BITS: u32 = 8;
 
 thread_local! {
-    /// Whether this thread hands a packet in, or is the progress thread. It must not ask the launcher then, whose connection the program may
-    /// hold in a barrier.
+    /// Whether this thread hands a packet in, or is the progress thread. Then it must not ask the launcher, because the
+    /// program may hold the connection in a barrier.
     static HANDS_IN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `run`, which hands a packet in.
 pub(super) fn handing_in<T>(run: impl FnOnce() -> T) -> T {
     HANDS_IN.set(true);
     let result = run();
@@ -68,7 +69,6 @@ pub(super) fn handing_in<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether this thread hands a packet in.
 pub(super) fn hands_in() -> bool {
     HANDS_IN.get()
 }
@@ -79,13 +79,12 @@ impl Names {
         Names::Job { look_up, peers: Mutex::default() }
     }
 
-    /// The peer behind an id.
     pub(super) fn find(&self, links: &Links, id: u64) -> Lookup {
         let Names::Job { look_up, peers } = self else {
             return ((id >> 32) as u32).checked_sub(1).map_or(Lookup::Unknown, |peer| Lookup::Peer(PeerId(peer)));
         };
         let known = peers.lock().ignore_poison().get(&id).copied();
-        // The program may be in a barrier of the launcher, with its connection.
+        // The program may hold the launcher's connection in a barrier.
         if let Some(known) = known.filter(|known| known.is_published || HANDS_IN.get()) {
             return Lookup::Peer(known.peer);
         }
@@ -103,13 +102,13 @@ impl Names {
         let peer = links.peer(LinkAddress::from_bytes(address));
         let claimed = peers.lock().ignore_poison().insert(id, Binding { peer, is_published: true });
         if let Some(other) = claimed.filter(|claimed| claimed.peer != peer && !claimed.is_published) {
-            let why = format!("it has said that it is process {} of host {}, and is not", id as u32, id >> 32);
+            let why = format!("it claims to be process {} of host {}, and is not", id as u32, id >> 32);
             links.disconnect(other.peer, &why);
         }
         Lookup::Peer(peer)
     }
 
-    /// Whether the process behind an id is this peer, as far as is known. Waits for nothing.
+    /// Whether the process behind an id is this peer, as far as is known. Never blocks.
     pub(super) fn is_peer(&self, id: u64, peer: PeerId) -> bool {
         match self {
             Names::Job { peers, .. } => peers.lock().ignore_poison().get(&id).is_some_and(|known| known.peer == peer),
@@ -117,7 +116,7 @@ impl Names {
         }
     }
 
-    /// A packet with the names of this process for its sender. `Err`: it does not come from where it says.
+    /// Converts the sender's names in a packet to this process's. `Err` if its origin does not match its link.
     pub(super) fn rename(&self, links: &Links, from: PeerId, packet: Packet) -> Result<Packet, ()> {
         if packet.kind == RESPONSE {
             return Ok(packet);
@@ -149,12 +148,11 @@ impl Names {
     }
 }
 
-/// The id of a process that was met, from its number.
+/// Makes the id of a process that was met, from its number.
 pub(super) fn id_of(PeerId(peer): PeerId, pid: u32) -> u64 {
     (u64::from(peer) + 1) << 32 | u64::from(pid)
 }
 
-/// The name under which a process publishes its address.
 pub(super) fn name_of(id: u64) -> String {
     format!("link-{}-{}", id >> 32, id as u32)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is who, where some lie. All processes of these tests are this one; their links use the loopback interface.
+//! Tests of names when processes lie. All processes are this one; their links use the loopback interface.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use super::names::handing_in;
 use super::*;
 use crate::{Check, PeerId, Progress};
 
-/// What the launcher's key space has.
+/// The launcher's key space.
 type Board = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 fn open(nid: u32, board: &Board) -> Arc<RemoteHosts> {
@@ -58,19 +58,19 @@ fn who_takes_the_id_of_another_is_found_out_and_lost() {
     let to = NicName { pid: 3, ni: 0 };
     let (of_right, of_liar) = (asked.links.peer(right.address()), asked.links.peer(liar.address()));
     publish(&board, &right, id);
-    // Nothing else is known of the sender, so it is believed at first.
+    // No other claim on this id is known, so the liar is believed at first.
     let there = liar.links.peer(asked.address());
     liar.links
         .send(there, to, &request_of(id).encode(false), Source::Taken(&mut Vec::new()), SendTiming::Now)
         .expect("it leaves");
     wait_until("the lie arrives", || asked.names.is_peer(id, of_liar));
-    assert!(asked.names.rename(&asked.links, of_right, request_of(id)).is_err(), "there is another already");
+    assert!(asked.names.rename(&asked.links, of_right, request_of(id)).is_err(), "another peer has the id");
     // The first request to that id looks it up.
     assert!(is_found(&asked, id, of_right));
     assert!(asked.links.is_lost(of_liar) && !asked.links.is_lost(of_right));
     assert_eq!(asked.names.rename(&asked.links, of_right, request_of(id)).map(|packet| packet.origin), Ok(id));
     assert!(asked.names.rename(&asked.links, of_liar, request_of(id)).is_err());
-    // An id of another host is not believed at all.
+    // An id of another host is never believed.
     assert!(asked.names.rename(&asked.links, of_right, request_of(2 << 32 | 7)).is_err());
     [asked, right, liar].iter().for_each(|hosts| hosts.close());
 }
@@ -87,7 +87,7 @@ fn a_thread_that_must_not_ask_the_launcher_leaves_it_to_the_program() {
         assert!(matches!(send(id), Err(PostError::Full)));
     });
     assert!(send(id).is_ok());
-    assert!(!asks.answers(1 << 32 | 10), "nobody has published it");
+    assert!(!asks.answers(1 << 32 | 10), "no process has published it");
     assert!(matches!(send(1 << 32 | 10), Err(PostError::Gone)));
     [asks, target].iter().for_each(|hosts| hosts.close());
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The graph of a machine whose file names units and paths: the derived graph, with the file's units behind its own and the
-//! file's paths in place of its own.
+//! The graph of a machine whose file names units and paths: the derived graph, extended by the file's units, with the
+//! file's paths instead of the derived ones.
 //!
 //! Invariants
-//! 1. A name in a path is that of a unit of the file; any other is an error, with the names that there are.
+//! 1. A name in a path is that of a unit of the file; any other is an error that lists the known names.
 //! 2. A unit's interval is its latency unless the file says otherwise.
 //! 3. With a host interface, an `issue` has passes on the processor only.
 
@@ -14,7 +14,7 @@ use super::names::{Names, Wrong, stage, unknown};
 use super::{Host, TableLimits, derive};
 use crate::time::Time;
 
-/// Adds the units and paths of a description to a derived graph; gives the host interface, if the machine has one.
+/// Adds the units and paths of a description to a derived graph; returns the host interface, if the machine has one.
 pub(super) fn graph(
     mut graph: Graph,
     description: &Description,
@@ -39,7 +39,7 @@ pub(super) fn graph(
             return Err((format!("unit.{name}"), "of".to_owned(), unknown(&names, of)));
         };
         if table.queue.is_some() || table.on.is_some() {
-            let why = format!("queue and on are those of the unit {of}: set them there");
+            let why = format!("a unit with of = {of} takes queue and on from that unit: set them there");
             return Err((format!("unit.{name}"), "of".to_owned(), why));
         }
         names.insert(name, unit(name, table, *id)?.1);
@@ -47,7 +47,7 @@ pub(super) fn graph(
     for (name, table) in &description.path {
         let Some(class) = Class::ALL.into_iter().find(|class| class.name() == name) else {
             let known: Vec<&str> = Class::ALL.iter().map(|class| class.name()).collect();
-            let why = format!("there is no class of messages '{name}'; there are {}", known.join(", "));
+            let why = format!("unknown class of messages '{name}'; known: {}", known.join(", "));
             return Err(("path".to_owned(), name.clone(), why));
         };
         let reader = PathReader { section: format!("path.{name}"), units: &graph.units, names: &names };
@@ -65,7 +65,8 @@ pub(super) fn graph(
     Ok((graph, Some(made)))
 }
 
-/// The interface brings commands to the NIC, so an issue is the program's own work. That of a derived path is its library's.
+/// Limits issues to software. The interface brings commands to the NIC, so an issue is the program's own work; that of
+/// a derived path is its library's.
 fn only_software(graph: &mut Graph, description: &Description) -> Result<(), Wrong> {
     for class in Class::ALL {
         let is_processor = |pass: &Pass| graph.units[usize::from(pass.unit)].is_processor;
@@ -83,14 +84,14 @@ fn only_software(graph: &mut Graph, description: &Description) -> Result<(), Wro
 
 const NAMES_WORDS: &str = "software, processor, send-engine, receive-engine, bus-read and bus-write";
 
-/// A unit of the file, and the cost of a pass through it where a path says nothing else.
+/// Returns a unit of the file, and the default cost of a pass through it.
 fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong> {
     let UnitTable { latency_ns, interval_ns, MBps, queue, on, of: _, interrupt, until_sent, carries_data } = table;
     let wrong = |key: &str, why: String| (format!("unit.{name}"), key.to_owned(), why);
     let is_processor = match on.as_deref() {
         None => false,
         Some("processor") => true,
-        Some(other) => return Err(wrong("on", format!("'{other}' is not processor"))),
+        Some(other) => return Err(wrong("on", format!("'{other}' must be processor"))),
     };
     let queue = queue.as_ref().map_or(Ok(0), |figure| figure.whole(0, 1 << 20)).map_err(|why| wrong("queue", why))?;
     if is_processor && (queue > 0 || interval_ns.is_some()) {
@@ -107,7 +108,6 @@ fn unit(name: &str, table: &UnitTable, id: UnitId) -> Result<(Unit, Pass), Wrong
     Ok((unit, Pass { interval, bytes_per_s, interrupts, until_sent, carries_data, ..Pass::delay(id, latency) }))
 }
 
-/// Reads a path.
 struct PathReader<'a> {
     section: String,
     units: &'a [Unit],
@@ -140,7 +140,7 @@ impl PathReader<'_> {
         let receive = stage("receive", receive)?;
         if let Some(pass) = receive.iter().find(|pass| !self.units[usize::from(pass.unit)].is_processor) {
             let name = &self.units[usize::from(pass.unit)].name;
-            return Err(self.wrong("receive", format!("{name} is not on the processor: only its units receive")));
+            return Err(self.wrong("receive", format!("{name} is not on the processor: name a unit that is")));
         }
         let holder = header.last().map_or(derived.holder, |pass| pass.unit);
         Ok(Path {
@@ -174,8 +174,8 @@ impl PathReader<'_> {
     }
 }
 
-/// How long the last byte of a message is behind its arrival when it has passed a stage. A unit behind one that carries data works on what
-/// has come through that one, so it begins as late.
+/// Returns the time by which a message's last byte leaves a stage after its arrival. A unit behind one that carries
+/// data works on that unit's output, so it begins as late.
 fn trailing(stage: &[Pass]) -> Time {
     stage.iter().skip_while(|pass| !pass.carries_data).map(|pass| pass.latency).sum()
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine's file that builds on another: `base = "extoll-ht400"` names the file beside it, and it says what differs.
+//! A machine's file that extends another: `base = "extoll-ht400"` names the file beside it.
 //!
 //! Rules
-//! 1. A key of the file replaces that of its base, source and all. Other keys of the same section stay.
-//! 2. Name, description, published results and topology are the file's own. A topology that it leaves out is the base's.
-//! 3. A base may build on another; a circle is an error.
+//! 1. A key of the file replaces that of its base, including the source. Other keys of the same section stay.
+//! 2. Name, description, published results and topology are the file's own. If it has no topology, it takes the base's.
+//! 3. A base may have a base; a cycle is an error.
 
 use std::path::Path;
 
@@ -12,14 +12,12 @@ use toml::{Table, Value};
 
 use super::error::MachineError;
 
-/// The key that names the base.
 pub(super) const KEY: &str = "base";
-/// Files that may build on each other.
 const DEPTH_MAX: usize = 8;
-/// Keys that a base does not give.
+/// Keys that a base does not provide.
 const OWN: [&str; 3] = ["name", "about", "published"];
 
-/// The tables of a file on those of its base, if it has one.
+/// Merges the tables of a file with those of its base, if it has one.
 pub(super) fn on_base(
     path: &Path,
     table: Table,
@@ -38,7 +36,7 @@ fn follow(
     let wrong = |why: String| MachineError::Base { path: path.into(), why };
     let Some(name) = base.as_str() else { return Err(wrong("must be the name of a machine beside this file".into())) };
     if depth == 0 {
-        return Err(wrong(format!("{DEPTH_MAX} files build on each other: is there a circle?")));
+        return Err(wrong(format!("more than {DEPTH_MAX} files build on each other; is there a cycle?")));
     }
     let file = path.parent().unwrap_or(Path::new("")).join(name).with_extension("toml");
     let text = read(&file).map_err(|error| wrong(format!("cannot read {}: {error}", file.display())))?;
@@ -60,7 +58,7 @@ fn merge(below: &mut Table, above: Table) {
     }
 }
 
-/// Whether a table is a section, whose keys stand for themselves. A figure is `{ value, source }`, and is replaced as a whole.
+/// Whether a table is a section, merged key by key. A figure is `{ value, source }`, and is replaced as a whole.
 fn is_section(key: &str, table: &Table) -> bool {
     key != "topology" && !table.contains_key("value")
 }
@@ -122,7 +120,6 @@ mod tests {
         "#;
         let files = [("folder/old.toml", old)];
         assert_eq!(on(&files, new).unwrap(), toml::from_str::<Table>(expected).unwrap());
-        // A base of a base.
         let files =
             [("folder/old.toml", "base = 'older'\n[link]\na = 1"), ("folder/older.toml", "[link]\na = 2\nb = 3")];
         let made = on(&files, "base = 'old'").unwrap();
@@ -135,7 +132,7 @@ mod tests {
         assert!(error(&[], "base = 'none'").contains("folder/new.toml: base: cannot read folder/none.toml"));
         assert!(error(&[], "base = 3").contains("must be the name of a machine"));
         let circle = [("folder/a.toml", "base = 'b'"), ("folder/b.toml", "base = 'a'")];
-        assert!(error(&circle, "base = 'a'").contains("circle"));
+        assert!(error(&circle, "base = 'a'").contains("cycle"));
         assert!(error(&[("folder/a.toml", "= 1")], "base = 'a'").contains("folder/a.toml"));
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Costs of host and NIC, how they work, and the room of their tables.
+//! Costs and modes of host and NIC, and the sizes of their tables.
 
 use selvedge_nic::Step;
 use selvedge_nic::aggregation::message::Distribution;
 
 use crate::time::Time;
 
-/// Where messages are matched with receives.
+/// Place where messages are matched with receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// On the NIC.
@@ -15,7 +15,7 @@ pub enum Mode {
     Host,
 }
 
-/// How ranks of one node reach each other.
+/// Path between ranks of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SameNode {
     /// Through their NIC, which loops messages back.
@@ -27,7 +27,7 @@ pub enum SameNode {
 /// The treatment of a VELO message whose mailbox is full (seed 002, section 6.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullMailbox {
-    /// It is lost, and counted.
+    /// The message is lost, and counted.
     Drop,
     /// The NIC takes nothing more from the fabric until the message fits.
     Block,
@@ -35,13 +35,12 @@ pub enum FullMailbox {
     Credits,
 }
 
-/// How a match entry is found.
+/// Search for a match entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
-    /// By hash, as `nic` does it.
+    /// By hash, as in `nic`.
     Hash,
-    /// By a search of an ordered list. `nic` still finds the entry by hash; the simulation computes the cost of the
-    /// search.
+    /// By a search of an ordered list. `nic` still uses its hash; the simulation computes the cost of the search.
     List,
 }
 
@@ -70,7 +69,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The time of an access in a working set of n bytes that is swept repeatedly: that of the smallest cache
+    /// Returns the time of an access in a working set of n bytes that is swept repeatedly: that of the smallest cache
     /// that holds the whole set, else that of memory.
     pub fn access(&self, working_set_bytes: u64) -> Time {
         let cache = self.caches.iter().find(|(bytes, _)| working_set_bytes <= *bytes);
@@ -81,7 +80,7 @@ impl Host {
         }
     }
 
-    /// How long the processor takes to copy n bytes.
+    /// Returns the time that the processor takes to copy n bytes.
     pub fn copy(&self, bytes: u64) -> Time {
         if self.copy_bytes_per_s == 0 { Time::ZERO } else { Time::of_bytes(bytes, self.copy_bytes_per_s) }
     }
@@ -108,7 +107,8 @@ pub struct NicModel {
 }
 
 impl NicModel {
-    /// The cost of a step of a transition. The cost of searched entries depends on the list, too ([`super::Machine::search`]).
+    /// Returns the cost of a step of a transition. The cost of searched entries also depends on the list
+    /// ([`super::Machine::search`]).
     pub fn price(&self, step: Step) -> Time {
         match step {
             Step::EntrySearched => self.entry_search,
@@ -124,7 +124,7 @@ impl NicModel {
     }
 }
 
-/// Sizes of a simulated NIC's tables; None: as the program needs.
+/// Sizes of a simulated NIC's tables; `None`: as the program needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableLimits {
     pub entries: Option<u32>,
@@ -138,11 +138,11 @@ pub struct TableLimits {
     pub mailbox_slots: Option<u32>,
     pub tlb_entries: Option<u32>,
     pub tlb_ways: Option<u32>,
-    /// None: no lock request is kept.
+    /// `None`: no lock request is kept.
     pub lock_waiters: Option<u32>,
 }
 
-/// The room of an aggregation node. Its costs are paths of the graph.
+/// Capacity of an aggregation node. Its costs are paths of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationModel {
     /// Trees of a node, and children of a group at a node.
@@ -150,10 +150,10 @@ pub struct AggregationModel {
     pub children: u32,
     /// Operations of a group that may be under way.
     pub credits: u32,
-    /// The most payload of a request.
+    /// Longest payload of a request.
     pub payload_bytes: u32,
     /// Inner ports between a switch and its node.
     pub ports: u32,
-    /// How results come to members that are programs. None: down the tree alone.
+    /// How results reach members that are programs. `None`: only down the tree.
     pub distribution: Option<Distribution>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The graph of a machine whose file names no units: made of the keys of `[host]` and `[nic]`.
+//! The graph of a machine whose file names no units, derived from the keys of `[host]` and `[nic]`.
 //!
 //! ```text
 //! NIC matches:   software ─ engine ─ bus read ─> fabric ─> engine ─ bus write ─> delivery
@@ -12,7 +12,6 @@ use super::graph::{Class, Graph, Pass, Path, Stage, Unit, UnitId};
 use super::{Host, Mode, NicModel};
 use crate::time::Time;
 
-/// Units of a derived graph.
 const SOFTWARE: UnitId = 0;
 const PROCESSOR: UnitId = 1;
 const SEND: UnitId = 2;
@@ -22,7 +21,7 @@ const WRITE: UnitId = 5;
 /// Names of the units, in this order. A machine's own paths may use them.
 pub(super) const NAMES: [&str; 6] = ["software", "processor", "send-engine", "receive-engine", "bus-read", "bus-write"];
 
-/// The graph of a host and a NIC. Paths of all classes are those of Portals messages.
+/// Makes the graph of a host and a NIC. All classes have the paths of Portals messages.
 pub(super) fn graph(host: &Host, nic: &NicModel) -> Graph {
     let unit = |name: &&str| Unit { name: (*name).to_owned(), queue: 0, is_processor: *name == "software" };
     let (request, response) = (request(host, nic), response(host, nic));
@@ -34,7 +33,7 @@ fn stage(passes: &[Pass]) -> Stage {
     passes.into()
 }
 
-/// The unit that receives: with one processor, the engine that also sends.
+/// Returns the unit that receives: with one processor, the engine that also sends.
 fn receiving(nic: &NicModel) -> UnitId {
     if nic.processors == 1 { SEND } else { RECEIVE }
 }
@@ -59,7 +58,7 @@ fn request(host: &Host, nic: &NicModel) -> Path {
     }
 }
 
-/// The issue of a path without what brings the command to the NIC.
+/// Returns the issue of a path without the steps that bring the command to the NIC.
 pub(super) fn software(path: &Path) -> [Stage; 2] {
     let only =
         |stage: &Stage| stage.iter().map(|pass| Pass { bytes_per_s: 0, latency: path.software, ..*pass }).collect();
@@ -74,7 +73,7 @@ fn response(host: &Host, nic: &NicModel) -> Path {
     Path { fire, record: nic.event.max(nic.counter), ..both_ways(host, nic) }
 }
 
-/// The stages that requests and responses have in common.
+/// Returns the stages that requests and responses share.
 fn both_ways(host: &Host, nic: &NicModel) -> Path {
     let engine = |unit, time| Pass { before: nic.polling_loop / 2, ..Pass::work(unit, time) };
     let bus = |unit| Pass { bytes_per_s: host.dma_bytes_per_s, ..Pass::delay(unit, Time::ZERO) };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The description of a machine, as its file has it: one struct for each table of the TOML, one field for each key.
+//! The description of a machine, as in its file: one struct for each table of the TOML, one field for each key.
 //!
 //! Every number is a [`Figure`] and may name its source. Units are in the names: `_ns` nanoseconds, `_bytes` bytes,
-//! `_MBps` millions of bytes a second. An optional number defaults to 0 unless its comment says otherwise: no cost, or
-//! no such feature.
+//! `_MBps` millions of bytes a second. An optional number defaults to 0 unless noted: no cost, or no such feature.
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 
@@ -26,10 +25,10 @@ pub struct Description {
     pub switch: SwitchTable,
     pub host: HostTable,
     pub nic: NicTable,
-    /// Units of a node, by name. Without any, the node is made of the keys of `host` and `nic`.
+    /// Units of a node, by name. Without any, the node is derived from the keys of `host` and `nic`.
     #[serde(default)]
     pub unit: BTreeMap<String, UnitTable>,
-    /// Paths through the units, by class of message. A class without a path has that of the keys of `host` and `nic`.
+    /// Paths through the units, by class of message. A class without a path gets the derived one.
     #[serde(default)]
     pub path: BTreeMap<String, PathTable>,
     pub atu: Option<AtuTable>,
@@ -50,7 +49,7 @@ pub struct TopologyTable {
     pub kind: String,
     /// mesh, torus: routers in each dimension.
     pub dimensions: Option<Vec<Figure>>,
-    /// torus: which dimensions wrap round; default: all.
+    /// torus: whether each dimension wraps round; default: all.
     pub wrap: Option<Vec<bool>>,
     /// mesh, torus, hypercube, dragonfly.
     pub nodes_per_router: Option<Figure>,
@@ -62,7 +61,7 @@ pub struct TopologyTable {
     pub radix: Option<Figure>,
     /// fat-tree: the ratio of ports down and ports up at a leaf, as two numbers.
     pub taper: Option<Vec<Figure>>,
-    /// fat-tree (default: as many as fit), crossbar.
+    /// fat-tree (default: the maximum), crossbar.
     pub nodes: Option<Figure>,
     pub groups: Option<Figure>,
     pub routers_per_group: Option<Figure>,
@@ -82,7 +81,7 @@ pub struct RoutingTable {
 pub struct LinkTable {
     pub bandwidth_MBps: Figure,
     pub latency_ns: Figure,
-    /// The unit of flow control: a credit is room for one flit.
+    /// Unit of flow control: a credit is room for one flit.
     pub flit_bytes: Figure,
     /// Overhead of each flit, within its size: framing and CRC. Default: 0.
     pub flit_overhead_bytes: Option<Figure>,
@@ -91,10 +90,10 @@ pub struct LinkTable {
     /// Overhead of each packet: routing, command, checksums.
     #[serde(default)]
     pub header_bytes: Figure,
-    /// Overhead of each message, whatever its packets: frames that it has once.
+    /// Overhead of each message, independent of its packets: frames that it has once.
     #[serde(default)]
     pub frame_bytes: Figure,
-    /// The most payload of one packet.
+    /// Longest payload of one packet.
     pub packet_bytes: Figure,
     /// Default: 1.
     #[serde(default = "one")]
@@ -146,7 +145,7 @@ pub struct HostTable {
     pub pio_write_ns: Figure,
     #[serde(default)]
     pub pio_MBps: Figure,
-    /// Payload up to so many bytes travels with the command, and in the header of the first packet.
+    /// Longest payload that travels with the command, and in the header of the first packet.
     #[serde(default)]
     pub pio_bytes_max: Figure,
     /// Start-up of a transfer from memory to the NIC.
@@ -158,10 +157,10 @@ pub struct HostTable {
     pub interrupt_ns: Figure,
     #[serde(default)]
     pub system_call_ns: Figure,
-    /// An access to memory, as to a cache line that the NIC has written.
+    /// An access to memory, for instance to a cache line that the NIC has written.
     pub memory_access_ns: Figure,
     pub copy_MBps: Figure,
-    /// The caches, the smallest first.
+    /// The caches, smallest first.
     #[serde(default)]
     pub caches: Vec<CacheTable>,
     /// One poll of a counter or an event queue that finds nothing. Default: 10.
@@ -182,7 +181,7 @@ pub struct CacheTable {
     pub access_ns: Figure,
 }
 
-/// The NIC: where messages are matched, and the cost of each `nic::Step`.
+/// The NIC: the place of matching, and the cost of each `nic::Step`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NicTable {
@@ -218,15 +217,15 @@ pub struct NicTable {
     pub streams_max: Figure,
     /// Room of each virtual channel that ends at the node. Default: a node accepts every packet.
     pub receive_flits: Option<Figure>,
-    /// The pause of a sender between a refusal and its next attempt. Default: 10,000.
+    /// Pause of a sender between a refusal and its next attempt. Default: 10,000.
     #[serde(default = "retry_ns")]
     pub retry_ns: Figure,
-    /// The treatment of a VELO message whose mailbox is full. drop (default): it is lost, and counted. block: the NIC takes nothing more
-    /// from the fabric until it fits. credits: a sender has no more messages under way than fit.
+    /// Treatment of a VELO message whose mailbox is full. drop (default): it is lost, and counted. block: the NIC takes
+    /// nothing more from the fabric until it fits. credits: a sender has no more messages under way than fit.
     pub full_mailbox: Option<String>,
 }
 
-/// How commands come from a program to its NIC: docs/design/machine-model.md. What is left out is made of the keys of `host`.
+/// The path of commands from a program to its NIC: docs/design/machine-model.md. Missing keys are derived from `host`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceTable {
@@ -240,19 +239,19 @@ pub struct InterfaceTable {
     pub posted: Option<Vec<String>>,
     pub request: Option<Vec<String>>,
     pub answer: Option<Vec<String>>,
-    /// Units of the NIC's read of a command's rest from memory.
+    /// Units of the NIC's read of the rest of a command from memory.
     pub fetch: Option<Vec<String>>,
-    /// Before that read, the NIC takes the command from its queue. Default: 0.
+    /// Time to take the command from the NIC's queue before that read. Default: 0.
     pub dequeue_ns: Option<Figure>,
     /// The kernel's part of a call, to send and to receive. Default: host.system_call_ns.
     pub kernel_ns: Option<Figure>,
-    /// Of it, the part under the driver's lock. Default: 0.
+    /// Part of it under the driver's lock. Default: 0.
     pub driver_ns: Option<Figure>,
     /// From an interrupt until the program that waits for it runs. Default: 0.
     pub wake_ns: Option<Figure>,
-    /// The pause before a refused command is offered again. Default: 0.
+    /// Pause before a refused command is offered again. Default: 0.
     pub retry_ns: Option<Figure>,
-    /// Of a million stores of more than 16 bytes, how many an interrupt splits in two. Default: 0.
+    /// Stores of more than 16 bytes that an interrupt splits in two, per million. Default: 0.
     pub splits_ppm: Option<Figure>,
 }
 
@@ -260,39 +259,39 @@ pub struct InterfaceTable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnitTable {
-    /// Through the unit.
+    /// Time through the unit.
     pub latency_ns: Figure,
     /// From the begin of an item to that of the next. Default: the latency.
     pub interval_ns: Option<Figure>,
-    /// Bytes that it moves. Default: bytes take no time.
+    /// Its bandwidth. Default: bytes take no time.
     pub MBps: Option<Figure>,
     /// Items that may wait before it. Default: 0, any number.
     pub queue: Option<Figure>,
     /// processor: the processor of a rank's program.
     pub on: Option<String>,
-    /// The unit that this is: paths that name this one pass that unit at these costs.
+    /// The actual unit: paths that name this one pass that unit at these costs.
     pub of: Option<String>,
     /// It interrupts the node's processor. Default: false.
     #[serde(default)]
     pub interrupt: bool,
-    /// It keeps a message until the last byte has left the node; the interval begins there. At a target: the answer's last byte.
-    /// Default: false.
+    /// The unit keeps a message until the last byte has left the node; the interval begins there. At a target: the
+    /// answer's last byte. Default: false.
     #[serde(default)]
     pub until_sent: bool,
-    /// In `header`: the message's bytes go through it, and are late by its latency. Default: false.
+    /// In `header`: the message's bytes pass through it, delayed by its latency. Default: false.
     #[serde(default)]
     pub carries_data: bool,
 }
 
-/// The path of a class of messages: for each stage the units, in order.
+/// The path of a class of messages: the units of each stage, in order.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathTable {
-    /// Payload up to so many bytes travels with the command. Default: 0, all is read from memory.
+    /// Longest payload that travels with the command. Default: 0, all is read from memory.
     pub inline_bytes: Option<Figure>,
-    /// Bytes on the wire beside the payload, apart from the link's overhead. Default: 0.
+    /// Bytes on the wire beside the payload, without the link's overhead. Default: 0.
     pub frame_bytes: Option<Figure>,
-    /// The payload is written in items of so many bytes. Default: as one.
+    /// Size of the items in which the payload is written. Default: one item.
     pub slot_bytes: Option<Figure>,
     #[serde(default)]
     pub issue: Vec<String>,
@@ -312,7 +311,7 @@ pub struct PathTable {
     pub receive: Vec<String>,
 }
 
-/// The address translation unit: the unit of the graph, and what a translation costs.
+/// The address translation unit: the unit of the graph, and the costs of a translation.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AtuTable {
@@ -320,13 +319,13 @@ pub struct AtuTable {
     /// With the entry in the TLB.
     pub hit_ns: Figure,
     pub hit_interval_ns: Figure,
-    /// With an entry that is read from its table in memory.
+    /// With an entry read from its table in memory.
     pub miss_ns: Figure,
     pub miss_interval_ns: Figure,
 }
 
-/// Aggregation nodes in the switches. What they cost are the paths `aggregation_request`, `aggregation`, `aggregation_result` and
-/// `aggregation_multicast`.
+/// Aggregation nodes in the switches. Their costs are the paths `aggregation_request`, `aggregation`,
+/// `aggregation_result` and `aggregation_multicast`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AggregationTable {
@@ -336,17 +335,17 @@ pub struct AggregationTable {
     pub children: Figure,
     /// Operations of a group that may be under way.
     pub credits: Figure,
-    /// The most payload of a request.
+    /// Longest payload of a request.
     pub payload_bytes: Figure,
-    /// Inner ports between a switch and its node, each with units of its own. With as many as the switch has ports, each link of the switch
-    /// has its own. Default: 1.
+    /// Inner ports between a switch and its node, each with units of its own. With one for each port of the switch,
+    /// each link of the switch has its own. Default: 1.
     #[serde(default = "one")]
     pub ports: Figure,
-    /// How results come to members: `tree`, `multicast` or `both`. Default: `tree`.
+    /// How results reach members: `tree`, `multicast` or `both`. Default: `tree`.
     pub distribution: Option<String>,
 }
 
-/// Sizes of the tables of each simulated NIC; 0 or left out: as the program needs.
+/// Sizes of the tables of each simulated NIC; 0 or missing: as the program needs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsTable {
@@ -363,7 +362,7 @@ pub struct LimitsTable {
     /// Entries of the TLB, and entries that an address may be in.
     pub tlb_entries: Option<Figure>,
     pub tlb_ways: Option<Figure>,
-    /// Lock requests of the RMA unit that fail and that a NIC keeps until they succeed; 0: none.
+    /// Failing lock requests of the RMA unit that a NIC keeps until they succeed; 0: none.
     pub lock_waiters: Option<Figure>,
 }
 

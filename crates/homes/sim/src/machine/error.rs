@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a description gives no machine. Errors name the file and, where there is one, the line, and say what to change.
+//! Errors in a description. They name the file, the line if known, and the remedy.
 
 use std::path::PathBuf;
 
 use selvedge_fabric::{RoutingError, TopologyError};
 
-/// Why a description gives no machine.
+/// Reason why a description gives no machine.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     #[error("{path}: {error}")]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
-/// `1.5`, or `{ value = 1.5, source = "table 3-1" }`.
+/// A number of a machine's description, with its source: `1.5`, or `{ value = 1.5, source = "table 3-1" }`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
     pub value: f64,
@@ -17,7 +17,7 @@ impl Figure {
         Figure { value, source: None }
     }
 
-    /// The value, if it is a whole number in this range; otherwise what it must be.
+    /// Returns the value, if it is a whole number in this range; otherwise the requirement.
     pub fn whole(&self, least: u64, most: u64) -> Result<u64, String> {
         let value = self.value;
         if value.fract() != 0.0 || value < least as f64 || value > most as f64 {

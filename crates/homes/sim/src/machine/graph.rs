@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A node as a graph of units, and the paths of messages through it. See docs/design/machine-model.md.
 //!
-//! Every machine has a [`Graph`]. Its file names the units and paths (`[unit.NAME]`, `[path.CLASS]`), or [`super::derive`] makes
-//! them of the keys of `[host]` and `[nic]`.
+//! Every machine has a [`Graph`]. Its file names the units and paths (`[unit.NAME]`, `[path.CLASS]`), or
+//! [`super::derive`] makes them from the keys of `[host]` and `[nic]`.
 //!
 //! Invariants
 //! 1. Every pass names a unit of the graph.
@@ -18,35 +18,35 @@ pub struct Unit {
     pub name: String,
     /// Items that may wait before it; 0: any number.
     pub queue: u32,
-    /// The processor of a rank's program: the program goes on behind it.
+    /// Whether it is the processor of a rank's program: the program continues after it.
     pub is_processor: bool,
 }
 
-/// The number of a unit in its graph.
+/// Number of a unit in its graph.
 pub type UnitId = u16;
 
-/// One step of a path: a unit, and what an item costs there.
+/// One step of a path: a unit, and the costs of an item there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub unit: UnitId,
-    /// Before the item needs the unit.
+    /// Time before the item needs the unit.
     pub before: Time,
-    /// Through the unit.
+    /// Time through the unit.
     pub latency: Time,
-    /// From the begin of an item to that of the next, apart from the time for its bytes.
+    /// Time from the begin of an item to that of the next, without the time for its bytes.
     pub interval: Time,
     /// Bytes a second; 0: bytes take no time.
     pub bytes_per_s: u64,
-    /// It is an interrupt of the processor.
+    /// Whether it interrupts the processor.
     pub interrupts: bool,
-    /// The unit keeps the message until its last byte has left the node, and then for the interval.
+    /// Whether the unit keeps the message until its last byte has left the node, and then for the interval.
     pub until_sent: bool,
-    /// The message's bytes go through the unit, so the last one is as late behind it as the first.
+    /// Whether the message's bytes pass through the unit, so that its latency also delays the last one.
     pub carries_data: bool,
 }
 
 impl Pass {
-    /// A pass that takes time and makes nobody wait.
+    /// Makes a pass that takes time and delays no other item.
     pub fn delay(unit: UnitId, latency: Time) -> Pass {
         Pass {
             unit,
@@ -60,18 +60,18 @@ impl Pass {
         }
     }
 
-    /// A pass whose unit takes the next item when it has done with this one.
+    /// Makes a pass whose unit takes the next item when it has finished this one.
     pub fn work(unit: UnitId, time: Time) -> Pass {
         Pass { interval: time, ..Pass::delay(unit, time) }
     }
 
-    /// The time for so many bytes.
+    /// Returns the time for n bytes.
     #[inline]
     pub fn bytes(&self, bytes: u64) -> Time {
         if self.bytes_per_s == 0 { Time::ZERO } else { Time::of_bytes(bytes, self.bytes_per_s) }
     }
 
-    /// From the begin of an item to that of the next.
+    /// Returns the time from the begin of an item to that of the next.
     #[inline]
     pub fn occupies(&self, bytes: u64) -> Time {
         self.interval + self.bytes(bytes)
@@ -90,7 +90,7 @@ pub enum Class {
     Velo,
     RmaPut,
     RmaGet,
-    /// The bytes that a get has read.
+    /// The bytes read by a get.
     RmaGetResponse,
     RmaImmediatePut,
     RmaNotificationPut,
@@ -123,7 +123,7 @@ impl Class {
         Class::AggregationMulticast,
     ];
 
-    /// Its name in a machine's file.
+    /// Returns its name in a machine's file.
     pub fn name(self) -> &'static str {
         match self {
             Class::Request => "request",
@@ -143,7 +143,7 @@ impl Class {
         }
     }
 
-    /// The class of a request.
+    /// Returns the class of a request.
     #[inline]
     pub fn of_request(request: &Request) -> Class {
         match request.kind {
@@ -158,7 +158,7 @@ impl Class {
         }
     }
 
-    /// The class of the response to a request. `replies`: it carries what was read.
+    /// Returns the class of the response to a request. `replies`: it carries read bytes.
     #[inline]
     pub fn of_response(request: &Request, replies: bool) -> Class {
         match request.kind {
@@ -169,7 +169,7 @@ impl Class {
         }
     }
 
-    /// Whether messages of this class go back to the initiator.
+    /// Whether messages of this class return to the initiator.
     pub fn is_response(self) -> bool {
         matches!(self, Class::Response | Class::RmaGetResponse | Class::RmaResponse)
     }
@@ -178,38 +178,38 @@ impl Class {
 /// The passes of a stage.
 pub type Stage = Box<[Pass]>;
 
-/// The way of a class of messages. The stages are those of docs/design/machine-model.md.
+/// The path of a class of messages. The stages are those of docs/design/machine-model.md.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Path {
-    /// Payload up to so many bytes travels with the command.
+    /// Longest payload that travels with the command.
     pub inline_bytes: u64,
-    /// Bytes of the message on the wire beside its payload, apart from the link's own overhead.
+    /// Bytes of the message on the wire beside its payload, without the link's own overhead.
     pub frame_bytes: u64,
     /// With the payload inline, and with a payload that is read from memory.
     pub issue: [Stage; 2],
-    /// Of a derived path: what its library does before the command leaves the processor. `issue` has it, too.
+    /// Time of a derived path's library before the command leaves the processor. `issue` includes it.
     pub software: Time,
-    /// In place of `issue`, when the NIC starts the command without its program.
+    /// Replaces `issue` when the NIC starts the command without its program.
     pub fire: Stage,
     pub command: [Stage; 2],
     pub read: Stage,
     pub header: Stage,
-    /// From the arrival of the last byte until it is behind the units of `header` that carry data.
+    /// Time from the arrival of the last byte until it has passed the units of `header` that carry data.
     pub trailing: Time,
     pub packet: Stage,
-    /// Payload up to so many bytes came with the header and is not written. None: all is written.
+    /// Longest payload that came with the header and is not written. `None`: all is written.
     pub kept_bytes: Option<u64>,
     pub write: Stage,
-    /// The payload is written in items of so many bytes; 0: as one.
+    /// Size of the items in which the payload is written; 0: one item.
     pub slot_bytes: u64,
     pub notify: Stage,
-    /// The file names the units that write slots and notifications. Otherwise each costs an event.
+    /// Whether the file names the units that write slots and notifications. Otherwise each costs an event.
     pub writes_records: bool,
-    /// Behind the delivery: the end of an operation is recorded at its initiator.
+    /// After the delivery: time to record the end of an operation at its initiator.
     pub record: Time,
-    /// The program's library takes the message in.
+    /// Time of the program's library to take the message in.
     pub receive: Time,
-    /// The unit that works on the message at its target. The further costs of the delivery keep it busy.
+    /// The unit that works on the message at its target. Further costs of the delivery keep it busy.
     pub holder: UnitId,
 }
 
@@ -220,13 +220,13 @@ impl Path {
         bytes > self.inline_bytes
     }
 
-    /// The items in which a payload is written.
+    /// Returns the number of items in which a payload is written.
     #[inline]
     pub fn items(&self, bytes: u64) -> u64 {
         if self.slot_bytes == 0 { 1 } else { bytes.div_ceil(self.slot_bytes).max(1) }
     }
 
-    /// From the begin of a packet to that of the next, where packets are read one after the other.
+    /// Returns the time from the begin of a packet to that of the next, if packets are read one after the other.
     pub fn read_time(&self, bytes: u64) -> Time {
         self.read.iter().map(|pass| pass.occupies(bytes)).max().unwrap_or(Time::ZERO)
     }
@@ -235,7 +235,7 @@ impl Path {
 /// The address translation unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
-    /// Through the unit, with the entry in the TLB, and with one that is read from its table.
+    /// Passes through the unit with the entry in the TLB, and with one read from its table.
     pub hit: Pass,
     pub miss: Pass,
     pub tlb_entries: u32,
@@ -248,7 +248,7 @@ pub struct Graph {
     pub units: Vec<Unit>,
     /// By class.
     pub paths: [Path; Class::ALL.len()],
-    /// None: translations cost what the file says of an access to a table.
+    /// `None`: translations cost an access to a table, by the file.
     pub translation: Option<Translation>,
     /// Whether a unit has a bounded queue.
     pub is_bounded: bool,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host interface: how a command comes from a program to its NIC (seed 002, chapter 6).
+//! The host interface: the path of a command from a program to its NIC (seed 002, chapter 6).
 //!
-//! All ways lead to one queue of commands in the NIC, which all programs of the node share. They differ in what the program does
-//! before, what the queue does when it is full, and how much of the command the device must read from memory.
+//! All ways lead to one queue of commands in the NIC, which all programs of the node share. They differ in the work
+//! before it, in the treatment of a full queue, and in the part of the command that the device reads from memory.
 //!
 //! | way | section | before | to the queue | full queue | the device reads |
 //! |---|---|---|---|---|---|
@@ -15,11 +15,11 @@
 //! | enqcmd | today's | | a write of 64 bytes with a response | refuses | payload |
 //! | kernel, kernel-interrupt | 8.5 | kernel | posted | the program sleeps | |
 //!
-//! classical and kernel-interrupt receive by interrupt, and all three of the kernel's ways pass the kernel to receive, too.
+//! classical and kernel-interrupt receive by interrupt. All three kernel ways also receive through the kernel.
 //!
 //! Invariants
-//! 1. A machine with an interface has no other way of a command to the NIC: an `issue` has passes on the processor only.
-//! 2. Stages of an interface name units of the graph. What the file does not name is made of the keys of `[host]`.
+//! 1. On a machine with an interface all commands use it: an `issue` has passes on the processor only.
+//! 2. Stages of an interface name units of the graph. Missing ones are derived from the keys of `[host]`.
 
 use super::Host;
 use super::description::InterfaceTable;
@@ -28,7 +28,7 @@ use super::graph::{Graph, Pass, Stage, Unit, UnitId};
 use super::names::{self, Names, Wrong};
 use crate::time::Time;
 
-/// A kind of host interface: how commands come to the NIC.
+/// A kind of host interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceKind {
     Classical,
@@ -36,7 +36,7 @@ pub enum InterfaceKind {
     IoTransaction,
     /// The central flow-controlled queue.
     Cfcq,
-    /// The same, and the payload comes with the command.
+    /// The same, with the payload in the command.
     CfcqData,
     OsSynchronised,
     Enqcmd,
@@ -57,7 +57,7 @@ impl InterfaceKind {
         InterfaceKind::KernelInterrupt,
     ];
 
-    /// Its name in a machine's file.
+    /// Returns its name in a machine's file.
     pub fn name(self) -> &'static str {
         match self {
             InterfaceKind::Classical => "classical",
@@ -72,7 +72,6 @@ impl InterfaceKind {
         }
     }
 
-    /// Commands pass the kernel.
     fn is_in_kernel(self) -> bool {
         matches!(
             self,
@@ -83,7 +82,6 @@ impl InterfaceKind {
         )
     }
 
-    /// The program waits for the answer of the NIC.
     fn is_answered(self) -> bool {
         matches!(self, InterfaceKind::TriggerPage | InterfaceKind::IoTransaction | InterfaceKind::Enqcmd)
     }
@@ -107,39 +105,39 @@ pub const DESCRIPTOR_BYTES: u64 = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
     pub kind: InterfaceKind,
-    /// The program's processor, before the command leaves it.
+    /// Time of the program's processor before the command leaves it.
     pub before: Time,
-    /// Bytes a second at which the processor copies payload, to send and to receive; 0: it copies nothing.
+    /// Bytes a second at which the processor copies payload, to send and to receive; 0: no copy.
     pub copy_bytes_per_s: u64,
-    /// Under the driver's lock, which one program has at a time.
+    /// Pass under the driver's lock, which one program has at a time.
     pub driver: Option<Pass>,
     /// From the processor to the queue.
     pub offer: Stage,
-    /// From the queue to the processor, which waits for it. Empty: the command is posted.
+    /// From the queue to the waiting processor. Empty: the command is posted.
     pub answer: Stage,
-    /// The NIC reads the rest of the command from memory.
+    /// The NIC's read of the rest of the command from memory.
     pub fetch: Stage,
-    /// Payload beyond so many bytes does not go with the command.
+    /// Longest payload that goes with the command.
     pub inline_bytes: u64,
     pub full_queue: FullQueue,
     /// Commands that the queue holds.
     pub places: u32,
-    /// The pause of the library before it offers a refused command again.
+    /// Pause of the library before it offers a refused command again.
     pub retry: Time,
-    /// Messages of its programs that the NIC has taken and that wait for the fabric, at most.
+    /// Most messages of its programs that the NIC has taken and that wait for the fabric.
     pub outgoing: usize,
-    /// The program receives by the kernel: this long, beside its library.
+    /// Additional time of a receive through the kernel.
     pub receive: Time,
-    /// A message interrupts the processor for so long, and wakes its program so long after that.
+    /// Time for which a message interrupts the processor, and time until its program wakes after that.
     pub interrupt: Option<(Time, Time)>,
-    /// Until a program that slept in the driver goes on.
+    /// Time until a program that slept in the driver continues.
     pub wake: Time,
-    /// Of a million stores of more than one vector register, how many an interrupt splits.
+    /// Stores of more than one vector register that an interrupt splits, per million.
     pub splits_ppm: u32,
 }
 
 impl Interface {
-    /// From the processor's part until the NIC has all of a command with n bytes of payload, if nothing else is under kind.
+    /// Returns the time from the processor's part until the NIC has a command with n bytes of payload, when idle.
     pub fn start(&self, bytes: u64) -> Time {
         let stage = |stage: &Stage, bytes| {
             stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(bytes)).sum::<Time>()
@@ -152,13 +150,13 @@ impl Interface {
             + stage(&self.fetch, DESCRIPTOR_BYTES)
     }
 
-    /// The time for the processor's copy of so many bytes.
+    /// Returns the time of the processor's copy of n bytes.
     pub fn copy(&self, bytes: u64) -> Time {
         if self.copy_bytes_per_s == 0 { Time::ZERO } else { Time::of_bytes(bytes, self.copy_bytes_per_s) }
     }
 }
 
-/// Reads the interface of a machine, and adds the units that it is made of to the graph.
+/// Reads the interface of a machine, and adds its units to the graph.
 pub(super) fn interface(
     graph: &mut Graph,
     names: &Names<'_>,
@@ -167,7 +165,7 @@ pub(super) fn interface(
 ) -> Result<Interface, Wrong> {
     let Some(kind) = InterfaceKind::ALL.into_iter().find(|kind| kind.name() == table.way) else {
         let names: Vec<&str> = InterfaceKind::ALL.iter().map(|kind| kind.name()).collect();
-        return Err(wrong("way", format!("there is no way '{}'; there are {}", table.way, names.join(", "))));
+        return Err(wrong("way", format!("unknown way '{}'; known: {}", table.way, names.join(", "))));
     };
     let time = |figure: &Option<Figure>| figure.as_ref().map(|figure| Time::from_ns_f64(figure.value));
     let mut stage = |key: &str, given: &Option<Vec<String>>, pass: Pass| match given {
@@ -234,7 +232,7 @@ fn whole(key: &str, figure: &Option<Figure>, default: u64, least: u64, most: u64
     figure.as_ref().map_or(Ok(default), |figure| figure.whole(least, most)).map_err(|why| wrong(key, why))
 }
 
-/// A unit of the interface that the file does not name.
+/// Adds a unit of the interface that the file does not name.
 fn unit(graph: &mut Graph, key: &str) -> UnitId {
     graph.units.push(Unit { name: format!("interface-{key}"), queue: 0, is_processor: false });
     graph.units.len() as UnitId - 1

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads and checks the description of a machine.
-//!
-//! Errors name the file and, where there is one, the line, and say what to change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,18 +27,18 @@ pub fn load(path: &Path) -> Result<Machine, MachineError> {
     load_with(path, &[])
 }
 
-/// Reads a machine and overrides some of its keys: `section.key`, and the value as the file would have it.
+/// Reads a machine and overrides some of its keys: `section.key`, and the value as in the file.
 pub fn load_with(path: &Path, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
     let text = std::fs::read_to_string(path).map_err(|error| MachineError::Read { path: path.into(), error })?;
     from_text(path, &text, overrides)
 }
 
-/// Reads a machine from the text of its file. `path` is for errors, and for the paths of files that the text names.
+/// Reads a machine from the text of its file. `path` is for errors, and for relative paths in the text.
 pub fn from_text(path: &Path, text: &str, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
     from_text_and(path, text, overrides, &|path| std::fs::read_to_string(path))
 }
 
-/// As [`from_text`]; `read` gives the text of the file that another one builds on.
+/// Like [`from_text`]; `read` returns the text of the base of a file.
 pub fn from_text_and(
     path: &Path,
     text: &str,
@@ -49,7 +47,7 @@ pub fn from_text_and(
 ) -> Result<Machine, MachineError> {
     let parse = |error: toml::de::Error| MachineError::Parse { path: path.into(), error: Box::new(error) };
     let table: toml::Table = toml::from_str(text).map_err(parse)?;
-    // A file that stands alone is read from its text, whose errors show the line.
+    // A file without base is read from its text, so that errors show the line.
     let description: Description = if overrides.is_empty() && !table.contains_key(base::KEY) {
         toml::from_str(text).map_err(parse)?
     } else {
@@ -81,7 +79,6 @@ fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), MachineErr
     Ok(())
 }
 
-/// Kinds of topologies.
 const KINDS: [&str; 7] = ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "crossbar", "file"];
 
 /// Makes a machine from a description; keeps the file's text for the line numbers of errors.
@@ -193,7 +190,7 @@ impl Reader<'_> {
                 return Topology::graph(&text).map_err(|error| MachineError::Topology { path, line: None, error });
             }
             other => {
-                let why = format!("there is no topology '{other}'; there are {}", KINDS.join(", "));
+                let why = format!("unknown topology '{other}'; known: {}", KINDS.join(", "));
                 return Err(self.wrong(section, "kind", why));
             }
         };
@@ -201,7 +198,7 @@ impl Reader<'_> {
         made.map_err(|error| MachineError::Topology { path: self.path.into(), line, error })
     }
 
-    /// Refuses keys that belong to another kind of topology, for they would have no effect.
+    /// Refuses keys of another kind of topology, which would have no effect.
     fn only_its_keys(&self, table: &TopologyTable) -> Result<(), MachineError> {
         let given = [
             ("dimensions", table.dimensions.is_some(), &["mesh", "torus"][..]),
@@ -220,7 +217,7 @@ impl Reader<'_> {
         for (key, there, kinds) in given {
             let known = KINDS.contains(&table.kind.as_str());
             if there && known && !kinds.contains(&table.kind.as_str()) {
-                let why = format!("a {} has no such key: it belongs to {}", table.kind, kinds.join(", "));
+                let why = format!("a {} has no such key; it belongs to {}", table.kind, kinds.join(", "));
                 return Err(self.wrong("topology", key, why));
             }
         }
@@ -232,7 +229,7 @@ impl Reader<'_> {
         let bytes = |key: &str, figure: &Figure, least: u64| self.whole("link", key, figure, least, 1 << 30);
         let probability = |key: &str, figure: &Figure| match figure.value {
             value if value <= 1.0 => Ok(value),
-            value => Err(self.wrong("link", key, format!("{value} is not a probability: 0 to 1"))),
+            value => Err(self.wrong("link", key, format!("{value} is not a probability; use 0 to 1"))),
         };
         let retransmission = match &link.retransmission {
             None => None,
@@ -296,7 +293,7 @@ impl Reader<'_> {
         for cache in &table.caches {
             let bytes = self.whole("host", "caches", &cache.bytes, 1, 1 << 40)?;
             if caches.last().is_some_and(|(smaller, _)| *smaller >= bytes) {
-                return Err(self.wrong("host", "caches", "must be in order, the smallest first".into()));
+                return Err(self.wrong("host", "caches", "must be in order, smallest first".into()));
             }
             caches.push((bytes, time(&cache.access_ns)));
         }
@@ -364,7 +361,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Checks that the machine has what its treatment of full mailboxes needs.
+    /// Checks that the machine supports its treatment of full mailboxes.
     fn mailboxes(&self, description: &Description, host: &Host, nic: &NicModel) -> Result<(), MachineError> {
         let wrong = |why: &str| Err(self.wrong("nic", "full_mailbox", why.to_owned()));
         match nic.full_mailbox {
@@ -373,10 +370,10 @@ impl Reader<'_> {
                 wrong("a NIC that blocks, or has credits, must carry all messages: set host.same_node to nic")
             }
             FullMailbox::Block if description.nic.receive_flits.is_none() => {
-                wrong("a NIC that blocks leaves packets in its buffer: give nic.receive_flits")
+                wrong("a NIC that blocks leaves packets in its buffer: set nic.receive_flits")
             }
             FullMailbox::Credits if description.interface.is_none() => wrong(
-                "commands take their credits at a host interface: give [interface], as in interface.way=cfcq-data",
+                "commands take their credits at a host interface: set [interface], as in interface.way=cfcq-data",
             ),
             _ => Ok(()),
         }
@@ -442,11 +439,11 @@ impl Reader<'_> {
         figure.whole(least, most).map_err(|why| self.wrong(section, key, why))
     }
 
-    /// A bandwidth in bytes a second, from one in MB/s.
+    /// Returns a bandwidth in bytes a second, from one in MB/s.
     fn rate(&self, section: &str, key: &str, figure: &Figure) -> Result<u64, MachineError> {
         let rate = (figure.value * 1e6).round() as u64;
         if rate == 0 {
-            return Err(self.wrong(section, key, "at 0 MB/s no byte arrives: give a bandwidth".into()));
+            return Err(self.wrong(section, key, "0 MB/s moves no bytes: set a bandwidth".into()));
         }
         Ok(rate)
     }
@@ -460,7 +457,7 @@ impl Reader<'_> {
         MachineError::Routing { path: self.path.into(), line: self.line("routing", "algorithm"), error }
     }
 
-    /// The line of a key in its section; with an empty key, the line of the section.
+    /// Returns the line of a key in its section; with an empty key, the line of the section.
     fn line(&self, section: &str, key: &str) -> Option<usize> {
         let mut inside = false;
         for (number, line) in self.text.lines().enumerate() {
@@ -486,5 +483,5 @@ fn time(ns: &Figure) -> Time {
 }
 
 fn choice(given: &str, choices: &[&str]) -> String {
-    format!("'{given}' is none of {}", choices.join(", "))
+    format!("'{given}' must be one of {}", choices.join(", "))
 }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A machine: the description of a TOML file, checked and ready to simulate.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`figure`] | a number with its source |
 //! | [`description`] | the file, key by key |
-//! | [`load`] | reads and checks the file; errors name file and line |
-//! | `base` | a file that builds on another |
+//! | [`load`] | reads and checks the file |
+//! | `base` | a file that extends another |
 //! | [`graph`] | a node as a graph of units, and the paths of messages through it |
 //! | `derive` | the graph of a machine whose file names no units |
-//! | [`interface`] | how commands come from a program to its NIC |
+//! | [`interface`] | the path of commands from a program to its NIC |
 //! | `assemble` | the units and paths that a file names |
 //! | `names` | units by the names that a file gives them |
-//! | `costs` | costs of host and NIC, and the room of their tables |
-//! | `error` | why a description gives no machine |
+//! | `costs` | costs of host and NIC, and the sizes of their tables |
+//! | `error` | errors in a description: file, line, remedy |
 //!
-//! The simulation reads the times and rates of this module. Each comes from one key of the description and from nothing
-//! else.
+//! The simulation reads the times and rates of this module. Each comes from exactly one key of the description.
 
 mod assemble;
 mod base;
@@ -54,18 +53,18 @@ pub struct Machine {
     pub nic: NicModel,
     /// The units of a node, and the paths of messages through them.
     pub graph: Graph,
-    /// How commands come from a program to its NIC. None: `issue` of a path says it.
+    /// The path of commands from a program to its NIC. `None`: `issue` of a path has it.
     pub interface: Option<Interface>,
     pub limits: TableLimits,
-    /// The room of the aggregation nodes in its switches. None: its switches do not reduce.
+    /// Capacity of the aggregation nodes in its switches. `None`: its switches do not reduce.
     pub aggregation: Option<AggregationModel>,
     /// The description of the machine.
     pub description: Arc<description::Description>,
 }
 
 impl Machine {
-    /// The cost of a search that compares `entries` entries of a list of `length`. In host mode each entry costs an
-    /// access to memory, too.
+    /// Returns the cost of a search that compares `entries` entries of a list of `length`. In host mode each also costs
+    /// an access.
     pub fn search(&self, entries: u64, length: u64) -> Time {
         let each = match self.nic.mode {
             Mode::Nic => self.nic.entry_search,
@@ -74,7 +73,7 @@ impl Machine {
         each * entries
     }
 
-    /// Whether all messages between two nodes arrive in the order in which they were sent, and none is refused.
+    /// Whether all messages between two nodes arrive in the order of sending, and none is refused.
     pub fn keeps_order(&self) -> bool {
         let errors = &self.network.errors;
         self.routing.deadlock_free()
@@ -84,8 +83,7 @@ impl Machine {
             && self.nic.streams_max == 0
     }
 
-    /// The cost of a call that changes the NIC's tables and has an answer: append an entry, bind a descriptor, read a
-    /// counter.
+    /// Returns the cost of a call that changes the NIC's tables and has an answer, such as appending an entry.
     pub fn local_command(&self) -> Time {
         match self.nic.mode {
             Mode::Nic => self.host.round_trip,
@@ -93,12 +91,12 @@ impl Machine {
         }
     }
 
-    /// The time of a message in memory, for its sender's processor: the library, and one copy.
+    /// Returns the time of a message in memory, for its sender's processor: the library, and one copy.
     pub fn copied(&self, payload_bytes: u64) -> Time {
         self.host.software_send + Time::of_bytes(payload_bytes, self.host.copy_bytes_per_s)
     }
 
-    /// The time from the program's call until the NIC has the command of a Portals operation with n bytes of
+    /// Returns the time from the program's call until the NIC has the command of a Portals operation with n bytes of
     /// payload, if nothing else is under way.
     pub fn issue(&self, payload_bytes: u64) -> Time {
         let path = self.graph.path(Class::Request);

@@ -11,14 +11,13 @@ pub(super) type Wrong = (String, String, String);
 /// The cost of a pass, by the name that paths give.
 pub(super) type Names<'a> = BTreeMap<&'a str, Pass>;
 
-/// The passes of a stage that a file names; or that there is no such unit.
+/// Returns the passes of a stage that a file names. `Err`: no such unit.
 pub(super) fn stage(names: &Names<'_>, steps: &[String]) -> Result<Stage, String> {
     let pass = |name: &String| names.get(name.as_str()).copied();
     steps.iter().map(|name| pass(name).ok_or_else(|| unknown(names, name))).collect()
 }
 
-/// There is no unit of this name.
 pub(super) fn unknown(names: &Names<'_>, name: &str) -> String {
     let names: Vec<&str> = names.keys().copied().collect();
-    format!("there is no unit '{name}'; there are {}", names.join(", "))
+    format!("unknown unit '{name}'; known: {}", names.join(", "))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The buffers of a network: which packets are in them, which output each waits for, and the credits of each output.
+//! The buffers of a network: their packets, the output that each waits for, and the credits of each output.
 //!
-//! A packet waits for an output in the order in which it asked. The output is allocated to one of them, its *owner*, until the tail of this
-//! packet has left. `engine.rs` and `serve.rs` move packets from buffer to buffer.
+//! Packets wait for an output in the order of their requests. The output is allocated to one of them, its *owner*,
+//! until the tail of this packet has left. `engine.rs` and `serve.rs` move packets from buffer to buffer.
 
 use selvedge_fabric::{NodeId, Peer, Port, RouterId, Topology};
 
@@ -12,7 +12,6 @@ use super::state::{Flight, Link, Release, Releases, Resident, State, UNLIMITED, 
 use super::statistics::ChannelStatistics;
 use crate::time::Time;
 
-/// Links, virtual channels, and the packets in their buffers.
 #[derive(Debug)]
 pub(super) struct Buffers {
     pub links: Vec<Link>,
@@ -25,11 +24,11 @@ pub(super) struct Buffers {
     generation: u32,
     pub virtual_channels: u32,
     pub cut_through: bool,
-    /// An output with fewer credits than this collects the credits that have come back.
+    /// An output with fewer credits than this collects returned credits.
     credits_low: u32,
 }
 
-/// Whether the next buffer has room for the packet, or the flit, that is to be sent.
+/// Whether the next buffer has room for the next packet or flit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Now,
@@ -39,7 +38,7 @@ pub(super) enum Room {
 }
 
 impl Buffers {
-    /// Empty buffers, of which the first `sources` are virtual channels.
+    /// Makes empty buffers, the first `sources` of them virtual channels.
     pub fn new(topology: &Topology, config: &NetworkConfig, sources: u32) -> Buffers {
         Buffers {
             links: links(topology, config),
@@ -55,7 +54,6 @@ impl Buffers {
         }
     }
 
-    /// Appends a packet to a buffer.
     #[inline]
     pub fn enter(&mut self, packet: u32, buffer: u32, left: u32, ready: u32, asked: Time, end_in: Time) -> u32 {
         let generation = self.next_generation();
@@ -86,21 +84,20 @@ impl Buffers {
         resident
     }
 
-    /// A new generation; never 0, the generation of a free slot.
+    /// Returns a new generation; never 0, the generation of a free slot.
     #[inline]
     pub fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1).max(1);
         self.generation
     }
 
-    /// Frees a resident's slot. Events that are still queued for it are stale.
+    /// Frees a resident's slot. Events still queued for it are stale.
     #[inline]
     pub fn free_resident(&mut self, resident: u32) {
         self.residents[resident].generation = 0;
         self.residents.remove(resident);
     }
 
-    /// Appends a resident to the packets that wait for an output.
     pub fn wait(&mut self, resident: u32, output: u32) {
         self.residents[resident].state = State::Waiting;
         let out = &mut self.vcs[output as usize];
@@ -131,7 +128,7 @@ impl Buffers {
         self.residents[chosen].state = State::Owner;
     }
 
-    /// Round-robin: the packet in the first buffer after the one that was served last, in the order of buffer numbers.
+    /// Returns the next packet by round-robin: the one in the first buffer after the last one served, by buffer number.
     fn next_in_turn(&self, output: u32) -> u32 {
         let out = &self.vcs[output as usize];
         let (mut chosen, mut least) = (NONE, u32::MAX);
@@ -167,20 +164,20 @@ impl Buffers {
         }
     }
 
-    /// Flits that this resident sends at a time.
+    /// Returns the flits that this resident sends at a time.
     #[inline]
     pub fn unit(&self, resident: u32) -> u32 {
         if self.cut_through { self.residents[resident].left } else { 1 }
     }
 
-    /// Whether its head has left. Then the rest follows, even over a link that has failed.
+    /// Whether its head has left. Then the rest follows, even over a failed link.
     #[inline]
     pub fn has_begun(&self, resident: u32) -> bool {
         let here = &self.residents[resident];
         here.left < self.flights[here.packet].flits
     }
 
-    /// Whether the next buffer has room for n flits. Collects credits that have come back.
+    /// Whether the next buffer has room for n flits. Collects returned credits.
     #[inline]
     pub fn has_room(&mut self, output: u32, now: Time, flits: u32) -> bool {
         let out = &mut self.vcs[output as usize];
@@ -190,7 +187,7 @@ impl Buffers {
         out.credits >= flits
     }
 
-    /// Whether the next buffer has room for what an owner sends.
+    /// Whether the next buffer has room for the owner's next packet or flit.
     pub fn room(&mut self, output: u32, now: Time, owner: u32) -> Room {
         let flits = self.unit(owner);
         if self.has_room(output, now, flits) {
@@ -271,7 +268,7 @@ fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
     vcs
 }
 
-/// The receiving end of each channel, in the order of channel numbers.
+/// Returns the receiving end of each channel, in the order of channel numbers.
 fn ends(topology: &Topology) -> Vec<Peer> {
     let mut ends = Vec::with_capacity(topology.channels() as usize);
     for router in (0..topology.routers()).map(RouterId) {

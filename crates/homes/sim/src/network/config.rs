@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The configuration of a network: links, switches, flow control, errors; and its checks.
 //!
-//! A packet is a header and a payload, cut into flits of at most one size, each with its own CRC, as in EXTOLL (seed 002,
-//! section 7.3). The last flit is padded to this size, or takes the time of its own bytes. A credit is room for one flit of
-//! full size.
+//! A packet is a header and a payload, cut into flits of one maximum size, each with its own CRC, as in EXTOLL (seed
+//! 002, section 7.3). The last flit is padded to this size, or takes the time of its own bytes. A credit is room for
+//! one full flit.
 
 use thiserror::Error;
 
@@ -11,43 +11,43 @@ use selvedge_fabric::Routing;
 
 use crate::time::Time;
 
-/// All parameters of a network but its topology and its routing.
+/// All parameters of a network except topology and routing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
     pub link: LinkConfig,
-    /// The links between nodes and their routers, both directions. None: they are as the links between routers.
+    /// Links between nodes and their routers, in both directions. `None`: like the links between routers.
     pub node_link: Option<NodeLink>,
     /// Nodes from this number on are inside their router: their links have no length.
     pub inside_from: u32,
-    /// Room of each virtual channel that ends at a node. The node gives it back ([`super::Network::give_back`]). None: a
-    /// node accepts every packet.
+    /// Room of each virtual channel that ends at a node. The node gives it back ([`super::Network::give_back`]).
+    /// `None`: a node accepts every packet.
     pub node_buffer_flits: Option<u32>,
     pub switch: SwitchConfig,
-    /// None: a packet that a link loses stays lost, and a corrupted packet is dropped at its node.
+    /// `None`: a packet that a link loses stays lost, and a corrupted packet is dropped at its node.
     pub retransmission: Option<RetransmissionConfig>,
     pub errors: ErrorRates,
-    /// How long after the failure of a link the packets that wait for it are lost.
+    /// Time after a link's failure at which the packets that wait for it are lost.
     pub link_down_limit: Time,
     pub deadlock: DeadlockPolicy,
     pub seed: u64,
-    /// Whether the time of each packet on each channel is recorded.
+    /// Whether to record the time of each packet on each channel.
     pub trace: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     pub bandwidth_bytes_per_s: u64,
-    /// First byte in to first byte out.
+    /// From first byte in to first byte out.
     pub latency: Time,
-    /// Size of a flit on the wire, its CRC included.
+    /// Size of a flit on the wire, with its CRC.
     pub flit_bytes: u32,
-    /// CRC and framing of each flit; 0: they are not modelled.
+    /// CRC and framing of each flit; 0: not modelled.
     pub crc_bytes: u32,
     /// Header of each packet.
     pub header_bytes: u32,
     /// The last flit of a packet takes the time of a full one.
     pub pads: bool,
-    /// The most payload of a packet.
+    /// Longest payload of a packet.
     pub packet_bytes: u32,
     pub virtual_channels: u8,
     /// Size of the buffer of each virtual channel.
@@ -62,32 +62,31 @@ pub struct NodeLink {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
-    /// From the arrival of a head to its departure, if it is not blocked.
+    /// Time from the arrival of a head to its departure, if it is not blocked.
     pub latency: Time,
     pub arbitration: Arbitration,
     pub switching: Switching,
 }
 
-/// Which of several waiting packets is next.
+/// Choice among waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbitration {
-    /// That of the next input after the one that was served last.
+    /// The packet of the next input after the last one served.
     RoundRobin,
-    /// The one that has waited longest.
+    /// The packet that has waited longest.
     Fifo,
 }
 
 /// The unit that moves as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switching {
-    /// A packet. It starts when the next buffer has room for all of it; its head leaves a router before its tail
-    /// arrives.
+    /// A packet. It starts when the next buffer has room for all of it; its head may leave before its tail arrives.
     CutThrough,
     /// A flit. A blocked packet occupies all the buffers that it extends over.
     Wormhole,
 }
 
-/// Go-back-N on each link: a flit that is lost or corrupted is sent again with all flits after it.
+/// Go-back-N on each link: a lost or corrupted flit is sent again with all flits after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetransmissionConfig {
     /// A flit without an acknowledgement for this time counts as lost.
@@ -116,7 +115,7 @@ impl ErrorRates {
     }
 }
 
-/// With a higher rate a packet does not cross a link in a sensible time.
+/// Highest rate; with a higher one packets hardly cross a link.
 const RATE_MAX: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +123,7 @@ pub enum DeadlockPolicy {
     /// Report it ([`super::Network::deadlock`]), and leave it.
     Detect,
     /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent again through
-    /// an empty network. So does software on a neighbouring node that takes the packet and sends it on (seed 002,
-    /// sections 2.7 and 2.9).
+    /// an empty network. Software on a neighbouring node that forwards it has this effect (seed 002, 2.7 and 2.9).
     Resolve { delay: Time },
 }
 
@@ -162,14 +160,14 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// Flits of a packet with `bytes` of payload: at least one, for the header.
+    /// Returns the flits of a packet with `bytes` of payload: at least one, for the header.
     pub fn flits(&self, bytes: u32) -> u32 {
         let room = self.link.flit_bytes.saturating_sub(self.link.crc_bytes).max(1);
         let whole = u64::from(self.link.header_bytes) + u64::from(bytes);
         u32::try_from(whole.div_ceil(u64::from(room))).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Bytes by which the last flit of such a packet is shorter than a full one.
+    /// Returns the bytes by which the last flit of such a packet is shorter than a full one.
     pub fn missing(&self, bytes: u32) -> u32 {
         if self.link.pads {
             return 0;
@@ -179,19 +177,19 @@ impl NetworkConfig {
         (u64::from(self.flits(bytes)) * u64::from(room) - whole).min(u64::from(room) - 1) as u32
     }
 
-    /// The time that so many bytes take of a full flit's time.
+    /// Returns the time of `bytes` as a part of a full flit's time.
     #[inline]
     pub(super) fn part(&self, flit_time: Time, bytes: u64) -> Time {
         if bytes == 0 { Time::ZERO } else { flit_time * bytes / u64::from(self.link.flit_bytes) }
     }
 
-    /// How long a packet occupies a channel with this time of a full flit.
+    /// Returns the time for which a packet occupies a channel, given the time of a full flit.
     pub(super) fn packet_time(&self, flit_time: Time, bytes: u32) -> Time {
         let full = flit_time * u64::from(self.flits(bytes));
         full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }
 
-    /// How long a message of so many bytes, its frame among them, occupies the channel of its node: its packets, one after the other.
+    /// Returns the time for which a message of `bytes`, with its frame, occupies its node's channel.
     pub fn message_time(&self, bytes: u64) -> Time {
         let most = u64::from(self.link.packet_bytes).max(1);
         let (full, last) = if bytes <= most { (0, bytes) } else { ((bytes - 1) / most, (bytes - 1) % most + 1) };
@@ -199,7 +197,6 @@ impl NetworkConfig {
         self.packet_time(flit_time, self.link.packet_bytes) * full + self.packet_time(flit_time, last as u32)
     }
 
-    /// The latency of a node's link.
     pub(super) fn latency_of(&self, node: u32) -> Time {
         if node >= self.inside_from { Time::ZERO } else { self.node_latency() }
     }
@@ -214,7 +211,6 @@ impl NetworkConfig {
         Time::of_bytes(u64::from(self.link.flit_bytes), bandwidth)
     }
 
-    /// Latency of the links between nodes and routers.
     pub(crate) fn node_latency(&self) -> Time {
         self.node_link.as_ref().map_or(self.link.latency, |link| link.latency)
     }
@@ -229,7 +225,7 @@ impl NetworkConfig {
         u64::from(retransmission.window_flits) < most
     }
 
-    /// Refuses every configuration that cannot be simulated, so that no later code has to check.
+    /// Refuses every configuration that cannot be simulated, so that later code need not check.
     pub(super) fn check(&self, routing: &Routing) -> Result<(), NetworkError> {
         let link = &self.link;
         let node_bandwidth = self.node_link.as_ref().map_or(1, |link| link.bandwidth_bytes_per_s);
@@ -280,46 +276,46 @@ impl NetworkConfig {
     }
 }
 
-/// An event carries the time of a flit in 32 bits of picoseconds.
+/// Longest time of a flit: an event carries it in 32 bits of picoseconds.
 const FLIT_TIME_MAX: Time = Time::from_ns(4_000_000);
 const FLITS_MAX: u32 = 1 << 24;
 const LATENCY_MAX: Time = Time::from_ns(10_000_000_000);
 
-/// Why a network cannot be made. Each message says what to change.
+/// Reason why a network cannot be made. Each message names the remedy.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum NetworkError {
-    #[error("a link has no bandwidth; give more than 0 bytes a second")]
+    #[error("a link has no bandwidth; set more than 0 bytes a second")]
     Bandwidth,
     #[error("a flit of {flit} bytes has no room beside its {crc} bytes of CRC; make flits longer")]
     Flit { flit: u32, crc: u32 },
-    #[error("packets have no payload; give packet_bytes of 1 or more")]
+    #[error("packets have no payload; set packet_bytes to 1 or more")]
     Packet,
-    #[error("a link has no virtual channel; give 1 or more")]
+    #[error("a link has no virtual channel; set 1 or more")]
     NoVirtualChannel,
-    #[error("the routing needs {needed} virtual channels and links have {have}; give {needed} or another routing")]
+    #[error("the routing needs {needed} virtual channels, but links have {have}; set {needed}, or use another routing")]
     VirtualChannels { needed: u8, have: u8 },
-    #[error("buffers have no room for a flit; give buffer_flits of 1 or more")]
+    #[error("buffers have no room for a flit; set buffer_flits to 1 or more")]
     NoBuffer,
     #[error(
-        "a buffer of {buffer} flits does not hold a packet of {packet}, as cut-through needs; \
+        "a buffer of {buffer} flits cannot hold a packet of {packet}, as cut-through needs; \
          give buffer_flits of {packet} or more, smaller packets, or wormhole switching"
     )]
     BufferBelowPacket { buffer: u32, packet: u32 },
     #[error(
         "a flit takes more than 4 ms, or a packet has {flits} flits, more than 16,777,216; \
-             give links more bandwidth or flits and packets other sizes"
+             give links more bandwidth, or change the sizes of flits and packets"
     )]
     TooSlow { flits: u32 },
-    #[error("a wormhole network moves flits of one size; let the last flit be padded, or let packets move as wholes")]
+    #[error("a wormhole network moves flits of one size; pad the last flit, or switch whole packets")]
     ShortFlits,
     #[error("a latency or timeout of {latency} is longer than 10 s; check its unit")]
     Latency { latency: Time },
-    #[error("a retransmission window of {window} flits stops every packet; give {needed} or more")]
+    #[error("a retransmission window of {window} flits stops every packet; set {needed} or more")]
     Window { window: u32, needed: u32 },
     #[error("error rates of {loss} and {corruption} for each packet and hop; each must lie between 0 and {RATE_MAX}")]
     ErrorRate { loss: f64, corruption: f64 },
     #[error(
-        "the network has {channels} channels with {virtual_channels} virtual channels each, which is too many; make it smaller"
+        "the network has {channels} channels with {virtual_channels} virtual channels each, too many to simulate; make it smaller"
     )]
     TooLarge { channels: u32, virtual_channels: u8 },
 }

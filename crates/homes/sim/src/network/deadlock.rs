@@ -2,10 +2,9 @@
 //! Deadlocks: packets that wait for each other in a cycle.
 //!
 //! The first packet of each buffer waits for one output. An output is stuck if its owner needs more room than its
-//! credits give, those in flight included: then the first packet of the next buffer has to move first. So each buffer
-//! waits for at most one other. A cycle is found by following this chain from the output that has become stuck:
-//! O(length of the chain), at the time at which the cycle closes. A link that is down is not part of a cycle: its
-//! repair, or `link_down_limit`, lets packets move.
+//! credits, including those in flight: then the first packet of the next buffer has to move first. So each buffer waits
+//! for at most one other. The search follows this chain from the output that has become stuck, at the time at which the
+//! cycle closes: O(length of the chain). A link that is down is not part of a cycle.
 
 use selvedge_fabric::NodeId;
 
@@ -50,8 +49,7 @@ impl Buffers {
         None
     }
 
-    /// The residents of the cycle that an output leads to. None: some packet in the chain moves, or can. Brent's
-    /// method: O(length).
+    /// Returns the residents of the cycle that an output leads to, by Brent's method, O(length). `None`: no cycle.
     pub fn cycle(&self, start: u32) -> Option<Vec<u32>> {
         let (mut marked, mut output) = (start, self.waits(start)?.1);
         let (mut steps, mut limit) = (1, 1);
@@ -71,7 +69,7 @@ impl Buffers {
         Some(cycle)
     }
 
-    /// The packet that blocks an output, and the output that this packet waits for. None: the packet moves, or can.
+    /// Returns the packet that blocks an output, and the output that it waits for. `None`: the packet can move.
     fn waits(&self, output: u32) -> Option<(u32, u32)> {
         if !self.is_stuck(output) {
             return None;
@@ -92,7 +90,6 @@ impl Buffers {
         self.residents[out.owner].ready > 0 && out.credits + out.releases.sum(&self.releases) < self.unit(out.owner)
     }
 
-    /// The packets of a cycle.
     pub fn describe(&self, at: Time, cycle: &[u32]) -> Deadlock {
         let stuck = |&resident: &u32| {
             let here = &self.residents[resident];

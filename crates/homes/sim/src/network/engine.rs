@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet's way through one router: it comes in, asks for an output, is sent, and leaves its buffer.
+//! A packet's path through one router: it enters, asks for an output, is sent, and leaves its buffer.
 //!
 //! Arbitration is in `serve.rs`.
 
@@ -36,7 +36,7 @@ impl Network {
         }
     }
 
-    /// The first packet of a buffer asks for its output. It is sent at once if the output is free.
+    /// Asks for the output of a buffer's first packet, and sends the packet at once if the output is free.
     #[inline]
     pub(super) fn ask(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &self.buffers.residents[resident];
@@ -50,7 +50,7 @@ impl Network {
         self.request(now, resident, output, queue);
     }
 
-    /// A packet, or a copy, asks for an output.
+    /// Asks for an output, for a packet or a copy.
     #[inline]
     pub(super) fn request(&mut self, now: Time, resident: u32, output: u32, queue: &mut impl Schedule) {
         let here = &mut self.buffers.residents[resident];
@@ -81,14 +81,14 @@ impl Network {
             self.schedule_expiry(now, resident, generation, channel, queue);
         }
         self.serve(now, channel, queue);
-        // `serve` reports a stuck owner only once. This packet may have closed a cycle through an owner that was stuck
-        // before, so the output is checked again.
+        // `serve` reports a stuck owner only once. This packet may have closed a cycle through an owner that was
+        // already stuck, so the output is checked again.
         if self.buffers.vcs[output as usize].stuck {
             self.suspects.push(output);
         }
     }
 
-    /// The output of a resident: the only one that the routing allows, or the least loaded of several.
+    /// Returns the output of a resident: the only one that the routing allows, or the least loaded of several.
     #[inline]
     fn route(&mut self, now: Time, resident: u32) -> Option<u32> {
         let here = &self.buffers.residents[resident];
@@ -112,7 +112,7 @@ impl Network {
         }
     }
 
-    /// The load of an output, for comparison; among equal outputs the first is taken.
+    /// Returns the load of an output, for comparison; among equal outputs the first is taken.
     fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
         let output = &self.buffers.vcs[output as usize];
         let link = &self.buffers.links[output.channel as usize];
@@ -123,8 +123,7 @@ impl Network {
         (!link.is_up, link.waiting, link.free_at.saturating_sub(now), UNLIMITED - credits)
     }
 
-    /// Sends a packet, or in a wormhole network a flit. The caller has checked that the link is free and that there is
-    /// room.
+    /// Sends a packet, or in a wormhole network a flit. The caller has checked link and room.
     #[inline]
     pub(super) fn send(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &mut self.buffers.residents[resident];
@@ -174,7 +173,7 @@ impl Network {
             self.record(resident, channel, crossing.end);
         }
         if crossing.lost {
-            // The receiver never gets it. Its credits come back after a round trip, when both ends know of the loss.
+            // The receiver never gets it. Its credits return after a round trip, when both ends have detected the loss.
             self.release(output, crossing.end + latency * 2, flits, queue);
             if tail {
                 queue.schedule(crossing.end + latency, NetworkEvent(Event::Lose { packet }));
@@ -219,7 +218,7 @@ impl Network {
         }
     }
 
-    /// Flits have left their buffer. Their credits travel back; after a tail the next packet becomes the first.
+    /// Records that flits have left their buffer. Their credits return; after a tail the next packet is first.
     #[inline]
     pub(super) fn leave(
         &mut self,
@@ -275,7 +274,7 @@ impl Network {
         }
     }
 
-    /// One more flit of a packet has arrived in its buffer.
+    /// Records one more flit of a packet in its buffer.
     pub(super) fn on_flit(&mut self, now: Time, resident: u32, duration_ps: u32, queue: &mut impl Schedule) {
         let here = &mut self.buffers.residents[resident];
         here.ready += 1;
@@ -308,7 +307,7 @@ impl Network {
     pub(super) fn on_arrive(&mut self, now: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
         if let Fate::Lost(_) = flight.fate {
-            // The node drops it, and has its room back.
+            // The node drops it and frees its room.
             let (output, flits) = (flight.output, flight.flits);
             if output != NONE {
                 self.release(output, now + self.config.node_latency(), flits, queue);

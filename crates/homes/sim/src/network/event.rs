@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network's events, and the trait by which it schedules them. The event queue belongs to the caller, for the
+//! The network's events, and the trait by which it schedules them. The event queue belongs to the caller, since the
 //! network is one part of a simulation.
 
 use crate::queue::Queue;
@@ -19,7 +19,6 @@ pub(super) enum Event {
     Wake { channel: u32 },
     /// A packet's tail has arrived at its node.
     Arrive { packet: u32 },
-    /// A packet is lost.
     Lose { packet: u32 },
     /// A packet has waited `link_down_limit` for a link that is down.
     Expire { resident: u32, generation: u32 },
@@ -27,7 +26,7 @@ pub(super) enum Event {
 
 const _: () = assert!(size_of::<NetworkEvent>() <= 16);
 
-/// An event queue for the network's events, implemented by the owner of the queue.
+/// An event queue for the network's events, implemented by its owner.
 ///
 /// Events of one time must be handled in the order in which they were scheduled.
 pub trait Schedule {

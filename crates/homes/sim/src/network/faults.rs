@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults of links: loss, corruption, failure; and retransmission. Packets that are taken out of the network, because of them or of a deadlock.
+//! Faults of links (loss, corruption, failure), retransmission, and packets taken out of the network.
 //!
-//! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. A flit that
-//! is not acknowledged in time is sent again by the sender. In both cases all flits after it are sent again, too; the
-//! switch has already forwarded the flits before it. A packet to many nodes is not sent again (`multicast.rs`). An acknowledgement arrives one round trip after the end of a flit
-//! on the link. Without retransmission a lost packet stays lost, and a wrong CRC is found at the target node, because a
-//! cut-through switch has forwarded the packet before it could check. In a wormhole network an error hits the head
-//! flit.
+//! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. The sender
+//! repeats a flit that is not acknowledged in time. In both cases all later flits are repeated too; the switch has
+//! already forwarded the earlier ones. A packet to many nodes is not repeated (`multicast.rs`). An acknowledgement
+//! arrives one round trip after the end of a flit on the link. Without retransmission a lost packet stays lost, and the
+//! target node finds a wrong CRC, because a cut-through switch has forwarded the packet before it could check. In a
+//! wormhole network an error hits the head flit.
 //!
-//! A link that fails finishes the packet that it is sending. Heads that are still on the wire (cut-through, towards a
-//! router) are sent again after the repair; without retransmission they are lost. A packet that waits for the link
-//! waits for its repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the
-//! link.
+//! A failing link finishes the packet that it is sending. Heads still on the wire (cut-through, towards a router) are
+//! sent again after the repair; without retransmission they are lost. A packet that waits for the link waits for its
+//! repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the link.
 
 use super::event::Event;
 use super::packet::LossReason;
@@ -20,7 +19,7 @@ use super::state::{Cast, Fate, State};
 use super::{DeadlockPolicy, ErrorRates, Network, NetworkError, NetworkEvent, Packet, Schedule};
 use crate::time::Time;
 
-/// A packet or flit on a channel: when the transmission of its head that succeeds starts, and when its tail ends.
+/// A packet or flit on a channel: start of the successful transmission of its head, and end of its tail.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     pub start: Time,
@@ -114,7 +113,7 @@ impl Network {
     #[inline]
     pub(super) fn cross(&mut self, now: Time, channel: u32, packet: u32, flits: u32, head: bool) -> Crossing {
         let flit_time = self.buffers.links[channel as usize].flit_time;
-        // Flits are short only where packets move as wholes.
+        // Flits are short only if whole packets move.
         let short = self.config.part(flit_time, self.buffers.flights[packet].missing.into());
         let end = now + (flit_time * u64::from(flits)).saturating_sub(short);
         let mut crossing = Crossing { start: now, end, lost: false };
@@ -131,13 +130,12 @@ impl Network {
         crossing
     }
 
-    /// Draws the errors of a packet on a channel.
     #[cold]
     fn draw_errors(&mut self, channel: u32, packet: u32, flits: u32, crossing: &mut Crossing) {
         let rates = self.channel_errors.get(channel as usize).copied().unwrap_or(self.config.errors);
         let link = &self.buffers.links[channel as usize];
         let (flit_time, round_trip) = (link.flit_time, link.latency * 2);
-        // Flits that have crossed without an error, and when the next one starts.
+        // Flits that have crossed without an error, and the start of the next one.
         let (mut across, mut start) = (0, crossing.start);
         loop {
             let lost = self.random.chance(rates.loss);
@@ -168,7 +166,7 @@ impl Network {
         crossing.end = start + (flit_time * u64::from(flits - across)).saturating_sub(short);
     }
 
-    /// Holds back, or loses, the packets whose heads are on the wire of a link that has failed.
+    /// Holds back, or loses, the packets whose heads are on the wire of a failed link.
     fn interrupt_wire(&mut self, now: Time, channel: u32, output: u32, queue: &mut impl Schedule) {
         let arrives = now + self.config.switch.latency;
         let mut resident = self.buffers.vcs[output as usize].front;
@@ -221,7 +219,6 @@ impl Network {
         }
     }
 
-    /// Loses a packet that has not reached its buffer.
     fn lose_on_wire(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &self.buffers.residents[resident];
         let (buffer, packet, flits, after) = (here.buffer, here.packet, here.left, here.next);
@@ -249,8 +246,7 @@ impl Network {
         queue.schedule(now, NetworkEvent(Event::Lose { packet }));
     }
 
-    /// Removes the first packet of a buffer from the network: its flits that are here at once, the others as they
-    /// arrive.
+    /// Removes the first packet of a buffer from the network: its flits here at once, the others as they arrive.
     pub(super) fn take_out(&mut self, now: Time, resident: u32, fate: Fate, queue: &mut impl Schedule) {
         let here = &self.buffers.residents[resident];
         let (state, output, packet) = (here.state, here.output, here.packet);
@@ -275,7 +271,7 @@ impl Network {
         }
     }
 
-    /// All flits of a packet are removed from the network.
+    /// Ends a packet whose flits have all been removed from the network.
     pub(super) fn taken_out(&mut self, at: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
         if flight.fate == Fate::Recovered {
@@ -305,7 +301,7 @@ impl Network {
             match self.config.deadlock {
                 DeadlockPolicy::Detect => self.deadlock = Some(self.buffers.describe(now, &cycle)),
                 DeadlockPolicy::Resolve { .. } => {
-                    // The head of some packet waits in the cycle, for all flits behind a head wait for it.
+                    // Some packet's head waits in the cycle, because all flits behind a head wait for it.
                     let head = cycle.iter().rev().find(|&&resident| !self.buffers.has_begun(resident));
                     debug_assert!(head.is_some(), "a cycle without a head");
                     if let Some(&head) = head {
@@ -317,7 +313,7 @@ impl Network {
         }
     }
 
-    /// The time from a packet's removal from the network to its arrival at its node.
+    /// Returns the time from a packet's removal from the network to its arrival at its node.
     pub(super) fn recovery_time(&self, packet: &Packet) -> Time {
         let delay = match self.config.deadlock {
             DeadlockPolicy::Resolve { delay } => delay,

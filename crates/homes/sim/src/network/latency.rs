@@ -14,14 +14,15 @@ pub(super) struct EmptyNetwork<'a> {
 }
 
 impl EmptyNetwork<'_> {
-    /// From the injection of a packet to the arrival of its last byte: for h
-    /// routers on the route and L flits
+    /// Returns the time from the injection of a packet to the arrival of its last byte. For h routers on the route and
+    /// L flits
     ///
     /// `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`
     ///
-    /// with the flit time of the slowest channel on the route, less what a short last flit lacks. In a wormhole network, where a packet may be longer than
-    /// a buffer, this holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
-    /// latency + flit time` of each channel. Otherwise the latency is computed flit by flit, O(L * h).
+    /// with the flit time of the slowest channel on the route, less the missing part of a short last flit. In a
+    /// wormhole network, where a packet may be longer than a buffer, this holds if buffers cover a credit's round trip:
+    /// `buffer_flits * flit time >= 2 * latency + switch latency + flit time` of each channel. Otherwise the latency is
+    /// computed flit by flit, O(L * h).
     pub fn latency(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
         let routers = self.routers_crossed(from, to);
         let flits = self.config.flits(bytes);
@@ -38,7 +39,7 @@ impl EmptyNetwork<'_> {
         latency + self.config.packet_time(slowest, bytes)
     }
 
-    /// Routers that a packet crosses if it takes the first of each choice.
+    /// Returns the routers that a packet crosses if it takes the first of each choice.
     fn routers_crossed(&self, from: NodeId, to: NodeId) -> u32 {
         let mut state = self.routing.start(self.topology, from, to, 0);
         let (mut router, port) = self.topology.attachment(from);
@@ -63,14 +64,14 @@ impl EmptyNetwork<'_> {
         fastest * u64::from(self.config.link.buffer_flits) >= latency * 2 + self.config.switch.latency + slowest
     }
 
-    /// A flit starts when the previous flit has ended, it has arrived, and there is room; see the module's model.
+    /// Computes the latency flit by flit: a flit starts when the previous one has ended, it has arrived, and has room.
     fn latency_by_flits(&self, routers: u32, flits: u64) -> Time {
         let channels = routers as usize + 1;
         let buffer = u64::from(self.config.link.buffer_flits);
         let at_node = |channel: usize| channel == 0 || channel == channels - 1;
         let latency = |channel| if at_node(channel) { self.config.node_latency() } else { self.config.link.latency };
         let flit_time = |channel| if at_node(channel) { self.config.node_flit_time() } else { self.config.flit_time() };
-        // When the last flits end on each channel, as many of them as a buffer holds.
+        // End times of the last flits on each channel, as many as a buffer holds.
         let mut ends = vec![vec![Time::ZERO; buffer as usize]; channels];
         let mut end = Time::ZERO;
         for flit in 0..flits {

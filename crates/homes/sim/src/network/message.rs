@@ -4,7 +4,7 @@
 //! # Model
 //!
 //! A message of F flits crosses the channels of its route one after the other. A channel serves one message at a time,
-//! for the time that its flits take, first come first served.
+//! for the time of its flits, first come first served.
 //!
 //! - The head is at the next channel `link latency + switch latency` after it began on the previous one (cut-through).
 //!   It begins there as soon as the channel is free for the whole message.
@@ -14,29 +14,28 @@
 //!   room for a packet, a tail when there is room for the last flit. A message leaves a buffer at a constant rate until
 //!   its tail has left.
 //!
-//! So on an empty network, for h routers on the route, the head arrives `2 * node latency + (h - 1) * link latency + h
-//! * switch latency` after it has left, and the tail the same time after the tail has left. For a message of one packet
-//! these are the times of the packet model ([`super::Network::latency_empty`]). The caller says when the tail leaves.
+//! So on an empty network, for h routers on the route, the head arrives after
+//! `2 * node latency + (h - 1) * link latency + h * switch latency`, and the tail this time after its departure, which
+//! the caller provides. For one packet these are the times of the packet model ([`super::Network::latency_empty`]).
 //!
 //! Messages are computed in the order of their departure, but may reach a channel in another order. Therefore a channel
 //! keeps its idle intervals before its last reservation. A message that fits into an idle interval uses it.
 //!
-//! The packet model has, and this one has not: arbitration packet by packet (long messages share a channel; here one
-//! waits for the other); credits (a full buffer stops channel after channel behind it); faults; deadlocks; wormhole
+//! This model lacks these parts of the packet model: arbitration packet by packet (long messages share a channel; here
+//! one waits for the other); credits (a full buffer stops the channels behind it); faults; deadlocks; wormhole
 //! switching.
 //!
 //! # Invariants
 //!
 //! 1. A channel serves one message at a time.
-//! 2. Messages of one pair of nodes arrive in the order of their departure, unless the routing gives them different
-//!    routes.
+//! 2. Messages of one pair of nodes arrive in the order of their departure, unless their routes differ.
 //! 3. Two runs with the same calls and the same seed are equal, to the picosecond.
 //!
 //! # Costs
 //!
-//! O(channels on the route) for each message, and O(idle intervals kept) where a channel is not free. The route of a
-//! pair is computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64
-//! for each node; some 40 for each pair that communicates, and 8 for each channel on its route.
+//! O(channels on the route) for each message, and O(idle intervals kept) if a channel is not free. The route of a pair
+//! is computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64 for
+//! each node; about 40 for each communicating pair, and 8 for each channel on its route.
 
 mod cast;
 
@@ -61,17 +60,17 @@ pub struct Departure {
     /// Flits of all packets, and of the first packet.
     pub flits: u64,
     pub first_flits: u64,
-    /// Bytes by which the last flits of all packets, and that of the first, are shorter than full ones.
+    /// Bytes by which the last flits of all packets, and of the first packet, are shorter than full ones.
     pub missing: u64,
     pub first_missing: u64,
-    /// When the first flit leaves its node, and when the last has left.
+    /// Time at which the first flit leaves its node, and at which the last has left.
     pub head: Time,
     pub tail: Time,
     /// A number of the sender's choice, for spans.
     pub message: u64,
 }
 
-/// When a message arrives at its target.
+/// Arrival times of a message at its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalTimes {
     /// Its first flit.
@@ -80,7 +79,7 @@ pub struct ArrivalTimes {
     pub first: Time,
     /// All of it.
     pub tail: Time,
-    /// When all of it has left its source node.
+    /// Time at which all of it has left its source node.
     pub left: Time,
 }
 
@@ -92,24 +91,21 @@ pub struct MessageNetwork {
     config: NetworkConfig,
     schedules: Vec<ChannelSchedule>,
     vc_buffers: Vec<VcBuffer>,
-    /// Channels from here on are injection channels.
     first_injection: u32,
     virtual_channels: u32,
     /// Index in `pairs`, by the numbers of the two nodes. Never iterated, so its order does not matter.
     pair_indices: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
     pairs: Vec<Pair>,
-    /// A cache of `pair_indices`, one cache line for each source: by some bits of the target, the last target with
-    /// these bits and the index of its pair.
+    /// Cache of `pair_indices`, one cache line for each source: by some bits of the target, the last target with these
+    /// bits and the index of its pair.
     recent: Vec<[(u32, u32); RECENT]>,
     /// The routes of all pairs, one after the other.
     routes: Vec<RouteHop>,
-    /// The route of the current message.
     route: Vec<RouteHop>,
-    /// Whether the routing gives each pair only one route.
     single_route: bool,
     /// The current message on each channel of its route.
     crossings: Vec<Crossing>,
-    /// The branches of all trees, and when the last message has left each.
+    /// The branches of all trees, and the time at which the last message has left each.
     branches: Vec<Branch>,
     branches_served: Vec<Time>,
     random: Random,
@@ -117,45 +113,42 @@ pub struct MessageNetwork {
     spans: Vec<HopSpan>,
 }
 
-/// Two nodes that communicate.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// Its route in `routes`; 0 channels: it has several routes.
+    /// Its route in `routes`; 0 channels: several routes.
     first: u32,
     channels: u32,
-    /// When its last message has left the last channel.
+    /// Time at which its last message has left the last channel.
     served: Time,
 }
 
 /// The buffer of a virtual channel. Messages leave it in the order in which they entered it.
 #[derive(Clone, Copy, Debug, Default)]
 struct VcBuffer {
-    /// When the last message began on the channel, when its tail has entered the buffer, and when its tail has left it.
+    /// Of the last message: begin on the channel, entry of the tail into the buffer, exit of the tail.
     began: Time,
     entered: Time,
     left: Time,
 }
 
-/// A channel of a route, and the buffer of its virtual channel.
 #[derive(Clone, Copy, Debug)]
 struct RouteHop {
     channel: u32,
     vc_buffer: u32,
 }
 
-/// A message on a channel of its route.
 #[derive(Clone, Copy, Debug)]
 struct Crossing {
-    /// When its head starts, and when its tail has left the channel.
+    /// Start of its head, and time at which its tail has left the channel.
     start: Time,
     tail: Time,
-    /// When the previous message leaves the buffer at the end of the channel, if this message follows it there.
+    /// Time at which the previous message leaves the buffer at the end of the channel, if this one follows it.
     behind: Time,
     follows: bool,
 }
 
 /// Corrects the times of the tail of a message whose head was blocked: the tail cannot enter a buffer before there is
-/// room. Gives the time at which the message has left its source node.
+/// room. Returns the time at which the message has left its source node.
 #[cold]
 fn hold_back(
     route: &[RouteHop],
@@ -167,7 +160,7 @@ fn hold_back(
     let mut next = crossings.last().map_or(Time::ZERO, |crossing| crossing.tail);
     for (hop, crossing) in route.iter().zip(crossings).rev().skip(1) {
         let schedule = &schedules[hop.channel as usize];
-        // The last flit gets the room of an earlier flit of this message or of the previous message.
+        // The last flit gets the room of an earlier flit of this message or of the previous one.
         let ahead = match flits.checked_sub(buffer) {
             Some(_) => next.saturating_sub(schedule.flit_time * buffer),
             None => crossing.behind.saturating_sub(schedule.flit_time * (buffer - flits)),
@@ -182,12 +175,11 @@ fn hold_back(
     next
 }
 
-/// A channel and its reservations.
 #[derive(Debug)]
 struct ChannelSchedule {
     /// End of the last reservation.
     free_at: Time,
-    /// The idle intervals before `free_at`, each from and until: the last one, and the earlier ones in order.
+    /// Idle intervals before `free_at`, as begin and end: the last one, and the earlier ones in order.
     idle: (Time, Time),
     idle_earlier: Vec<(Time, Time)>,
     flit_time: Time,
@@ -196,7 +188,7 @@ struct ChannelSchedule {
 }
 
 impl ChannelSchedule {
-    /// Reserves the channel for `time`, from the first time at or after `at` at which it is free for so long.
+    /// Reserves the channel for `time`, from the first time at or after `at` at which it is free long enough.
     #[inline]
     fn reserve(&mut self, now: Time, at: Time, time: Time) -> Time {
         if at < self.free_at {
@@ -249,7 +241,7 @@ impl ChannelSchedule {
 /// Entries of the cache for each source.
 const RECENT: usize = 8;
 
-/// Idle intervals that are over are removed only when there are more than this.
+/// Idle intervals that are over are removed only if there are more than this.
 const IDLE_KEPT: usize = 8;
 
 /// A hash of two node numbers: one multiplication.
@@ -322,12 +314,12 @@ impl MessageNetwork {
         })
     }
 
-    /// Bytes by which the last flit of a packet with `bytes` of payload is shorter than a full one.
+    /// Returns the bytes by which the last flit of a packet with `bytes` of payload is shorter than a full one.
     pub fn missing(&self, bytes: u32) -> u32 {
         self.config.missing(bytes)
     }
 
-    /// Sends a message; gives its arrival times. None: the routing gives no route.
+    /// Sends a message; returns its arrival times. `None`: the routing gives no route.
     ///
     /// Messages of one node are sent in the order in which they leave, each after the previous one has left. Messages
     /// of different nodes are sent in the order of `now`; no head leaves before `now`.
@@ -349,7 +341,7 @@ impl MessageNetwork {
         let last = route.len() - 1;
         let (mut blocked, mut waited) = (0, Time::ZERO);
         let mut slowest = Time::ZERO;
-        // When the previous message has left the buffer that this one is in.
+        // Time at which the previous message has left this one's buffer.
         let mut behind = Time::ZERO;
         self.crossings.clear();
         for (place, &RouteHop { channel, vc_buffer }) in route.iter().enumerate() {
@@ -430,7 +422,7 @@ impl MessageNetwork {
         Some(arrival)
     }
 
-    /// The index of a pair. Its route is in `routes`, or in `route` if the pair has several.
+    /// Returns the index of a pair. Its route is in `routes`, or in `route` if the pair has several.
     #[inline(never)]
     fn pair_of(&mut self, departure: &Departure) -> Option<u32> {
         let (from, to) = (departure.from.0, departure.to.0);
@@ -444,7 +436,7 @@ impl MessageNetwork {
         Some(place)
     }
 
-    /// Computes the route of a pair, and keeps it if it is the only one. Gives the pair's index.
+    /// Computes the route of a pair, and keeps it if it is the only one. Returns the pair's index.
     #[cold]
     fn new_route(&mut self, name: u64, departure: &Departure, known: Option<u32>) -> Option<u32> {
         self.find_route(departure)?;
@@ -462,8 +454,8 @@ impl MessageNetwork {
         Some(place)
     }
 
-    /// Computes a route into `route`. Of several channels that the routing allows it takes the one with the shortest
-    /// wait at the time at which the head would arrive on an empty network.
+    /// Computes a route into `route`. Of several channels that the routing allows, takes the one with the shortest wait
+    /// at the time at which the head would arrive on an empty network.
     fn find_route(&mut self, departure: &Departure) -> Option<()> {
         let Departure { from, to, .. } = *departure;
         self.route.clear();
@@ -492,22 +484,22 @@ impl MessageNetwork {
         None
     }
 
-    /// How long a packet with `bytes` of payload occupies its injection channel.
+    /// Returns the time for which a packet with `bytes` of payload occupies its injection channel.
     pub fn injection_time(&self, bytes: u32) -> Time {
         self.config.packet_time(self.schedules[self.first_injection as usize].flit_time, bytes)
     }
 
-    /// Flits of a packet with `bytes` of payload.
+    /// Returns the flits of a packet with `bytes` of payload.
     pub fn flits(&self, bytes: u32) -> u32 {
         self.config.flits(bytes)
     }
 
-    /// The time of each message on each channel since the last call. Empty unless the configuration has `trace`.
+    /// Takes the times of each message on each channel since the last call. Empty unless the configuration has `trace`.
     pub fn take_spans(&mut self) -> Vec<HopSpan> {
         std::mem::take(&mut self.spans)
     }
 
-    /// Drops the spans and records no more.
+    /// Drops the spans and stops recording.
     pub fn stop_trace(&mut self) {
         self.config.trace = false;
         self.spans = Vec::new();

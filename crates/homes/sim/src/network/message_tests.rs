@@ -106,8 +106,7 @@ proptest! {
         }
     }
 
-    /// Under any traffic, messages of a pair arrive in order, none earlier than on an empty network, and two runs are
-    /// equal.
+    /// Under any traffic, messages of a pair arrive in order, none earlier than on an empty network; runs are equal.
     #[test]
     fn a_pair_keeps_its_order(which in 0usize..25, sent in prop::collection::vec((0u32..64, 0u32..64, 0u32..3000, 0u64..900), 2..150)) {
         let all = all_routings();

@@ -86,7 +86,7 @@ use trees::Branch;
 /// The fabric of one machine.
 ///
 /// [`Network::inject`] and [`Network::handle`] schedule events in the caller's queue. The caller passes each event to
-/// `handle` at its time, in order. After each `handle`, [`Network::take_arrival`] gives the packets that arrived or
+/// `handle` at its time, in order. After each `handle`, [`Network::take_arrival`] returns the packets that arrived or
 /// were lost at that time.
 #[derive(Debug)]
 pub struct Network {
@@ -95,23 +95,20 @@ pub struct Network {
     config: NetworkConfig,
     buffers: Buffers,
     reliability: Vec<Reliability>,
-    /// Packets in each node's source queue that have not begun to leave.
     source_waiting: Vec<u32>,
     /// Nodes that asked for a notification when their next packet begins to leave ([`Network::notify_when_taken`]), and
     /// nodes whose notification is due.
     notify_requested: Vec<bool>,
     notified: Vec<NodeId>,
-    /// The branches of all trees.
     branches: Vec<Branch>,
     arrivals: VecDeque<Arrival>,
     random: Random,
-    /// The retransmission window can stop a link; otherwise acknowledgements are not kept.
+    /// Whether the retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
-    /// Some error rate is above 0.
     errors: bool,
-    /// Error rates of each channel; empty: all channels have those of the configuration.
+    /// Error rates of each channel; empty: those of the configuration.
     channel_errors: Vec<ErrorRates>,
-    /// Outputs whose owner has become stuck; each is to be checked for a deadlock.
+    /// Outputs whose owner has become stuck, to be checked for a deadlock.
     suspects: Vec<u32>,
     deadlock: Option<Deadlock>,
     statistics: NetworkStatistics,
@@ -177,8 +174,7 @@ impl Network {
     /// Appends a packet to the source queue of its node. Packets of one node leave in order; the queue has no limit.
     ///
     /// # Panics
-    /// If a node does not exist, if a packet is for its own node, or if its payload is longer than `packet_bytes`. Each
-    /// is a bug of the caller.
+    /// On bugs of the caller: an unknown node, a packet for its own node, or a payload longer than `packet_bytes`.
     pub fn inject(&mut self, now: Time, packet: Packet, queue: &mut impl Schedule) {
         let nodes = self.topology.nodes();
         assert!(packet.from.0 < nodes && packet.to.0 < nodes, "{packet:?} in a network of {nodes} nodes");
@@ -189,7 +185,7 @@ impl Network {
         self.put_in_source(now, packet, route, (Cast::One, NONE), queue);
     }
 
-    /// Appends a packet to its source queue. `output`: of a packet to many nodes its first branch.
+    /// Appends a packet to its source queue. `output`: the first branch of a packet to many nodes.
     #[inline]
     fn put_in_source(
         &mut self,
@@ -235,15 +231,14 @@ impl Network {
         }
     }
 
-    /// The next packet that was delivered or lost, in order of time. To be called after each [`Network::handle`] until
-    /// it gives None.
+    /// Takes the next packet delivered or lost, in order of time. Call after each [`Network::handle`] until `None`.
     #[inline]
     pub fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrivals.pop_front()
     }
 
-    /// A node has taken a packet out of its buffer, or will have by `at`: its sender gets the room back. Without
-    /// [`NetworkConfig::node_buffer_flits`] there is nothing to give back. Each delivered packet is given back once.
+    /// Frees a packet's room in its node's buffer at `at`, so its sender gets the room back. Each delivered packet is
+    /// given back once. No effect without [`NetworkConfig::node_buffer_flits`].
     pub fn give_back(&mut self, at: Time, delivery: &Delivery, queue: &mut impl Schedule) {
         if self.config.node_buffer_flits.is_some() && delivery.output != NONE {
             let flits = self.config.flits(delivery.packet.bytes);
@@ -260,49 +255,48 @@ impl Network {
         self.buffers.links[channel as usize].statistics
     }
 
-    /// Packets that are injected and neither delivered nor lost, packets in source queues included.
+    /// Returns the packets that were injected and are neither delivered nor lost, including those in source queues.
     pub fn in_flight(&self) -> u64 {
         self.buffers.flights.in_use() as u64
     }
 
-    /// Packets in a node's source queue that have not begun to leave.
+    /// Returns the packets in a node's source queue that have not begun to leave.
     pub fn waiting_at_source(&self, node: NodeId) -> u32 {
         self.source_waiting[node.0 as usize]
     }
 
-    /// Asks for one notification, by [`Network::take_notification`], when the next packet begins to leave a node's
-    /// source queue.
+    /// Asks for one [`Network::take_notification`] when the next packet begins to leave a node's source queue.
     pub fn notify_when_taken(&mut self, node: NodeId) {
         self.notify_requested[node.0 as usize] = true;
     }
 
-    /// A node that asked for a notification and whose next packet has begun to leave.
+    /// Takes a node that asked for a notification and whose next packet has begun to leave.
     #[inline]
     pub fn take_notification(&mut self) -> Option<NodeId> {
         self.notified.pop()
     }
 
-    /// When a node's injection channel is free.
+    /// Returns the time at which a node's injection channel is free.
     pub fn injection_free_at(&self, node: NodeId) -> Time {
         self.buffers.links[self.topology.injection_channel(node) as usize].free_at
     }
 
-    /// Flits of a packet with `bytes` of payload.
+    /// Returns the flits of a packet with `bytes` of payload.
     pub fn flits(&self, bytes: u32) -> u32 {
         self.config.flits(bytes)
     }
 
-    /// How long a packet with `bytes` of payload occupies its injection channel.
+    /// Returns the time for which a packet with `bytes` of payload occupies its injection channel.
     pub fn injection_time(&self, bytes: u32) -> Time {
         self.config.packet_time(self.config.node_flit_time(), bytes)
     }
 
-    /// How long a flit occupies a link between routers.
+    /// Returns the time for which a flit occupies a link between routers.
     pub fn flit_time(&self) -> Time {
         self.config.flit_time()
     }
 
-    /// The channels from a router to a router, ascending.
+    /// Returns the channels between routers, ascending.
     pub fn channels_between_routers(&self) -> Vec<u32> {
         let first_injection = self.topology.channels() - self.topology.nodes();
         (0..first_injection)
@@ -310,18 +304,18 @@ impl Network {
             .collect()
     }
 
-    /// The time of each packet on each channel since the last call. Empty unless the configuration has `trace`.
+    /// Takes the times of each packet on each channel since the last call. Empty unless the configuration has `trace`.
     pub fn take_spans(&mut self) -> Vec<HopSpan> {
         std::mem::take(&mut self.spans)
     }
 
-    /// Drops the spans and records no more.
+    /// Drops the spans and stops recording.
     pub fn stop_trace(&mut self) {
         self.config.trace = false;
         self.spans = Vec::new();
     }
 
-    /// The first deadlock that was found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.
+    /// Returns the first deadlock found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.deadlock.as_ref()
     }
@@ -331,8 +325,8 @@ impl Network {
         self.buffers.find_deadlock(now)
     }
 
-    /// From the injection of a packet to the arrival of its last byte, without other packets and without errors
-    /// (`latency.rs`).
+    /// Returns the time from the injection of a packet to the arrival of its last byte, without other packets and
+    /// without errors (`latency.rs`).
     pub fn latency_empty(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
         let Network { topology, routing, config, .. } = self;
         EmptyNetwork { topology, routing, config }.latency(from, to, bytes)

@@ -3,19 +3,19 @@
 //!
 //! # Model
 //!
-//! A packet goes along a tree of channels ([`MulticastTree`]). In each router it becomes as many copies as the tree has branches there. Each
-//! copy asks for its own output, like any packet, and leaves when that has credits for it. The packet's room in its buffer is free when all
-//! copies have left; until then the packets behind it wait. So there are credits on every output, and a copy whose output is blocked stops its
-//! buffer, not the other copies. A copy takes no room of its own: switches copy what they send.
+//! A packet travels along a tree of channels ([`MulticastTree`]). Each router makes one copy for each branch of the
+//! tree there. Each copy asks for its own output, like any packet, and leaves when that has credits. The packet's room
+//! in its buffer is free when all copies have left; until then the packets behind it wait. So every output needs
+//! credits, and a copy whose output is blocked stops its buffer, but not the other copies. A copy takes no room of its
+//! own: switches copy while they send.
 //!
-//! A packet to many nodes is a datagram: links do not send it again, also if they retransmit others. Its sender needs a reliability of
-//! its own above.
+//! A packet to many nodes is a datagram: links never retransmit it. Its sender needs a reliability layer above.
 //!
-//! Deadlock: see [`MulticastTree`]. Cut-through switching and a routing without deadlocks are needed ([`Network::can_cast`]).
+//! Deadlock: see [`MulticastTree`]. Needs cut-through switching and a deadlock-free routing ([`Network::can_cast`]).
 //!
 //! # Costs
 //!
-//! As a packet for each branch; a copy is an entry of the table of packets and of that of residents, which is not in its buffer's list.
+//! Those of a packet for each branch. A copy is an entry of the tables of packets and residents.
 
 use selvedge_fabric::{MulticastTree, RouteState};
 
@@ -27,28 +27,28 @@ use super::{Network, NetworkConfig, Packet, Schedule, Switching};
 use crate::time::Time;
 
 impl Network {
-    /// Whether packets to many nodes can be simulated: flits of a packet must not extend over several buffers, and cycles of copies are not
-    /// looked for.
+    /// Whether packets to many nodes can be simulated: flits of a packet must not extend over several buffers, and
+    /// cycles of copies are not detected.
     pub fn can_cast(config: &NetworkConfig, deadlock_free: bool) -> bool {
         config.switch.switching == Switching::CutThrough && deadlock_free
     }
 
-    /// Adds a tree over this network's topology; gives its number.
+    /// Adds a tree over this network's topology; returns its number.
     ///
     /// # Panics
-    /// If [`Network::can_cast`] says that there can be none, which is a bug of the caller.
+    /// If [`Network::can_cast`] is false, which is a bug of the caller.
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
-        assert!(Network::can_cast(&self.config, self.routing.deadlock_free()), "a tree in a network that has none");
+        assert!(Network::can_cast(&self.config, self.routing.deadlock_free()), "a tree in a network that cannot cast");
         trees::append(&mut self.branches, tree, self.buffers.virtual_channels)
     }
 
-    /// Nodes that a tree leads to.
+    /// Returns the number of nodes that a tree leads to.
     pub fn tree_targets(&self, tree: u32) -> u32 {
         self.branches[tree as usize].targets
     }
 
-    /// As [`Network::inject`], for a packet to all targets of a tree, which begins at its node. `packet.to` is not read. Each target gives an
-    /// [`Arrival`], whose packet names it. In the statistics the packet counts once for each target.
+    /// Like [`Network::inject`], for a packet to all targets of a tree that begins at its node. `packet.to` is not
+    /// read. Each target yields an [`Arrival`], whose packet names it. Statistics count it once for each target.
     ///
     /// # Panics
     /// If there is no such tree, or the payload is longer than `packet_bytes`. Each is a bug of the caller.
@@ -60,7 +60,7 @@ impl Network {
         self.put_in_source(now, packet, RouteState::default(), (Cast::Tree, tree), queue);
     }
 
-    /// The first packet of a buffer becomes copies, which ask for their outputs.
+    /// Copies the first packet of a buffer. The copies ask for their outputs.
     pub(super) fn copy(&mut self, now: Time, holder: u32, queue: &mut impl Schedule) {
         let Resident { packet, buffer, left, end_in, .. } = self.buffers.residents[holder];
         let flight = self.buffers.flights[packet];
@@ -101,7 +101,7 @@ impl Network {
         }
     }
 
-    /// A copy has left its router by `at`. The last one frees the buffer.
+    /// Ends a copy that has left its router by `at`. The last one frees the buffer.
     pub(super) fn copy_left(&mut self, copy: u32, at: Time, queue: &mut impl Schedule) {
         let holder = self.buffers.residents[copy].holder;
         self.buffers.free_resident(copy);
@@ -114,7 +114,7 @@ impl Network {
         }
     }
 
-    /// A packet on a tree is lost for all targets behind its branch.
+    /// Loses a packet on a tree for all targets behind its branch.
     pub(super) fn lose_tree(&mut self, now: Time, packet: u32, why: LossReason) {
         let flight = self.buffers.flights[packet];
         self.buffers.flights.remove(packet);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets to many nodes: times of an empty network in both models, one target against a packet to one node, blocked outputs, crowds, losses.
+//! Packets to many nodes: times of an empty network in both models, one target, blocked outputs, crowds, losses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn tree(topology: &Topology, routing: &Routing, from: u32, targets: &[NodeId]) -
     MulticastTree::new(topology, routing, NodeId(from), targets).unwrap()
 }
 
-/// When each target has a packet that is alone in the network.
+/// Returns the time at which each target has a packet that is alone in the network.
 fn alone(network: &mut Network, from: u32, tree: u32) -> BTreeMap<u32, Time> {
     let arrivals = run(network, &[(Time::ZERO, Script::Cast(packet(from, 200, 1), tree))]);
     let at = |arrival: &Arrival| match arrival {
@@ -55,7 +55,7 @@ fn alone_each_copy_takes_as_long_as_a_packet_and_both_models_agree() {
         let times = alone(&mut network, 1, number);
         assert_empty(&mut network);
         assert_eq!(times.len(), targets.len());
-        // Where routes part and meet again, copies wait for each other.
+        // If routes part and meet again, copies wait for each other.
         let channels: std::collections::BTreeSet<u32> = made.branches().iter().map(|branch| branch.channel).collect();
         let is_plain = channels.len() == made.branches().len() && routing.variants() == 1;
         if is_plain {
@@ -95,7 +95,7 @@ fn alone_each_copy_takes_as_long_as_a_packet_and_both_models_agree() {
     assert!(shared > 5, "{shared}");
 }
 
-/// Random packets, each to one node. In the second run each is cast over a tree with that node alone: all times are the same.
+/// Random packets, each to one node. The second run casts each over a tree with that node: all times are equal.
 fn compare(seed: u64, buffer_flits: u32, arbitration: Arbitration) -> bool {
     let topology = Arc::new(Topology::torus(&[3, 3], &[], 1).unwrap());
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();
@@ -143,8 +143,8 @@ fn a_tree_with_one_target_is_a_route() {
     assert!(blocked.count() > 100);
 }
 
-/// A switch with four nodes. Node 0 casts to 1, 2 and 3 while the link to 3 is busy: 1 and 2 have their copies as if it were not, and what
-/// node 0 sends next waits until the last copy has left.
+/// A switch with four nodes. Node 0 casts to 1, 2 and 3 while the link to 3 is busy: 1 and 2 get their copies without
+/// delay, and node 0's next packet waits until the last copy has left.
 #[test]
 fn a_blocked_output_stops_its_copy_and_the_buffer() {
     let topology = Arc::new(Topology::crossbar(4).unwrap());
@@ -276,7 +276,7 @@ fn links_that_retransmit_lose_casts_alone() {
 }
 
 proptest! {
-    /// Links fail and come back while packets to many nodes are under way: each target has its copy, or hears that it is lost.
+    /// Links fail and recover while packets to many nodes are under way: each target gets its copy, or a loss.
     #[test]
     fn links_that_fail_lose_each_copy_once(seed: u64, is_retransmitted: bool) {
         let topology = Arc::new(Topology::torus(&[3, 3], &[], 1).unwrap());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A second, slow implementation of the model of `mod.rs`, flit by flit. Tests compare the network with it.
+//! A second, slow implementation of the model of `mod.rs`, flit by flit, to test the network.
 //!
-//! At each time at which anything can happen all heads ask for their outputs first, and then links are served. If two
-//! packets ask at the same time, the model does not say which is served first; `ambiguous` records that this happened.
+//! At each time at which something can happen, all heads first ask for their outputs, and then links are served. If two
+//! packets ask at the same time, the model leaves the order open; `ambiguous` records that this happened.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,7 +23,7 @@ struct Flit {
 struct Buffer {
     flits: VecDeque<Flit>,
     busy_until: Time,
-    /// The output of its first packet, and when the packet asked for it.
+    /// The output of its first packet, and the time of that packet's request.
     asked: Option<(usize, Time)>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Oracle<'a> {
     outputs: Vec<Output>,
     links: Vec<Link>,
     agenda: BTreeSet<Time>,
-    /// When head and tail of each packet arrive at its node.
+    /// Arrivals of head and tail of each packet at its node.
     pub arrivals: BTreeMap<usize, (Time, Time)>,
     pub ambiguous: bool,
 }
@@ -103,7 +103,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Simulates these packets, which are in order of time.
+    /// Simulates these packets, given in order of time.
     pub fn run(&mut self, packets: &[(Time, Packet)]) {
         for (number, &(at, packet)) in packets.iter().enumerate() {
             let route = self.routing.start(self.topology, packet.from, packet.to, 0);
@@ -188,7 +188,7 @@ impl<'a> Oracle<'a> {
         }) else {
             return;
         };
-        // Several outputs can send, and one of them only since this time.
+        // Several outputs can send, one of them only since this time.
         let fresh = |&output: &usize| {
             let owner = &self.buffers[self.outputs[output].owner.expect("an owner")];
             let credit = self.outputs[output].coming.iter().any(|&(at, _)| at == now);

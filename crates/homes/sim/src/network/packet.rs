@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets as a network takes them, and arrivals as it gives them.
+//! Packets that a network takes, and arrivals that it returns.
 
 use selvedge_fabric::NodeId;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub struct Packet {
     pub last: bool,
 }
 
-/// The result of a packet: exactly one for each injected packet.
+/// Result of a packet: exactly one for each injected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     Delivered(Delivery),
@@ -35,24 +35,24 @@ impl Arrival {
     }
 }
 
-/// A packet that has arrived at its node, all of it.
+/// A packet that has completely arrived at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub packet: Packet,
     pub injected: Time,
-    /// When its first byte arrived.
+    /// Arrival of its first byte.
     pub head: Time,
-    /// When its last byte arrived.
+    /// Arrival of its last byte.
     pub at: Time,
     /// Routers that it crossed.
     pub hops: u32,
     /// The output by which it came to its node, for [`super::Network::give_back`].
     pub(super) output: u32,
-    /// It was taken out of a deadlock and arrived late, possibly after packets that were sent after it.
+    /// It was taken out of a deadlock and arrived late, possibly after later packets.
     pub recovered: bool,
 }
 
-/// A packet that is lost.
+/// A lost packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub packet: Packet,
@@ -78,7 +78,7 @@ impl LossReason {
     pub const ALL: [LossReason; 4] =
         [LossReason::Loss, LossReason::Corruption, LossReason::LinkDown, LossReason::NoRoute];
 
-    /// The reason as text for a report.
+    /// Returns the reason as text for a report.
     pub fn words(self) -> &'static str {
         match self {
             LossReason::Loss => "lost on a link",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arbitration: which packet is sent next over a link.
+//! Arbitration: the choice of the next packet on a link.
 //!
 //! Two steps, as in routers with virtual channels. First, a virtual channel without an owner is allocated to one of the
 //! packets that wait for it. Then one of the owners that have a flit to send, and room for it, gets the link. An owner
 //! that waits for room keeps its virtual channel, so that short packets cannot pass a long one for ever.
 //!
-//! A link is served again when it becomes free, when enough credits or acknowledgements have come back, and when it is
+//! A link is served again when it becomes free, when enough credits or acknowledgements have returned, and when it is
 //! repaired. `wake_at` is the time of the earliest queued wake event; any other wake event is stale.
 
 use super::buffers::Room;
@@ -75,7 +75,6 @@ impl Network {
         }
     }
 
-    /// Whether the retransmission window allows n flits.
     #[inline]
     pub(super) fn has_window(&mut self, channel: u32, now: Time, flits: u32) -> bool {
         if !self.window_limits {
@@ -91,7 +90,7 @@ impl Network {
         link.acknowledgements.when(&self.buffers.releases, flits - link.window).unwrap_or(Time::MAX)
     }
 
-    /// Notes that an owner has no room and that no credits for it are in flight. Once for each time that it stops.
+    /// Records that an owner has no room and that no credits for it are in flight. Once for each time that it stops.
     fn suspect(&mut self, output: u32) {
         let out = &mut self.buffers.vcs[output as usize];
         debug_assert!(out.credits != UNLIMITED);

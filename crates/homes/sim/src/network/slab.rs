@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots with 32-bit indices and a free list. Nothing is allocated once the number of used slots has reached its
-//! maximum.
+//! Slots with 32-bit indices and a free list. Nothing is allocated once the slots in use are at their peak.
 
-/// The index of no slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]

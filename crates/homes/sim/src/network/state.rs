@@ -19,15 +19,15 @@ use crate::time::Time;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Link {
-    /// When the last flit that was sent ends.
+    /// Time at which the last sent flit ends.
     pub free_at: Time,
-    /// When the next wake event is due; `Time::MAX`: none is queued.
+    /// Time of the next wake event; `Time::MAX`: none is queued.
     pub wake_at: Time,
     pub flit_time: Time,
     pub latency: Time,
     /// Residents that wait for one of its virtual channels, owners included.
     pub waiting: u32,
-    /// The virtual channel that was served last, for round-robin arbitration.
+    /// Virtual channel served last, for round-robin arbitration.
     pub last_vc: u8,
     pub is_up: bool,
     pub statistics: ChannelStatistics,
@@ -38,16 +38,14 @@ const _: () = assert!(size_of::<Link>() == 64);
 /// The part of a channel's state that only faults and retransmission use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reliability {
-    /// When it failed; `Time::MAX`: it is up.
+    /// Time of its failure; `Time::MAX`: it is up.
     pub down_since: Time,
     /// Flits that may be sent before the next acknowledgement.
     pub window: u32,
-    /// Acknowledgements in flight.
     pub acknowledgements: Releases,
 }
 
-/// A virtual channel: an output at its sender, a buffer at its receiver. Or a source queue, which is only a buffer. One
-/// cache line.
+/// A virtual channel: an output at its sender, a buffer at its receiver. Or a source queue, only a buffer. One line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct VirtualChannel {
@@ -56,22 +54,21 @@ pub(super) struct VirtualChannel {
     /// Residents that wait for it, oldest first.
     pub waiters: u32,
     pub waiters_last: u32,
-    /// The buffer that was served last, for round-robin arbitration.
+    /// Buffer served last, for round-robin arbitration.
     pub last: u32,
-    /// Free flits of the buffer, as the sender knows them; `UNLIMITED` where the receiver is a node.
+    /// Free flits of the buffer, as known to the sender; `UNLIMITED` if the receiver is a node.
     pub credits: u32,
-    /// Credits on their way back.
     pub releases: Releases,
     pub channel: u32,
-    /// The first and the last packet of the buffer.
+    /// First and last packet of the buffer.
     pub front: u32,
     pub back: u32,
-    /// When the tail of the previous front packet has left.
+    /// Time at which the tail of the previous front packet has left.
     pub busy_until: Time,
-    /// The router that has the buffer; `NONE` at a node, and for a source queue.
+    /// Router of the buffer; `NONE` at a node, and for a source queue.
     pub router: u32,
     pub port: u16,
-    /// The owner has no room, and the credits on their way back do not give it enough.
+    /// The owner has no room, and the credits on their way back are too few.
     pub stuck: bool,
 }
 
@@ -85,29 +82,26 @@ pub(super) const UNLIMITED: u32 = u32::MAX;
 #[repr(align(64))]
 pub(super) struct Resident {
     pub packet: u32,
-    /// The next packet in the same buffer.
     pub next: u32,
-    /// The next packet that waits for the same output.
     pub next_waiter: u32,
     pub buffer: u32,
     /// Its output, once it has asked for one.
     pub output: u32,
     /// Differs from that of earlier users of the slot: an event with another generation is stale.
     pub generation: u32,
-    /// Flits that have not left this buffer, flits that have not arrived in it included.
+    /// Flits that have not left this buffer, including those not yet in it.
     pub left: u32,
     /// Flits that can leave.
     pub ready: u32,
-    /// When it asked for its output; before that, when its head has passed the switch's latency.
+    /// Time of its request for its output; before that, time at which its head has passed the switch's latency.
     pub asked: Time,
-    /// The last flit in this buffer ends on the next channel no earlier than this, for it arrives no faster.
+    /// Earliest end of the last flit of this buffer on the next channel, since it arrives no faster.
     pub end_in: Time,
-    /// When its head left.
     pub started: Time,
     pub state: State,
-    /// The flits that it sends from here are lost on the link.
+    /// Whether the link loses the flits that it sends from here.
     pub lost: bool,
-    /// Of a packet that was copied: its copies that have not left.
+    /// Of a copied packet: its copies that have not left.
     pub copies: u16,
     /// Of a copy: the packet that keeps the buffer for it. A copy is not in its buffer's list.
     pub holder: u32,
@@ -142,18 +136,17 @@ pub(super) struct Flight {
     pub flits: u32,
     /// Bytes by which its last flit is shorter than a full one.
     pub missing: u32,
-    /// The output to its node, once its head has left the last router. On a tree, before that: its branch.
+    /// Output to its node, once its head has left the last router. On a tree, before that: its branch.
     pub output: u32,
     pub hops: u16,
     pub fate: Fate,
     pub cast: Cast,
 }
 
-/// Whether a packet is for one node, or for many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cast {
     One,
-    /// On its way along a tree: it is to be copied, if only once.
+    /// On its way along a tree: to be copied, even if only once.
     Tree,
     /// A copy that leaves its last router.
     Leaf,
@@ -164,20 +157,20 @@ const _: () = assert!(size_of::<Resident>() == 64 && size_of::<Flight>() == 64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Intact,
-    /// It is lost: its CRC is wrong, it was cut short, or it has no route.
+    /// It is lost: wrong CRC, cut short, or no route.
     Lost(LossReason),
     /// It was taken out of a deadlock, and is delivered later.
     Recovered,
 }
 
-/// Credits or acknowledgements that come back, in order of time: a FIFO of [`Release`].
+/// Returning credits or acknowledgements, in order of time: a FIFO of [`Release`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Releases {
     front: u32,
     back: u32,
 }
 
-/// At `at`, so many flits may be sent again.
+/// At `at`, this number of flits may be sent again.
 #[derive(Debug)]
 pub(super) struct Release {
     at: Time,
@@ -202,7 +195,7 @@ impl Releases {
         self.back = slot;
     }
 
-    /// Removes what has come back by `now`; gives the sum of its flits.
+    /// Removes the entries returned by `now`; returns the sum of their flits.
     #[inline]
     pub fn collect(&mut self, slab: &mut Slab<Release>, now: Time) -> u32 {
         let mut flits = 0;
@@ -218,7 +211,7 @@ impl Releases {
         flits
     }
 
-    /// When so many flits have come back. None: there are not so many in flight.
+    /// Returns the time at which `flits` have returned. `None`: fewer are in flight.
     pub fn when(&self, slab: &Slab<Release>, mut flits: u32) -> Option<Time> {
         let mut slot = self.front;
         while slot != NONE {
@@ -232,7 +225,6 @@ impl Releases {
         None
     }
 
-    /// The sum of all flits in flight.
     pub fn sum(&self, slab: &Slab<Release>) -> u32 {
         let (mut slot, mut sum) = (self.front, 0);
         while slot != NONE {

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::time::Time;
 
-/// Statistics of the whole network, since it was made.
+/// Statistics of the whole network, since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NetworkStatistics {
-    /// Packet-hop events: how often a packet's head left a router.
+    /// Packet-hop events: times that a packet's head left a router.
     pub hops: u64,
     /// Events that the network handled.
     pub events: u64,
@@ -22,32 +22,32 @@ pub struct NetworkStatistics {
     /// Heads that asked a router for a channel, and heads that did not get it at once.
     pub requests: u64,
     pub blocked: u64,
-    /// The sum of the times for which heads were blocked, in picoseconds.
+    /// Sum of the times for which heads were blocked, in picoseconds.
     pub blocked_ps: u64,
-    /// Errors that were injected, and retransmissions by links.
+    /// Injected errors, and retransmissions by links.
     pub losses: u64,
     pub corruptions: u64,
     pub retransmissions: u64,
-    /// Deadlocks, the packets in them, and the packets that were taken out of them.
+    /// Deadlocks, packets in them, and packets taken out of them.
     pub deadlocks: u64,
     pub deadlocked_packets: u64,
     pub recovered: u64,
-    /// How many deadlocks had a cycle of each length, in virtual channels.
+    /// Number of deadlocks by length of their cycle, in virtual channels.
     pub cycle_lengths: BTreeMap<u32, u64>,
 }
 
 impl NetworkStatistics {
-    /// Share of the heads that were blocked.
+    /// Returns the share of the heads that were blocked.
     pub fn blocking_rate(&self) -> f64 {
         ratio(self.blocked, self.requests)
     }
 
-    /// Mean time for which a blocked head was blocked, in nanoseconds.
+    /// Returns the mean time for which a blocked head was blocked, in nanoseconds.
     pub fn blocking_time_mean_ns(&self) -> f64 {
         ratio(self.blocked_ps, self.blocked) / 1e3
     }
 
-    /// Mean length of a deadlock's cycle, in virtual channels.
+    /// Returns the mean length of a deadlock's cycle, in virtual channels.
     pub fn cycle_length_mean(&self) -> f64 {
         let sum: u64 = self.cycle_lengths.iter().map(|(&length, &count)| u64::from(length) * count).sum();
         ratio(sum, self.deadlocks)

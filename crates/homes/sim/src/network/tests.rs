@@ -12,11 +12,9 @@ use super::state::UNLIMITED;
 use super::*;
 use crate::queue::Queue;
 
-/// A step of a test beside the network's own events.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Script {
     Inject(Packet),
-    /// To all targets of a tree.
     Cast(Packet, u32),
     Fail(u32),
     Repair(u32),
@@ -185,7 +183,7 @@ fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(
     packets
 }
 
-/// Compares a network with its oracle; None if the model leaves the order open. Gives the number of blocked heads.
+/// Compares a network with its oracle; `None` if the model leaves the order open. Returns the number of blocked heads.
 fn compare(seed: u64, kind: usize, count: u32, config: NetworkConfig) -> Option<u64> {
     let (topology, algorithm, vcs) = small(kind);
     let topology = Arc::new(topology);
@@ -273,7 +271,6 @@ fn every_deadlock_is_found_and_resolved() {
     }
 }
 
-/// A small network with all kinds of faults at once.
 #[derive(Clone, Debug)]
 struct Faults {
     seed: u64,

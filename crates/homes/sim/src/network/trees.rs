@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees of channels, along which packets or messages go to many nodes, as arrays of branches.
+//! Trees of channels, along which packets or messages travel to many nodes, as arrays of branches.
 //!
-//! A tree has 20 bytes for each branch, and stays.
+//! A tree takes 20 bytes for each branch, and is never removed.
 
 use selvedge_fabric::MulticastTree;
 
 use super::slab::NONE;
 
-/// A channel of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Branch {
     /// The virtual channel.
     pub output: u32,
     /// The node at its end; `NONE`: a router.
     pub node: u32,
-    /// The branches behind it.
+    /// Branches behind it.
     pub first: u32,
     pub count: u32,
-    /// Nodes behind it, its own included.
+    /// Nodes behind it, including its own.
     pub targets: u32,
 }
 
-/// Appends the branches of a tree to others; gives the place of the first.
+/// Appends the branches of a tree to others; returns the place of the first.
 pub(super) fn append(branches: &mut Vec<Branch>, tree: &MulticastTree, virtual_channels: u32) -> u32 {
     let start = branches.len() as u32;
     branches.extend(tree.branches().iter().map(|branch| Branch {
@@ -31,7 +30,7 @@ pub(super) fn append(branches: &mut Vec<Branch>, tree: &MulticastTree, virtual_c
         count: branch.next().len() as u32,
         targets: branch.node.is_some().into(),
     }));
-    // What is behind a branch comes later.
+    // Branches behind a branch come later.
     for place in (start as usize..branches.len()).rev() {
         let Branch { first, count, .. } = branches[place];
         let behind: u32 = branches[first as usize..][..count as usize].iter().map(|branch| branch.targets).sum();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Aggregation nodes in the switches (seed 001, section III.F): each a unit behind an inner port of its switch.
+//! Aggregation nodes in the switches (seed 001, section III.F): each is a unit behind an inner port of its switch.
 //!
 //! ```text
 //! member ─ aggregation_request ─> leaf switch ─┐ inner port
-//!                                              node ─ aggregation ─> node of the switch above ... root
+//!                                            node ─ aggregation ─> node of the switch above ... root
 //! member <─ aggregation_result ─ leaf switch <─┘
 //! members <─────────────── aggregation_multicast ───────────────────────────────────────────────── root
 //! ```
 //!
-//! An [`Aggregation`] is made before the run: the manager makes trees over the machine's topology, and admits the job. Its ranks join groups
-//! with what it grants. The nodes of the run are in `switches.rs`; what the root sends to all members at once is in `multicast.rs`.
+//! An [`Aggregation`] is made before the run: the manager makes trees over the machine's topology, and admits the job.
+//! The job's ranks join groups with its grant. The nodes of the run are in `switches.rs`, casts in `multicast.rs`.
 //!
-//! Costs: the manager's: a tree over the switches, and the tables that it sets.
+//! Costs: those of the manager: a tree over the switches, and its tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,40 +26,39 @@ use crate::machine::graph::Class;
 use crate::machine::{AggregationModel, Machine};
 use crate::network::Network;
 
-/// Aggregation nodes have this network id, and their number as process id.
+/// Network id of aggregation nodes; their number is the process id.
 pub(super) const NODES_AT: u64 = 0xffff_fff0 << 32;
-/// Multicast groups have this network id, and as process id the job's number of the group.
+/// Network id of multicast groups; the job's number of the group is the process id.
 pub(super) const GROUPS_AT: u64 = 0xffff_ffe0 << 32;
-/// The key of the job.
 const KEY: u64 = 0x5e1f_ed9e;
 
-/// Why there is no aggregation.
+/// Reason why a machine or job has no aggregation.
 #[derive(Debug, thiserror::Error)]
 pub enum AggregationError {
-    #[error("the switches of {machine} do not reduce: its file has no [aggregation]")]
+    #[error("{machine} has no aggregation nodes: add a section [aggregation] to its file")]
     NoNodes { machine: String },
     #[error(
-        "{groups} groups of {children} children and {credits} operations of {bytes} bytes are more than an aggregation node can have: \
+        "{groups} groups of {children} children and {credits} operations of {bytes} bytes exceed an aggregation node: \
          form fewer groups, or lower credits, children or payload_bytes of [aggregation]"
     )]
     TooLarge { groups: u32, children: u32, credits: u32, bytes: u32 },
     #[error(
-        "a group of all ranks has more children at an aggregation node than the {room} of aggregation.children: raise it, or put fewer \
+        "a group of all ranks has more children at an aggregation node than aggregation.children = {room}: raise it, or put fewer \
          ranks on a node (--ranks-per-node)"
     )]
     TooManyChildren { room: u32 },
     #[error(
-        "the routing has no way from {from} to {to}, which are neighbours in the aggregation tree: raise aggregation.children, which is \
+        "no route from {from} to {to}, which are neighbours in the aggregation tree: raise aggregation.children, which is \
          {children}, so that nodes find parents nearby"
     )]
     NoWay { from: String, to: String, children: u32 },
     #[error(
-        "a result of {bytes} bytes and its header are longer than a packet of {packet}, which multicast needs: lower \
+        "a result of {bytes} bytes with its header exceeds a packet of {packet}, the limit of multicast: lower \
          aggregation.payload_bytes, or let results come down the tree (aggregation.distribution)"
     )]
     LongCast { bytes: u64, packet: u32 },
     #[error(
-        "multicast needs cut-through switching and a routing without deadlocks: take them (switch.switching, routing.algorithm), or let \
+        "multicast needs cut-through switching and deadlock-free routing: set both (switch.switching, routing.algorithm), or let \
          results come down the tree (aggregation.distribution)"
     )]
     NoCast,
@@ -78,31 +77,31 @@ pub enum AggregationError {
 pub struct Aggregation {
     /// The job's share: groups, credits, trees.
     pub granted: Granted,
-    /// The switches whose nodes the job uses, by the number of the node.
+    /// Switches whose nodes the job uses, by the number of the node.
     pub(super) switches: BTreeMap<u32, RouterId>,
     pub(super) limits: Limits,
     pub(super) actions: Vec<Action>,
-    /// It knows the machine's topology, without the nodes in the switches.
+    /// Manager of the machine's topology, without the nodes in the switches.
     pub(super) manager: Manager,
     pub(super) topology: Arc<Topology>,
     pub(super) routing: Routing,
-    /// The first node of the topology that is inside a switch.
+    /// First node of the topology that is inside a switch.
     pub(super) inside_from: u32,
-    /// Inner ports of a switch: its aggregation node is as many nodes of the topology.
+    /// Inner ports of a switch: its aggregation node counts as this many nodes of the topology.
     pub(super) ports: u32,
-    /// How results come to members that are programs. None: down the tree alone.
+    /// How results reach members that are programs. `None`: only down the tree.
     distribution: Option<Distribution>,
 }
 
 impl Aggregation {
-    /// Trees over a machine, and a job of ranks on these nodes. It may have as many groups at once.
+    /// Makes trees over a machine, and a job of ranks on these nodes with up to `groups` groups at once.
     pub fn new(machine: &Machine, placement: &[u32], groups: u32) -> Result<Aggregation, AggregationError> {
         let none = || AggregationError::NoNodes { machine: machine.name.clone() };
         let model = machine.aggregation.as_ref().ok_or_else(none)?;
         let (groups, credits) = (groups.max(1), model.credits);
         let bytes = model.payload_bytes;
         let children = model.children;
-        // What the manager charges for a group with all the children that a node has room for.
+        // The manager's charge for a group with all the children that a node has room for.
         let quota = Quota { groups, credits: groups.saturating_mul(credits), bytes };
         let blocks = selvedge_manager::quota::blocks(&quota, children);
         let operand_blocks = u32::try_from(blocks.next_power_of_two()).unwrap_or(u32::MAX);
@@ -124,7 +123,7 @@ impl Aggregation {
         };
         let mut actions = manager.start();
         let (granted, begun) = manager.begin_job(&request, KEY).map_err(|error| match error {
-            // Nodes have the operands of as many children as there may be.
+            // Nodes have operands for the maximum number of children.
             JobError::NoOperands { .. } => AggregationError::TooManyChildren { room: children },
             error => error.into(),
         })?;
@@ -173,17 +172,17 @@ impl Aggregation {
         })
     }
 
-    /// The node of a rank. The job's members are the ranks, in their order.
+    /// Returns the node of a rank. The job's members are the ranks, in order.
     pub fn node_of(&self, rank: u32) -> Option<NodeId> {
         self.granted.members.get(rank as usize).map(|member| member.node)
     }
 
-    /// The target of results of the group with this number. None: they come down the tree.
+    /// Returns the target of results of group `number`. `None`: they come down the tree.
     pub fn target(&self, number: u32) -> Option<Target> {
         self.distribution.map(|way| Target::multicast(GROUPS_AT | u64::from(number), way))
     }
 
-    /// The number that a channel of the machine has beside the nodes in the switches.
+    /// Returns the machine's channel under its number in the topology with the nodes in the switches.
     pub(super) fn channel(&self, channel: u32) -> u32 {
         let before = self.manager.topology();
         match before.channel_source(channel) {
@@ -196,7 +195,7 @@ impl Aggregation {
     }
 }
 
-/// Whether the machine can do what its file says of the distribution of results.
+/// Checks that the machine supports the distribution of results that its file asks for.
 fn check_multicast(machine: &Machine, model: &AggregationModel) -> Result<(), AggregationError> {
     if model.distribution.is_none() {
         return Ok(());
@@ -210,12 +209,12 @@ fn check_multicast(machine: &Machine, model: &AggregationModel) -> Result<(), Ag
     if bytes + frame > packet.into() { Err(AggregationError::LongCast { bytes, packet }) } else { Ok(()) }
 }
 
-/// The aggregation nodes of a tree that have a parent, with it.
+/// Returns the aggregation nodes of a tree that have a parent, with the parent.
 fn edges(tree: &GrantedTree) -> impl Iterator<Item = (AnId, AnId)> {
     tree.nodes().iter().filter_map(|node| Some((node.an, tree.nodes().get(node.parent?)?.an)))
 }
 
-/// The most children at a node of a tree that a group of ranks on these nodes has.
+/// Returns the most children at a node of a tree, for a group of ranks on these nodes.
 fn most_children(tree: &GrantedTree, placement: &[u32]) -> Option<u32> {
     let members: Vec<NodeId> = placement.iter().map(|node| NodeId(*node)).collect();
     let group = tree.group(&members)?;

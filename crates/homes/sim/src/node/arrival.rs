@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message at its target node, from the fabric to the time of its delivery: header, payload, order.
+//! A message at its target node, from the fabric to its delivery: header, payload, order.
 //!
 //! In host mode (seed 003, section III-B) the NIC interrupts the processor for the header. The processor matches, and
-//! programs the transfer of the payload that did not come with the header. The end of the transfer is a second
-//! interrupt.
+//! programs the transfer of the payload that did not come with the header. The end is a second interrupt.
 //!
 //! A NIC has a limited number of streams for long messages from different sources. If all are in use, it refuses the
-//! next long message: the message is dropped, the sender is notified, and sends it again after a pause (seed 003,
-//! section III-D). Later messages of the same pair wait at the target, so that they stay in order.
+//! next long message: it drops the message and notifies the sender, which sends again after a pause (seed 003, section
+//! III-D). Later messages of the same pair wait at the target, to stay in order.
 
 use selvedge_nic::portals::{Delivery, fail};
 use selvedge_nic::tables::kind;
@@ -26,7 +25,7 @@ use super::transfers::Transfers;
 impl<R: Ranks> Transfers<R> {
     // ---- The fabric ----------------------------------------------------------------------------------------------
 
-    /// Takes arrivals and losses from the packet network, and its notifications that a node may inject again.
+    /// Takes arrivals, losses, and notices that a node may inject again from the packet network.
     pub fn take_arrivals(&mut self, now: Time) {
         let Fabric::Packets(network) = &mut self.fabric else { return };
         while let Some(node) = network.take_notification() {
@@ -55,7 +54,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// A node takes a packet from its buffer, and gives the room back when its units have admitted it.
+    /// Takes a packet from a node's buffer. Frees its room there when the node's units have admitted it.
     pub fn take_packet(&mut self, now: Time, delivery: &Packet) {
         let index = index_of(delivery.packet.message);
         let arrived = (delivery.head, delivery.packet.bytes);
@@ -66,8 +65,7 @@ impl<R: Ranks> Transfers<R> {
         self.fabric.give_back(taken, delivery, &mut self.nodes.events);
     }
 
-    /// A packet has arrived. Gives the time at which the node's units have admitted it: until then it keeps its room in the
-    /// node's buffer.
+    /// Handles an arrived packet. Returns the time at which the node's units admit it, which frees its room.
     fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) -> Time {
         let message = &mut self.nodes.messages[index];
         let begins = message.head == Time::MAX;
@@ -93,7 +91,7 @@ impl<R: Ranks> Transfers<R> {
         header.max(passage.admitted)
     }
 
-    /// A copy of a cast has arrived at a node. Gives the time at which the node's units have admitted it.
+    /// Handles an arrived copy of a cast. Returns the time at which the node's units have admitted it.
     fn copy_arrived(&mut self, now: Time, index: u32, node: u32, packet: (Time, u32)) -> Time {
         let mut taken = now;
         for copy in self.switches.copies(&mut self.nodes, index, node) {
@@ -103,7 +101,7 @@ impl<R: Ranks> Transfers<R> {
         taken
     }
 
-    /// A copy of a cast has arrived or is lost. The cast ends with its last one.
+    /// Ends a copy of a cast, which has arrived or is lost. The last copy ends the cast.
     fn copy_over(&mut self, index: u32) {
         let message = &mut self.nodes.messages[index];
         message.packets_to_come = message.packets_to_come.saturating_sub(1);
@@ -112,7 +110,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// A whole message has arrived. Each of its packets passes the units of its stage, one after the other.
+    /// Handles the arrival of a whole message. Its packets pass the units of their stage one after the other.
     pub fn whole_arrived(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         let machine = nodes.machine.clone();
@@ -130,7 +128,7 @@ impl<R: Ranks> Transfers<R> {
         nodes.events.schedule(end, Event::Arrived(index));
     }
 
-    /// The first packet of a message has arrived. Gives the time at which a unit has admitted its header.
+    /// Handles the first packet of a message. Returns the time at which a unit has admitted its header.
     pub fn first_packet_arrived(&mut self, index: u32) -> Time {
         let nodes = &mut self.nodes;
         let message = &mut nodes.messages[index];
@@ -146,7 +144,6 @@ impl<R: Ranks> Transfers<R> {
 
     // ---- At the node ---------------------------------------------------------------------------------------------
 
-    /// All of a message has arrived.
     fn message_arrived(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         let message = &nodes.messages[index];
@@ -181,7 +178,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// The fabric has lost a message for good: its initiator gets an error. Later messages of its pair do not wait for it.
+    /// Handles a message that the fabric has lost for good: its initiator gets an error. Later ones do not wait.
     fn message_lost(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         nodes.statistics.lost += 1;
@@ -207,7 +204,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// The header has arrived, and passes the units of its stage. Gives the time at which the first one has admitted it.
+    /// Passes the header through the units of its stage. Returns the time at which the first one has admitted it.
     fn take_header(&mut self, index: u32) -> Time {
         let nodes = &mut self.nodes;
         let machine = nodes.machine.clone();
@@ -225,7 +222,7 @@ impl<R: Ranks> Transfers<R> {
         passage.admitted
     }
 
-    /// Bytes of the answer that a message asks for, frame and all; 0: it asks for none.
+    /// Returns the bytes of the answer that a message asks for, with the frame; 0: no answer.
     fn answer_bytes(&self, index: u32) -> u64 {
         let command = &self.nodes.messages[index].command;
         let length = match command.has_reply() {
@@ -236,7 +233,7 @@ impl<R: Ranks> Transfers<R> {
         length + self.nodes.machine.graph.path(Class::of_response(command, true)).frame_bytes
     }
 
-    /// All of a message has arrived and it is the next of its pair: it is delivered when its bytes are in memory.
+    /// Accepts a message that has arrived and is the next of its pair: it is delivered when its bytes are in memory.
     fn accept(&mut self, now: Time, index: u32) {
         if self.nodes.is_in_memory(index) {
             self.nodes.messages[index].header_done = now;
@@ -259,8 +256,8 @@ impl<R: Ranks> Transfers<R> {
         self.schedule_delivery(at, index);
     }
 
-    /// The payload passes the units of its stage, item by item. The first unit takes bytes from the time at which the header is
-    /// done, as they come, and has the last of them at `now` at the earliest.
+    /// Passes the payload through the units of its stage, item by item. The first unit takes bytes as they come, from
+    /// the time at which the header is done, and has the last of them at `now` at the earliest.
     fn write(&mut self, now: Time, index: u32, path: &Path) -> Time {
         let nodes = &mut self.nodes;
         let message = &nodes.messages[index];
@@ -273,7 +270,7 @@ impl<R: Ranks> Transfers<R> {
             let bytes = if items == 1 { bytes } else { (bytes - item * path.slot_bytes).min(path.slot_bytes) };
             let seen = (Unit::NicReceive, "write", index);
             let written = match bytes == 0 && first.interval == Time::ZERO {
-                // What moves bytes alone does not move nothing.
+                // A unit that only moves bytes does nothing for an empty payload.
                 true => done + first.latency,
                 false => {
                     let units = &mut nodes.hardware[target as usize].units;
@@ -285,7 +282,7 @@ impl<R: Ranks> Transfers<R> {
         end
     }
 
-    /// Messages are delivered at a node in the order of their arrival.
+    /// Schedules the delivery of a message. A node delivers in the order of arrival.
     fn schedule_delivery(&mut self, at: Time, index: u32) {
         let nodes = &mut self.nodes;
         let message = &nodes.messages[index];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages that a NIC sends without its program: triggered operations, responses, and late answers to lock requests.
 //!
-//! A NIC keeps a lock request until it succeeds (seed 002, section 7.5.4): its answer leaves when another request has changed
-//! the lock, or when the wait has ended otherwise.
+//! A NIC keeps a lock request until it succeeds (seed 002, section 7.5.4). Its answer leaves when another request has
+//! changed the lock, or when the wait has ended otherwise.
 //!
-//! 1. A kept request stays a message ([`Phase::Kept`]), which its tag names. A tag that names no such message is
-//!    one that the rank's own process has written; it is dropped.
-//! 2. A rank that has ended waits for nothing: its requests are forgotten. A request that a NIC has kept whose rank has died is refused,
-//!    and the refusal travels back as that of a message that arrives now.
+//! 1. A kept request stays a message ([`Phase::Kept`]), which its tag names. A tag that names no such message was
+//!    written by the rank's own process; it is dropped.
+//! 2. The requests of a rank that has ended are forgotten. A NIC refuses the requests that it keeps when its rank dies,
+//!    and the refusal travels back as if the message arrived now.
 //!
-//! Cost: for each rank that ends, a look at all messages of the run; only on machines whose NICs keep requests.
+//! Cost: for each rank that ends, a search of all messages of the run; only on machines whose NICs keep requests.
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::{Delivery, fail};
@@ -24,8 +24,7 @@ use super::nodes::Nodes;
 use super::ranks::Ranks;
 
 impl<R: Ranks> Nodes<R> {
-    /// Starts the triggered operations that are due, and sends the answers that are, without their program: by the NIC, or in host mode
-    /// by the processor.
+    /// Starts the triggered operations and sends the answers that are due, by the NIC, or in host mode the processor.
     pub fn fire(&mut self, now: Time, rank: u32, ni: u32) {
         let machine = self.machine.clone();
         loop {
@@ -59,7 +58,6 @@ impl<R: Ranks> Nodes<R> {
         self.wake(rank, now);
     }
 
-    /// Sends the response to a message.
     pub fn respond(&mut self, at: Time, index: u32) {
         self.statistics.responses += 1;
         let message = &self.messages[index];
@@ -72,7 +70,6 @@ impl<R: Ranks> Nodes<R> {
 
     // ---- Kept requests -------------------------------------------------------------------------------------------
 
-    /// Sends the answers that are due at a NIC.
     fn send_answers(&mut self, now: Time, rank: u32, ni: u32) {
         let executor = u64::from(rank) + 1;
         loop {
@@ -102,7 +99,7 @@ impl<R: Ranks> Nodes<R> {
         self.respond(now, index);
     }
 
-    /// A rank has ended: the requests that it waits for are forgotten, and those that wait for its NIC fail if the NIC is gone.
+    /// Handles a rank's end: forgets its own requests, and fails those that wait for its NIC if the NIC is gone.
     pub fn kept_ended(&mut self, rank: u32, at: Time) {
         if self.machine.limits.lock_waiters.is_none() {
             return;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Commands on their way from a program to the NIC of its node, by the node's host interface (seed 002, chapter 6).
+//! Commands on their way from a program to its NIC, through the node's host interface (seed 002, chapter 6).
 //!
 //! ```text
-//!                        posted: a place? ── none: the processor stands still, or the program sleeps
-//!                               │
-//! start ─ software, kernel ─> offer ─ request ─> request_place ─ answer ─> the program goes on, or its library offers again
-//!                               │                   │
-//!                               └── queue ──────────┴─ the NIC begins ─> fetch ─> issue (`transfers.rs`)
-//!                                                       and the place is free
+//!                      posted: a place? ── none: the processor stands still, or the program sleeps
+//!                             │
+//! start ─ software, kernel ─> offer ─ request ─> request_place ─ answer ─> the program continues, or its library offers again
+//!                             │                   │
+//!                             └── queue ──────────┴─ the NIC begins ─> fetch ─> issue (`transfers.rs`)
+//!                                                     and the place is free
 //! ```
 //!
 //! Invariants
-//! 1. A command has a place from the moment that it is admitted until the NIC begins with it. There are `places` of them.
-//! 2. Programs that wait for a place get it in the order in which they asked. Programs that are refused ask again, and the
-//!    command that comes first is taken.
-//! 3. The NIC takes commands in order, and only while fewer than `outgoing` messages of its node wait for the fabric. So a fabric that
-//!    takes no packets fills the queue.
-//! 4. After [`ATTEMPTS`] refusals the library returns an error, if its caller asked for it. Otherwise it offers the command again, and
-//!    each pause is twice the last; such attempts are no progress of the run.
+//! 1. A command has a place from its admission until the NIC begins with it. There are `places` of them.
+//! 2. Programs that wait for a place get it in order. Refused programs ask again; the command that arrives first is
+//!    taken.
+//! 3. The NIC takes commands in order, and only while fewer than `outgoing` messages of its node wait for the fabric.
+//!    So a fabric that takes no packets fills the queue.
+//! 4. After [`ATTEMPTS`] refusals the library returns an error, if its caller asked for it. Otherwise it offers the
+//!    command again, and doubles each pause; such attempts do not count as progress of the run.
 //!
-//! Costs: two events for a command, and one for each time that its place is freed later.
+//! Costs: two events for a command, and one for each place that is freed later.
 
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::velo::header::UNIT_BYTES;
@@ -37,18 +37,17 @@ use super::ranks::{Bytes, Ranks, StartFlags};
 use super::trace::Unit;
 use super::transfers::Transfers;
 
-/// The longest pause between two attempts.
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
-/// Stores of up to this length are never split: one vector register (section 6.4.4).
+/// Stores up to this length are never split: one vector register (section 6.4.4).
 const ATOMIC_BYTES: u64 = 16;
 
-/// The host interface of a machine that has one: commands are offered on no other.
+/// Returns the machine's host interface. Commands are only offered on a machine that has one.
 fn interface_of(machine: &Machine) -> &Interface {
     machine.interface.as_ref().expect("a command is offered on a machine with an interface")
 }
 
 impl<R: Ranks> Transfers<R> {
-    /// A program hands a command to its NIC: its processor does its part, and then offers it.
+    /// Hands a command to the NIC: the program's processor does its part, then offers the command.
     pub fn hand_to_nic(
         &mut self,
         at: Time,
@@ -78,7 +77,6 @@ impl<R: Ranks> Transfers<R> {
         self.schedule_attempt(ready, Event::Offer(message), message);
     }
 
-    /// A program offers a command.
     pub fn offer(&mut self, now: Time, index: u32) {
         let message = &self.nodes.messages[index];
         let (rank, offer) = (message.from, message.offer);
@@ -107,7 +105,6 @@ impl<R: Ranks> Transfers<R> {
         self.nodes.rank_states[rank].activity = Activity::Offering { since: now, waits_in };
     }
 
-    /// A command that has a place in the queue is posted, and travels there.
     fn post(&mut self, now: Time, index: u32, waited: bool) {
         let rank = self.nodes.messages[index].from;
         let machine = self.nodes.machine.clone();
@@ -121,7 +118,7 @@ impl<R: Ranks> Transfers<R> {
         self.handed_over(goes_on, index);
     }
 
-    /// A command that wants an answer has come to the queue.
+    /// Handles a command at the queue that needs an answer: a place, or a refusal.
     pub fn request_place(&mut self, now: Time, index: u32) {
         let rank = self.nodes.messages[index].from;
         let machine = self.nodes.machine.clone();
@@ -146,7 +143,7 @@ impl<R: Ranks> Transfers<R> {
         self.schedule_attempt(back + pause, Event::Offer(index), index);
     }
 
-    /// A program offers a message and has too few credits: its library returns an error, or waits.
+    /// Handles a message whose sender has too few credits: its library returns an error, or waits.
     fn lacks_credit(&mut self, now: Time, index: u32) {
         self.nodes.statistics.credits_lacked += 1;
         let message = &mut self.nodes.messages[index];
@@ -159,7 +156,6 @@ impl<R: Ranks> Transfers<R> {
         self.nodes.rank_states[rank].activity = Activity::Uncredited { since: now };
     }
 
-    /// Returns a refusal to the program. No record of the command is left.
     fn refuse(&mut self, at: Time, index: u32) {
         let rank = self.nodes.messages[index].from;
         self.drop_command(index);
@@ -167,7 +163,7 @@ impl<R: Ranks> Transfers<R> {
             self.nodes.ranks.refused(rank);
             let state = &mut self.nodes.rank_states[rank];
             (state.activity, state.refused) = (Activity::Due, true);
-            // What it does next is no progress if it is the same again.
+            // If the program offers the same command again, it makes no progress.
             self.nodes.rank_states.schedule_turn(&mut self.nodes.events, rank, at, true);
         }
     }
@@ -181,13 +177,12 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Schedules an attempt of a command. One that is no progress counts as a poll.
+    /// Schedules an attempt of a command. A retry counts as a poll.
     fn schedule_attempt(&mut self, at: Time, event: Event, index: u32) {
         let is_retry = self.nodes.messages[index].offer.is_retry();
         self.nodes.events.schedule_as(at, event, is_retry);
     }
 
-    /// The queue has admitted a command.
     fn accepted(&mut self, now: Time, index: u32) {
         let message = &self.nodes.messages[index];
         let state = &mut self.nodes.rank_states[message.from];
@@ -198,7 +193,7 @@ impl<R: Ranks> Transfers<R> {
         self.nodes.statistics.commands_split += u64::from(message.offer.rest != NONE);
     }
 
-    /// The program goes on behind a command; or, where its store was split, with the second part of it after the interrupt.
+    /// Continues the program after a command; or offers the second part of a split store, after the interrupt.
     fn handed_over(&mut self, at: Time, index: u32) {
         let Message { from: rank, offer, .. } = self.nodes.messages[index];
         if self.nodes.rank_states[rank].has_ended() {
@@ -210,14 +205,14 @@ impl<R: Ranks> Transfers<R> {
         if offer.rest != NONE {
             let at = at + self.nodes.machine.host.interrupt;
             let rest = &mut self.nodes.messages[offer.rest].offer;
-            // Half a message cannot be taken back.
+            // The first half is already with the NIC, so the command can no longer be refused.
             let flags = StartFlags { or_refuse: false, ..offer.flags };
             *rest = Offer { flags, since: at, attempts: 1, ..Offer::default() };
             return self.nodes.events.schedule(at, Event::Offer(offer.rest));
         }
         if offer.flags.waits {
             self.nodes.ranks.started(rank, at);
-            // A NIC may have changed already.
+            // A NIC may already have changed.
             if !self.nodes.rank_states[rank].changed {
                 return self.nodes.rank_states[rank].wait(at);
             }
@@ -227,7 +222,7 @@ impl<R: Ranks> Transfers<R> {
 
     // ---- In the queue --------------------------------------------------------------------------------------------
 
-    /// A command is in the queue. The NIC takes it if nothing before it waits.
+    /// Handles a command that is in the queue. The NIC takes it if no earlier command waits.
     pub fn queued(&mut self, now: Time, index: u32) {
         let node = self.nodes.node_of(self.nodes.messages[index].from);
         let queue = &self.nodes.hardware[node as usize].commands;
@@ -237,13 +232,13 @@ impl<R: Ranks> Transfers<R> {
         self.nodes.hardware[node as usize].commands.held.push_back(index);
     }
 
-    /// Whether so many messages of the node wait for the fabric that its NIC takes no command.
+    /// Whether too many messages of the node wait for the fabric, so that its NIC takes no command.
     fn is_held_up(&self, node: u32) -> bool {
         let most = interface_of(&self.nodes.machine).outgoing;
         self.fabric.has_packets() && self.nodes.hardware[node as usize].leaving.len() >= most
     }
 
-    /// A message of the node has left: its NIC may take commands that were held.
+    /// Lets the NIC take held commands, after a message of the node has left.
     pub fn take_held(&mut self, now: Time, node: u32) {
         while !self.nodes.hardware[node as usize].commands.held.is_empty() && !self.is_held_up(node) {
             if let Some(index) = self.nodes.hardware[node as usize].commands.held.pop_front() {
@@ -252,7 +247,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// The NIC takes a command: it reads what is not there yet, and its requester begins. Then the place is free.
+    /// Takes a command: the NIC reads the missing parts, and its requester begins. Then the place is free.
     fn take_command(&mut self, now: Time, index: u32) {
         let node = self.nodes.node_of(self.nodes.messages[index].from);
         let machine = self.nodes.machine.clone();
@@ -270,7 +265,7 @@ impl<R: Ranks> Transfers<R> {
         if there > now { self.nodes.events.schedule(there, Event::Issue(index)) } else { self.issue(now, index) }
     }
 
-    /// A place in the queue of a node is free: the command that has waited longest gets it.
+    /// Gives a free place in a node's queue to the command that has waited longest.
     pub fn place_freed(&mut self, now: Time, node: u32) {
         let places = interface_of(&self.nodes.machine).places;
         self.nodes.hardware[node as usize].commands.free_place();
@@ -287,8 +282,7 @@ impl<R: Ranks> Transfers<R> {
 
     // ---- Split stores --------------------------------------------------------------------------------------------
 
-    /// Whether an interrupt comes within the store of a message (section 6.4.4). Random numbers are drawn only for stores that can be
-    /// split.
+    /// Whether an interrupt falls within the store of a message (section 6.4.4). Draws only if the store can be split.
     fn is_split(&mut self, index: u32) -> bool {
         let interface = interface_of(&self.nodes.machine);
         let share = interface.splits_ppm;
@@ -304,7 +298,7 @@ impl<R: Ranks> Transfers<R> {
         let (rank, at, bytes) = (message.from, message.started, message.payload.len() as u64);
         let Ok(header) = Header::from_word(message.command.match_bits) else { return };
         let first = ATOMIC_BYTES * (1 + self.nodes.rank_states[rank].splits.below((bytes - 1) / ATOMIC_BYTES));
-        // Parts are in whole units, the last one padded.
+        // Parts are whole units, the last one padded.
         let whole = header.extent.message_bytes();
         let padded = u64::from(whole.next_multiple_of(UNIT_BYTES));
         let part = |from: u64, bytes: u64| Extent::part(whole, from as u32, bytes as u32);
@@ -322,7 +316,6 @@ impl<R: Ranks> Transfers<R> {
         message.offer.rest = second;
     }
 
-    /// Bytes that go to the NIC with a command.
     fn store_bytes(&self, index: u32) -> u64 {
         let message = &self.nodes.messages[index];
         let bytes = message.payload.len() as u64;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The delivery of a message: a request to the target's NIC, a response to the initiator's.
 //!
-//! `nic` delivers. The machine prices each of its steps; what a delivery costs beyond its fixed part keeps the unit busy that holds the
-//! message, and delays the ranks that wait for its effect.
+//! `nic` delivers; the machine prices each step. The part beyond a delivery's fixed cost keeps the unit busy that holds
+//! the message, and delays the ranks that wait for its effect.
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::{Fault, Metered, NoMemory, Register, Step};
@@ -18,14 +18,13 @@ use super::ranks::{Bytes, Incoming, Meter, Ranks};
 use super::trace::Unit;
 use super::transfers::Transfers;
 
-/// The steps of one transition: entries searched, pages translated, and the cost of all other steps.
+/// Costs of one transition's steps: entries searched, pages translated, and all other steps.
 struct StepCosts<'a> {
     nic: &'a NicModel,
     path: &'a Path,
-    /// The machine has a translation unit.
     translates: bool,
     searched: u64,
-    /// Look-ups of pages that are in the TLB, and that are not.
+    /// Look-ups of pages in the TLB: hits and misses.
     lookups: (u64, u64),
     cost: Time,
 }
@@ -36,7 +35,7 @@ impl Meter for StepCosts<'_> {
             Step::EntrySearched => self.searched += 1,
             Step::TlbHit if self.translates => self.lookups.0 += 1,
             Step::AddressTableRead if self.translates => self.lookups.1 += 1,
-            // The path has written them.
+            // The path writes the records.
             Step::SlotWritten | Step::Notification if self.path.writes_records => {}
             other => self.cost += self.nic.price(other),
         }
@@ -44,7 +43,6 @@ impl Meter for StepCosts<'_> {
 }
 
 impl<R: Ranks> Transfers<R> {
-    /// Delivers a request to the target's NIC.
     pub fn deliver(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         if self.switches.is_node(nodes.messages[index].to) {
@@ -135,7 +133,7 @@ impl<R: Ranks> Transfers<R> {
         nodes.respond(finish, index);
     }
 
-    /// An acknowledgement or a reply has arrived at the initiator.
+    /// Handles an acknowledgement or reply at the initiator.
     pub fn answer(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         let machine = nodes.machine.clone();
@@ -180,7 +178,7 @@ impl<R: Ranks> Transfers<R> {
         nodes.conclude(received, index);
     }
 
-    /// A node that blocks tries again, and goes on if it can.
+    /// Retries a node that blocks; the node continues if it can.
     pub fn unblock(&mut self, now: Time, node: u32) {
         let place = node as usize;
         let Some(index) = self.nodes.hardware[place].blocked.begin_retry() else { return };

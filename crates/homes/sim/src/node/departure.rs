@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The departure of a message in the model of whole messages.
 //!
-//! A message departs when its first packet has been read and the previous message has left the node. Then all later times are computed at
-//! once; `train.rs` has the times at which the packets leave the node.
+//! A message departs when its first packet has been read and the previous message has left the node. Then all later
+//! times are computed at once; `train.rs` has the times at which the packets leave the node.
 //!
-//! Events of a whole message: its first packet has arrived at the target, if it has more than one; all of it has
-//! arrived; it has been read, if the initiator gets a SEND event.
+//! Events of a whole message: its first packet has arrived at the target, if it has several; all of it has arrived; it
+//! has been read, if the initiator gets a SEND event.
 
 use selvedge_fabric::NodeId;
 
@@ -20,7 +20,7 @@ use super::train::PacketTrain;
 use super::transfers::Transfers;
 
 impl<R: Ranks> Transfers<R> {
-    /// The first packet of a message is read at `ready`: the message departs then, or after the messages before it.
+    /// Queues a message whose first packet is read at `ready`: it departs then, or after the messages before it.
     pub fn queue_departure(&mut self, now: Time, index: u32, ready: Time) {
         let nodes = &mut self.nodes;
         let hardware = &mut nodes.hardware[nodes.messages[index].source as usize];
@@ -33,7 +33,6 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// It is the turn of the first queued message to depart.
     pub fn next_departure(&mut self, now: Time, index: u32) {
         let source = self.nodes.messages[index].source as usize;
         self.nodes.hardware[source].leaving.pop_front();
@@ -46,8 +45,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// A message departs; its first byte leaves the node at `head`. Computes all later times, and schedules their
-    /// events.
+    /// Departs a message whose first byte leaves at `head`: computes all later times and schedules their events.
     fn depart(&mut self, now: Time, index: u32, head: Time) {
         let Fabric::Messages(network) = &mut self.fabric else { return };
         let nodes = &mut self.nodes;
@@ -121,7 +119,6 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// All copies of a cast are sent.
     fn copies_depart(&mut self, index: u32, arrivals: &[(NodeId, ArrivalTimes)]) {
         let nodes = &mut self.nodes;
         for (node, times) in arrivals {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events of a simulation, and the queue of those to come.
+//! Events of a simulation, and the queue of future ones.
 //!
-//! The queue also knows whether the run gets anywhere. A *poll* is a turn of a rank that has polled and found nothing, or an
-//! attempt of a command that was refused often. The run is stuck if nothing but polls is queued, or nothing at all, and polls have
-//! found nothing for a given time and for [`FAILED_POLLS_MAX`] times. Time alone is no criterion: pauses double, so it passes within
-//! some hundred polls, and a program may poll that often before it does something else.
+//! The queue also detects a stuck run. A *poll* is a turn of a rank that has polled and found nothing, or an attempt of
+//! a command that was refused often. The run is stuck if the queue holds only polls or nothing, and polls have found
+//! nothing for a given time and [`FAILED_POLLS_MAX`] times. Time alone is no criterion: pauses double, so it passes
+//! within some hundred polls, and a program may poll that often before it does something else.
 
 use crate::network::{NetworkEvent, Schedule};
 use crate::queue::Queue;
@@ -15,8 +15,7 @@ use crate::time::Time;
 #[repr(u32)]
 pub(super) enum Event {
     Network(NetworkEvent),
-    /// The rank's turn. An event of another generation is stale: the rank had an earlier turn. `is_poll`: the rank
-    /// polls.
+    /// A rank's turn. An event of another generation is stale: the rank had an earlier turn. `is_poll`: the rank polls.
     Resume {
         rank: u32,
         generation: u32,
@@ -26,7 +25,7 @@ pub(super) enum Event {
     HandOver(u32),
     /// A program offers a command to the host interface.
     Offer(u32),
-    /// A command that wants an answer is at the NIC's queue, and requests a place.
+    /// A command that needs an answer is at the NIC's queue, and requests a place.
     RequestPlace(u32),
     /// A command is in the NIC's queue.
     Queued(u32),
@@ -34,7 +33,6 @@ pub(super) enum Event {
     PlaceFreed(u32),
     /// A rank of this node may have read a mailbox that was full.
     Unblock(u32),
-    /// The NIC has a command or a response.
     Issue(u32),
     /// The unit that keeps a message until it has left the node begins to send it.
     Read(u32),
@@ -44,34 +42,28 @@ pub(super) enum Event {
     Head(u32),
     /// A whole message has been read from memory.
     Sent(u32),
-    /// All of a message has arrived.
     Arrived(u32),
-    /// A request is delivered.
     Deliver(u32),
-    /// A response is delivered.
     Answer(u32),
     /// The fault with this index in the options happens.
     Fault(u32),
-    /// This rank is killed.
     Kill(u32),
-    /// The message with this index is visible in its ring.
+    /// The message with this index becomes visible in its ring.
     Publish(u32),
-    /// Triggered operations of a NIC are due.
     Fire {
         rank: u32,
         ni: u32,
     },
 }
 
-/// Polls of all ranks together that find nothing, one after the other, before the run counts as stuck.
+/// Consecutive polls of all ranks that find nothing before the run counts as stuck.
 const FAILED_POLLS_MAX: u32 = 5_000;
 
-/// The events to come, in order of time, and the last progress.
+/// Future events in order of time, and the last progress.
 pub(super) struct Events {
     queue: Queue<Event>,
-    /// Polls in the queue.
     queued_polls: usize,
-    /// When the last event happened that was not a poll that found nothing.
+    /// Time of the last event other than a poll that found nothing.
     last_progress: Time,
     /// Polls since then.
     failed_polls: u32,
@@ -86,7 +78,6 @@ impl Events {
         self.queue.now()
     }
 
-    /// Events that have happened.
     pub fn taken(&self) -> u64 {
         self.queue.taken()
     }
@@ -96,20 +87,20 @@ impl Events {
         self.queue.schedule(at, event);
     }
 
-    /// As [`Events::schedule`], of an event that may be a poll.
+    /// Schedules like [`Events::schedule`] an event that may be a poll.
     #[inline]
     pub fn schedule_as(&mut self, at: Time, event: Event, is_poll: bool) {
         self.queued_polls += usize::from(is_poll);
         self.queue.schedule(at, event);
     }
 
-    /// The next event. If it was scheduled as a poll, [`Events::leave_poll`] is to be told.
+    /// Takes the next event. If it was scheduled as a poll, call [`Events::leave_poll`].
     #[inline]
     pub fn take(&mut self) -> Option<(Time, Event)> {
         self.queue.take()
     }
 
-    /// An event has left the queue that may have been scheduled as a poll.
+    /// Records that an event has left the queue that may have been scheduled as a poll.
     #[inline]
     pub fn leave_poll(&mut self, is_poll: bool) {
         self.queued_polls -= usize::from(is_poll);
@@ -121,13 +112,13 @@ impl Events {
         self.failed_polls = self.failed_polls.saturating_add(u32::from(is_poll));
     }
 
-    /// Something happens that is no poll.
+    /// Records an event other than a poll.
     #[inline]
     pub fn progress(&mut self, now: Time) {
         (self.last_progress, self.failed_polls) = (now, 0);
     }
 
-    /// Whether the run is stuck: nothing but polls is to come, and they find nothing.
+    /// Whether the run is stuck: only polls are queued, and they find nothing.
     #[inline]
     pub fn is_stuck(&self, after: Time) -> bool {
         if self.queue.len() != self.queued_polls {

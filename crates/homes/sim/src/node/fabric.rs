@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fabric between the nodes, in either of its models.
 //!
-//! In the packet model a node injects the packets one by one as they are read, and the fabric reports the arrival of each. In the model
-//! of whole messages, all times of a message are computed when it departs (`departure.rs`).
+//! In the packet model a node injects packets one by one as they are read, and the fabric reports each arrival. In the
+//! model of whole messages, all times of a message are computed when it departs (`departure.rs`).
 
 use selvedge_fabric::MulticastTree;
 
@@ -14,7 +14,6 @@ use super::events::Events;
 use super::message::NONE;
 use super::options::Model;
 
-/// The network of a simulation, in one of its models.
 pub(super) enum Fabric {
     Packets(Box<Network>),
     Messages(Box<MessageNetwork>),
@@ -31,13 +30,11 @@ impl Fabric {
         })
     }
 
-    /// Whether packets move one by one.
     #[inline]
     pub fn has_packets(&self) -> bool {
         matches!(self, Fabric::Packets(_))
     }
 
-    /// Handles an event of the packet model.
     #[inline]
     pub fn handle(&mut self, now: Time, event: NetworkEvent, events: &mut Events) {
         if let Fabric::Packets(network) = self {
@@ -50,7 +47,7 @@ impl Fabric {
         if let Fabric::Packets(network) = self { network.take_arrival() } else { None }
     }
 
-    /// A node's units admit a packet at `at`: its room in the node's buffer is free then.
+    /// Frees a packet's room in the node's buffer at `at`, when the node's units have admitted it.
     #[inline]
     pub fn give_back(&mut self, at: Time, delivery: &Delivery, events: &mut Events) {
         if let Fabric::Packets(network) = self {
@@ -58,7 +55,6 @@ impl Fabric {
         }
     }
 
-    /// A channel fails, or is repaired.
     pub fn set_link(&mut self, now: Time, channel: u32, is_up: bool, events: &mut Events) {
         match (self, is_up) {
             (Fabric::Packets(network), true) => network.repair_link(now, channel, events),
@@ -67,7 +63,6 @@ impl Fabric {
         }
     }
 
-    /// Adds a tree, and gives its number.
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
         match self {
             Fabric::Packets(network) => network.add_tree(tree),
@@ -75,7 +70,7 @@ impl Fabric {
         }
     }
 
-    /// Nodes at which packets of a message arrive one by one, if it goes along a tree; else 0.
+    /// Returns the number of nodes at which packets of a message arrive one by one, if it goes along a tree; else 0.
     #[inline]
     pub fn cast_targets(&self, tree: u32) -> u32 {
         match self {
@@ -91,7 +86,7 @@ impl Fabric {
         }
     }
 
-    /// A measure of the fabric's progress: events, or in the model without events, hops.
+    /// Returns a measure of the fabric's progress: events, or hops in the model without events.
     pub fn moved(&self) -> u64 {
         match self {
             Fabric::Packets(network) => network.statistics().events,
@@ -99,7 +94,7 @@ impl Fabric {
         }
     }
 
-    /// Spans of packets or messages on channels, and the name of these spans.
+    /// Takes the spans of packets or messages on channels; returns them with their name.
     pub fn take_spans(&mut self) -> (&'static str, Vec<HopSpan>) {
         match self {
             Fabric::Packets(network) => ("packet", network.take_spans()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Resources that the messages of a node share: its units, the queue of those that leave, the order of deliveries, streams, the queue of
-//! commands, and what waits behind a full mailbox.
+//! Resources that the messages of a node share: its units, the queue of leaving messages, the order of deliveries,
+//! streams, the queue of commands, and the messages behind a full mailbox.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,23 @@ use crate::time::Time;
 use super::ranks::MailboxState;
 use super::units::NodeUnits;
 
-/// A node: its units, and what else its messages share.
+/// A node: its units, and the other resources that its messages share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeHardware {
     pub units: NodeUnits,
-    /// Messages that leave this node, one after the other. A short one does not overtake a long one whose payload is
-    /// still being read.
+    /// Messages that leave this node, one after the other. A short one does not overtake a long one.
     pub leaving: VecDeque<u32>,
-    /// When the last injected packet, or the last message, has left the node.
+    /// Time at which the last injected packet, or the last message, has left the node.
     pub sent: Time,
-    /// When the last message from this node to itself has arrived.
+    /// Time at which the last message from this node to itself has arrived.
     looped: Time,
-    /// When the last message was delivered: no message overtakes another.
+    /// Time of the last delivery: no message overtakes another.
     delivered: Time,
     /// Commands of its programs, on a machine with a host interface.
     pub commands: CommandQueue,
-    /// Messages and packets that it does not take because a mailbox is full, on a machine whose NICs block.
+    /// Messages and packets not taken because a mailbox is full, on a machine whose NICs block.
     pub blocked: Blocked,
-    /// Source ranks of arriving long messages, and the number of messages of each.
+    /// Source ranks of arriving long messages, with the number of messages of each.
     streams: Vec<(u32, u32)>,
 }
 
@@ -38,19 +37,19 @@ impl NodeHardware {
         NodeHardware { units: NodeUnits::new(graph), ..NodeHardware::default() }
     }
 
-    /// When a message from this node to itself arrives that is ready at `at`: not before the previous one.
+    /// Returns the arrival of a message from this node to itself that is ready at `at`: not before the previous one.
     pub fn loop_back(&mut self, at: Time) -> Time {
         self.looped = self.looped.max(at);
         self.looped
     }
 
-    /// The delivery time of a message that is ready at `at`: not before the previous delivery.
+    /// Returns the delivery time of a message that is ready at `at`: not before the previous delivery.
     pub fn in_order(&mut self, at: Time) -> Time {
         self.delivered = self.delivered.max(at);
         self.delivered
     }
 
-    /// Assigns a stream to a long message from a rank. False: all streams of the NIC are in use by other sources.
+    /// Assigns a stream to a long message from a rank. False: other sources use all streams of the NIC.
     pub fn open_stream(&mut self, machine: &Machine, from: u32) -> bool {
         let most = machine.nic.streams_max as usize;
         if most == 0 {
@@ -76,57 +75,51 @@ impl NodeHardware {
     }
 }
 
-/// The queue of commands of one node. A command has a place from the moment that it is admitted until the NIC begins with it.
+/// The queue of commands of one node. A command has a place from its admission until the NIC begins with it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CommandQueue {
-    /// Places that commands have.
     taken: u32,
-    /// Commands in the queue that the NIC does not take, because messages before them wait for the fabric.
+    /// Commands in the queue that the NIC does not take, because earlier messages wait for the fabric.
     pub held: VecDeque<u32>,
-    /// Commands whose programs wait for a place.
     waiting: VecDeque<u32>,
 }
 
 impl CommandQueue {
-    /// Takes one of so many places. False: all are taken.
+    /// Takes one of `places` places. False: all are taken.
     pub fn take_place(&mut self, places: u32) -> bool {
         let is_free = self.taken < places;
         self.taken += u32::from(is_free);
         is_free
     }
 
-    /// A place is free again.
     pub fn free_place(&mut self) {
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// A command waits for a place.
     pub fn wait(&mut self, command: u32) {
         self.waiting.push_back(command);
     }
 
-    /// The command that has waited longest, if one of so many places is free.
+    /// Returns the command that has waited longest, if one of `places` places is free.
     pub fn next_waiting(&mut self, places: u32) -> Option<u32> {
         if self.taken < places { self.waiting.pop_front() } else { None }
     }
 }
 
-/// Messages and packets that a node that blocks does not take.
+/// Messages and packets that a blocking node does not take.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocked {
     /// The message that does not fit.
     message: Option<u32>,
-    /// Its mailbox, as it was then.
+    /// Its mailbox at that time.
     mailbox: Option<MailboxState>,
-    /// It is tried again.
     is_retried: bool,
-    /// Messages that are to be delivered behind it.
+    /// Messages to be delivered behind it.
     behind: VecDeque<u32>,
-    /// Packets in the node's buffer.
     packets: VecDeque<Packet>,
 }
 
-/// The next that a node takes when it no longer blocks.
+/// The next item of a node that no longer blocks.
 pub(super) enum Unblocked {
     Message(u32),
     Packet(Packet),
@@ -137,23 +130,22 @@ impl Blocked {
         self.message.is_some()
     }
 
-    /// The message that does not fit.
     pub fn message(&self) -> Option<u32> {
         self.message
     }
 
-    /// The mailbox of this message, as it was when the message did not fit.
+    /// Returns the mailbox of this message, as it was when the message did not fit.
     pub fn mailbox(&self) -> Option<MailboxState> {
         self.mailbox
     }
 
-    /// A message does not fit. False: it has been tried again.
+    /// Records that a message does not fit. False: this was a retry.
     pub fn block(&mut self, message: u32, mailbox: Option<MailboxState>) -> bool {
         (self.message, self.mailbox) = (Some(message), mailbox);
         !self.is_retried
     }
 
-    /// Whether a message has to wait behind the one that does not fit. Then it is kept.
+    /// Whether a message must wait behind the one that does not fit. If so, keeps it.
     pub fn keeps(&mut self, message: u32) -> bool {
         if self.is_blocked() {
             self.behind.push_back(message);
@@ -161,7 +153,7 @@ impl Blocked {
         self.is_blocked()
     }
 
-    /// Whether a packet has to stay in the node's buffer. Then it is kept.
+    /// Whether a packet must stay in the node's buffer. If so, keeps it.
     #[inline]
     pub fn keeps_packet(&mut self, packet: &Packet) -> bool {
         if self.is_blocked() {
@@ -170,7 +162,7 @@ impl Blocked {
         self.is_blocked()
     }
 
-    /// Takes the message that does not fit, to try it again. [`Blocked::end_retry`] is called afterwards.
+    /// Takes the message that does not fit, to retry it. Call [`Blocked::end_retry`] afterwards.
     pub fn begin_retry(&mut self) -> Option<u32> {
         let message = self.message.take();
         self.is_retried = message.is_some();
@@ -181,7 +173,7 @@ impl Blocked {
         self.is_retried = false;
     }
 
-    /// Takes what was kept first, unless the node blocks. Messages come before packets.
+    /// Takes the oldest kept item, unless the node blocks. Messages come before packets.
     pub fn next(&mut self) -> Option<Unblocked> {
         if self.is_blocked() {
             return None;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cost of a search of plain ordered lists, for a machine without a hash.
+//! The cost of searching plain ordered lists, for a machine without a hash.
 //!
 //! The NIC's tables find an entry by hash, but every entry and header has a sequence number. So the entries that a
-//! search of the list would have compared are known: those before the entry that was found, and this entry; or the
-//! whole list.
+//! search of the list would have compared are known: the found entry and those before it, or the whole list.
 //!
 //! Each function costs O(slots up to the last one of the list).
 
@@ -18,8 +17,7 @@ pub(super) struct ListSearch {
     pub length: u64,
 }
 
-/// The search for the entry that matches a request: the priority list, then, if no entry there matches, the overflow
-/// list.
+/// Returns the search for the entry that matches a request: the priority list, then the overflow list.
 pub(super) fn request_search(nic: &mut Nic<'_>, request: &Request) -> ListSearch {
     let Some(record) = nic.tables.portals.get(request.portal as usize) else { return ListSearch::default() };
     let lengths = record.entries;
@@ -43,13 +41,12 @@ fn entries_before(nic: &Nic<'_>, portal: u32, which: u8, found: u32) -> u64 {
     let Some(sequence) = nic.tables.entries.get(found as usize).map(|record| record.sequence) else { return 0 };
     let length = nic.tables.portals.get(portal as usize).map_or(0, |record| record.entries[usize::from(which & 1)]);
     let on_list = |record: &&Entry| slot::status(record.slot) == status && u32::from(record.portal) == portal;
-    // Slots are allocated from the front: after the last entry of the list the table has no more of them.
+    // Slots are allocated from the front: after the last entry of the list the table has none.
     let listed = nic.tables.entries.iter().filter(on_list).take(length as usize);
     listed.filter(|record| record.sequence < sequence).count() as u64
 }
 
-/// The search that finds the unexpected header `found` of a portal table entry, or none: headers compared, and length
-/// of the list.
+/// Returns the search for the unexpected header `found` of a portal table entry: headers compared, list length.
 pub(crate) fn header_search(nic: &Nic<'_>, portal: u32, found: Option<u32>) -> (u64, u64) {
     let Ok(record) = nic.portal(portal) else { return (0, 0) };
     let length = u64::from(record.headers);
@@ -61,7 +58,7 @@ pub(crate) fn header_search(nic: &Nic<'_>, portal: u32, found: Option<u32>) -> (
     (listed.filter(|record| record.sequence < sequence).count() as u64 + 1, length)
 }
 
-/// Up to 8 use-once entries of a NIC's priority lists, as text for the user.
+/// Returns up to 8 use-once entries of a NIC's priority lists, as text for the user.
 pub(super) fn posted_receives(nic: &Nic<'_>) -> Vec<String> {
     let waits =
         |record: &&Entry| slot::status(record.slot) == entry::PRIORITY && record.options & options::USE_ONCE != 0;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Watches for ranks that repeat themselves: operations with the same arguments that bring back the same values.
+//! Detection of ranks that repeat themselves: operations with the same arguments that return the same values.
 //!
-//! A rank *repeats* an operation when it is equal to one of its last [`RECENT_MAX`] different ones, arguments, payload and reply.
-//! Every other operation is *progress*: other arguments, another reply, a payload that is too long to compare. So is a
-//! rank that ends, enters or leaves the launcher's barrier, or writes a message to a ring.
+//! A rank *repeats* an operation that equals one of its last [`RECENT_MAX`] different ones in arguments, payload and
+//! reply. Every other operation is *progress*: other arguments, another reply, a payload too long to compare. A rank
+//! that ends, enters or leaves the launcher's barrier, or writes a message to a ring also makes progress.
 //!
-//! A livelock is suspected ([`Repetition`]) while no rank makes progress and every rank that starts operations also reads
-//! with some of them, and reads the same. A rank that only writes is at work: the value that it writes is not what it
-//! decides by. Waits, polls and sleeps are neither, since a rank that waits does not decide anything.
+//! A livelock is suspected ([`Repetition`]) while no rank makes progress, and every rank that starts operations also
+//! reads the same values with some of them. A rank that only writes is at work: its decisions do not depend on the
+//! values that it writes. Waits, polls and sleeps count as neither.
 //!
-//! This is a suspicion and no proof: a program may read the same words many times and then go on. So it ends nothing.
-//! The caller decides when it is worth a word; for that it is counted.
+//! This is a suspicion, not a proof: a program may read the same words many times and then continue. So it does not end
+//! the run. The caller decides from the counts when to report it.
 //!
 //! Cost: one hash of an operation and one of its reply, and a comparison with [`RECENT_MAX`] words.
 
@@ -18,7 +18,7 @@ use selvedge_nic::tables::{Command, kind};
 
 use crate::time::Time;
 
-/// Different operations of a rank that are kept. A loop with more of them is taken for progress.
+/// Different operations of a rank that are kept. A loop with more of them counts as progress.
 const RECENT_MAX: usize = 16;
 /// A longer payload or reply is progress.
 const BYTES_MAX: usize = 64;
@@ -47,7 +47,7 @@ impl Signature {
         Signature(1).with(&small).with(&words).with(&request.operand).with_bytes(payload)
     }
 
-    /// The operation together with its reply.
+    /// Returns the signature of the operation with its reply.
     pub fn replied(self, reply: &[u8]) -> Signature {
         if self == Signature::NEW || reply.len() > BYTES_MAX { Signature::NEW } else { self.with_bytes(reply) }
     }
@@ -69,7 +69,7 @@ impl Signature {
     }
 }
 
-/// An operation of a rank, in words that its user knows.
+/// An operation of a rank, in the user's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// One of `nic::tables::kind`.
@@ -108,31 +108,31 @@ impl std::fmt::Display for Operation {
     }
 }
 
-/// The operations that a rank has repeated since the last progress of any rank.
+/// Operations that a rank has repeated since the last progress of any rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeated {
     /// All its operations since then.
     pub operations: u64,
-    /// Those that read.
+    /// Reads among them.
     pub reads: u64,
     pub last: Operation,
-    /// How often it has done exactly this one since then.
+    /// Times that it has done exactly this operation since then.
     pub last_times: u64,
 }
 
 /// Ranks that repeat themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repetition {
-    /// The last progress of any rank.
+    /// Last progress of any rank.
     pub since: Time,
-    /// By rank; None: it has started no operation since then.
+    /// By rank; `None`: it has started no operation since then.
     pub ranks: Vec<Option<Repeated>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct RecentOperation {
     signature: Signature,
-    /// How often since the progress with this number.
+    /// Repetitions since the progress with this number.
     times: u64,
     after: u64,
 }
@@ -140,19 +140,18 @@ struct RecentOperation {
 #[derive(Clone, Debug, Default)]
 struct RankHistory {
     recent: Vec<RecentOperation>,
-    /// The place of the next new one.
+    /// Place of the next new one.
     next: usize,
     repeated: Option<Repeated>,
-    /// The number of the progress after which `repeated` counts.
+    /// Number of the progress after which `repeated` counts.
     after: u64,
 }
 
-/// The latest operations of the ranks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
     ranks: Vec<RankHistory>,
     since: Time,
-    /// Progress so far, of all ranks. What was counted after an earlier one counts no more.
+    /// Number of progresses of all ranks. Counts from before the latest one are void.
     progress: u64,
 }
 
@@ -161,13 +160,12 @@ impl Watch {
         Watch { ranks: vec![RankHistory::default(); ranks as usize], ..Watch::default() }
     }
 
-    /// A rank has made progress.
     pub fn progress(&mut self, now: Time) {
         self.since = now;
         self.progress += 1;
     }
 
-    /// A rank has carried out an operation; `reads`: its reply is part of the signature.
+    /// Records an operation of a rank; `reads`: its reply is part of the signature.
     pub fn note(&mut self, now: Time, rank: u32, signature: Signature, operation: Operation, reads: bool) {
         let history = &mut self.ranks[rank as usize];
         let recent = history.recent.iter_mut().find(|recent| recent.signature == signature);
@@ -190,7 +188,7 @@ impl Watch {
         });
     }
 
-    /// The operations that the ranks repeat, if it may be a livelock.
+    /// Returns the operations that the ranks repeat, if this may be a livelock.
     pub fn suspicion(&self) -> Option<Repetition> {
         let ranks: Vec<_> =
             self.ranks.iter().map(|rank| rank.repeated.filter(|_| rank.after == self.progress)).collect();
@@ -252,7 +250,7 @@ mod tests {
                 read(&mut watch, 10 * round + 5, rank, 8, 1);
             }
         }
-        let found = watch.suspicion().expect("two ranks go round in circles");
+        let found = watch.suspicion().expect("two ranks repeat themselves");
         assert_eq!(found.since, Time::from_ns(5));
         let of_0 = found.ranks[0].expect("it repeats");
         assert_eq!((of_0.operations, of_0.reads, of_0.last_times), (198, 198, 99));

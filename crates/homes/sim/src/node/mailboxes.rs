@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! VELO messages whose mailbox is full (seed 002, section 6.5): the NIC drops them, or blocks, or senders need credits.
 //!
-//! **Block.** The message stays at its NIC, which takes nothing more from the fabric until it fits: deliveries queue behind it, and packets
-//! keep their room in the node's buffer ([`super::hardware::Blocked`]). So the fabric fills, then the command queues of the senders, and then
-//! their processors stand still. Two nodes that send to each other so, and read nothing meanwhile, wait for each other for ever (figure 6-7).
+//! **Block.** The message stays at its NIC, which takes nothing more from the fabric until it fits: deliveries queue
+//! behind it, and packets keep their room in the node's buffer ([`super::hardware::Blocked`]). So the fabric fills,
+//! then the command queues of the senders, and then their processors stand still. Two nodes that send to each other and
+//! do not read meanwhile deadlock (figure 6-7).
 //!
-//! **Credits.** A message takes its credits when it is offered, and its slots keep them until its program has read it. Shares and debts are
-//! in `credits.rs`.
+//! **Credits.** A message takes its credits when it is offered, and its slots keep them until its program has read it.
+//! Shares and debts are in `credits.rs`.
 //!
-//! Invariant: while a node blocks, nothing is delivered there: what comes stays in the order in which it came.
+//! Invariant: a blocking node delivers nothing, and keeps arrivals in order.
 //!
-//! Costs: with `drop`, one comparison for a delivery; with `block`, one more for each turn of a rank whose mailbox is full.
+//! Costs: with `drop`, one comparison for a delivery; with `block`, one more for each turn while a mailbox is full.
 
 use selvedge_nic::tables::kind;
 use selvedge_nic::velo::Header;
@@ -26,7 +27,7 @@ use super::rank_states::Activity;
 use super::ranks::{Bytes, MailboxState, Ranks};
 
 impl<R: Ranks> Nodes<R> {
-    /// The mailbox of a message, and the slots that it takes. None: nobody reads it.
+    /// Returns the mailbox of a message, and the slots that it takes. `None`: it has no reader.
     fn mailbox_of(&mut self, index: u32) -> Option<Credit> {
         let message = &self.messages[index];
         let header = Header::from_word(message.command.match_bits).ok()?;
@@ -37,13 +38,13 @@ impl<R: Ranks> Nodes<R> {
         Some(((rank, ni, header.destination.vpid), header.extent.slots()))
     }
 
-    /// The mailbox that a message goes to, as its program has left it. None: its rank has ended.
+    /// Returns the mailbox that a message goes to, as its program has left it. `None`: its rank has ended.
     fn mailbox_state(&mut self, index: u32) -> Option<MailboxState> {
         let ((rank, ni, vpid), _) = self.mailbox_of(index)?;
         self.ranks.mailbox(rank, ni, vpid)
     }
 
-    /// A rank has run, and may have read its mailbox: what waited at its node may go on.
+    /// Handles the end of a rank's turn. It may have read its mailbox, so messages at its node may continue.
     pub fn after_turn(&mut self, rank: u32, at: Time) {
         match self.machine.nic.full_mailbox {
             FullMailbox::Drop => {}
@@ -60,24 +61,23 @@ impl<R: Ranks> Nodes<R> {
         }
     }
 
-    /// A rank has ended: nothing waits for its mailboxes any more.
+    /// Handles a rank's end: nothing waits for its mailboxes any more.
     pub fn mailboxes_ended(&mut self, rank: u32, at: Time) {
         match self.machine.nic.full_mailbox {
             FullMailbox::Drop => {}
             FullMailbox::Block => self.after_turn(rank, at),
-            // A mailbox that nobody reads needs no credits.
+            // A mailbox without a reader needs no credits.
             FullMailbox::Credits => self.offer_again(at, None),
         }
     }
 
     // ---- Block ---------------------------------------------------------------------------------------------------
 
-    /// Whether the NIC of a rank blocks when a mailbox is full. Nobody reads those of a rank that has ended.
+    /// Whether the NIC of a rank blocks when a mailbox is full. Mailboxes of a rank that has ended do not block.
     pub fn blocks_for(&self, rank: u32) -> bool {
         self.machine.nic.full_mailbox == FullMailbox::Block && !self.rank_states[rank].has_ended()
     }
 
-    /// A message finds its mailbox full at a NIC that blocks.
     pub fn block(&mut self, now: Time, index: u32, payload: Bytes) {
         let message = &mut self.messages[index];
         message.payload = payload;
@@ -88,7 +88,7 @@ impl<R: Ranks> Nodes<R> {
         self.statistics.note(&[u64::from(to), now.0, 3000]);
     }
 
-    /// Which rank a rank waits for whose command queue is full: the one whose mailbox blocks the node that its messages go to.
+    /// Returns the rank whose mailbox blocks the messages of a rank with a full command queue.
     fn blocked_by(&self, rank: u32) -> Option<u32> {
         if !matches!(self.rank_states[rank].activity, Activity::Offering { .. }) {
             return None;
@@ -99,7 +99,7 @@ impl<R: Ranks> Nodes<R> {
         Some(self.messages[message].to)
     }
 
-    /// Why the command queue of a rank's node stays full, for the report on stuck ranks.
+    /// Explains why the command queue of a rank's node stays full, for the report on stuck ranks.
     pub fn why_full(&self, rank: u32) -> Option<String> {
         let first = self.blocked_by(rank)?;
         let mut chain = vec![rank, first];
@@ -111,7 +111,7 @@ impl<R: Ranks> Nodes<R> {
             }
         }
         let node = self.node_of(first);
-        let why = format!("; its messages wait for node {node}, which the full mailbox of rank {first} blocks");
+        let why = format!("; its messages wait for node {node}, blocked by the full mailbox of rank {first}");
         let is_cycle = chain.iter().filter(|other| *other == chain.last().unwrap_or(&rank)).count() > 1;
         let ranks: Vec<String> = chain.iter().map(u32::to_string).collect();
         Some(if is_cycle { format!("{why}: a deadlock of ranks {}", ranks.join(", ")) } else { why })
@@ -119,7 +119,7 @@ impl<R: Ranks> Nodes<R> {
 
     // ---- Credits -------------------------------------------------------------------------------------------------
 
-    /// Takes the credits of a message that is offered, and of its second part. False: its sender has too few.
+    /// Takes the credits of an offered message, and of its second part. False: its sender has too few.
     pub fn take_credit(&mut self, index: u32) -> bool {
         let message = &self.messages[index];
         let needs = self.machine.nic.full_mailbox == FullMailbox::Credits && message.command.kind == kind::VELO_SEND;
@@ -141,7 +141,7 @@ impl<R: Ranks> Nodes<R> {
         true
     }
 
-    /// A message was written to its mailbox: its slots have its credits until its program has read it.
+    /// Records that a message was written to its mailbox: its slots hold its credits until its program has read it.
     pub fn hold_slots(&mut self, index: u32) {
         let message = &mut self.messages[index];
         let Some(credit) = message.credit.take() else { return };
@@ -161,7 +161,7 @@ impl<R: Ranks> Nodes<R> {
         }
     }
 
-    /// The NIC of a mailbox sends credits back to a sender: a response without a payload. They are there when its record is freed.
+    /// Sends credits from the NIC of a mailbox back to a sender: a response without a payload. They arrive at its end.
     fn send_credits(&mut self, at: Time, (from, slots): (u32, u32), mailbox: MailboxId) {
         let index = self.new_message(at, from, mailbox.1, Box::default(), Bytes::new());
         let message = &mut self.messages[index];
@@ -173,7 +173,6 @@ impl<R: Ranks> Nodes<R> {
         self.ranks.mailbox(rank, ni, vpid)
     }
 
-    /// A sender's share of a mailbox.
     fn share(&self, mailbox: Option<MailboxState>) -> u32 {
         let slots = mailbox.map_or(0, |state| state.slots);
         (slots / u64::from(self.ranks.size())) as u32

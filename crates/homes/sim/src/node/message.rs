@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages under way: a record for each, which its response reuses, and the table of all records.
 //!
-//! Packets carry a message's *tag*: its index, and a number that no other message has. A unit that keeps a request names it by its tag
-//! in its answer.
+//! Packets carry a message's *tag*: its index, and a number that no other message has. A unit that keeps a request
+//! names it by its tag in the answer.
 
 use std::ops::{Index, IndexMut};
 
@@ -17,18 +17,16 @@ use super::credits::Credit;
 use super::livelock::Signature;
 use super::ranks::{Bytes, StartFlags};
 
-/// The index of no message, and of no tree.
+/// Index of no message and no tree.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// In a tag the index of the message lies above its number.
+/// Shift of the message's index in a tag; its number lies below.
 const INDEX_SHIFT: u32 = 40;
-/// The bits of a tag that hold the message's number.
 pub(super) const NUMBER_MASK: u64 = (1 << INDEX_SHIFT) - 1;
 
 /// Attempts of a command before its library returns an error, or doubles the pauses between attempts.
 pub(super) const ATTEMPTS: u32 = 16;
 
-/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Free,
@@ -44,7 +42,6 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// The name of the message for a trace.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Free | Phase::Request | Phase::Kept => "request",
@@ -55,26 +52,25 @@ impl Phase {
     }
 }
 
-/// The offer of a command to a host interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub flags: StartFlags,
-    /// When the processor had done its part.
+    /// Time at which the processor had done its part.
     pub since: Time,
     pub attempts: u32,
-    /// Its program offers again what was refused.
+    /// The program offers again a command that was refused.
     pub is_again: bool,
     /// The second part of a message whose store was split, or [`NONE`].
     pub rest: u32,
 }
 
 impl Offer {
-    /// Whether it is one of many attempts, which are no progress.
+    /// Whether this is one of many attempts, which are no progress.
     pub fn is_retry(&self) -> bool {
         self.is_again || self.attempts > ATTEMPTS
     }
 
-    /// It waits for credits, and is then offered as a command that was not refused.
+    /// Makes the offer wait for credits. It is then offered like a command that was not refused.
     pub fn forget_attempts(&mut self) {
         (self.attempts, self.is_again) = (self.attempts.min(1), false);
     }
@@ -86,7 +82,6 @@ impl Default for Offer {
     }
 }
 
-/// A message, or its response.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub phase: Phase,
@@ -104,35 +99,29 @@ pub(super) struct Message {
     pub payload: Bytes,
     pub delivery: Delivery,
     pub started: Time,
-    /// When its first packet has been read from memory; once sent, when its first byte leaves the node if the fabric is
-    /// free.
+    /// Time at which its first packet has been read; once sent, time at which its first byte leaves on a free fabric.
     pub left: Time,
-    /// When its first byte arrives.
+    /// Arrival time of its first byte.
     pub head: Time,
-    /// When the NIC, or in host mode the processor, has processed its header.
+    /// Time at which the NIC, or in host mode the processor, has processed its header.
     pub header_done: Time,
-    /// Bytes that have not been injected into the fabric.
     pub bytes_to_send: u64,
-    /// Bytes of its payload, and with its frame.
+    /// Bytes of its payload, without and with its frame.
     pub bytes: u64,
     pub framed_bytes: u64,
-    /// Packets that have not arrived.
     pub packets_to_come: u32,
-    /// The target refused it because all of its streams were in use.
+    /// The target refused it because all its streams were in use.
     pub refused: bool,
-    /// It occupies one of the target's streams.
     pub has_stream: bool,
-    /// The fabric lost one of its packets.
     pub lost: bool,
-    /// Its sequence number among the messages of its pair of ranks; `u64::MAX`: none.
+    /// Sequence number among the messages of its pair of ranks; `u64::MAX`: none.
     pub sequence: u64,
-    /// How its program offers it to a host interface.
     pub offer: Offer,
-    /// Its credits at its mailbox, until it is there; or those that it brings back.
+    /// Its credits at its mailbox, until it is there; or those that it carries back.
     pub credit: Option<Credit>,
-    /// The tree along which it goes to many nodes, or its copy has come from one; `NONE`: it is for one.
+    /// The tree along which it goes to many nodes, or from which its copy has come; `NONE`: it is for one node.
     pub cast: u32,
-    /// A number for traces, which grows with each message.
+    /// A number for traces that grows with each message.
     pub number: u64,
     /// Of the request, if ranks are watched.
     pub signature: Signature,
@@ -171,7 +160,6 @@ impl Message {
         }
     }
 
-    /// Resets the record for a new message.
     fn begin(&mut self, at: Time, (from, ni): (u32, u32), payload: Bytes, number: u64) {
         (self.phase, self.from, self.ni, self.number) = (Phase::Request, from, ni, number);
         (self.to, self.source, self.target) = (u32::MAX, u32::MAX, u32::MAX);
@@ -186,24 +174,22 @@ impl Message {
         self.offer = Offer::default();
     }
 
-    /// The rank that sends it.
     #[inline]
     pub fn sender(&self) -> u32 {
         if self.phase == Phase::Request { self.from } else { self.to }
     }
 
-    /// The rank that receives it.
     #[inline]
     pub fn receiver(&self) -> u32 {
         if self.phase == Phase::Request { self.to } else { self.from }
     }
 
-    /// Bytes of one of its packets, on average.
+    /// Returns the average bytes of its packets.
     pub fn packet_bytes(&self, packets: u32) -> u64 {
         self.bytes.div_ceil(u64::from(packets.max(1)))
     }
 
-    /// Whether a message of the RMA unit is notified where it arrives.
+    /// Whether a message of the RMA unit is notified at its arrival.
     pub fn is_notified(&self) -> bool {
         let asks = |unit| self.command.operation & unit != 0;
         match self.class {
@@ -217,30 +203,27 @@ impl Message {
         }
     }
 
-    /// The tag of the message with this index.
     #[inline]
     pub fn tag(&self, index: u32) -> u64 {
         u64::from(index) << INDEX_SHIFT | self.number
     }
 }
 
-/// The index in a tag.
 #[inline]
 pub(super) fn index_of(tag: u64) -> u32 {
     (tag >> INDEX_SHIFT) as u32
 }
 
-/// The records of all messages. A free record is used again.
+/// The records of all messages. Free records are reused.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     records: Vec<Message>,
     free: Vec<u32>,
-    /// Messages started.
     started: u64,
 }
 
 impl Messages {
-    /// A record for a new message. Gives its index, and the command of the message that had the record before.
+    /// Takes a record for a new message. Returns its index, and the command of the message that had the record before.
     pub fn begin(
         &mut self,
         at: Time,
@@ -265,7 +248,6 @@ impl Messages {
         (index, Some(before))
     }
 
-    /// Frees a record.
     pub fn free(&mut self, index: u32) {
         self.free.push(index);
     }
@@ -274,7 +256,7 @@ impl Messages {
         self.records.get(index as usize)
     }
 
-    /// Indices of all records, of free ones, too.
+    /// Returns the indices of all records, free ones included.
     pub fn indices(&self) -> std::ops::Range<u32> {
         0..self.records.len() as u32
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Nodes in virtual time: programs, hosts and NICs, connected by the fabric.
 //!
-//! The state is cut into values, each with methods of its own; what acts on several of them stands above.
+//! The state is split into values with methods of their own; code that acts on several of them stands above.
 //!
 //! ```text
 //! Simulation (run, turns) ── the event loop, turns of ranks
-//!     └─ Transfers (transfers, departure, arrival, delivery, commands) ── messages between nodes
-//!            ├─ Fabric, PairOrder, Switches
-//!            └─ Nodes (nodes, mailboxes, autonomous) ── the steps that concern one node
-//!                   └─ Events, RankStates, NodeHardware, Messages, Credits, Statistics, Trace, Watch, and the ranks
+//!   └─ Transfers (transfers, departure, arrival, delivery, commands) ── messages between nodes
+//!          ├─ Fabric, PairOrder, Switches
+//!          └─ Nodes (nodes, mailboxes, autonomous) ── the steps that concern one node
+//!                 └─ Events, RankStates, NodeHardware, Messages, Credits, Statistics, Trace, Watch, and the ranks
 //! ```
 //!
 //! | file | subject |
@@ -19,28 +19,28 @@
 //! | `departure` | a message that crosses the fabric as a whole departs |
 //! | `arrival` | the steps at the target node, up to the delivery |
 //! | `delivery` | the delivery of requests and responses |
-//! | `commands` | commands on their way to the NIC, by the node's host interface |
+//! | `commands` | commands on their way to the NIC, through the node's host interface |
 //! | `switches` | `Switches`: aggregation nodes in switches |
 //! | `nodes` | `Nodes`: the state that steps share, and the steps that concern one node |
-//! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or by credits |
+//! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or limited by credits |
 //! | `autonomous` | messages that a NIC sends without its program |
 //! | `same_node` | messages in rings of ranks that share memory |
 //! | `fabric` | `Fabric`: the network, in either of its models |
 //! | `order` | `PairOrder`: the order of messages between two ranks |
 //! | `multicast` | `MulticastGroups`: receivers of results that are cast |
-//! | `rank_states` | `RankStates`: what each rank does, and its next turn |
-//! | `hardware` | `NodeHardware`: what the messages of a node share |
+//! | `rank_states` | `RankStates`: activity and next turn of each rank |
+//! | `hardware` | `NodeHardware`: resources that the messages of a node share |
 //! | `credits` | `Credits`: shares of mailboxes |
 //! | `message` | `Message`: a record for each message, and the table of all |
 //! | `events` | `Events`: the event queue, and progress |
-//! | `units` | the units of a node: until when each is busy, and what waits before it |
-//! | `train` | when the packets of a message leave, in closed form |
-//! | `list_search` | what a search of an ordered list would have cost |
+//! | `units` | the units of a node: until when each is busy, and its queue |
+//! | `train` | times at which the packets of a message leave, in closed form |
+//! | `list_search` | the cost of searching an ordered list |
 //! | `livelock`, `pace` | ranks that repeat themselves; hosts that vary |
 //! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
 //! | [`aggregation`] | trees and a job's share of the aggregation nodes, made before the run |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
-//! | [`trace`] | spans: which unit worked on which message, from when to when |
+//! | [`trace`] | spans: the work of units on messages, with start and end |
 //! | `options`, [`outcome`], `rank_commands` | options and errors; how a run ended, and its statistics |
 //!
 //! Rules
@@ -49,9 +49,8 @@
 //!    busy afterwards, and delays the ranks that wait for its effect.
 //! 3. Messages between two ranks are delivered in the order in which they were started, whatever the fabric does.
 //! 4. A dead rank has no further turn, and its NIC fires no triggered operation. The NIC carries out the commands that
-//!    it had taken before: the memory that it reads stays pinned until it has read it. A message that arrives at the
-//!    node afterwards is refused by the node's NIC; its initiator gets `PTL_NI_UNDELIVERABLE` when the refusal has
-//!    travelled back.
+//!    it had already taken: the memory that it reads stays pinned until then. The node's NIC refuses messages that
+//!    arrive afterwards; their initiator gets `PTL_NI_UNDELIVERABLE` when the refusal has travelled back.
 
 pub mod aggregation;
 mod arrival;

@@ -3,20 +3,20 @@
 //!
 //! ```text
 //! root ─ aggregation_multicast ─> inner port ─> its switch ─┬─> switch ─┬─> member
-//!                                                           │           └─> member
-//!                                                           └─> switch ──── ...
+//!                                                         │           └─> member
+//!                                                         └─> switch ──── ...
 //! ```
 //!
-//! The root casts to the address of the group. Its packet is copied by the switches (`network/multicast.rs`), and by the adapter of a node
-//! with several members. Each copy is a message of its own from the node on. The tree leads from the root to the nodes of all members that
-//! have joined at that time, and is made when the group first casts.
+//! The root casts to the address of the group. Switches copy its packet (`network/multicast.rs`), as does the adapter
+//! of a node with several members. From the node on, each copy is a message of its own. The tree leads from the root to
+//! the nodes of all members that have joined at that time; it is made when the group first casts.
 //!
 //! Invariants
-//! 1. A member is in the multicast group from its join until it leaves, as its leaf node has taken both.
-//! 2. A copy that is lost fails nothing, and is counted ([`super::Statistics::casts_lost`]). Members and nodes have a reliability of their own above
-//!    (`nic::aggregation`).
+//! 1. A member is in the multicast group from its join until it leaves; its leaf node handles both.
+//! 2. A lost copy fails nothing, and is counted ([`super::Statistics::casts_lost`]). Members and nodes have a
+//!    reliability layer above (`nic::aggregation`).
 //!
-//! Costs: a message of the fabric for the cast, O(members) at the targets. 16 bytes for each member of each group.
+//! Costs: one message of the fabric for the cast, O(members) at the targets. 16 bytes for each member of each group.
 
 use std::collections::BTreeMap;
 
@@ -28,24 +28,22 @@ use crate::machine::Machine;
 
 use super::fabric::Fabric;
 
-/// The multicast groups of a job.
 #[derive(Debug, Default)]
 pub(super) struct MulticastGroups {
     groups: BTreeMap<u32, Group>,
-    /// Trees that were made: the node of the root, and the members' nodes.
+    /// Existing trees, by the root's node and the members' nodes.
     trees: BTreeMap<(u32, Vec<u32>), u32>,
 }
 
 #[derive(Debug, Default)]
 struct Group {
-    /// Ranks, and the addresses of their NICs.
     members: Vec<(u32, u64)>,
-    /// None: it is to be made, or to be looked up.
+    /// `None`: not yet made or looked up.
     tree: Option<u32>,
 }
 
 impl MulticastGroups {
-    /// A leaf node has taken a message of a rank: the rank joins or leaves the multicast group, too.
+    /// Follows a message of a rank that a leaf node has taken: a join or leave also applies to the multicast group.
     pub fn follow(&mut self, rank: u32, request: &Request) {
         match Message::decode(request) {
             Ok((sender, Message::Join(join))) => {
@@ -67,12 +65,12 @@ impl MulticastGroups {
         }
     }
 
-    /// The members of a group: ranks, and the addresses of their NICs.
+    /// Returns the members of a group: ranks, and the addresses of their NICs.
     pub fn members(&self, number: u32) -> &[(u32, u64)] {
         self.groups.get(&number).map_or(&[], |group| &group.members)
     }
 
-    /// The tree of a group, from the node of its root. None: it has no members, or there is no way to one.
+    /// Returns the tree of a group from the node of its root. `None`: no such group, or no route to a member.
     pub fn tree(
         &mut self,
         (number, source): (u32, u32),

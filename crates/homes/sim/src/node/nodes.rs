@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The nodes of a machine and the ranks on them: the state that all steps of messages share, and the steps that concern one node.
+//! The nodes of a machine and the ranks on them: the shared state of all steps of messages, and the steps at one node.
 //!
-//! The way of messages between nodes is in `transfers.rs` and the files beside it.
+//! The path of messages between nodes is in `transfers.rs` and the files beside it.
 
 use std::rc::Rc;
 
@@ -23,9 +23,8 @@ use super::ranks::{Bytes, Ranks};
 use super::trace::{Span, Trace, Unit};
 use super::units::{NodeUnits, Passage};
 
-/// The nodes of a machine, and the ranks on them.
 pub(super) struct Nodes<R> {
-    /// In an `Rc`, for it is cloned for most events.
+    /// In an `Rc`, since most events clone it.
     pub machine: Rc<Machine>,
     pub events: Events,
     pub ranks: R,
@@ -35,21 +34,18 @@ pub(super) struct Nodes<R> {
     /// By node, up to the last node that has a rank.
     pub hardware: Vec<NodeHardware>,
     pub messages: Messages,
-    /// Credits of mailboxes, on a machine that has them.
     pub credits: Credits,
     pub statistics: Statistics,
     pub trace: Trace,
-    /// The operations that ranks repeat, if the options want to know.
+    /// Operations that ranks repeat, if the options ask for them.
     pub watch: Option<Watch>,
 }
 
-/// Bytes of a notification of the RMA unit.
 const NOTIFICATION_BYTES: u64 = 16;
 
 impl<R: Ranks> Nodes<R> {
     // ---- Messages ------------------------------------------------------------------------------------------------
 
-    /// A record for a new message of a rank's NIC.
     pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
         self.rank_states[from].unanswered += 1;
         let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
@@ -60,7 +56,7 @@ impl<R: Ranks> Nodes<R> {
         index
     }
 
-    /// Ends a message. Credits that it still has go back to its sender.
+    /// Ends a message. Credits that it still has return to its sender.
     pub fn free_message(&mut self, index: u32) {
         let message = &mut self.messages[index];
         message.phase = Phase::Free;
@@ -77,7 +73,7 @@ impl<R: Ranks> Nodes<R> {
         self.messages.free(index);
     }
 
-    /// Commands that wait for credits are offered again: those of one rank, or all.
+    /// Offers commands again that wait for credits: those of one rank, or all.
     pub fn offer_again(&mut self, now: Time, of: Option<u32>) {
         for waiting in self.credits.take_waiting(of) {
             self.events.schedule(now, Event::Offer(waiting));
@@ -113,7 +109,6 @@ impl<R: Ranks> Nodes<R> {
         self.wake(from, at);
     }
 
-    /// Schedules the triggered operations of a NIC that have become due.
     pub fn schedule_fired(&mut self, rank: u32, ni: u32, at: Time) {
         if self.ranks.has_fired(rank, ni) {
             self.events.schedule(at, Event::Fire { rank, ni });
@@ -122,31 +117,30 @@ impl<R: Ranks> Nodes<R> {
 
     // ---- Ranks ---------------------------------------------------------------------------------------------------
 
-    /// A NIC of a rank has changed: if the rank waits, it continues.
+    /// Wakes a waiting rank, because one of its NICs has changed.
     #[inline]
     pub fn wake(&mut self, rank: u32, at: Time) {
         self.rank_states.wake(&mut self.events, rank, at);
     }
 
-    /// The node of a rank.
     #[inline]
     pub fn node_of(&self, rank: u32) -> u32 {
         self.placement[rank as usize]
     }
 
-    /// Whether a rank shares memory with the rank of a NIC.
     pub fn shares_memory(&mut self, rank: u32, target: u64, ni: u32) -> bool {
         self.machine.host.same_node == SameNode::Memory
             && self.ranks.route(target, ni).is_some_and(|other| self.node_of(other) == self.node_of(rank))
     }
 
-    /// Whether a message goes through memory: both ends are on one node, whose ranks share memory.
+    /// Whether a message goes through memory: both ends are on one node whose ranks share memory.
     pub fn is_in_memory(&self, index: u32) -> bool {
         let message = &self.messages[index];
         self.machine.host.same_node == SameNode::Memory && message.source == message.target
     }
 
-    /// When the program of a rank has a message that its library has at `at`: behind the kernel and an interrupt, if it receives so.
+    /// Returns the time at which a rank's program has a message that its library has at `at`: after the kernel and an
+    /// interrupt, if the interface has them.
     pub fn received_at(&mut self, rank: u32, at: Time, bytes: u64) -> Time {
         let Some(interface) = &self.machine.interface else { return at };
         let mut at = at + interface.receive + interface.copy(bytes);
@@ -169,7 +163,7 @@ impl<R: Ranks> Nodes<R> {
         &mut self.hardware_of(rank).units
     }
 
-    /// A message passes the units of a stage at a node, and its spans are recorded.
+    /// Passes a message through the units of a stage at a node, and records its spans.
     pub fn through(
         &mut self,
         (node, rank): (u32, u32),
@@ -193,9 +187,8 @@ impl<R: Ranks> Nodes<R> {
         })
     }
 
-    /// Units of a stage that keep a message until it has left the node are busy for as long as n bytes, frame and all, need on the
-    /// node's channel. That the fabric may hold them back for longer is left out: a unit's times are known when the item comes.
-    /// False: the stage has no such unit.
+    /// Keeps units of a stage that hold a message until it has left the node busy while `bytes`, with the frame, cross
+    /// the node's channel. Longer delays by the fabric are not modelled. False: no such unit.
     pub fn keep_until_sent(&mut self, node: u32, stage: &[Pass], bytes: u64) -> bool {
         let mut keeps = false;
         for pass in stage.iter().filter(|pass| pass.until_sent) {
@@ -206,7 +199,7 @@ impl<R: Ranks> Nodes<R> {
         keeps
     }
 
-    /// Pages are translated one after the other: those that are in the TLB, then those that are not.
+    /// Translates pages one after the other: those in the TLB, then the others.
     pub fn translated(&mut self, node: u32, at: Time, (hits, misses): (u64, u64)) -> Time {
         let Some(translation) = &self.machine.graph.translation else { return at };
         let units = &mut self.hardware[node as usize].units;
@@ -214,21 +207,21 @@ impl<R: Ranks> Nodes<R> {
         (0..misses).fold(at, |at, _| units.pass(&translation.miss, at, 0).1)
     }
 
-    /// A notification of the RMA unit passes the units of its stage.
+    /// Passes a notification of the RMA unit through the units of its stage.
     pub fn notify(&mut self, node: u32, class: Class, at: Time) -> Time {
         let units = &mut self.hardware[node as usize].units;
         let stage = &self.machine.graph.path(class).notify;
         units.through(&self.machine.graph, stage, (at, NOTIFICATION_BYTES), |_, _, _| ()).end
     }
 
-    /// The first packet of a payload is read from memory; gives the time at which its last byte is there.
+    /// Reads the first packet of a payload from memory; returns the time at which its last byte is there.
     pub fn read_first(&mut self, node: u32, class: Class, at: Time, bytes: u64) -> Time {
         let units = &mut self.hardware[node as usize].units;
         let stage = &self.machine.graph.path(class).read;
         units.through(&self.machine.graph, stage, (at, bytes), |_, _, _| ()).end
     }
 
-    /// The next packet of a payload, or all of its rest, is read: it follows the first and pays no latency.
+    /// Reads the next packet of a payload, or the whole rest: it follows the first and pays no latency.
     pub fn read_on(&mut self, node: u32, class: Class, at: Time, bytes: u64) -> Time {
         let units = &mut self.hardware[node as usize].units;
         let stage = &self.machine.graph.path(class).read;

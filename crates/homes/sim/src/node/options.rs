@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options of a simulation: what happens in it beside its ranks, when it ends, and why it cannot be made.
+//! Options of a simulation: events beside its ranks, its end, and the reasons why it cannot be made.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::time::Time;
 use super::aggregation::Aggregation;
 use super::pace::Variation;
 
-/// How the fabric is simulated.
+/// The model of the fabric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
@@ -24,7 +24,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// Refuses a machine or a run with features that this model does not have.
+    /// Refuses a machine or a run with features that this model lacks.
     pub fn check(self, machine: &Machine, faults: &[Fault]) -> Result<(), SimulationError> {
         let network = &machine.network;
         let refuse = |what, instead| Err(SimulationError::Model { what, instead });
@@ -32,24 +32,24 @@ impl Model {
             Model::Packet => Ok(()),
             _ if network.errors != ErrorRates::NONE => refuse(
                 "packets that are lost or corrupted (link.loss, link.corruption)",
-                "give both rates the value 0 (--loss 0 --corruption 0)",
+                "set both rates to 0 (--loss 0 --corruption 0)",
             ),
             _ if network.switch.switching == Switching::Wormhole => {
-                refuse("wormhole switching", "let packets move as wholes (--set switch.switching=cut-through)")
+                refuse("wormhole switching", "switch whole packets (--set switch.switching=cut-through)")
             }
             _ if !machine.routing.deadlock_free() => refuse(
                 "deadlocks, which this machine's routing allows",
-                "take a routing that has none (routing.algorithm)",
+                "use a deadlock-free routing (routing.algorithm)",
             ),
             _ if machine.nic.full_mailbox == FullMailbox::Block => {
-                refuse("NICs that block (nic.full_mailbox)", "take credits, or let full mailboxes drop")
+                refuse("NICs that block (nic.full_mailbox)", "use credits, or let full mailboxes drop")
             }
             _ if !faults.is_empty() => refuse("links that fail", "leave --fail-link and --fail-node out"),
             Model::Message => Ok(()),
         }
     }
 
-    /// The model as text for a report.
+    /// Returns the model as text for a report.
     pub fn words(self) -> &'static str {
         match self {
             Model::Packet => "packet by packet",
@@ -58,7 +58,7 @@ impl Model {
     }
 }
 
-/// The failure or the repair of a channel of the fabric.
+/// Failure or repair of a channel of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     pub at: Time,
@@ -76,11 +76,11 @@ pub struct Death {
 /// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the fabric is simulated.
+    /// Model of the fabric.
     pub network: Model,
     /// The node of each rank; empty: rank r is on node r.
     pub placement: Vec<u32>,
-    /// The most spans that are kept; 0: none.
+    /// Spans to keep at most; 0: none.
     pub trace_limit: usize,
     /// Failures and repairs of channels.
     pub faults: Vec<Fault>,
@@ -90,15 +90,15 @@ pub struct Options {
     pub keep_going: bool,
     /// Virtual time at which the run is ended.
     pub time_limit: Time,
-    /// How long all ranks may poll and find nothing before the run counts as stuck.
+    /// Time for which all ranks may poll and find nothing before the run counts as stuck.
     pub stuck_after: Time,
     /// Events between two calls of the observer.
     pub observe_every: u64,
-    /// How much the steps of hosts vary.
+    /// Variation of the steps of hosts.
     pub variation: Variation,
-    /// Whether [`super::View::repetition`] is known.
+    /// Whether [`super::View::repetition`] is available.
     pub watch: bool,
-    /// The aggregation nodes in the switches, and the job's share of them. None: switches do not reduce.
+    /// The aggregation nodes in the switches, and the job's share of them. `None`: switches do not reduce.
     pub aggregation: Option<Arc<Aggregation>>,
 }
 
@@ -121,23 +121,23 @@ impl Default for Options {
     }
 }
 
-/// Why a simulation cannot be made. Each message says what to change.
+/// Reason why a simulation cannot be made. Each message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     #[error(
         "{ranks} ranks do not fit on the {nodes} nodes of this machine: ask for fewer, put several on a node (--ranks-per-node), or take a larger machine"
     )]
     TooManyRanks { ranks: u32, nodes: u32 },
-    #[error("rank {rank} was put on node {node}, and the machine has nodes 0 to {last}")]
+    #[error("rank {rank} is placed on node {node}, but the machine has nodes 0 to {last}")]
     NoSuchNode { rank: u32, node: u32, last: u32 },
-    #[error("rank {rank} is to be killed, and there are ranks 0 to {last}")]
+    #[error("rank {rank} is to be killed, but the job has ranks 0 to {last}")]
     NoSuchRank { rank: u32, last: u32 },
     #[error(
-        "the model of whole messages (--network message) does not have {what}: simulate packets (--network packet), or {instead}"
+        "the model of whole messages (--network message) lacks {what}: simulate packets (--network packet), or {instead}"
     )]
     Model { what: &'static str, instead: &'static str },
     #[error(
-        "credits for {ranks} ranks need mailboxes of {needed} slots, and limits.mailbox_slots has {slots}: raise it, or take fewer ranks"
+        "credits for {ranks} ranks need mailboxes of {needed} slots, but limits.mailbox_slots is {slots}: raise it, or use fewer ranks"
     )]
     TooFewSlots { ranks: u32, needed: u64, slots: u32 },
     #[error(transparent)]

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The order of messages between ranks. A node sends in order, but the fabric or a refusal may change it.
 //!
-//! Costs: nothing where the order cannot change; otherwise a search in a tree for each message that is sent, and two for each that
-//! arrives.
+//! Costs: none if the order cannot change; otherwise a tree search for each sent message, and two for each arrival.
 
 use std::collections::BTreeMap;
 
-/// The order of messages, by pair of ranks: initiator and target.
 #[derive(Debug, Default)]
 pub(super) struct PairOrder {
     /// Whether the order can change; otherwise `pairs` stays empty.
@@ -14,7 +12,6 @@ pub(super) struct PairOrder {
     pairs: BTreeMap<(u32, u32), Pair>,
 }
 
-/// The messages of one pair of ranks.
 #[derive(Debug, Default)]
 struct Pair {
     next_sent: u64,
@@ -36,24 +33,24 @@ impl PairOrder {
         self.is_needed
     }
 
-    /// The sequence number of the next message that is sent.
+    /// Returns the sequence number of the next message to send.
     pub fn next_sequence(&mut self, pair: (u32, u32)) -> u64 {
         let order = self.pairs.entry(pair).or_default();
         order.next_sent += 1;
         order.next_sent - 1
     }
 
-    /// A message has arrived. It waits until [`PairOrder::next`] gives it.
+    /// Records an arrived message. It waits until [`PairOrder::next`] returns it.
     pub fn arrived(&mut self, pair: (u32, u32), sequence: u64, index: u32) {
         self.pairs.entry(pair).or_default().held.insert(sequence, index);
     }
 
-    /// A message is lost: those after it do not wait for it.
+    /// Skips a lost message: those after it do not wait for it.
     pub fn skip(&mut self, pair: (u32, u32), sequence: u64) {
         self.arrived(pair, sequence, LOST);
     }
 
-    /// The next message in order, if it has arrived.
+    /// Returns the next message in order, if it has arrived.
     pub fn next(&mut self, pair: (u32, u32)) -> Option<u32> {
         let order = self.pairs.get_mut(&pair)?;
         loop {

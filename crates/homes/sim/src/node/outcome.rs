@@ -9,17 +9,17 @@ use crate::time::Time;
 use super::rank_commands::RankCommands;
 use super::ranks::RegisterSums;
 
-/// Why a run ended.
+/// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// Every rank has ended.
     Completed,
-    /// No event is left, and these ranks still wait.
+    /// No event is left, but these ranks still wait.
     Stuck(Vec<Waiting>),
     /// The user, or a limit of virtual time, ended it.
     Interrupted,
-    /// A rank was killed, and the options say that the job ends then.
+    /// A rank was killed, and the options end the job then.
     Died,
 }
 
@@ -43,21 +43,21 @@ pub struct Outcome {
     pub end: End,
     /// Virtual time at the end.
     pub time: Time,
-    /// When each rank ended.
+    /// End of each rank.
     pub ended: Vec<Option<Time>>,
     /// Exit code of each rank that ended.
     pub codes: Vec<Option<i32>>,
     /// Commands that each rank has offered to its NIC; zero on a machine without a host interface.
     pub commands: Vec<RankCommands>,
-    /// Jain's index of fairness among the ranks of the node that has taken most commands. None: no rank has a rate.
+    /// Jain's index of fairness among the ranks of the node that has taken most commands. `None`: no rank has a rate.
     pub fairness: Option<f64>,
     pub statistics: Statistics,
-    /// Of all NICs of all ranks.
+    /// Sums over all NICs of all ranks.
     pub registers: RegisterSums,
 }
 
 impl Outcome {
-    /// The first exit code that is not 0, in order of time; at one time in order of ranks. 0: there is none.
+    /// Returns the first exit code other than 0, by time, then by rank; 0 if all are 0.
     pub fn code(&self) -> i32 {
         let ends = self.ended.iter().zip(&self.codes);
         let failed = ends.filter_map(|(at, code)| Some((at.unwrap_or(Time::MAX), code.filter(|code| *code != 0)?)));
@@ -70,7 +70,7 @@ impl Outcome {
 pub struct Statistics {
     /// Events of all kinds.
     pub events: u64,
-    /// Turns that ranks had.
+    /// Turns of ranks.
     pub turns: u64,
     /// Messages delivered: puts, gets, atomics.
     pub messages: u64,
@@ -82,32 +82,32 @@ pub struct Statistics {
     /// Entries and headers searched, by the machine's kind of search.
     pub entries_searched: u64,
     pub interrupts: u64,
-    /// Messages that were refused because all streams of their target were in use, and were sent again.
+    /// Messages refused because all streams of their target were in use, and sent again.
     pub refused: u64,
-    /// Messages that aggregation nodes have refused.
+    /// Messages refused by aggregation nodes.
     pub aggregation_refused: u64,
-    /// Copies of results that were sent by multicast and lost, and results that members have asked for again.
+    /// Lost copies of multicast results, and results that members have requested again.
     pub casts_lost: u64,
     pub casts_repeated: u64,
     /// Messages that the fabric lost for good.
     pub lost: u64,
-    /// Commands that a host interface has taken, attempts that it has refused, and commands that had to wait for a place.
+    /// Commands that a host interface has accepted, attempts that it has refused, and commands that waited for a place.
     pub commands: u64,
     pub commands_refused: u64,
     pub commands_waited: u64,
-    /// Messages whose store an interrupt has split.
+    /// Messages whose store was split by an interrupt.
     pub commands_split: u64,
     /// Offers of messages without credits.
     pub credits_lacked: u64,
-    /// Times that a NIC has blocked because a mailbox was full.
+    /// Times that a NIC has blocked because of a full mailbox.
     pub blocked: u64,
-    /// VELO messages that their target has discarded: the mailbox was full, or the port not open.
+    /// VELO messages that their target has discarded: full mailbox, or port not open.
     pub velo_discarded: u64,
     /// Picoseconds from the offer of a command until its NIC begins with it.
     pub command_start: Histogram<u64>,
     /// Picoseconds from command to delivery.
     pub latency: Histogram<u64>,
-    /// The last latency and its number of repetitions, which are not in the histogram yet.
+    /// The last latency and its repetitions, not yet in the histogram.
     pub(crate) latency_last: (u64, u64),
     /// A hash of all events, in order.
     pub hash: u64,
@@ -115,7 +115,7 @@ pub struct Statistics {
 
 impl Default for Statistics {
     fn default() -> Statistics {
-        let latency = Histogram::new(3).expect("three digits are a precision that histograms have");
+        let latency = Histogram::new(3).expect("a histogram may have three significant digits");
         Statistics {
             events: 0,
             turns: 0,
@@ -147,7 +147,7 @@ impl Default for Statistics {
 
 impl Statistics {
     /// Records the latency of a message, from command to delivery. Equal latencies often follow each other, so they are
-    /// counted and go to the histogram together.
+    /// counted and enter the histogram together.
     #[inline]
     pub(super) fn delivered_after(&mut self, latency: Time) {
         let latency = latency.0.max(1);
@@ -158,7 +158,7 @@ impl Statistics {
         self.latency_last.1 += 1;
     }
 
-    /// Records how long a command took from its offer until its NIC began.
+    /// Records the time of a command from its offer until its NIC began.
     pub(super) fn command_started(&mut self, time: Time) {
         let _ = self.command_start.record(time.0.max(1));
     }
@@ -180,7 +180,7 @@ impl Statistics {
     }
 }
 
-/// How far a run is.
+/// State of a run that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub time: Time,

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The pace of a rank's host: its steps take a little more or less time than the machine's file says.
 //!
-//! Equal ranks whose steps take exactly as long may take turns for ever, as two that take two locks in opposite order and
-//! give up together. On a real machine no two processors are so even: they are a little faster or slower for a while, and
-//! now and then something else takes them away for long.
+//! Equal ranks whose steps take exactly the same time can repeat for ever, such as two ranks that take two locks in
+//! opposite order and give up together. Real processors differ: they are a little faster or slower for a while, and are
+//! sometimes interrupted for long.
 //!
-//! With the bound v every step is up to 2 v shorter, and one step in 7 / v is longer by 2, 4, 8, ... or 64 times itself. The
-//! short ones move ranks apart bit by bit. That is not enough where ranks hold each other back, as when the one that is ahead
-//! waits for the other; a long one is.
+//! With the bound v every step is up to 2 v shorter, and one step in 7 / v is longer by 2, 4, 8, ... or 64 times
+//! itself. The shorter steps move ranks apart slowly. A long step also separates ranks that hold each other back, for
+//! instance if the one ahead waits for the other.
 //!
 //! Invariants
-//! 1. The pace is drawn from the seed and the rank, and the same in every run. It depends on no clock, no address and no
-//!    other rank.
-//! 2. The mean of a step is that of the machine's file: what the short ones save is what the long ones cost.
-//! 3. Without variation nothing is drawn, and every step takes what the machine's file says.
+//! 1. The pace depends only on the seed and the rank, so it is the same in every run.
+//! 2. The mean of a step is that of the machine's file: short steps save as much as long steps cost.
+//! 3. Without variation nothing is drawn, and every step takes the time in the machine's file.
 //!
-//! How much shorter steps are holds for 1 to 256 steps: numbers that are drawn for each step would cancel each other out.
+//! One shortening holds for 1 to 256 steps: numbers drawn anew for each step would cancel out.
 
 use crate::random::Random;
 use crate::time::Time;
 
-/// How much the steps of a host vary. The default is not at all.
+/// Variation of the steps of a host; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variation {
     /// The bound v, in millionths; at most 500,000.
@@ -28,24 +27,23 @@ pub struct Variation {
     pub seed: u64,
 }
 
-/// Parts of the random numbers, one for each rank, begin here.
+/// First of the random streams, one for each rank.
 const STREAM: u64 = 0x7061_6365_0000_0000;
-/// How much shorter steps are holds for 1, 2, 4, ... or 256 steps: one step, doubled up to so many times.
+/// Doublings, at most, of the number of steps for which one shortening holds: 1, 2, 4, ... or 256.
 const DOUBLINGS_MAX: u64 = 8;
-/// A long step is longer by 2 to this power times itself at most. Each power is half as likely as the one before, and the last as
-/// the one before it, so the mean is 7.
+/// A long step is longer by at most 2 to this power times itself. Each power is half as likely as the one before, and
+/// the last as likely as the one before it, so the mean is 7.
 const LONG_POWER_MAX: u32 = 6;
 const LONG_MEAN: u64 = 7;
 const MILLION: u64 = 1_000_000;
 
-/// The pace of one rank's host.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     random: Random,
     ppm_max: u64,
-    /// By how much a step is shorter now, in millionths.
+    /// Current shortening of a step, in millionths.
     shorter_ppm: u64,
-    /// Steps for which this holds.
+    /// Steps for which it still holds.
     steps: u64,
 }
 
@@ -55,7 +53,7 @@ impl Pace {
         Pace { random, ppm_max: u64::from(variation.ppm_max.min(500_000)), shorter_ppm: 0, steps: 0 }
     }
 
-    /// The time of a step of the host that takes `time` by the machine's file.
+    /// Returns the time of a step of the host that takes `time` by the machine's file.
     #[inline]
     pub fn step(&mut self, time: Time) -> Time {
         if self.ppm_max == 0 { time } else { self.varied(time) }

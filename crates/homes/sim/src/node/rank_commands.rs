@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands that a rank has offered to its NIC, counted, and how fair the NIC was.
+//! Counts of the commands that a rank has offered to its NIC, and the NIC's fairness.
 
 use crate::time::Time;
 
-/// The commands of one rank.
+/// Counts and times of one rank's commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RankCommands {
     pub accepted: u64,
     /// Attempts that the NIC refused.
     pub refused: u64,
-    /// The first offer; when the queue had the last command.
+    /// The first offer; the time at which the queue had the last command.
     pub first: Option<Time>,
     pub last: Time,
-    /// From a command's first offer until the queue has it: the sum, and the longest.
+    /// Time from a command's first offer until the queue has it: sum and maximum.
     pub waited: Time,
     pub waited_longest: Time,
 }
@@ -26,7 +26,7 @@ impl RankCommands {
         self.waited_longest = self.waited_longest.max(waited);
     }
 
-    /// Commands a second. None: it has offered none, or its only ones were taken at once.
+    /// Returns commands a second. `None`: it has offered none, or all were accepted at once.
     pub fn rate(&self) -> Option<f64> {
         let time = self.last.saturating_sub(self.first?);
         match (self.accepted, time) {
@@ -37,8 +37,8 @@ impl RankCommands {
     }
 }
 
-/// The index of fairness of Jain, Chiu and Hawe (1984) over the rates at which ranks of one node got their commands accepted: 1 if all
-/// are equal, 1/n if one of n had all. None: no rank has a rate.
+/// Returns the index of fairness of Jain, Chiu and Hawe (1984) over the rates at which ranks of one node got their
+/// commands accepted: 1 if all are equal, 1/n if one of n had all. `None`: no rank has a rate.
 pub(super) fn fairness(commands: impl Iterator<Item = RankCommands>) -> Option<f64> {
     let rates: Vec<f64> = commands.filter_map(|rank| rank.rate()).collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
@@ -59,7 +59,7 @@ mod tests {
         };
         let index = |ranks: &[RankCommands]| fairness(ranks.iter().copied()).unwrap_or(-1.0);
         assert_eq!(index(&[]), -1.0);
-        // A rank that has offered nothing does not count; one that got nothing does.
+        // A rank that has offered nothing does not count; a rank that was refused everything does.
         assert_eq!(index(&[rank(10, 1), rank(20, 2), RankCommands::default()]), 1.0);
         assert_eq!(index(&[rank(10, 1), rank(0, 0), rank(0, 0), rank(0, 0)]), 0.25);
         // Rates 1 and 3: 16 / (2 * 10).

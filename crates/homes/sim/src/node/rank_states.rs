@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranks as the simulation sees them: what each does, and when it has its next turn.
+//! The activity and the next turn of each rank.
 //!
 //! A rank runs until it makes a request; the request determines when it runs again. A rank that polls and finds nothing
 //! runs again when one of its NICs has changed, or after a pause that doubles from turn to turn. So a polling loop does
 //! not hang, costs few events, and sees virtual time advance.
 //!
-//! Invariant: a rank has at most one turn to come. A turn that was scheduled before it is stale, by its generation.
+//! Invariant: a rank has at most one future turn. A turn scheduled earlier is stale, by its generation.
 
 use std::ops::{Index, IndexMut};
 
@@ -18,7 +18,6 @@ use super::message::NONE;
 use super::pace::{Pace, Variation};
 use super::rank_commands::RankCommands;
 
-/// The activity of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Activity {
     /// Its next turn is in the event queue.
@@ -33,37 +32,34 @@ pub(super) enum Activity {
         in_call: &'static str,
         since: Time,
     },
-    /// It hands a command to its NIC; what it waits in, if the queue is full.
+    /// It hands a command to its NIC; where it waits if the queue is full.
     Offering {
         since: Time,
         waits_in: Option<FullQueue>,
     },
-    /// Its library waits for credits of a mailbox.
     Uncredited {
         since: Time,
     },
     Ended,
 }
 
-/// A rank and its host.
 pub(super) struct RankState {
     pub activity: Activity,
     generation: u32,
     pause: Time,
     pub unanswered: u64,
-    /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn, or, if the
-    /// rank waits, at [`Event::HandOver`]. A message that is on its way to the NIC behind the processor is not its host's.
+    /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn or, if the
+    /// rank waits, at [`Event::HandOver`]. A message that has left the processor for the NIC does not count.
     pub handing_over: u32,
     pub pace: Pace,
-    /// How long its processor has served interrupts for messages to it.
+    /// Time that its processor has spent on interrupts for messages to it.
     pub served: Time,
-    /// Its last command was refused.
     pub refused: bool,
-    /// One of its NICs has changed since it began to hand a command over.
+    /// Whether one of its NICs has changed since it began to hand a command over.
     pub changed: bool,
-    /// It computes; what it had served when it began.
+    /// `Some` while it computes: the value of `served` when it began.
     computing: Option<Time>,
-    /// Commands that it has offered to its NIC.
+    /// Commands offered to its NIC.
     pub commands: RankCommands,
     /// Decides which of its stores are split.
     pub splits: Random,
@@ -71,10 +67,10 @@ pub(super) struct RankState {
     pub code: Option<i32>,
 }
 
-/// Parts of the random numbers for split stores, one for each rank, begin here.
+/// First of the random streams for split stores, one for each rank.
 const SPLITS: u64 = 0x7370_6c69_7400_0000;
 
-/// The first and the longest pause of a rank that polls and finds nothing.
+/// First and longest pause of a rank that polls and finds nothing.
 const PAUSE_FIRST: Time = Time::from_ns(100);
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 
@@ -103,13 +99,13 @@ impl RankState {
         matches!(self.activity, Activity::Ended)
     }
 
-    /// Makes it wait for its NICs from a time on.
+    /// Makes it wait for its NICs from `since` on.
     pub fn wait(&mut self, since: Time) {
         self.activity = Activity::Waiting { earliest: since, since, polls: false };
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// It has polled and found nothing. Gives the pause before it polls again.
+    /// Records a poll that found nothing. Returns the pause before the next poll.
     pub fn poll(&mut self, now: Time) -> Time {
         self.activity = Activity::Waiting { earliest: now, since: now, polls: true };
         let pause = self.pace.step(self.pause);
@@ -117,18 +113,18 @@ impl RankState {
         pause
     }
 
-    /// It does something else than poll: its next pause is the first again.
+    /// Ends the polling: the next pause is the first again.
     pub fn end_polling(&mut self) {
         self.pause = PAUSE_FIRST;
     }
 
-    /// It computes until its next turn, which is later by the interrupts that it serves meanwhile.
+    /// Computes until its next turn. Interrupts that it serves meanwhile delay that turn.
     pub fn compute(&mut self) {
         self.activity = Activity::Due;
         self.computing = Some(self.served);
     }
 
-    /// It is in a call that returns when others have made it.
+    /// Blocks it in a call that returns when others have made it.
     pub fn block(&mut self, in_call: &'static str, since: Time) {
         self.activity = Activity::Blocked { in_call, since };
         self.generation = self.generation.wrapping_add(1);
@@ -141,11 +137,11 @@ impl RankState {
         self.code = Some(code);
     }
 
-    /// Its activity in words, and since when.
+    /// Returns its activity in words, and the time since which it lasts.
     pub fn doing(&self, now: Time) -> (String, Time) {
         match self.activity {
             Activity::Ended => ("has ended".to_owned(), now),
-            Activity::Due => ("has a turn to come".to_owned(), now),
+            Activity::Due => ("has its next turn scheduled".to_owned(), now),
             Activity::Waiting { since, polls: false, .. } => ("waits for its NIC".to_owned(), since),
             Activity::Waiting { since, polls: true, .. } => ("polls".to_owned(), since),
             Activity::Offering { since, waits_in } => {
@@ -162,12 +158,12 @@ impl RankState {
     }
 }
 
-/// The states of the ranks, and behind them of the aggregation nodes, which have no turns.
+/// The states of the ranks, then of the aggregation nodes, which have no turns.
 pub(super) struct RankStates {
     states: Vec<RankState>,
-    /// Ranks; the states behind them are of aggregation nodes.
+    /// Number of ranks; later states are of aggregation nodes.
     ranks: u32,
-    /// How long a host needs to notice that its NIC has changed.
+    /// Time until a host notices that its NIC has changed.
     memory_access: Time,
 }
 
@@ -178,7 +174,6 @@ impl RankStates {
         RankStates { states, ranks, memory_access }
     }
 
-    /// The ranks, without aggregation nodes.
     pub fn of_ranks(&self) -> &[RankState] {
         &self.states[..self.ranks as usize]
     }
@@ -187,7 +182,6 @@ impl RankStates {
         self.states.get(rank as usize)
     }
 
-    /// Numbers of all of them.
     pub fn numbers(&self) -> std::ops::Range<u32> {
         0..self.states.len() as u32
     }
@@ -199,7 +193,7 @@ impl RankStates {
         }
     }
 
-    /// Schedules a rank's next turn; a turn that is queued for it becomes stale.
+    /// Schedules a rank's next turn; an earlier queued turn becomes stale.
     pub fn schedule_turn(&mut self, events: &mut Events, rank: u32, at: Time, is_poll: bool) {
         let state = &mut self.states[rank as usize];
         state.generation = state.generation.wrapping_add(1);
@@ -207,19 +201,19 @@ impl RankStates {
         events.schedule_as(at, Event::Resume { rank, generation, is_poll }, is_poll);
     }
 
-    /// The rank goes on at a time, whatever its NICs do.
+    /// Continues the rank at a time, whatever its NICs do.
     pub fn go_on(&mut self, events: &mut Events, rank: u32, at: Time) {
         self.states[rank as usize].activity = Activity::Due;
         self.schedule_turn(events, rank, at, false);
     }
 
-    /// Whether it is a rank's turn: the event is not stale, and no interrupt delays it. A delayed turn is scheduled again.
+    /// Whether it is a rank's turn: the event is not stale, and no interrupt delays it. Reschedules a delayed turn.
     #[inline]
     pub fn is_turn(&mut self, events: &mut Events, now: Time, rank: u32, generation: u32) -> bool {
         self.states[rank as usize].generation == generation && !self.is_delayed(events, now, rank)
     }
 
-    /// Whether a rank that computes has served interrupts since it began: then it computes for as long again as they took.
+    /// Whether a computing rank has served interrupts since it began. If so, it computes longer by their time.
     #[inline]
     fn is_delayed(&mut self, events: &mut Events, now: Time, rank: u32) -> bool {
         let state = &mut self.states[rank as usize];
@@ -233,7 +227,7 @@ impl RankStates {
         true
     }
 
-    /// A NIC of a rank has changed: if the rank waits, it continues.
+    /// Wakes a waiting rank, because one of its NICs has changed.
     pub fn wake(&mut self, events: &mut Events, rank: u32, at: Time) {
         let Some(state) = self.states.get_mut(rank as usize) else { return };
         state.changed = true;

@@ -3,10 +3,10 @@
 //!
 //! Rules
 //! 1. One rank runs at a time, and only during [`Ranks::resume`]. So a run is deterministic.
-//! 2. A rank's request takes effect at [`TimedRequest::at`], which is not before the time at which the rank was resumed. The
-//!    difference is the time that the program itself took.
-//! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Invalid contents
-//!    of a rank's memory lead to an error of that rank, and to nothing worse.
+//! 2. A rank's request takes effect at [`TimedRequest::at`], not before the time at which the rank was resumed. The
+//!    difference is the time of the program itself.
+//! 3. The NICs belong to the ranks: the rank's own library can reach tables and memory. Invalid contents of a rank's
+//!    memory only lead to an error of that rank.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use selvedge_sim_protocol::Published;
 
 use crate::time::Time;
 
-/// A payload. Payloads of up to 16 bytes, as of most counting puts and reductions, need no allocation.
+/// A payload. Up to 16 bytes, as in most counting puts and reductions, need no allocation.
 pub type Bytes = smallvec::SmallVec<[u8; 16]>;
 
 /// Options of an operation that a rank starts.
@@ -36,23 +36,21 @@ pub enum RankRequest {
     /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed
     /// the command over; if it `waits`, when one of its NICs has changed after that.
     Start { ni: u32, command: Box<Command>, payload: Bytes, flags: StartFlags },
-    /// Make a message visible that it has written to a ring of the NIC `target`. The rank continues when the message has
-    /// been copied.
+    /// Make a message visible that the rank has written to a ring of the NIC `target`. It continues after the copy.
     Publish { ni: u32, target: u64, message: Published },
-    /// Say whether it shares memory with the NIC `target` ([`Ranks::reply`]). It continues at once.
+    /// Reply whether the rank shares memory with the NIC `target` ([`Ranks::reply`]). It continues at once.
     SharesMemory { ni: u32, target: u64 },
     /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
-    /// It has polled and found nothing. It polls again when one of its NICs has changed, or after a pause.
+    /// The rank has polled and found nothing. It polls again when one of its NICs has changed, or after a pause.
     Poll,
     /// Sleep until this time, whatever its NICs do.
     Sleep { until: Time },
     /// Compute until this time. Interrupts that its processor serves meanwhile delay it.
     Compute { until: Time },
-    /// It is in a call that returns when other ranks have made it, too. [`Ranks::take_released`] names it when it may
-    /// continue.
+    /// The rank is in a call that returns when other ranks have made it. [`Ranks::take_released`] ends it.
     Blocked { in_call: &'static str },
-    /// It has ended.
+    /// The rank has ended.
     Ended { code: i32 },
 }
 
@@ -69,9 +67,9 @@ pub const KILLED: i32 = 128 + 9;
 /// A mailbox, as its program has left it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxState {
-    /// A number of this opening of its port.
+    /// Number of this opening of its port.
     pub opening: u32,
-    /// Slots that were freed since then.
+    /// Slots freed since then.
     pub head: u64,
     pub slots: u64,
 }
@@ -102,14 +100,14 @@ impl RegisterSums {
         }
     }
 
-    /// Names and sums of those that are not zero.
+    /// Returns names and sums of the registers that are not zero.
     pub fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let all = Register::ALL.iter().map(|register| register.name()).zip(self.0);
         all.filter(|(_, sum)| *sum > 0)
     }
 }
 
-/// Receives the steps of a transition, whose costs the machine defines.
+/// Receives the steps of a transition; the machine defines their costs.
 pub trait Meter {
     fn charge(&mut self, step: Step);
 }
@@ -119,7 +117,7 @@ pub trait Meter {
 pub struct Incoming<'a> {
     pub request: &'a Request,
     pub payload: &'a [u8],
-    /// Names the request in the answer of a unit that keeps it.
+    /// Names the request in a late answer of a unit that keeps it.
     pub token: u64,
 }
 
@@ -130,16 +128,16 @@ pub trait Ranks {
     /// Runs a rank from `now` until it makes a request. A rank that has ended is not resumed.
     fn resume(&mut self, rank: u32, now: Time) -> TimedRequest;
 
-    /// A rank that has left [`RankRequest::Blocked`] since the last call.
+    /// Returns a rank that has left [`RankRequest::Blocked`] since the last call.
     fn take_released(&mut self) -> Option<u32>;
 
-    /// A NIC (rank and number) on which calls of its own rank have made triggered operations due since the last call.
+    /// Returns a NIC (rank, number) on which calls of its rank have made triggered operations due since the last call.
     fn take_fired(&mut self) -> Option<(u32, u32)> {
         None
     }
 
     /// Kills a rank: it has no further turn, messages to it are refused, and its NIC fires no triggered operation.
-    /// Gives its exit code.
+    /// Returns its exit code.
     fn kill(&mut self, rank: u32) -> i32;
 
     /// Whether the job has been aborted or interrupted.
@@ -147,43 +145,41 @@ pub trait Ranks {
         false
     }
 
-    /// The living rank that receives messages from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid),
-    /// and the number of its NIC.
+    /// Returns the living rank that receives messages from a NIC numbered `ni` to the Portals id `target` (nid << 32 |
+    /// pid), and the number of its NIC.
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
 
-    /// The rank that has or had that NIC. Messages are routed to its node, for a sender does not know whether its
-    /// target lives.
+    /// Returns the rank that has or had that NIC. Messages are routed to its node, even if it is dead.
     fn route(&mut self, target: u64, ni: u32) -> Option<u32>;
 
     /// Calls `work` with a rank's NIC. False: the rank has no such NIC.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;
 
-    /// Makes a message of the rank `from` visible in a ring of a rank's NIC. False: there is no such ring.
+    /// Makes a message of the rank `from` visible in a ring of a rank's NIC. False: no such ring.
     fn publish(&mut self, _from: u32, _to: (u32, u32), _message: &Published) -> bool {
         false
     }
 
-    /// Delivers the messages that lie in rings of the rank `from` at a rank's NIC: the next message of `from` bypasses
-    /// them.
+    /// Delivers the messages of the rank `from` in rings of a rank's NIC, before a message that bypasses the rings.
     fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
 
-    /// The NIC has refused the operation that a rank has started: its library returns an error at the next turn ([`StartFlags::or_refuse`]).
+    /// Reports a refusal by the NIC: the rank's library returns an error at the next turn ([`StartFlags::or_refuse`]).
     fn refused(&mut self, _rank: u32) {}
 
-    /// The host of a rank that waits has started its operation at this time, which is before its next turn.
+    /// Reports when the host of a waiting rank has started its operation; this is before its next turn.
     fn started(&mut self, _rank: u32, _at: Time) {}
 
     /// Replies to a rank's question, before its next turn.
     fn reply(&mut self, _rank: u32, _value: bool) {}
 
-    /// A mailbox of a rank's NIC. None: there is none.
+    /// Returns a mailbox of a rank's NIC. `None`: no such mailbox.
     fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState> {
         let mut found = None;
         self.with_nic(rank, ni, &mut |nic| found = MailboxState::of(nic, vpid));
         found
     }
 
-    /// Adds the registers of all NICs that there are and were.
+    /// Adds the registers of all present and former NICs.
     fn sum_registers(&self, _sums: &mut RegisterSums) {}
 
     /// Whether triggered operations of a rank's NIC are due.
@@ -193,7 +189,7 @@ pub trait Ranks {
         fired
     }
 
-    /// Takes a command that has been carried out; its box may be reused.
+    /// Takes a finished command; its box may be reused.
     fn recycle(&mut self, _: Box<Command>) {}
 
     /// Delivers a request to a rank's NIC. Fetched bytes are appended to `reply`.
@@ -209,12 +205,12 @@ pub trait Ranks {
     /// Reads the payload of a triggered operation from the memory of a descriptor.
     fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// The number of the NIC with which ranks are members of groups of aggregation.
+    /// Returns the number of the NIC with which ranks are members of aggregation groups.
     fn member_ni(&self) -> u32 {
         0
     }
 
-    /// The fabric has lost a message between a rank and the aggregation node with this address.
+    /// Reports that the fabric has lost a message between a rank and the aggregation node with this address.
     fn lose_aggregation_node(&mut self, _rank: u32, _address: u64) {}
 
     /// Writes the reply of a get or a fetching atomic into the memory of a descriptor.

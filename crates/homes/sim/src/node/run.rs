@@ -32,18 +32,16 @@ use super::transfers::Transfers;
 /// A machine with ranks on it.
 pub struct Simulation<R: Ranks> {
     pub(super) transfers: Transfers<R>,
-    /// Messages in rings that are not visible yet.
     pub(super) unpublished: Unpublished,
     pub(super) options: Options,
-    /// Ranks that have ended.
     pub(super) ended: u32,
     /// The job was aborted or interrupted.
     pub(super) over: bool,
-    /// A rank was killed, and the options say that the job ends then.
+    /// A rank was killed, and the options end the job then.
     pub(super) died: bool,
 }
 
-/// A run that goes on.
+/// A run that is under way.
 pub struct View<'a> {
     pub progress: Progress,
     states: &'a RankStates,
@@ -51,12 +49,12 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The operations that the ranks repeat without progress, if it may be a livelock.
+    /// Returns the operations that the ranks repeat without progress, if this may be a livelock.
     pub fn repetition(&self) -> Option<Repetition> {
         self.watch.and_then(Watch::suspicion)
     }
 
-    /// The activity of a rank, in words.
+    /// Returns the activity of a rank, in words.
     pub fn doing(&self, rank: u32) -> String {
         self.states[rank].doing(self.progress.time).0
     }
@@ -105,7 +103,7 @@ impl<R: Ranks> Simulation<R> {
         Ok(Simulation { transfers, unpublished, options, ended: 0, over: false, died: false })
     }
 
-    /// Runs the simulation to its end. `observe` is called from time to time; if it gives false, the run is interrupted.
+    /// Runs the simulation to its end. If `observe`, called from time to time, returns false, it is interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
         let mut until_observed = self.options.observe_every;
         let end = loop {
@@ -173,7 +171,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// The statistics of the fabric.
+    /// Returns the statistics of the fabric.
     pub fn network(&self) -> &dyn Counted {
         self.transfers.fabric.counted()
     }
@@ -190,7 +188,7 @@ impl<R: Ranks> Simulation<R> {
         self.transfers.nodes.ranks
     }
 
-    /// Spans of the run; none if `trace_limit` is 0.
+    /// Returns the spans of the run; none if `trace_limit` is 0.
     pub fn trace(&self) -> &Trace {
         &self.transfers.nodes.trace
     }
@@ -243,7 +241,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// Whether a command is offered that was refused often.
+    /// Whether the event offers a command that was refused often.
     #[inline]
     fn is_retry(&self, event: &Event) -> bool {
         match *event {
@@ -254,7 +252,6 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// A channel fails, or is repaired.
     fn change_link(&mut self, now: Time, Fault { channel, up, .. }: Fault) {
         let Transfers { nodes, fabric, switches, .. } = &mut self.transfers;
         switches.change(nodes, now, |manager| match up {
@@ -268,7 +265,7 @@ impl<R: Ranks> Simulation<R> {
 
     // ---- The end -------------------------------------------------------------------------------------------------
 
-    /// The ranks that have not ended, and what they wait for.
+    /// Returns the ranks that have not ended, and what they wait for.
     fn waiting(&mut self) -> Vec<Waiting> {
         let nodes = &mut self.transfers.nodes;
         let mut waiting = Vec::new();
@@ -305,7 +302,7 @@ impl<R: Ranks> Simulation<R> {
     }
 }
 
-/// The nodes of the ranks, which the options may say.
+/// Returns the node of each rank, from the options or by default.
 fn placement(machine: &Machine, size: u32, options: &Options) -> Result<Vec<u32>, SimulationError> {
     let node_count = machine.topology.nodes();
     let nodes = if options.placement.is_empty() {
@@ -328,7 +325,7 @@ fn placement(machine: &Machine, size: u32, options: &Options) -> Result<Vec<u32>
     Ok(nodes)
 }
 
-/// The fairness among the ranks of the node that has taken most commands.
+/// Returns the fairness among the ranks of the node that has taken most commands.
 fn fairness_of<R: Ranks>(nodes: &Nodes<R>) -> Option<f64> {
     let mut taken = vec![0; nodes.hardware.len()];
     let ranks = || nodes.rank_states.of_ranks().iter().zip(&nodes.placement);
@@ -341,7 +338,7 @@ fn fairness_of<R: Ranks>(nodes: &Nodes<R>) -> Option<f64> {
     fairness(of_node.map(|(state, _)| state.commands))
 }
 
-/// Posted receives of a rank, for the report on stuck ranks.
+/// Returns the posted receives of a rank, for the report on stuck ranks.
 fn open_receives<R: Ranks>(nodes: &mut Nodes<R>, rank: u32) -> Vec<String> {
     let mut receives = Vec::new();
     for ni in 0..=8 {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages in rings between ranks of one node that share memory.
 //!
-//! A rank writes a small message to a ring in the memory of its target, as it does live. The message is not visible
-//! before [`Event::Publish`], when virtual time has reached the end of the copy. The target's own library then dequeues
-//! and matches it, in its own time. Other messages between such ranks take the steps of `transfers.rs` and `arrival.rs`, at the price of the
-//! sender's processor: it copies the payload and works on the target's NIC.
-//!
-//! Between nodes there are no rings: there a message travels as packets.
+//! A rank writes a small message to a ring in the memory of its target, as it does live. The message becomes visible at
+//! [`Event::Publish`], when virtual time has reached the end of the copy. The target's own library then dequeues and
+//! matches it, in its own time. Other messages between such ranks take the steps of `transfers.rs` and `arrival.rs` at
+//! the cost of the sender's processor, which copies the payload and works on the target's NIC.
 
 use selvedge_sim_protocol::Published;
 
@@ -16,7 +14,6 @@ use super::events::Event;
 use super::nodes::Nodes;
 use super::ranks::Ranks;
 
-/// A message in a ring that is not visible yet.
 #[derive(Clone, Copy, Debug)]
 struct RingMessage {
     from: u32,
@@ -25,7 +22,6 @@ struct RingMessage {
     message: Published,
 }
 
-/// Messages in rings that are not visible yet.
 #[derive(Debug, Default)]
 pub(super) struct Unpublished {
     list: Vec<RingMessage>,
@@ -33,7 +29,7 @@ pub(super) struct Unpublished {
 }
 
 impl Unpublished {
-    /// A rank has written a message to a ring. Gives the time at which the message is visible and the rank continues.
+    /// Copies a message to a ring. Returns the time at which the message is visible and the rank continues.
     pub fn copy_to_ring<R: Ranks>(
         &mut self,
         nodes: &mut Nodes<R>,
@@ -49,7 +45,7 @@ impl Unpublished {
         visible
     }
 
-    /// A message in a ring becomes visible to its target. A message to a rank that has ended is lost, as its memory is.
+    /// Makes a message in a ring visible to its target. If that rank has ended, the message is lost with its memory.
     pub fn publish<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
         let RingMessage { from, target: (target, ni), message } = self.remove(index);
         if !nodes.shares_memory(from, target, ni) {

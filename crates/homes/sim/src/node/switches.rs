@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The aggregation nodes of a run: a node (`nic::aggregation`) in each switch that the job uses.
 //!
-//! A node is numbered behind the ranks, has no turns, and costs what the machine's file says of the classes `aggregation` and
-//! `aggregation_result` at their source, and of `aggregation_request` and `aggregation` at their target. An
-//! [`super::Aggregation`] says which nodes there are, and what the job has of them.
+//! A node is numbered after the ranks and has no turns. The machine's file prices its messages: the classes
+//! `aggregation` and `aggregation_result` at their source, `aggregation_request` and `aggregation` at their target. An
+//! [`super::Aggregation`] has the nodes and the job's share of them.
 //!
 //! Invariants
-//! 1. Messages of a node are sent in the order in which its unit gives them (`Node::next_send`), and have then left the unit.
-//! 2. A node takes from a rank only what names the rank's own NIC as the sender.
+//! 1. Messages of a node are sent in the order of `Node::next_send`, and have then left the unit.
+//! 2. A node accepts a message from a rank only if it names the rank's own NIC as the sender.
 //! 3. A message that a node refuses changes nothing there, and is counted ([`Statistics::aggregation_refused`]).
 //!
 //! [`Statistics::aggregation_refused`]: super::Statistics
 //!
-//! Costs: for each node its tables: 200 bytes a group, 40 a child of a group, 48 an operation, and the operands.
+//! Costs: tables of each node: 200 bytes a group, 40 a child of a group, 48 an operation, and the operands.
 
 use selvedge_fabric::{NodeId, RouterId};
 use selvedge_manager::{Action, Manager};
@@ -32,17 +32,14 @@ use super::multicast::MulticastGroups;
 use super::nodes::Nodes;
 use super::ranks::{Bytes, Ranks};
 
-/// The aggregation nodes of a simulation, if its switches reduce.
 #[derive(Debug, Default)]
 pub(super) struct Switches {
     manager: Option<Manager>,
-    /// In the order of their numbers.
     nodes: Vec<SwitchNode>,
-    /// The number of the first among those of the ranks, and its node of the topology.
+    /// Its first node's number among those of the ranks, and that node in the topology.
     first: u32,
     inside_from: u32,
     ports: u32,
-    /// The job's number.
     job: u32,
     groups: MulticastGroups,
 }
@@ -62,7 +59,7 @@ impl SwitchNode {
 }
 
 impl Switches {
-    /// The nodes as the manager has set them. The machine gets the topology that has them.
+    /// Makes the nodes as the manager has set them. The machine gets the topology that contains them.
     pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
         let Aggregation { granted, switches, limits, actions, manager, topology, routing, inside_from, ports, .. } =
             aggregation;
@@ -78,7 +75,7 @@ impl Switches {
         made
     }
 
-    /// Does at the nodes what the manager says. Processes are told by their nodes. The tables were sized for it.
+    /// Carries out the manager's actions at the nodes. The nodes inform the processes.
     fn carry_out(&mut self, actions: &[Action]) {
         for action in actions {
             let Action::Node { address, step, .. } = action else { continue };
@@ -89,18 +86,17 @@ impl Switches {
         }
     }
 
-    /// The first node of the topology that each of them is.
+    /// Returns the first node of the topology of each aggregation node.
     pub fn nodes(&self) -> impl Iterator<Item = u32> + use<> {
         let (first, ports) = (self.inside_from, self.ports);
         (0..self.nodes.len() as u32).map(move |place| first + place * ports)
     }
 
-    /// Nodes of the topology, those inside switches among them.
+    /// Returns the number of nodes of the topology, including those inside switches.
     pub fn all_nodes(&self) -> usize {
         self.inside_from as usize + self.nodes.len() * self.ports as usize
     }
 
-    /// The place of the node with an address.
     fn place(&self, address: u64) -> Option<usize> {
         let an = address.checked_sub(NODES_AT).and_then(|an| u32::try_from(an).ok())?;
         self.nodes.binary_search_by_key(&an, |node| node.an).ok()
@@ -108,13 +104,13 @@ impl Switches {
 
     // ---- Addresses -----------------------------------------------------------------------------------------------
 
-    /// Whether this number among those of the ranks is an aggregation node.
+    /// Whether this number is an aggregation node, not a rank.
     #[inline]
     pub fn is_node(&self, rank: u32) -> bool {
         !self.nodes.is_empty() && rank != u32::MAX && rank >= self.first
     }
 
-    /// The number among those of the ranks of the aggregation node with this address.
+    /// Returns the number, among those of the ranks, of the aggregation node with this address.
     #[inline]
     pub fn node_at(&self, address: u64) -> Option<u32> {
         if address < NODES_AT {
@@ -123,8 +119,8 @@ impl Switches {
         self.place(address).map(|place| self.first + place as u32)
     }
 
-    /// The node of the topology at which a rank or an aggregation node exchanges messages with another. A switch with several inner ports
-    /// uses that of the link to the other.
+    /// Returns the node of the topology at which a rank or an aggregation node exchanges messages with another. A
+    /// switch with several inner ports uses that of the link to the other.
     #[inline]
     pub fn node_towards<R: Ranks>(&self, nodes: &Nodes<R>, rank: u32, other: u32) -> u32 {
         let node = nodes.node_of(rank);
@@ -147,7 +143,7 @@ impl Switches {
         link.map_or(0, |port| u32::from(port.0) % self.ports)
     }
 
-    /// The class of a message between a rank and an aggregation node, or between two nodes.
+    /// Returns the class of a message between a rank and an aggregation node, or between two nodes.
     pub fn class(&self, from: u32, to: u32) -> Class {
         match (self.is_node(from), self.is_node(to)) {
             (false, _) => Class::AggregationRequest,
@@ -158,12 +154,12 @@ impl Switches {
 
     // ---- Messages to nodes ---------------------------------------------------------------------------------------
 
-    /// A message is delivered at an aggregation node, which sends what follows.
+    /// Delivers a message at an aggregation node, which sends the resulting messages.
     pub fn receive<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
         let message = &mut nodes.messages[index];
         let payload = std::mem::take(&mut message.payload);
         let (request, at, started, from) = (message.command.request, message.to, message.started, message.from);
-        // A rank may say anything. What it says in another's name is not taken, or the answer would go to that one.
+        // A rank may forge the initiator. Such a message is refused, since the answer would go to the forged initiator.
         let is_genuine =
             self.is_node(from) || nodes.ranks.route(request.initiator, nodes.ranks.member_ni()) == Some(from);
         let place = (at - self.first) as usize;
@@ -186,7 +182,7 @@ impl Switches {
             Ok(_) => {}
             Err(refusal) => {
                 nodes.statistics.aggregation_refused += 1;
-                log::debug!("aggregation node {address:#x} has refused {request:?}: {refusal:?}");
+                log::debug!("aggregation node {address:#x} refused {request:?}: {refusal:?}");
                 if let Some((sender, answer)) = refusal.answer(&request) {
                     let to = (sender.address, sender.key);
                     send(nodes, now, (at, address), to, answer, Bytes::new());
@@ -196,7 +192,7 @@ impl Switches {
         self.send_due(nodes, now, place);
     }
 
-    /// The manager hears of a loss at once, and says to the nodes what follows (seed 001, section III.E).
+    /// Reports a loss to the manager at once, and carries out its actions at the nodes (seed 001, section III.E).
     pub fn change<R: Ranks>(
         &mut self,
         nodes: &mut Nodes<R>,
@@ -209,8 +205,8 @@ impl Switches {
         (0..self.nodes.len()).for_each(|place| self.send_due(nodes, now, place));
     }
 
-    /// The fabric has lost a message for good: the groups of its job fail. A rank hears it from its NIC, for what its node would tell it
-    /// may be lost as well.
+    /// Handles a message that the fabric has lost for good: the groups of its job fail. The rank learns it from its
+    /// NIC, since a message from its node may be lost as well.
     pub fn lose<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
         let (from, to) = (nodes.messages[index].from, nodes.messages[index].to);
         nodes.conclude(now, index);
@@ -228,7 +224,6 @@ impl Switches {
         self.change(nodes, now, |manager| manager.job_lost(job));
     }
 
-    /// Sends the messages that a node has for others.
     fn send_due<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, place: usize) {
         let node = &mut self.nodes[place];
         let (at, address) = (self.first + place as u32, node.address());
@@ -247,7 +242,7 @@ impl Switches {
         (GROUPS_AT..NODES_AT).contains(&target) && self.is_node(from)
     }
 
-    /// The tree along which a message to a multicast group goes. None: it has no members, or there is no way to one.
+    /// Returns the tree of a message to a multicast group. `None`: no such group, or no route to a member.
     pub fn tree_of<R: Ranks>(&mut self, nodes: &Nodes<R>, fabric: &mut Fabric, index: u32) -> Option<u32> {
         let message = &nodes.messages[index];
         // An aggregation node casts from its first inner port.
@@ -264,12 +259,11 @@ impl Switches {
     }
 }
 
-/// Whether a member has asked for a result again.
 fn is_repeat(request: &Request) -> bool {
     matches!(Message::decode(request), Ok((_, Message::Repeat(_))))
 }
 
-/// Sends a message of an aggregation node: its number among those of the ranks, and its address.
+/// Sends a message of an aggregation node, given by its number among those of the ranks, and its address.
 fn send<R: Ranks>(
     nodes: &mut Nodes<R>,
     now: Time,
@@ -289,7 +283,6 @@ fn send<R: Ranks>(
     nodes.events.schedule(now, Event::Issue(index));
 }
 
-/// The message of a copy, at a member.
 fn new_copy<R: Ranks>(nodes: &mut Nodes<R>, index: u32, (rank, address): (u32, u64), node: u32) -> u32 {
     let message = &nodes.messages[index];
     let (from, ni, started, number, left) = (message.from, message.ni, message.started, message.number, message.left);
@@ -300,7 +293,7 @@ fn new_copy<R: Ranks>(nodes: &mut Nodes<R>, index: u32, (rank, address): (u32, u
     let message = &mut nodes.messages[copy];
     (message.to, message.source, message.target) = (rank, source, node);
     (message.cast, message.class, message.framed_bytes) = (cast, class, framed_bytes);
-    // A trace shows them as one.
+    // A trace shows the copies as one message.
     (message.number, message.left, message.packets_to_come) = (number, left, 1);
     copy
 }

@@ -56,7 +56,7 @@ pub struct OwnTables {
 }
 
 impl OwnTables {
-    /// The tables of a new NIC with these limits.
+    /// Makes the tables of a new NIC with these limits.
     pub fn new(limits: &Limits) -> OwnTables {
         let limits = Limits { heap_blocks_max: limits.heap_blocks, ..*limits }.clamped();
         fn some<T: Default>(count: u32) -> Vec<T> {
@@ -104,7 +104,7 @@ impl OwnTables {
         &self.limits
     }
 
-    /// The NIC, as the transitions of `nic` take it.
+    /// Returns the NIC, as the transitions of `nic` take it.
     pub fn nic(&mut self) -> Nic<'_> {
         Nic {
             signals: Signals {
@@ -154,7 +154,7 @@ impl OwnTables {
         self.control.has_fired()
     }
 
-    /// The part of the NIC that can be read at any time, without exclusive access.
+    /// Returns the part of the NIC that can be read at any time, without exclusive access.
     pub fn signals(&self) -> Signals<'_> {
         Signals {
             doorbell: &self.doorbell,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Spans of a run for a viewer: which unit worked on which message, from when to when.
+//! Spans of a run for a viewer: which unit worked on which message, with start and end.
 
 use crate::time::Time;
 
@@ -29,7 +29,7 @@ pub struct Span {
     pub name: &'static str,
     pub start: Time,
     pub end: Time,
-    /// The number of the message; 0: the span belongs to no message.
+    /// Number of the message; 0: the span belongs to no message.
     pub message: u64,
     pub bytes: u64,
 }

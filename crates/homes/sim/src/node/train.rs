@@ -3,8 +3,8 @@
 //!
 //! The message has packets 0 to k; all but the last are full. A full packet takes `wire` on the node's channel and
 //! `bus` on its bus. A packet departs when it has been read, when the previous packet has left, and when the buffer at
-//! the end of the channel has room for it. The buffer holds `n` full packets; the room of a packet is free again `wire
-//! + round_trip` after it has departed. Let `step` be the longer of `wire` and `bus`. Then packet j departs at
+//! the end of the channel has room. The buffer holds `n` full packets; the room of a packet is free again `wire +
+//! round_trip` after it has departed. Let `step` be the longer of `wire` and `bus`. Then packet j departs at
 //!
 //! - `j * step`, if `n` steps take at least `wire + round_trip`: the buffer covers the round trip;
 //! - `(j div n) * (wire + round_trip) + (j mod n) * step` otherwise.
@@ -15,12 +15,11 @@ use crate::machine::Machine;
 use crate::machine::graph::Path;
 use crate::time::Time;
 
-/// The packets of a message of several packets.
 pub(super) struct PacketTrain {
     /// Time of a full packet on the channel; the longer of its times on channel and bus.
     wire: Time,
     step: Time,
-    /// From the departure of a full packet until its room in the buffer is free again.
+    /// Time from the departure of a full packet until its room in the buffer is free again.
     back: Time,
     /// Full packets that the buffer holds, alone and beside the last packet.
     room: u64,
@@ -28,7 +27,6 @@ pub(super) struct PacketTrain {
     /// Time to read the full packets after the first, and time to read the last packet.
     read: Time,
     read_last: Time,
-    /// The number of the last packet.
     last: u64,
 }
 
@@ -51,12 +49,12 @@ impl PacketTrain {
         }
     }
 
-    /// Bus time of the packets that are to be read when the first packet departs.
+    /// Returns the bus time of the packets still to be read when the first packet departs.
     pub fn to_read(&self) -> Time {
         self.read + self.read_last
     }
 
-    /// When a full packet departs, relative to the first.
+    /// Returns the departure of a full packet, relative to the first.
     fn sets_out(&self, packet: u64) -> Time {
         if self.back <= self.step * self.room {
             return self.step * packet;
@@ -64,7 +62,7 @@ impl PacketTrain {
         self.back * (packet / self.room) + self.step * (packet % self.room)
     }
 
-    /// When the last packet departs, if the first departs at `head` and the bus begins to read the others at `begins`.
+    /// Returns the departure of the last packet. The first departs at `head`; the bus reads the others from `begins`.
     pub fn last_sets_out(&self, head: Time, begins: Time) -> Time {
         let after = self.read_last.max(self.wire);
         let mut last = (head + self.sets_out(self.last - 1) + after).max(begins + self.read + after);
@@ -74,8 +72,7 @@ impl PacketTrain {
         last
     }
 
-    /// When the last packet is read: not before the packet two before it has departed, for a node reads no further
-    /// ahead.
+    /// Returns the time at which the last packet is read: not before the packet two before it has departed.
     pub fn last_read(&self, head: Time, begins: Time) -> Time {
         let ahead = self.last.checked_sub(2).map_or(Time::ZERO, |packet| self.sets_out(packet));
         (begins + self.to_read()).max(head + ahead)

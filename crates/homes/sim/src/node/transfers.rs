@@ -33,20 +33,17 @@ use super::ranks::{Bytes, Ranks};
 use super::switches::Switches;
 use super::trace::Unit;
 
-/// The nodes, and what carries messages between them.
+/// The nodes, and the fabric and switches that carry messages between them.
 pub(super) struct Transfers<R> {
     pub nodes: Nodes<R>,
     pub fabric: Fabric,
     pub order: PairOrder,
-    /// The aggregation nodes of the switches, if they reduce.
     pub switches: Switches,
 }
 
-/// An operation that a program has started.
 pub(super) struct Started {
-    /// When the program goes on.
     pub goes_on: Time,
-    /// When the NIC has the command. None: when the program goes on.
+    /// Time at which the NIC has the command. `None`: when the program continues.
     pub issued: Option<Time>,
     pub message: u32,
 }
@@ -55,7 +52,6 @@ pub(super) struct Started {
 const AHEAD: u32 = 1;
 
 impl<R: Ranks> Transfers<R> {
-    /// Starts an operation of a program.
     pub fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> Started {
         let nodes = &mut self.nodes;
         let bytes = payload.len() as u64;
@@ -63,7 +59,7 @@ impl<R: Ranks> Transfers<R> {
         let machine = nodes.machine.clone();
         let path = machine.graph.path(Class::of_request(&command));
         let reads = path.reads(bytes);
-        // What goes to the NIC with the command.
+        // Bytes that go to the NIC with the command.
         let bytes = if reads { 0 } else { bytes };
         let stage = &path.issue[usize::from(reads)];
         let is_software = |pass: &&Pass| machine.graph.units[usize::from(pass.unit)].is_processor;
@@ -82,7 +78,7 @@ impl<R: Ranks> Transfers<R> {
         Started { goes_on: passage.admitted, issued: Some(passage.end), message }
     }
 
-    /// The NIC has the command, or the response that is to be sent.
+    /// Handles a command that the NIC has, or a response to be sent.
     pub fn issue(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         let message = &nodes.messages[index];
@@ -94,7 +90,7 @@ impl<R: Ranks> Transfers<R> {
         if is_aggregation && self.switches.is_cast(from, target) {
             return self.cast(now, index);
         }
-        // An aggregation node takes and answers no other messages.
+        // An aggregation node accepts and answers no other messages.
         let node = if is_aggregation { self.switches.node_at(target) } else { None };
         let Some(to) = node.or_else(|| nodes.ranks.route(target, ni)) else {
             // No rank has, or had, this NIC.
@@ -115,17 +111,17 @@ impl<R: Ranks> Transfers<R> {
         self.emit(now, index);
     }
 
-    /// A root casts a result to its multicast group.
+    /// Casts a result of a root to its multicast group.
     fn cast(&mut self, now: Time, index: u32) {
         let Some(tree) = self.switches.tree_of(&self.nodes, &mut self.fabric, index) else {
-            // Nobody is there, or nobody can be reached. Members ask for the result.
+            // No member, or none reachable. Members will request the result.
             return self.nodes.free_message(index);
         };
         self.nodes.messages[index].cast = tree;
         self.emit(now, index);
     }
 
-    /// The send engine of the node processes a message or response.
+    /// Processes a message or response in the send engine of the node.
     pub fn emit(&mut self, now: Time, index: u32) {
         let class = self.class_of(index);
         let nodes = &mut self.nodes;
@@ -154,19 +150,19 @@ impl<R: Ranks> Transfers<R> {
         message.packets_to_come = match targets {
             0 if framed <= packet => 1,
             0 => framed.div_ceil(packet) as u32,
-            // One at each node that it is for.
+            // One for each target node.
             targets => targets,
         };
         message.head = Time::MAX;
         message.header_done = Time::MAX;
         if nodes.keep_until_sent(source, stage, framed) && done > now {
-            // What it passes next also serves the message before it, which is still being read.
+            // Its next unit still serves the previous message, which is being read.
             return nodes.events.schedule(done, Event::Read(index));
         }
         self.read(now, done, index);
     }
 
-    /// The initiator's processor has copied a request in memory, or its target's a response: it is there.
+    /// Sends a message within a node. The initiator's processor has copied a request, or the target's a response.
     fn emit_in_memory(&mut self, now: Time, index: u32, bytes: u64) {
         let nodes = &mut self.nodes;
         let message = &mut nodes.messages[index];
@@ -183,8 +179,8 @@ impl<R: Ranks> Transfers<R> {
         nodes.events.schedule(there, Event::Arrived(index));
     }
 
-    /// The pages of a message that its send engine is done with at `done` are translated, its first packet is read from memory, and
-    /// it waits for its turn to leave.
+    /// Translates the pages of a message that its send engine has finished at `done`, reads its first packet from
+    /// memory, and queues it to leave.
     pub fn read(&mut self, now: Time, done: Time, index: u32) {
         let nodes = &mut self.nodes;
         let machine = nodes.machine.clone();
@@ -221,8 +217,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// A packet has been read: it is injected, and the next packet is read. In the model of whole messages: it is the
-    /// message's turn to depart.
+    /// Injects a packet that has been read, and reads the next one; or departs a whole message.
     pub fn inject(&mut self, now: Time, index: u32) {
         let Fabric::Packets(network) = &mut self.fabric else { return self.next_departure(now, index) };
         let nodes = &mut self.nodes;
@@ -243,7 +238,7 @@ impl<R: Ranks> Transfers<R> {
         let left = message.bytes_to_send;
         let packet = Packet {
             from: NodeId(source),
-            // On a tree each copy has its own.
+            // On a tree each copy has its own target.
             to: NodeId(if message.cast == NONE { target } else { source }),
             bytes: bytes as u32,
             message: message.tag(index),
@@ -276,7 +271,7 @@ impl<R: Ranks> Transfers<R> {
         nodes.events.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
     }
 
-    /// Notes an operation of a rank that has left, or one that reads and has its reply. An aggregation node only does what ranks ask for.
+    /// Records an operation of a rank that has left, or a read with its reply. Aggregation nodes do not count.
     pub fn watch_operation(&mut self, now: Time, index: u32, reply: Option<&[u8]>) {
         let message = &self.nodes.messages[index];
         let is_node = self.switches.is_node(message.from);
@@ -286,7 +281,6 @@ impl<R: Ranks> Transfers<R> {
         watch.note(now, message.from, signature, operation, reply.is_some());
     }
 
-    /// The class of a message that its sender is about to send.
     fn class_of(&self, index: u32) -> Class {
         let message = &self.nodes.messages[index];
         match message.phase {

@@ -12,7 +12,7 @@ use super::trace::{Span, Unit};
 use super::transfers::Started;
 
 impl<R: Ranks> Simulation<R> {
-    /// One turn of a rank. The operation of its last turn has been handed over by then.
+    /// Runs one turn of a rank. The operation of its last turn has been handed over by then.
     pub(super) fn turn(&mut self, now: Time, rank: u32, is_poll: bool) {
         self.hand_over(now, rank);
         let nodes = &mut self.transfers.nodes;
@@ -41,7 +41,7 @@ impl<R: Ranks> Simulation<R> {
         {
             self.made_progress(at);
         }
-        // Triggered operations that its own calls have made due fire before its next turn.
+        // Triggered operations that the rank's own calls have made due fire before its next turn.
         let nodes = &mut self.transfers.nodes;
         while let Some((rank, ni)) = nodes.ranks.take_fired() {
             nodes.events.schedule(at, Event::Fire { rank, ni });
@@ -90,7 +90,7 @@ impl<R: Ranks> Simulation<R> {
             RankRequest::Blocked { in_call } => nodes.rank_states[rank].block(in_call, at),
             RankRequest::Ended { code } => {
                 self.end(rank, at, code);
-                // It may not have left its groups. One that ends well has, or nobody waits for it.
+                // The rank may still be in groups. One that ends well has left them, or no rank waits for it.
                 if code != 0 {
                     self.lose_process(rank, at);
                 }
@@ -98,7 +98,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// The rank goes on after it has started an operation; or waits, until one of its NICs changes.
+    /// Continues the rank after it has started an operation, or lets it wait until one of its NICs changes.
     fn go_on_after(&mut self, started: Started, rank: u32, StartFlags { waits, .. }: StartFlags) {
         let nodes = &mut self.transfers.nodes;
         let Started { goes_on, issued, message } = started;
@@ -116,7 +116,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// The host of a rank has handed the rank's operation to the NIC, if there is one.
+    /// Hands the rank's operation to the NIC, if the host holds one.
     #[inline]
     pub(super) fn hand_over(&mut self, now: Time, rank: u32) {
         let handing_over = std::mem::replace(&mut self.transfers.nodes.rank_states[rank].handing_over, NONE);
@@ -153,12 +153,12 @@ impl<R: Ranks> Simulation<R> {
         nodes.kept_ended(rank, at);
     }
 
-    /// A rank has left its groups of aggregation without saying so.
+    /// Reports a rank that has left its aggregation groups without notice.
     fn lose_process(&mut self, rank: u32, at: Time) {
         self.transfers.switches.change(&mut self.transfers.nodes, at, |manager| manager.process_lost(rank.into()));
     }
 
-    /// A rank does something else than repeat its operations.
+    /// Records progress other than a repeated operation.
     fn made_progress(&mut self, now: Time) {
         if let Some(watch) = &mut self.transfers.nodes.watch {
             watch.progress(now);
@@ -177,7 +177,7 @@ impl<R: Ranks> Simulation<R> {
     }
 }
 
-/// The number of a request in the hash of a run.
+/// Returns the number of a request for the hash of a run.
 fn code_of(request: &RankRequest) -> u64 {
     match request {
         RankRequest::Start { command, .. } => u64::from(command.kind),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The units of a node in virtual time: until when each is busy, and which items wait before it.
+//! The units of a node in virtual time: until when each is busy, and the items in its queue.
 //!
 //! Invariants
-//! 1. A unit serves items in the order in which they come to it. So all times of a pass are known when the item comes, and a
-//!    pass costs no event.
-//! 2. A unit with a queue of q admits an item when the item q before it has begun. The unit before it keeps the item until
+//! 1. A unit serves items in the order of their arrival. So all times are known when it comes, and a pass costs no
+//!    event.
+//! 2. A unit with a queue of q admits an item when the item q before it has begun. The previous unit keeps it until
 //!    then.
 //! 3. The processor of a rank's program has no state here: the program itself waits for it.
 //!
@@ -17,21 +17,18 @@ use smallvec::SmallVec;
 use crate::machine::graph::{Graph, Pass, UnitId};
 use crate::time::Time;
 
-/// The units of one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeUnits {
-    /// By unit: when it can begin with its next item.
+    /// By unit: earliest begin of its next item.
     free: SmallVec<[Time; 6]>,
-    /// By unit, if a unit has a bounded queue: when its last items began, as many as it admits at once.
+    /// By unit with a bounded queue: begins of its last items, one for each place of the queue.
     begun: Box<[VecDeque<Time>]>,
 }
 
-/// The passage of an item through a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Passage {
-    /// When the first unit has admitted it. Until then it is where it was before.
+    /// Time at which the first unit has admitted it. Until then it keeps its place before the stage.
     pub admitted: Time,
-    /// When it is behind the last unit.
     pub end: Time,
 }
 
@@ -44,7 +41,7 @@ impl NodeUnits {
         }
     }
 
-    /// An item passes a unit; gives begin and end.
+    /// Passes an item through a unit; returns begin and end.
     #[inline]
     pub fn pass(&mut self, pass: &Pass, at: Time, bytes: u64) -> (Time, Time) {
         let free = &mut self.free[usize::from(pass.unit)];
@@ -54,12 +51,12 @@ impl NodeUnits {
         (begin, begin + pass.latency + moved)
     }
 
-    /// When an item that comes at `at` would begin.
+    /// Returns the begin of an item that comes at `at`.
     pub fn begins(&self, pass: &Pass, at: Time) -> Time {
         self.free[usize::from(pass.unit)].max(at + pass.before)
     }
 
-    /// As [`NodeUnits::pass`], for an item that follows another of the same stream: it pays no latency.
+    /// Like [`NodeUnits::pass`], for an item that follows another of the same stream: it pays no latency.
     #[inline]
     pub fn follow(&mut self, pass: &Pass, at: Time, bytes: u64) -> Time {
         let free = &mut self.free[usize::from(pass.unit)];
@@ -67,7 +64,7 @@ impl NodeUnits {
         *free
     }
 
-    /// Items pass a unit for `time` in all, at `at` or later; gives the begin.
+    /// Occupies a unit for `time`, at `at` or later; returns the begin.
     pub fn occupy(&mut self, unit: UnitId, at: Time, time: Time) -> Time {
         let free = &mut self.free[usize::from(unit)];
         let begin = (*free).max(at);
@@ -75,12 +72,11 @@ impl NodeUnits {
         begin
     }
 
-    /// Extends the last work of a unit.
     pub fn prolong(&mut self, unit: UnitId, time: Time) {
         self.free[usize::from(unit)] += time;
     }
 
-    /// An item passes the units of a stage, one after the other. `seen` gets begin and end of each pass.
+    /// Passes an item through the units of a stage, one after the other. `seen` gets begin and end of each pass.
     #[inline]
     pub fn through(
         &mut self,
@@ -109,8 +105,7 @@ impl NodeUnits {
         passage
     }
 
-    /// An item enters a unit from the one that holds it, which keeps it until there is room. Gives the times at which it is
-    /// admitted, begins, and is through.
+    /// Enters an item into a unit from its holder, which keeps it until there is room. Returns its times.
     #[inline]
     pub fn enter(
         &mut self,
@@ -134,7 +129,7 @@ impl NodeUnits {
         (admitted, begin, end)
     }
 
-    /// When a unit admits an item that comes at `at`.
+    /// Returns the time at which a unit admits an item that comes at `at`.
     #[inline]
     fn admitted(&mut self, queue: u32, unit: UnitId, at: Time) -> Time {
         let begun = &mut self.begun[usize::from(unit)];
@@ -171,7 +166,7 @@ mod tests {
         let pass = Pass { interval: ns(20), ..Pass::delay(0, ns(150)) };
         let ends: Vec<Time> = (0..4).map(|_| units.through(&graph, &[pass], (ns(0), 8), |_, _, _| ()).end).collect();
         assert_eq!(ends, [150, 170, 190, 210].map(ns));
-        // Where the interval is the latency, as it is without a key, nothing overlaps.
+        // If the interval equals the latency, as by default, nothing overlaps.
         let mut units = NodeUnits::new(&graph);
         let ends: Vec<Time> =
             (0..3).map(|_| units.through(&graph, &[Pass::work(0, ns(150))], (ns(0), 8), |_, _, _| ()).end).collect();
@@ -185,7 +180,7 @@ mod tests {
         let pass = Pass { interval: ns(10), bytes_per_s: 1_000_000_000, ..Pass::delay(0, ns(100)) };
         assert_eq!(units.through(&graph, &[pass], (ns(0), 64), |_, _, _| ()).end, ns(164));
         assert_eq!(units.through(&graph, &[pass], (ns(0), 64), |_, _, _| ()).end, ns(74 + 164));
-        assert_eq!(units.follow(&pass, ns(0), 64), ns(3 * 74), "what follows pays no latency");
+        assert_eq!(units.follow(&pass, ns(0), 64), ns(3 * 74), "a following item pays no latency");
     }
 
     #[test]

@@ -2,20 +2,19 @@
 //! Real processes as the ranks of a simulation.
 //!
 //! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as in the live home, and work on
-//! them themselves. They pass every command that leaves a NIC, and every wait, to the simulation over the rank's wire
-//! (`selvedge-sim-protocol`). This module maps the NICs of the ranks, works on them while their owners do not have the
-//! turn, and copies bytes to and from the memory of the processes.
+//! them themselves. They pass every command that leaves a NIC, and every wait, to the simulation through the rank's
+//! page (`selvedge-sim-protocol`). This module maps the NICs of the ranks, works on them while their owners do not have
+//! the turn, and copies bytes to and from the memory of the processes.
 //!
 //! A [`Launcher`] starts the processes and receives their requests.
 //!
 //! Invariants
 //! 1. A segment is accepted as a rank's NIC only if it names the process that the launcher started for this rank.
 //! 2. A rank that makes an invalid request is ended, with the reason; to the other ranks it is dead.
-//! 3. The simulation numbers the NICs of a rank itself: by the number that the NIC was opened with; if a rank has
+//! 3. The simulation numbers the NICs of a rank itself: by the number with which the NIC was opened; if a rank has
 //!    several NICs of one number, the further ones get a multiple of [`NUMBERS`] more. A message goes from a NIC to one
 //!    that was opened with the same number.
-//! 4. A rank whose process has ended, for whatever reason, is dead from the beginning of its last turn on: its memory
-//!    is gone.
+//! 4. A rank whose process has ended is dead from the beginning of its last turn on: its memory is gone.
 //!
 //! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
 
@@ -32,14 +31,14 @@ use crate::node::ranks::MailboxState;
 use crate::node::{Incoming, Meter, RankRequest, Ranks, RegisterSums, StartFlags, TimedRequest};
 use crate::time::Time;
 
-/// How a turn of a rank ended.
+/// End of a rank's turn.
 #[derive(Clone, Debug)]
 pub enum TurnEnd {
     /// The rank made a request.
     Request(Request),
-    /// It is in a call that returns when other ranks have made it, too.
+    /// The rank is in a call that returns when other ranks have made it.
     Blocked(&'static str),
-    /// It has ended, with this exit code; 128 + the signal's number if a signal killed it.
+    /// The rank has ended, with this exit code; 128 + the signal's number if a signal killed it.
     Ended(i32),
 }
 
@@ -47,29 +46,29 @@ pub enum TurnEnd {
 pub trait Launcher {
     fn size(&self) -> u32;
 
-    /// Runs a rank from `now` until its turn ends; gives the time of this end. The first turn starts its process.
+    /// Runs a rank from `now` until its turn ends; returns the time of this end. The first turn starts its process.
     fn run(&mut self, rank: u32, now: Time) -> (Time, TurnEnd);
 
-    /// Kills a rank that does not have the turn; gives its exit code. A rank without a turn so far is never started.
+    /// Kills a rank that does not have the turn; returns its exit code. A rank without a turn so far is never started.
     fn kill(&mut self, rank: u32) -> i32;
 
-    /// A rank that was [`TurnEnd::Blocked`] and may continue.
+    /// Returns a rank that was [`TurnEnd::Blocked`] and may continue.
     fn take_released(&mut self) -> Option<u32>;
 
     /// Whether the job is to end before its ranks have ended.
     fn is_over(&self) -> bool;
 
-    /// The wire to a rank and its process id, once it has been started.
+    /// Returns the end of a rank's page and its process id, once it has been started.
     fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)>;
 
-    /// Ends a rank that has made an invalid request; gives its exit code.
+    /// Ends a rank that has made an invalid request; returns its exit code.
     fn accuse(&mut self, rank: u32, why: &str) -> i32;
 }
 
-/// The pause of a rank that reports a poll without success, but may have polled before the last change of its NICs.
+/// Pause of a rank that reports a poll without success, but may have polled before the last change of its NICs.
 const POLL_AGAIN: Time = Time::from_ns(100);
 
-/// The numbers with which NICs are opened are below this.
+/// Upper bound of the numbers with which NICs are opened.
 const NUMBERS: u32 = 1 << 16;
 
 /// The ranks of a job that are processes.
@@ -85,7 +84,7 @@ pub struct Processes<L: Launcher> {
     /// Ranks whose NICs or memory have changed since their last poll without success.
     changed: BTreeSet<u32>,
     ended: BTreeSet<u32>,
-    /// Registers of NICs that were closed, and whose place another has taken.
+    /// Registers of closed NICs whose place another has taken.
     closed: RegisterSums,
 }
 
@@ -106,12 +105,11 @@ impl<L: Launcher> Processes<L> {
         &self.launcher
     }
 
-    /// The launcher, for the job's end.
+    /// Returns the launcher, for the job's end.
     pub fn into_launcher(self) -> L {
         self.launcher
     }
 
-    /// Maps the NICs that a rank has opened since the last call.
     fn map_new_nics(&mut self, rank: u32) {
         let Some((wire, pid)) = self.launcher.wire(rank) else { return };
         for opened in wire.nics().into_iter().filter(|opened| opened.ni < NUMBERS) {
@@ -135,12 +133,11 @@ impl<L: Launcher> Processes<L> {
                     }
                 }
                 Ok(_) => log::debug!("{}: not a NIC of rank {rank}", opened.path.display()),
-                Err(error) => log::debug!("a NIC of rank {rank}: {error}"),
+                Err(error) => log::debug!("cannot map a NIC of rank {rank}: {error}"),
             }
         }
     }
 
-    /// A rank's open NIC.
     fn nic(&mut self, rank: u32, ni: u32) -> Option<&Visited> {
         if self.ended.contains(&rank) {
             return None;
@@ -151,12 +148,11 @@ impl<L: Launcher> Processes<L> {
         self.nics.get(&(rank, ni)).filter(|nic| nic.is_ready())
     }
 
-    /// The ids of a rank's NICs.
     fn ids(&self, rank: u32) -> impl Iterator<Item = u64> + '_ {
         self.nics.range((rank, 0)..=(rank, u32::MAX)).map(|(_, nic)| nic.id())
     }
 
-    /// Makes a message visible in a ring that a NIC of the rank `from` has claimed. False: none that is known has.
+    /// Makes a message visible in a ring that a NIC of the rank `from` has claimed. False: no known NIC has claimed it.
     fn publish_for_known(&self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
         let nic = self.nics.get(&(rank, ni));
         nic.is_some_and(|nic| self.ids(from).any(|sender| nic.publish(sender, message)))
@@ -169,7 +165,7 @@ impl<L: Launcher> Processes<L> {
                     Ok(command) => {
                         let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
                         let ni = own.map_or(ni, |(_, ni)| ni);
-                        // Only an operation with a reply surely changes a NIC.
+                        // Only an operation with a reply certainly changes a NIC.
                         let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
                         RankRequest::Start {
                             ni,
@@ -184,7 +180,7 @@ impl<L: Launcher> Processes<L> {
             Request::Publish { ni, target, message } => RankRequest::Publish { ni, target, message },
             Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
             Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
-            // A process that yields the processor has not always polled all of its NICs.
+            // A process that yields the processor may not have polled all of its NICs.
             Request::Poll if self.changed.remove(&rank) => RankRequest::Sleep { until: at + POLL_AGAIN },
             Request::Poll => RankRequest::Poll,
             Request::Sleep { until_ps } => {
@@ -197,7 +193,7 @@ impl<L: Launcher> Processes<L> {
         }
     }
 
-    /// Notes the NICs on which the rank's own calls have made triggered operations due.
+    /// Records the NICs on which the rank's own calls have made triggered operations due.
     fn collect_fired(&mut self, rank: u32) {
         self.map_new_nics(rank);
         for (&(_, ni), nic) in self.nics.range((rank, 0)..=(rank, u32::MAX)) {
@@ -210,18 +206,18 @@ impl<L: Launcher> Processes<L> {
     }
 }
 
-/// The command, or why it is invalid.
+/// Returns the command. `Err`: the reason why it is invalid.
 fn checked(bytes: &[u8], payload: &[u8]) -> Result<Command, &'static str> {
-    let command = command_from(bytes).ok_or("it started an operation that is cut short")?;
-    // What aggregation nodes send comes from them alone.
+    let command = command_from(bytes).ok_or("it started a truncated operation")?;
+    // Ranks may not send the messages of aggregation nodes.
     if !matches!(command.kind, kind::PUT..=kind::AGGREGATION_REQUEST | kind::AGGREGATION_UP) {
         return Err("it started an operation of an unknown kind");
     }
     if command.length > PAYLOAD_BYTES_MAX {
-        return Err("it started an operation of more than 1 GiB, which simulated machines do not carry in one message");
+        return Err("it started an operation of more than 1 GiB; simulated machines do not carry that in one message");
     }
     if command.has_payload() && payload.len() as u64 != command.length {
-        return Err("it started an operation whose payload is not as long as it says");
+        return Err("it started an operation whose payload does not have the length of its command");
     }
     Ok(command)
 }
@@ -270,7 +266,7 @@ impl<L: Launcher> Ranks for Processes<L> {
         if self.nic(rank, number).is_some_and(|nic| nic.id() == target) {
             return Some((rank, number));
         }
-        // Another process, or another NIC of the process, may have the id since then.
+        // Another process, or another NIC of the process, may have the id now.
         (0..self.size()).for_each(|rank| self.map_new_nics(rank));
         let (rank, number) = *self.owners.get(&name)?;
         self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
@@ -348,7 +344,7 @@ impl<L: Launcher> Ranks for Processes<L> {
         }
     }
 
-    /// Reading it changes nothing, so the rank's polls are as long as before.
+    /// Reading the mailbox changes nothing, so the length of the rank's polls stays.
     fn mailbox(&mut self, rank: u32, ni: u32, vpid: u16) -> Option<MailboxState> {
         let mut found = None;
         self.nic(rank, ni)?.with(&mut |nic| found = MailboxState::of(nic, vpid));

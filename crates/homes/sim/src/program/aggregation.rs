@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank as a member of groups that reduce in the switches (seed 001, section III): it joins, and its vectors are reduced in pieces of
-//! at most the bytes of one request, as many at a time as the group has credits.
+//! A rank as a member of groups that reduce in the switches (seed 001, section III): it joins, and its vectors are
+//! reduced in pieces of at most one request, as many at a time as the group has credits.
 //!
-//! Its NIC has the tables of its memberships, and takes what comes from an aggregation node.
+//! Its NIC has the tables of its memberships, and receives the messages of aggregation nodes.
 
 use std::collections::VecDeque;
 
@@ -25,9 +25,9 @@ pub struct JoinedGroup {
     node: u64,
     key: u64,
     credits: u32,
-    /// How results come. None: down the tree alone.
+    /// How results reach the rank. `None`: only down the tree.
     target: Option<Target>,
-    /// The most bytes of one request.
+    /// Longest request, in bytes.
     pub bytes: u32,
 }
 
@@ -44,7 +44,7 @@ impl Reduce {
 }
 
 impl Process {
-    /// Joins the group of a number, of the ranks `members`, in the first tree of the job. It returns when the group is formed.
+    /// Joins group `number` of the ranks `members`, in the first tree of the job. Returns when the group is formed.
     pub async fn join_group(&self, number: u32, members: &[u32]) -> Result<JoinedGroup, Failure> {
         let aggregation = self.core.borrow().aggregation.clone().ok_or(Failure::NoTree)?;
         let place = |rank: &u32| aggregation.node_of(*rank);
@@ -69,7 +69,7 @@ impl Process {
         }
     }
 
-    /// Leaves a group, when its leaf node has said that all reductions have ended: a result that was cast comes before that.
+    /// Leaves a group, after its leaf node has reported the end of all reductions: a cast result comes before that.
     pub async fn leave_group(&self, group: JoinedGroup) {
         while !self.core.borrow_mut().tables.nic().member().is_idle(group.handle) {
             self.ask(RankRequest::Wait { until: Time::MAX }).await;
@@ -80,9 +80,9 @@ impl Process {
         }
     }
 
-    /// Replaces the values of all members by their reduction. The bytes lie at `at` of the rank's memory; pieces of a request's size are
-    /// under way at once, as many as the group has credits. If a piece fails, the others are reduced all the same: so members agree on
-    /// the operations that the group has had, and it can go on. The first failure is returned.
+    /// Replaces the values of all members by their reduction. The bytes lie at `at` of the rank's memory; pieces of a
+    /// request's size are under way at once, one for each credit of the group. If a piece fails, the others are still
+    /// reduced: so members agree on the operations of the group, and it remains usable. Returns the first failure.
     pub async fn reduce_in_network(
         &self,
         group: &JoinedGroup,
@@ -103,7 +103,7 @@ impl Process {
                         next += 1;
                         continue;
                     }
-                    // Its credit comes down the tree, after the result that was cast.
+                    // Its credit comes down the tree, after the cast result.
                     Err(StartError::Credit) => {}
                     Err(error) => return Err(error.into()),
                 }

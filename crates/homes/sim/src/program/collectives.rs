@@ -35,7 +35,7 @@ pub enum Sum {
 impl Process {
     // ---- Barriers ------------------------------------------------------------------------------------------------
 
-    /// A barrier by dissemination: each rank notifies the ranks that are 1, 2, 4 … further.
+    /// Runs a barrier by dissemination: each rank notifies the ranks 1, 2, 4 … further.
     pub async fn barrier(&self, tag: u32) {
         let (rank, size) = (self.rank(), self.size());
         let mut distance = 1;
@@ -45,7 +45,7 @@ impl Process {
         }
     }
 
-    /// A barrier up a binomial tree and down again.
+    /// Runs a barrier up a binomial tree and down again.
     pub async fn barrier_tree(&self, tag: u32) {
         self.reduce(tag, &mut []).await;
         self.broadcast(tag, &mut []).await;
@@ -180,8 +180,8 @@ impl Process {
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
 
-    /// Each rank beyond a power of two sends its words to a neighbour, which adds them. False: this rank has sent its
-    /// words and waits for the result.
+    /// Folds the ranks beyond a power of two: each sends its words to a neighbour, which adds them. False: this rank
+    /// has sent its words and waits for the result.
     async fn fold_extra_ranks(&self, team: &Team, tag: u32, words: &mut [u8]) -> bool {
         if self.rank() >= 2 * team.rest {
             return true;
@@ -195,7 +195,7 @@ impl Process {
         true
     }
 
-    /// The ranks beyond a power of two get the result from their neighbours.
+    /// Sends the result to the ranks beyond a power of two, from their neighbours.
     async fn unfold_extra_ranks(&self, team: &Team, tag: u32, words: &mut [u8]) {
         if self.rank() >= 2 * team.rest {
             return;
@@ -228,8 +228,7 @@ impl Process {
     }
 }
 
-/// The ranks of a collective that take part in it directly: the largest power of two. The `rest` take part by a
-/// neighbour.
+/// The ranks directly in a collective: the largest power of two. The `rest` take part through a neighbour.
 struct Team {
     size: u32,
     rest: u32,
@@ -248,8 +247,7 @@ impl Team {
     }
 }
 
-/// The byte range of blocks `from` to `to` (exclusive), where `length` bytes of whole words are split into `count`
-/// blocks.
+/// Returns the byte range of blocks `from` to `to` (exclusive) of `length` bytes in `count` blocks of whole words.
 fn blocks(length: usize, count: u32, (from, to): (u32, u32)) -> std::ops::Range<usize> {
     let words = length as u64 / 8;
     let edge = |block: u32| (words * u64::from(block) / u64::from(count)) as usize * 8;

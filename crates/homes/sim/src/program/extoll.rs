@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The EXTOLL units of a rank, as a program uses them: messages, puts, gets, locks, notifications (seed 002, sections 7.4, 7.5).
+//! The EXTOLL units for a program: messages, puts, gets, locks, notifications (seed 002, sections 7.4, 7.5).
 //!
-//! Each rank is a node with one port, VPID 0. All of its memory is registered: a network logical address is the address of
-//! the memory. Commands are those of `nic`, which the simulation carries as it carries the others.
+//! Each rank is a node with one port, VPID 0. All of its memory is registered: a network logical address is the address
+//! of the memory. Commands are those of `nic`; the simulation carries them like the others.
 //!
-//! A call that finds what it waits for at once pays for the library and for the line that it reads. A call that waits pays for
-//! them when it is woken.
+//! A call that finds its result at once pays for the library and the line that it reads; else it pays when woken.
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::rma::{Descriptor, Notification, Operation, Requester, options};
@@ -21,14 +20,14 @@ use super::port::VPID;
 use super::process::Process;
 use super::shared::Core;
 
-/// The cost of a call that finds a message of this class and length at once: its library, and a line of memory for each item.
+/// Returns the cost of a call that finds such a message at once: its library, and a line of memory for each item.
 fn found(machine: &Machine, class: Class, bytes: usize) -> Time {
     let path = machine.graph.path(class);
     path.receive + machine.host.memory_access * path.items(bytes as u64)
 }
 
 impl Process {
-    /// Sends a message of 1 to as many bytes as the machine's VELO unit takes.
+    /// Sends a message of 1 byte up to the maximum of the machine's VELO unit.
     ///
     /// # Panics
     /// If it is empty or longer, which is a bug of the program.
@@ -37,17 +36,18 @@ impl Process {
             let command = self.velo_command(to, mtt, tag, payload);
             return self.start(command, Bytes::from_slice(payload)).await;
         }
-        // As libvelo2: without room the library keeps what has arrived, so that two senders do not wait for each other.
+        // Like libvelo2: without room the library keeps arrived messages, so that two senders do not wait for each
+        // other.
         while !self.velo_try_send(to, mtt, tag, payload).await {
             self.keep_messages();
             self.poll().await;
         }
     }
 
-    /// As [`Process::velo_send`]. False: the NIC or the mailbox has no room, and nothing was sent.
+    /// Like [`Process::velo_send`]. False: the NIC or the mailbox has no room, and nothing was sent.
     ///
     /// # Panics
-    /// As [`Process::velo_send`].
+    /// Like [`Process::velo_send`].
     pub async fn velo_try_send(&self, to: u32, mtt: u8, tag: u8, payload: &[u8]) -> bool {
         let command = self.velo_command(to, mtt, tag, payload);
         let flags = StartFlags { or_refuse: true, waits: false };
@@ -68,7 +68,7 @@ impl Process {
         Box::new(message.command().expect("a message that a unit takes"))
     }
 
-    /// Receives the next message; gives its type, its tag and its bytes.
+    /// Receives the next message; returns its type, tag and bytes.
     pub async fn velo_receive(&self) -> (u8, u8, Vec<u8>) {
         let mut waited = false;
         loop {
@@ -80,7 +80,7 @@ impl Process {
         }
     }
 
-    /// Receives the next message if it is there.
+    /// Receives the next message if it has arrived.
     pub fn velo_probe(&self) -> Option<(u8, u8, Vec<u8>)> {
         self.take_kept().or_else(|| self.take_velo(true))
     }
@@ -89,7 +89,7 @@ impl Process {
         self.core.borrow_mut().port.as_mut()?.kept.pop_front()
     }
 
-    /// Takes what has arrived out of the mailbox.
+    /// Moves arrived messages out of the mailbox.
     fn keep_messages(&self) {
         while let Some(message) = self.take_velo(true) {
             if let Some(port) = &mut self.core.borrow_mut().port {
@@ -98,7 +98,7 @@ impl Process {
         }
     }
 
-    /// Takes the next message, and pays for it if nothing else has.
+    /// Takes the next message, and pays for it if `pays`.
     fn take_velo(&self, pays: bool) -> Option<(u8, u8, Vec<u8>)> {
         let taken = {
             let Core { tables, port, .. } = &mut *self.core.borrow_mut();
@@ -149,7 +149,7 @@ impl Process {
         port.as_mut()?.take_notification(&tables.signals())
     }
 
-    /// Takes the next notification. Waits for it.
+    /// Waits for the next notification, and takes it.
     pub async fn rma_notification(&self) -> Notification {
         let mut waited = false;
         loop {

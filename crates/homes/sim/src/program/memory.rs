@@ -13,16 +13,16 @@ use selvedge_nic::{Asker, Bus, Fault, Step};
 
 use crate::node::{Bytes, Meter};
 
-/// The first address of unexpected messages.
+/// First address of unexpected messages.
 pub const ARRIVALS_AT: u64 = 1 << 48;
-/// The size of their address range.
+/// Size of their address range.
 pub const ARRIVALS_BYTES: u64 = 1 << 46;
-/// The address of the first request's buffer.
+/// Address of the first request's buffer.
 pub const LANDING_AT: u64 = 1 << 63;
 /// Bytes from one request's buffer to the next: the longest message.
 pub const LANDING_BYTES: u64 = 1 << 36;
 
-/// The address of a request's buffer.
+/// Returns the address of a request's buffer.
 pub fn landing_of(request: u32) -> u64 {
     LANDING_AT + u64::from(request) * LANDING_BYTES
 }
@@ -32,10 +32,8 @@ pub fn landing_of(request: u32) -> u64 {
 pub struct Memory {
     /// The program's memory.
     pub own: Vec<u8>,
-    /// Unexpected messages, in order of their addresses, which the NIC assigns in ascending order. None: the message
-    /// was taken.
+    /// Unexpected messages, in order of their addresses, which the NIC assigns ascending. `None`: taken.
     arrivals: VecDeque<(u64, Option<Bytes>)>,
-    /// The buffers of requests, by request.
     landings: Vec<Bytes>,
 }
 
@@ -44,7 +42,7 @@ impl Memory {
         Memory { own: vec![0; bytes], ..Memory::default() }
     }
 
-    /// Makes buffers for so many requests.
+    /// Makes buffers for n requests.
     pub fn reserve(&mut self, requests: usize) {
         self.landings.resize_with(requests.max(self.landings.len()), Bytes::new);
     }
@@ -65,7 +63,7 @@ impl Memory {
         taken
     }
 
-    /// The unexpected payload at an address.
+    /// Returns the unexpected payload at an address.
     pub fn arrival(&self, address: u64) -> Option<&[u8]> {
         let at = self.arrivals.binary_search_by_key(&address, |(address, _)| *address).ok()?;
         self.arrivals[at].1.as_deref()
@@ -110,7 +108,7 @@ impl Memory {
     }
 }
 
-/// The request whose buffer contains an address, and the offset in it.
+/// Returns the request whose buffer contains an address, and the offset in it.
 fn place(address: u64) -> Option<(usize, usize)> {
     let inside = address.checked_sub(LANDING_AT)?;
     Some(((inside / LANDING_BYTES) as usize, (inside % LANDING_BYTES) as usize))
@@ -120,7 +118,7 @@ fn place(address: u64) -> Option<(usize, usize)> {
 pub(super) struct MemoryBus<'a> {
     pub memory: &'a mut Memory,
     pub payload: &'a [u8],
-    /// Names the request in the answer of a unit that keeps it.
+    /// Names the request in a late answer of a unit that keeps it.
     pub token: u64,
     pub reply: &'a mut Vec<u8>,
     pub meter: &'a mut dyn Meter,

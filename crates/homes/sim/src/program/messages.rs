@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sending and receiving with tags, as in MPI, on the NIC's match entries.
 //!
-//! A message of up to [`super::Needs::eager_bytes_max`] is one put: into the posted receive, or, if there is none, into
-//! the memory for unexpected messages, from where a later receive copies it. A longer message uses rendezvous: the
-//! sender puts an announcement, and the receiver's program fetches the payload with a get (seed 000, section 2.5).
+//! A message of up to [`super::Needs::eager_bytes_max`] is one put: into the posted receive or, without one, into the
+//! memory for unexpected messages, from where a later receive copies it. A longer message uses rendezvous: the sender
+//! puts an announcement, and the receiver's program fetches the payload with a get (seed 000, section 2.5).
 //!
-//! A synchronous send uses rendezvous at any length: it is done when its receive has fetched the payload.
+//! A synchronous send uses rendezvous at any length: it completes when its receive has fetched the payload.
 //!
-//! Tags from [`super::OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's receive of
-//! any tag does not match their messages.
+//! Tags from [`super::OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's
+//! receive of any tag does not match their messages.
 //!
-//! Match bits: bit 63, the message is an announcement; bits 0 to 31, the tag. The header data of an announcement has
-//! the match bits under which the payload can be fetched, and its 8 bytes of payload the length of the message.
+//! Match bits: bit 63, the message is an announcement; bits 0 to 31, the tag. The header data of an announcement are
+//! the match bits for fetching the payload; its 8 bytes of payload are the length of the message.
 
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{EntrySpec, Event, Posted, event_kind, list, options};
@@ -43,7 +43,7 @@ impl Process {
         core.requests.begin(&mut core.memory, RequestState::Done(None))
     }
 
-    /// Starts a synchronous send: it is done when the matching receive has the whole payload.
+    /// Starts a synchronous send: it completes when the matching receive has the whole payload.
     pub async fn issend(&self, to: u32, tag: u32, bytes: &[u8]) -> RequestId {
         let length = bytes.len() as u64;
         let (request, token) = {
@@ -81,7 +81,7 @@ impl Process {
     pub fn irecv(&self, from: u32, tag: u32, bytes: u64) -> RequestId {
         let core = &mut *self.core.borrow_mut();
         let request = core.requests.begin(&mut core.memory, RequestState::Posted { most: bytes });
-        // At least as long as an announcement.
+        // At least the length of an announcement.
         let length = bytes.max(ANNOUNCEMENT_BYTES);
         let spec =
             EntrySpec { start: landing_of(request.0), length, user_ptr: request.0.into(), ..receive_of(from, tag) };
@@ -89,8 +89,8 @@ impl Process {
         request
     }
 
-    /// The oldest unexpected message from a rank with a tag ([`super::ANY`]: any): source, tag, bytes. If there is none, the
-    /// rank's turn ends and the next event happens.
+    /// Returns source, tag and bytes of the oldest unexpected message from a rank with a tag ([`super::ANY`]: any). If
+    /// there is none, the rank's turn ends and the next event happens.
     pub async fn probe(&self, from: u32, tag: u32) -> Option<(u32, u32, u64)> {
         self.progress().await;
         let found = self.core.borrow_mut().peek_unexpected(&receive_of(from, tag));
@@ -100,8 +100,7 @@ impl Process {
         found
     }
 
-    /// Tests whether a request is done; gives the received message. If it is not done, the rank's turn ends and the
-    /// next event happens.
+    /// Tests a request; returns the received message. If it is not complete, the turn ends and the next event happens.
     pub async fn test(&self, request: RequestId) -> Option<Option<Message>> {
         self.progress().await;
         let done = self.core.borrow_mut().requests.take_done(request);
@@ -111,7 +110,7 @@ impl Process {
         done
     }
 
-    /// The index of the first of these requests that is done, if there is one, and its message.
+    /// Returns the index of the first of these requests that is complete, and its message.
     pub async fn done_of(&self, requests: &[RequestId]) -> Option<(usize, Option<Message>)> {
         self.progress().await;
         let mut core = self.core.borrow_mut();
@@ -129,7 +128,7 @@ impl Process {
         }
     }
 
-    /// Waits for a request; gives the received message.
+    /// Waits for a request; returns the received message.
     pub async fn wait(&self, request: RequestId) -> Option<Message> {
         loop {
             let (moved, must_fetch) = {
@@ -176,7 +175,7 @@ impl Process {
             self.wait(send).await;
             message
         } else {
-            // A short send is done when the NIC has it, so the rank can wait at once.
+            // A short send is complete when the NIC has it, so the rank can wait at once.
             let command = self.command(kind::PUT, to, PORTAL_MESSAGES, tag.into(), 0, length);
             self.start_and_wait(command, Bytes::from_slice(bytes)).await;
             self.wait(receive).await
@@ -184,7 +183,7 @@ impl Process {
         message.unwrap_or(Message { source: from, tag, bytes: Bytes::new() })
     }
 
-    /// Processes the NIC's events, and fetches announced messages. True: there was anything to do.
+    /// Processes the NIC's events, and fetches announced messages. False: nothing to do.
     async fn progress(&self) -> bool {
         let mut moved = false;
         loop {
@@ -212,7 +211,7 @@ impl Process {
     }
 }
 
-/// A bus without memory that counts the headers that a search by hash compares.
+/// Makes a bus without memory that counts the headers that a search by hash compares.
 fn counting(searched: &mut u64) -> impl Bus {
     Metered { bus: NoMemory, meter: |step| *searched += u64::from(step == Step::EntrySearched) }
 }
@@ -247,8 +246,8 @@ impl Core {
         }
     }
 
-    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared `hashed` headers, or,
-    /// on a machine without a hash, by a search of the list.
+    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared `hashed` headers,
+    /// or, on a machine without a hash, by a search of the list.
     fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
         let (searched, length) = match (self.machine.nic.matching, self.machine.nic.mode) {
             (Matching::List, _) => header_search(&self.tables.nic(), PORTAL_MESSAGES, found),
@@ -289,7 +288,7 @@ impl Core {
         }
     }
 
-    /// A message for a receive has arrived, or the announcement of one.
+    /// Handles the arrival of a message for a receive, or of its announcement.
     fn received(&mut self, event: &Event) {
         let mut bytes = if event.mlength == 0 { Bytes::new() } else { self.memory.take(event.start) };
         let index = event.user_ptr as u32;
@@ -306,7 +305,7 @@ impl Core {
         }
     }
 
-    /// The unexpected message that a receive would match.
+    /// Returns the unexpected message that a receive would match.
     fn peek_unexpected(&mut self, spec: &EntrySpec) -> Option<(u32, u32, u64)> {
         let mut searched = 0;
         let found = self.tables.nic().receives().find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);

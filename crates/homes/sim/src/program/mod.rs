@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs in the simulator: futures, each rank with its own NIC.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
-//! | [`process`] | a rank as its program sees it: time, memory, one-sided operations, counters |
+//! | [`process`] | a rank, as its program sees it: time, memory, one-sided operations, counters |
 //! | `shared` | the state behind it, which the simulation shares |
 //! | [`messages`] | sending and receiving with tags: eager, rendezvous |
-//! | `requests` | sends and receives that are not done |
+//! | `requests` | incomplete sends and receives |
 //! | [`memory`] | a rank's memory, and the bus by which transitions of its NIC access it |
 //! | [`collectives`] | barriers, sums and broadcasts of all ranks, by several algorithms |
 //! | [`aggregation`] | groups that reduce in the switches |
 //! | [`extoll`] | the EXTOLL units: messages, puts, gets, locks, notifications |
 //! | `port` | the port of a rank at these units |
-//! | [`offload`] | the same by the NICs alone, with counters and triggered operations |
+//! | [`offload`] | collectives by the NICs alone, with counters and triggered operations |
 //! | [`results`] | results of programs: series of points, and mistakes |
 //! | `tasks` | the futures as [`crate::node::Ranks`] |
 //! | [`ready`] | built-in programs, by name |
@@ -50,17 +50,17 @@ pub type Body = Pin<Box<dyn Future<Output = i32>>>;
 pub struct Needs {
     /// Bytes of memory, addressed from 0.
     pub memory_bytes: usize,
-    /// The most receives that are posted at once, and the most long sends that wait to be fetched.
+    /// Most receives posted at once, and most long sends that wait to be fetched.
     pub receives: u32,
-    /// The most unexpected messages at once.
+    /// Most unexpected messages at once.
     pub unexpected: u32,
     /// Counters of the window ([`Process::put_counting`]).
     pub windows: u32,
-    /// The most triggered operations armed at once.
+    /// Most triggered operations armed at once.
     pub triggered: u32,
     /// Messages up to this length are sent eagerly; longer ones by rendezvous.
     pub eager_bytes_max: u64,
-    /// It uses the EXTOLL units.
+    /// Whether it uses the EXTOLL units.
     pub units: bool,
     /// Groups that reduce in the switches, at once.
     pub groups: u32,

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives that the NICs execute alone, with counters and triggered operations (Portals 4.3, "Triggered
-//! Operations").
+//! Collectives by the NICs alone, with counters and triggered operations (Portals 4.3, "Triggered Operations").
 //!
-//! A program arms the operations of its NIC, for any number of collectives ahead. To enter a collective then costs one
+//! A program arms the operations of its NIC, for any number of collectives ahead. Entering a collective then costs one
 //! or two commands; the NICs do the rest without the program.
 //!
-//! A counter does not tell its neighbours apart: a fast one may count for the next collective before a slow one has
-//! counted for this one. Counting is enough all the same. A rank enters the next collective only when all ranks have
-//! entered this one, so an early count proves what the missing count would have proved.
+//! A counter does not distinguish its neighbours: a fast one may count for the next collective before a slow one has
+//! counted for this one. This is harmless. A rank enters the next collective only when all ranks have entered this one,
+//! so an early count implies that the missing count will come.
 
 use super::process::{Process, Trigger};
 
-/// A dissemination barrier. In round r the NIC notifies the rank 2^r further, when it has been notified in the rounds
-/// before.
+/// A dissemination barrier. In round r the NIC, notified in all earlier rounds, notifies the rank 2^r further.
 pub struct NicBarrier {
     window: u32,
     rounds: u32,
@@ -21,22 +19,22 @@ pub struct NicBarrier {
 }
 
 impl NicBarrier {
-    /// Windows that it uses.
+    /// Returns the number of windows that it uses.
     pub fn windows(size: u32) -> u32 {
         size.max(1).next_power_of_two().ilog2()
     }
 
-    /// Triggered operations for each barrier that is armed.
+    /// Returns the triggered operations of each armed barrier.
     pub fn triggered(size: u32) -> u32 {
         2 * NicBarrier::windows(size).saturating_sub(1)
     }
 
-    /// A barrier that uses the windows from `window` on.
+    /// Makes a barrier that uses the windows from `window` on.
     pub fn new(size: u32, window: u32) -> NicBarrier {
         NicBarrier { window, rounds: NicBarrier::windows(size), armed: 0, entered: 0 }
     }
 
-    /// Arms one more barrier. False: there is no room.
+    /// Arms one more barrier. False: no room.
     pub fn arm(&mut self, process: &Process) -> bool {
         self.armed += 1;
         (1..self.rounds).all(|round| {
@@ -59,8 +57,7 @@ impl NicBarrier {
     }
 }
 
-/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the count of the last child triggers the
-/// next.
+/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the last child's count triggers the next.
 pub struct NicSum {
     window: u32,
     bytes: u64,
@@ -73,25 +70,25 @@ pub struct NicSum {
 const SLOTS: u64 = 2;
 
 impl NicSum {
-    /// Windows that it uses: up and down for each slot.
+    /// Number of windows: up and down for each slot.
     pub const WINDOWS: u32 = 2 * SLOTS as u32;
 
-    /// Bytes of memory that it uses.
+    /// Returns the bytes of memory that it uses.
     pub fn memory(bytes: u64) -> u64 {
         2 * SLOTS * bytes
     }
 
-    /// Triggered operations for each sum that is armed.
+    /// Returns the triggered operations of each armed sum.
     pub fn triggered(size: u32) -> u32 {
         1 + size.max(1).next_power_of_two().ilog2()
     }
 
-    /// A sum of so many bytes. It uses the windows from `window` on and the memory from `memory` on, which must be 0.
+    /// Makes a sum of n bytes. It uses the windows from `window` on and the memory from `memory` on, which must be 0.
     pub fn new(bytes: u64, window: u32, memory: u64) -> NicSum {
         NicSum { window, bytes, memory, armed: 0, entered: 0 }
     }
 
-    /// Arms one more sum. False: there is no room.
+    /// Arms one more sum. False: no room.
     pub fn arm(&mut self, process: &Process) -> bool {
         let slot = Slot::of(self, self.armed, process);
         self.armed += 1;
@@ -123,7 +120,6 @@ impl NicSum {
     }
 }
 
-/// The windows and the memory of one active sum.
 struct Slot {
     up: Trigger,
     down: Trigger,
@@ -158,7 +154,7 @@ pub struct NicBroadcast {
 impl NicBroadcast {
     pub const WINDOWS: u32 = 1;
 
-    /// Triggered operations for each broadcast that is armed.
+    /// Returns the triggered operations of each armed broadcast.
     pub fn triggered(size: u32) -> u32 {
         size.max(1).next_power_of_two().ilog2()
     }
@@ -167,7 +163,7 @@ impl NicBroadcast {
         NicBroadcast { window, bytes, memory, armed: 0, entered: 0 }
     }
 
-    /// Arms one more broadcast. False: there is no room.
+    /// Arms one more broadcast. False: no room.
     pub fn arm(&mut self, process: &Process) -> bool {
         self.armed += 1;
         let rank = process.rank();
@@ -191,12 +187,12 @@ impl NicBroadcast {
     }
 }
 
-/// The parent of a rank in a binomial tree with root 0: its lowest bit cleared.
+/// Returns the parent of a rank in a binomial tree with root 0: its lowest bit cleared.
 fn parent(rank: u32) -> u32 {
     rank & rank.wrapping_sub(1)
 }
 
-/// The children of a rank in this tree, the one with the deepest subtree first.
+/// Returns the children of a rank in this tree, the one with the deepest subtree first.
 fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
     let bits = if rank == 0 { u32::BITS - 1 } else { rank.trailing_zeros() };
     (0..bits).rev().map(move |bit| rank | 1 << bit).filter(move |child| *child < size)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The port of a rank at the EXTOLL units of its NIC: what its program has taken from mailbox and notification queue.
+//! The port of a rank at the EXTOLL units of its NIC: its program's state of mailbox and notification queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,24 +11,21 @@ use selvedge_nic::velo::{Endpoint, Mailbox, Reassembler, Status};
 use crate::machine::{FullMailbox, Machine};
 use crate::node::tables::OwnTables;
 
-/// The port of a rank.
 pub(super) const VPID: u16 = 0;
 /// Slots of a mailbox between two publications of its read pointer.
 const LAZINESS: u32 = 16;
 
-/// The units of a rank, as its program sees them.
 pub(super) struct Port {
     mailbox: Mailbox,
     /// Messages whose store was split.
     parts: BTreeMap<Endpoint, Reassembler<1>>,
     /// Messages that a send without room has taken out of the mailbox: type, tag, bytes.
     pub kept: VecDeque<(u8, u8, Vec<u8>)>,
-    /// Notifications taken so far.
     notifications: u64,
 }
 
 impl Port {
-    /// Opens the port of a NIC, and registers n bytes from address 0 on. None: the NIC has no units.
+    /// Opens the port of a NIC, and registers n bytes from address 0 on. `None`: the NIC has no units.
     pub fn open(tables: &mut OwnTables, machine: &Machine, bytes: usize) -> Option<Port> {
         let mut nic = tables.nic();
         let refuses = machine.nic.full_mailbox != FullMailbox::Drop;
@@ -42,7 +39,7 @@ impl Port {
         Some(Port { mailbox, parts: BTreeMap::new(), kept: VecDeque::new(), notifications: 0 })
     }
 
-    /// Takes the next message that is whole.
+    /// Takes the next complete message.
     pub fn take_message(&mut self, signals: &Signals<'_>) -> Option<(Status, Vec<u8>)> {
         let Port { mailbox, parts, .. } = self;
         let mut part = [0; 128];
@@ -52,7 +49,7 @@ impl Port {
                 let whole = status.extent.message_bytes() as usize;
                 return Some((status, part[..whole.min(length)].to_vec()));
             }
-            // A part whose first part was lost with a full mailbox is lost, too.
+            // If the first part was lost with a full mailbox, the second is lost too.
             let of_source = parts.entry(status.source).or_default();
             if let Ok(Some((status, bytes))) = of_source.add(&status, &part[..length]) {
                 let whole = status.extent.message_bytes() as usize;
@@ -61,7 +58,7 @@ impl Port {
         }
     }
 
-    /// Publishes what was read, so that a sender that waits for room gets it.
+    /// Publishes the read pointer, so that a sender that waits for room gets it.
     pub fn publish_mailbox(&mut self, signals: &Signals<'_>) {
         self.mailbox.publish(signals);
     }

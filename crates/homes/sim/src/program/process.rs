@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank, as its program uses it.
 //!
-//! Calls that change the NIC's tables take the time that the machine states for them. Puts and gets return when the NIC
-//! has the command.
+//! Calls that change the NIC's tables take the machine file's time. Puts and gets return when the NIC has it.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::pin::Pin;
@@ -21,7 +20,6 @@ use crate::time::Time;
 
 use super::shared::{Core, PORTAL_MEMORY, PORTAL_WINDOW, counted, failed};
 
-/// Operation and datatype of a sum.
 const SUM: (u8, u8) = (Operation::Sum as u8, Datatype::Uint64 as u8);
 
 /// The condition of a triggered operation: the counter of a window has reached a threshold.
@@ -50,7 +48,7 @@ impl Process {
         self.core.borrow().size
     }
 
-    /// Virtual time, as this rank's clock shows it.
+    /// Returns virtual time, as this rank's clock shows it.
     pub fn now(&self) -> Time {
         self.core.borrow().now
     }
@@ -59,7 +57,7 @@ impl Process {
         self.core.borrow().machine.clone()
     }
 
-    /// The rank's memory.
+    /// Returns the rank's memory.
     pub fn memory(&self) -> Ref<'_, [u8]> {
         Ref::map(self.core.borrow(), |core| &core.memory.own[..core.needs.memory_bytes])
     }
@@ -71,7 +69,7 @@ impl Process {
         })
     }
 
-    /// An 8-byte word of the rank's memory; 0 outside of it.
+    /// Returns an 8-byte word of the rank's memory; 0 outside of it.
     pub fn word(&self, offset: u64) -> u64 {
         let mut word = [0; 8];
         let read = self.core.borrow().memory.read(offset, &mut word);
@@ -85,15 +83,15 @@ impl Process {
         self.core.borrow().observer.borrow_mut().record(series, x, y);
     }
 
-    /// Records that this rank has executed n iterations, from `start` until now; all ranks execute them. The
-    /// point of the series at `x` is `y` of the mean time of an iteration, from the start of the first rank to the end
-    /// of the last, over all laps so far.
+    /// Records that this rank has executed n iterations from `start` until now; all ranks execute them. The point of
+    /// the series at `x` is `y` of the mean time of an iteration, from the start of the first rank to the end of the
+    /// last, over all laps so far.
     pub fn lap(&self, series: &'static str, x: f64, start: Time, iterations: u64, y: impl Fn(Time) -> f64) {
         let core = self.core.borrow();
         core.observer.borrow_mut().lap((series, x), core.size, (start, core.now), iterations, y);
     }
 
-    /// Adds to a count that all ranks share outside the simulated machine, and gives it. For checks.
+    /// Adds to a count that all ranks share outside the simulated machine, and returns it. For checks.
     pub fn witness(&self, add: u64) -> u64 {
         let core = self.core.borrow();
         let mut observer = core.observer.borrow_mut();
@@ -101,7 +99,7 @@ impl Process {
         observer.witnessed
     }
 
-    /// Records a mistake in the results; gives the exit code for it.
+    /// Records a mistake in the results; returns its exit code.
     pub fn wrong(&self, what: impl Into<String>) -> i32 {
         let core = self.core.borrow();
         core.observer.borrow_mut().wrong(core.rank, what.into());
@@ -110,7 +108,7 @@ impl Process {
 
     // ---- Time ----------------------------------------------------------------------------------------------------
 
-    /// The program computes for this time, and for as long again as interrupts take its processor meanwhile.
+    /// Computes for this time, and longer by the interrupts that take its processor meanwhile.
     pub async fn compute(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
@@ -118,7 +116,7 @@ impl Process {
         }
     }
 
-    /// The program waits for this time, whatever its NIC does.
+    /// Waits for this time, whatever its NIC does.
     pub async fn sleep(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
@@ -126,18 +124,18 @@ impl Process {
         }
     }
 
-    /// The program has found nothing: it looks again when one of its NICs has changed, or after a pause, which grows.
+    /// Ends a turn that has found nothing: the program polls again when a NIC has changed, or after a growing pause.
     pub async fn poll(&self) {
         self.ask(RankRequest::Poll).await;
     }
 
-    /// The processor copies n bytes.
+    /// Copies n bytes with the processor.
     pub async fn copy(&self, bytes: u64) {
         let time = self.core.borrow().machine.host.copy(bytes);
         self.compute(time).await;
     }
 
-    /// The processor is busy for this time. The turn does not end: the rank's next request is made later by this time.
+    /// Keeps the processor busy for this time. The turn continues; the next request is later by it.
     pub fn spend(&self, time: Time) {
         self.core.borrow_mut().now += time;
     }
@@ -150,7 +148,7 @@ impl Process {
         self.start(command, Bytes::from_slice(bytes)).await;
     }
 
-    /// Puts bytes, and increments the target's counter of this number: the counting put of seed 004.
+    /// Puts bytes, and increments counter `window` of the target: the counting put of seed 004.
     pub async fn put_counting(&self, to: u32, window: u32, offset: u64, bytes: &[u8]) {
         let command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes.len() as u64);
         self.start(command, Bytes::from_slice(bytes)).await;
@@ -169,14 +167,14 @@ impl Process {
         self.start(command, Bytes::from_slice(bytes)).await;
     }
 
-    /// Waits until every acknowledged put has arrived, or has failed.
+    /// Waits until every acknowledged put has arrived or failed.
     pub async fn fence(&self) {
         let (counter, count) = (self.core.borrow().acknowledged, self.core.borrow().unacknowledged);
         self.wait_for_answers(counter, count).await;
     }
 
-    /// The number of acknowledged puts, gets and fetching atomics that have failed: their target is dead, or the fabric
-    /// lost them. They have fetched nothing.
+    /// Returns the number of acknowledged puts, gets and fetching atomics that have failed: their target is dead, or
+    /// the fabric lost them. They have fetched nothing.
     pub fn failed(&self) -> u64 {
         let core = self.core.borrow();
         failed(&core.tables, core.acknowledged) + failed(&core.tables, core.replied)
@@ -195,7 +193,7 @@ impl Process {
         self.wait_for_answers(counter, count).await;
     }
 
-    /// The value of a window's counter.
+    /// Returns the value of a window's counter.
     pub fn count(&self, window: u32) -> u64 {
         let core = self.core.borrow();
         core.windows.get(window as usize).map_or(0, |counter| counted(&core.tables, *counter))
@@ -231,8 +229,8 @@ impl Process {
 
     // ---- Triggered operations ------------------------------------------------------------------------------------
 
-    /// Arms a triggered counting put. It reads its payload when it starts: `bytes` from address `from`.
-    /// False: there is no room ([`super::Needs::triggered`]).
+    /// Arms a triggered counting put. It reads its payload when it starts: `bytes` from address `from`. False: no room
+    /// ([`super::Needs::triggered`]).
     pub fn put_triggered(&self, trigger: Trigger, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
         let mut command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes);
         command.source.start = from;
@@ -247,8 +245,7 @@ impl Process {
         self.arm(trigger, Action::Command(&command))
     }
 
-    /// Arms a triggered get of `bytes` at `offset` of another rank's memory to address `into`; its reply increments the
-    /// counter of window `counted`.
+    /// Arms a triggered get of `bytes` at `offset` of a rank's memory to address `into`; its reply counts in `counted`.
     pub fn get_triggered(&self, trigger: Trigger, from: u32, offset: u64, into: u64, bytes: u64, counted: u32) -> bool {
         let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
         let Some(counter) = self.core.borrow().windows.get(counted as usize).copied() else { return false };
@@ -285,17 +282,17 @@ impl Process {
         self.start(command, Bytes::from_slice(words)).await;
     }
 
-    /// Adds to an 8-byte word of a rank's memory; gives its old value.
+    /// Adds to an 8-byte word of a rank's memory; returns its old value.
     pub async fn fetch_add(&self, to: u32, offset: u64, value: u64) -> u64 {
         self.fetching(kind::FETCH_ATOMIC, Operation::Sum, to, offset, value, 0).await
     }
 
-    /// Replaces an 8-byte word of a rank's memory; gives its old value.
+    /// Replaces an 8-byte word of a rank's memory; returns its old value.
     pub async fn swap(&self, to: u32, offset: u64, value: u64) -> u64 {
         self.fetching(kind::SWAP, Operation::Swap, to, offset, value, 0).await
     }
 
-    /// Replaces an 8-byte word of a rank's memory if it has the expected value; gives its old value.
+    /// Replaces an 8-byte word of a rank's memory if it has the expected value; returns its old value.
     pub async fn compare_swap(&self, to: u32, offset: u64, expected: u64, value: u64) -> u64 {
         self.fetching(kind::SWAP, Operation::CompareSwap, to, offset, value, expected).await
     }
@@ -318,7 +315,7 @@ impl Process {
 
     // ---- Commands and requests -----------------------------------------------------------------------------------
 
-    /// A command of this rank without counters and events.
+    /// Makes a command of this rank without counters and events.
     pub fn command(&self, kind: u8, to: u32, portal: u32, match_bits: u64, offset: u64, length: u64) -> Box<Command> {
         let core = self.core.borrow();
         let mut command = core.spare.borrow_mut().pop().unwrap_or_default();
@@ -356,7 +353,7 @@ impl Process {
         }
     }
 
-    /// Waits until a counter of answers has reached a value; failures count as answers, too.
+    /// Waits until a counter of answers has reached a value; failures count as answers.
     async fn wait_for_answers(&self, counter: u32, count: u64) {
         let answers = || {
             let tables = &self.core.borrow().tables;
@@ -374,7 +371,7 @@ impl Process {
     }
 }
 
-/// Pending when it is polled first, ready when it is polled again.
+/// A future that is pending at its first poll and ready at its second.
 #[must_use = "a request takes effect when the rank ends its turn by awaiting this"]
 pub(super) struct NextTurn {
     come: bool,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sends and receives of a rank that were started and are not done, or whose message has not been taken.
+//! Started sends and receives of a rank that are not complete, or whose message has not been taken.
 //!
-//! The matching is the NIC's; `messages.rs` says how messages travel.
+//! The NIC does the matching; `messages.rs` has the protocols.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use super::memory::{ARRIVALS_AT, ARRIVALS_BYTES, Memory};
 /// Any source; any tag.
 pub const ANY: u32 = u32::MAX;
 
-/// The first of the tags that [`ANY`] leaves out.
+/// First tag that [`ANY`] does not match.
 pub const OWN_TAGS: u32 = 1 << 31;
 
 /// A received message.
@@ -31,10 +31,9 @@ pub struct Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub(super) u32);
 
-/// The portal table entry of messages.
 pub(super) const PORTAL_MESSAGES: u32 = 0;
 
-/// The match bit of an announcement.
+/// Match bit of an announcement.
 pub(super) const ANNOUNCEMENT: u64 = 1 << 63;
 /// Payload of an announcement: the length of the message.
 pub(super) const ANNOUNCEMENT_BYTES: u64 = 8;
@@ -42,18 +41,16 @@ pub(super) const ANNOUNCEMENT_BYTES: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) enum RequestState {
     Free,
-    /// A posted receive of at most `most` bytes.
     Posted {
         most: u64,
     },
-    /// The announcement of a long message has arrived: the payload is to be fetched.
+    /// The announcement of a long message has arrived; its payload must be fetched.
     Announced {
         source: u32,
         tag: u32,
         length: u64,
         token: u64,
     },
-    /// The payload is being fetched.
     Fetching {
         source: u32,
         tag: u32,
@@ -63,13 +60,11 @@ pub(super) enum RequestState {
     Done(Option<Message>),
 }
 
-/// The sends and receives of a rank.
 pub(super) struct Requests {
-    /// The event queue of messages.
     pub events: u32,
     pub states: Vec<RequestState>,
     free: Vec<u32>,
-    /// Requests whose payload is to be fetched.
+    /// Requests whose payload must be fetched.
     pub announced: VecDeque<u32>,
 }
 
@@ -92,7 +87,6 @@ impl Requests {
         Requests { events, states: Vec::new(), free: Vec::new(), announced: VecDeque::new() }
     }
 
-    /// Begins a request in a state.
     pub fn begin(&mut self, memory: &mut Memory, state: RequestState) -> RequestId {
         match self.free.pop() {
             Some(index) => {
@@ -111,7 +105,7 @@ impl Requests {
         matches!(self.states.get(request.0 as usize), Some(RequestState::Done(_)))
     }
 
-    /// Ends a request that is done. Gives the message, if it was a receive.
+    /// Ends a complete request. Returns the message, if it was a receive.
     pub fn take_done(&mut self, request: RequestId) -> Option<Option<Message>> {
         let slot = self.states.get_mut(request.0 as usize)?;
         if !matches!(slot, RequestState::Done(_)) {
@@ -123,7 +117,6 @@ impl Requests {
     }
 }
 
-/// An entry without properties.
 pub(super) const EMPTY: EntrySpec = EntrySpec {
     options: 0,
     start: 0,
@@ -140,7 +133,7 @@ pub(super) const EMPTY: EntrySpec = EntrySpec {
     uid: u32::MAX,
 };
 
-/// The entry of a receive, without its memory.
+/// Returns the entry of a receive, without its memory.
 pub(super) fn receive_of(from: u32, tag: u32) -> EntrySpec {
     let any = |value: u32| value == ANY;
     EntrySpec {

@@ -16,7 +16,7 @@ pub struct Point {
     pub y: f64,
 }
 
-/// A failed check of a program, as of wrong payload.
+/// A failed check of a program, for instance of payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     pub rank: u32,
@@ -33,11 +33,10 @@ pub struct Results {
     pub wrong_count: u64,
 }
 
-/// The most mistakes that are kept.
 const MISTAKES_MAX: usize = 64;
 
 impl Results {
-    /// Names of the series, in the order in which they began.
+    /// Returns the names of the series, in the order in which they began.
     pub fn series(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         for point in &self.points {
@@ -48,13 +47,13 @@ impl Results {
         names
     }
 
-    /// The points of a series.
+    /// Returns the points of a series.
     pub fn of<'r>(&'r self, series: &'r str) -> impl Iterator<Item = (f64, f64)> + 'r {
         self.points.iter().filter(move |point| point.series == series).map(|point| (point.x, point.y))
     }
 }
 
-/// The timing of iterations that all ranks execute: from the start of the first rank to the end of the last.
+/// Times of iterations that all ranks execute: from the start of the first rank to the end of the last.
 #[derive(Debug)]
 struct Lap {
     series: &'static str,
@@ -63,7 +62,7 @@ struct Lap {
     ranks: u32,
     first: Time,
     last: Time,
-    /// All laps before: their time, and their iterations.
+    /// Time and iterations of all earlier laps.
     total: Time,
     count: u64,
 }
@@ -88,8 +87,8 @@ impl Observer {
         }
     }
 
-    /// One of `size` ranks has executed `count` iterations. After the last rank, the series' point at `x` is `y` of the
-    /// mean time of an iteration, over all laps.
+    /// Records that one of `size` ranks has executed `count` iterations. After the last rank, the series' point at `x`
+    /// is `y` of the mean time of an iteration, over all laps.
     pub fn lap(
         &mut self,
         (series, x): (&'static str, f64),

@@ -3,11 +3,11 @@
 //!
 //! Its NIC has these portal table entries:
 //!
-//! | index | what |
+//! | index | contents |
 //! |---|---|
 //! | 0 | messages ([`super::messages`]) |
-//! | 1 | payload of long messages that is to be fetched |
-//! | 2 | the window: all of the memory, with one entry for each counter; the match bits give the counter's number |
+//! | 1 | payload of long messages, to be fetched |
+//! | 2 | the window: all of the memory, with one entry for each counter; the match bits are the counter's number |
 //! | 3 | the memory without a counter, for gets and atomics |
 
 use std::cell::RefCell;
@@ -35,11 +35,10 @@ pub(super) const PORTAL_FETCH: u32 = 1;
 pub(super) const PORTAL_WINDOW: u32 = 2;
 pub(super) const PORTAL_MEMORY: u32 = 3;
 
-/// The state of a rank that the simulation and the program share.
 pub(super) struct Core {
     pub rank: u32,
     pub size: u32,
-    /// The rank's clock: virtual time at the beginning of its turn, and the time that it has spent since then.
+    /// The rank's clock: virtual time at the beginning of its turn, plus the time that it has spent since then.
     pub now: Time,
     pub request: Option<RankRequest>,
     pub tables: OwnTables,
@@ -47,34 +46,30 @@ pub(super) struct Core {
     pub machine: Arc<Machine>,
     pub needs: Needs,
     pub requests: Requests,
-    /// Counters of the window.
     pub windows: Vec<u32>,
-    /// The counter of acknowledgements for `Process::put_acknowledged`, and the number of acknowledgements requested.
+    /// Counter of acknowledgements for `Process::put_acknowledged`, and number of acknowledgements requested.
     pub acknowledged: u32,
     pub unacknowledged: u64,
-    /// The counter of replies, and the number of replies requested.
+    /// Counter of replies, and number of replies requested.
     pub replied: u32,
     pub asked: u64,
     pub observer: Rc<RefCell<Observer>>,
     pub spare: Spare,
-    /// The EXTOLL units, if the program needs them.
     pub port: Option<Port>,
     /// The job's share of the aggregation nodes, if switches reduce.
     pub aggregation: Option<Arc<Aggregation>>,
-    /// The NIC has refused the last command.
     pub refused: bool,
 }
 
-/// Boxes of commands that have been carried out, of all ranks, for reuse.
+/// Boxes of finished commands of all ranks, for reuse.
 pub(super) type Spare = Rc<RefCell<Vec<Box<Command>>>>;
 
-/// Bytes of the scratch.
 const SCRATCH_BYTES: usize = 8;
-/// Operations of a group that a rank keeps records of: no fewer than a group's credits count.
+/// Operations of a group of which a rank keeps records: at least a group's credits.
 const STARTED_EACH: u32 = 64;
 
 impl Core {
-    /// The state of a rank before its first turn, with a NIC that has room for what its program needs.
+    /// Makes the state of a rank before its first turn, with a NIC that has room for its program's needs.
     pub fn new(
         rank: u32,
         size: u32,
@@ -107,7 +102,7 @@ impl Core {
         // After the memory that other ranks can access lies the scratch, the target of fetched words.
         let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
         let mut nic = tables.nic();
-        let sure = "a NIC that was sized for it has room";
+        let sure = "the NIC is sized for it";
         let events = nic.queues().alloc(queue).expect(sure);
         for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
             let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
@@ -167,7 +162,7 @@ impl Core {
         }
     }
 
-    /// The request with which the program has ended its turn.
+    /// Takes the request with which the program has ended its turn.
     pub fn take_turn(&mut self) -> TimedRequest {
         // A future that is pending without a request to the simulation waits for ever; the run then ends as stuck.
         let request = self.request.take().unwrap_or(RankRequest::Wait { until: Time::MAX });
@@ -175,7 +170,7 @@ impl Core {
     }
 }
 
-/// The tables of the EXTOLL units: one port, and address tables for all of the memory.
+/// Returns the limits of the EXTOLL units: one port, and address tables for all of the memory.
 fn units(machine: &Machine, memory_bytes: usize) -> Limits {
     let sized = &machine.limits;
     Limits {
@@ -191,12 +186,10 @@ fn units(machine: &Machine, memory_bytes: usize) -> Limits {
     }
 }
 
-/// The successes that a counter has counted.
 pub(super) fn counted(tables: &OwnTables, counter: u32) -> u64 {
     tables.signals().counter(counter).map_or(0, |counter| counter.arrived())
 }
 
-/// The failures that a counter has counted.
 pub(super) fn failed(tables: &OwnTables, counter: u32) -> u64 {
     tables.signals().counter(counter).map_or(0, |counter| counter.failure.load(Ordering::Acquire))
 }

@@ -32,17 +32,17 @@ pub struct Tasks {
 struct Task {
     process: Process,
     body: Option<Body>,
-    /// The rank was killed, and its NIC is gone, too.
+    /// Whether the rank was killed, so that its NIC is gone.
     dead: bool,
 }
 
 impl Tasks {
-    /// `size` ranks; `body` makes the future of each.
+    /// Makes `size` ranks; `body` makes the future of each.
     pub fn new(size: u32, machine: &Arc<Machine>, needs: &Needs, body: impl Fn(Process) -> Body) -> Tasks {
         Tasks::with_needs(size, machine, |_| *needs, body)
     }
 
-    /// The same, with different needs for each rank.
+    /// Like [`Tasks::new`], with different needs for each rank.
     pub fn with_needs(
         size: u32,
         machine: &Arc<Machine>,
@@ -59,19 +59,20 @@ impl Tasks {
         Tasks { tasks: tasks.collect(), fired: None, observer, spare }
     }
 
-    /// Gives the ranks the job's share of the aggregation nodes; the simulation has the same ([`crate::node::Options::aggregation`]).
+    /// Gives the ranks the job's share of the aggregation nodes, the same as the simulation's
+    /// ([`crate::node::Options::aggregation`]).
     pub fn grant(&mut self, aggregation: &Arc<Aggregation>) {
         for task in &self.tasks {
             task.process.core.borrow_mut().aggregation = Some(Arc::clone(aggregation));
         }
     }
 
-    /// The results that the ranks have recorded so far.
+    /// Returns the results that the ranks have recorded so far.
     pub fn results(&self) -> Ref<'_, Results> {
         Ref::map(self.observer.borrow(), |observer| &observer.results)
     }
 
-    /// A rank, for inspection after the run.
+    /// Returns a rank, for inspection after the run.
     pub fn process(&self, rank: u32) -> Option<&Process> {
         self.tasks.get(rank as usize).map(|task| &task.process)
     }
@@ -129,7 +130,7 @@ impl Ranks for Tasks {
     }
 
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
-        // The NIC outlives a program that returns: messages that are in flight still arrive.
+        // The NIC outlives a program that returns: messages in flight still arrive.
         let rank = self.route(target, ni)?;
         (!self.tasks[rank as usize].dead).then_some((rank, ni))
     }

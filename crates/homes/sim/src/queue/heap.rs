@@ -5,7 +5,6 @@ use crate::time::Time;
 
 const CHILDREN: usize = 4;
 
-/// An event and its place in the order of the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scheduled<E> {
     pub at: Time,

@@ -22,17 +22,17 @@ use heap::{Heap, Scheduled};
 /// An event queue.
 #[derive(Debug)]
 pub struct Queue<E> {
-    /// Events that were in the queue for today when it began, the next event last.
+    /// Events that were in the queue for today when it began, next event last.
     today: Vec<Scheduled<E>>,
     /// Events that were scheduled for today after it began.
     late: Heap<E>,
-    /// For each other day of the year, the head of its list in `slots`, or `NONE`.
+    /// Head of the list of each other day of the year in `slots`, or `NONE`.
     days: Vec<u32>,
     /// A bit for each day whose list is not empty, and a bit for each word of these that is not 0.
     filled: Vec<u64>,
     filled_words: Vec<u64>,
     slots: Vec<Slot<E>>,
-    /// The head of the list of free slots.
+    /// Head of the list of free slots.
     free: u32,
     /// Events that were beyond this year when they were scheduled.
     beyond: Heap<E>,
@@ -53,10 +53,9 @@ struct Slot<E> {
     next: u32,
 }
 
-/// Data for the review of the lengths of days and years.
 #[derive(Debug, Default)]
 struct Review {
-    /// The next review happens when so many events have been taken.
+    /// Number of taken events at which the next review happens.
     due: u64,
     /// Events taken at the last review, and its time.
     taken: u64,
@@ -65,16 +64,15 @@ struct Review {
     beyond: u64,
 }
 
-/// The index of no slot.
 const NONE: u32 = u32::MAX;
 /// Days of a year, at least and at most.
 const DAYS_MIN: usize = 1 << 10;
 const DAYS_MAX: usize = 1 << 18;
 /// Bits of a word of `filled`, as a shift.
 const WORD: u32 = 6;
-/// The least number of events between two reviews.
+/// Least number of events between two reviews.
 const REVIEW_EVERY: u64 = 1 << 12;
-/// The length of a day of a new queue, as a shift: about 4 ns.
+/// Length of a day of a new queue, as a shift: about 4 ns.
 const FIRST_SHIFT: u32 = 12;
 
 impl<E: Copy> Default for Queue<E> {
@@ -104,13 +102,13 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// The time of the event that was taken last.
+    /// Returns the time of the last event taken.
     #[inline]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// How many events were taken.
+    /// Returns the number of events taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -125,7 +123,7 @@ impl<E: Copy> Queue<E> {
         self.len == 0
     }
 
-    /// When the next event is due.
+    /// Returns the time of the next event.
     pub fn next_at(&mut self) -> Option<Time> {
         if !self.reach_next() {
             return None;
@@ -157,7 +155,6 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Adds an event to the list of its day.
     #[inline(always)]
     fn push_to_day(&mut self, item: Scheduled<E>) {
         let day = (item.at.0 >> self.shift) as usize & (self.days.len() - 1);
@@ -226,7 +223,6 @@ impl<E: Copy> Queue<E> {
         true
     }
 
-    /// The next day whose list is not empty.
     #[inline]
     fn next_filled(&self) -> Option<u64> {
         let all = self.days.len();
@@ -236,7 +232,7 @@ impl<E: Copy> Queue<E> {
         Some(self.day + 1 + ahead as u64)
     }
 
-    /// The first index in `days`, from `first` on, whose list is not empty.
+    /// Returns the first index in `days`, from `first` on, whose list is not empty.
     #[inline]
     fn filled_from(&self, first: usize) -> Option<usize> {
         let word = first >> WORD;
@@ -283,8 +279,7 @@ impl<E: Copy> Queue<E> {
         let taken = self.taken - self.review.taken;
         let elapsed = self.now.saturating_sub(self.review.since).0;
         let many_beyond = self.review.beyond > taken / 8;
-        // A day is as long as the mean gap between two events. If most events have equal times, days are short and many
-        // are empty.
+        // A day is as long as the mean gap between two events. If most times are equal, days are short, many empty.
         let shift = match elapsed / taken.max(1) {
             0 => 0,
             gap => gap.ilog2(),
@@ -365,8 +360,7 @@ mod tests {
             prop_assert_eq!(taken, expected);
         }
 
-        /// A long run whose events are alternately close together and far apart, so that days and years change; the
-        /// oracle is an ordered set.
+        /// A long run with events alternately close and far apart, so that days change; the oracle is an ordered set.
         #[test]
         fn every_division_gives_the_same_order(seed: u64, reaches in prop::collection::vec(0u32..50, 1..12)) {
             let mut random = Random::new(seed, 0);

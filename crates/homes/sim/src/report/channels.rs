@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fabric after a run: its statistics, the busiest channels, and the distribution of the load.
 //!
-//! Costs O(channels) once, at the end. During a run nothing is kept beside the network's own statistics.
+//! Costs O(channels) once, at the end. A run keeps only the network's own statistics.
 
 use std::cmp::Reverse;
 
@@ -14,9 +14,7 @@ use super::words;
 use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
-/// The number of busiest channels that are listed.
 const BUSIEST: usize = 16;
-/// Bars of the histogram of utilisation.
 const STEPS: usize = 20;
 
 /// The figures of a fabric for a report.
@@ -32,7 +30,7 @@ pub struct Fabric {
     pub utilisation_steps: Vec<u64>,
     /// Mean share of the time for which the used channels between routers were busy.
     pub utilisation_mean: f64,
-    /// Flits that each node injected, and flits that it received; in the order of the nodes.
+    /// Flits that each node injected, and flits that it received; by node.
     pub flits_out: Vec<u64>,
     pub flits_in: Vec<u64>,
 }
@@ -48,7 +46,7 @@ pub struct Channel {
 }
 
 impl Fabric {
-    /// The figures of a network at time `end`.
+    /// Collects the figures of a network at time `end`.
     pub fn of(network: &dyn Counted, end: Time) -> Fabric {
         let topology = network.topology();
         let mut steps = vec![0u64; STEPS];
@@ -216,7 +214,7 @@ impl Fabric {
     }
 }
 
-/// The two ends of a channel: "(0,1) -> (0,2)", "(0,1) -> node 3", "node 3 -> (0,1)".
+/// Returns the two ends of a channel: "(0,1) -> (0,2)", "(0,1) -> node 3", "node 3 -> (0,1)".
 pub fn channel_name(topology: &Topology, channel: u32) -> String {
     let to = match target(topology, channel) {
         Peer::Router { router, .. } => topology.router_name(router),
@@ -252,7 +250,7 @@ fn share(busy: Time, whole: Time) -> f64 {
     if whole == Time::ZERO { 0.0 } else { (busy.0 as f64 / whole.0 as f64).min(1.0) }
 }
 
-/// A point for each node up to the last one that was used; with many nodes, the mean of several neighbours.
+/// Returns a point for each node up to the last used one; with many nodes, the mean of several neighbours.
 fn by_node(flits: &[u64]) -> Vec<(f64, f64)> {
     const POINTS: usize = 512;
     let used = flits.iter().rposition(|flits| *flits > 0).map_or(0, |last| last + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness; and what full mailboxes did.
+//! The work of the host interfaces of a run's nodes: commands, refusals, waiting, fairness, full mailboxes.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,6 @@ fn mean(commands: &[RankCommands]) -> Time {
     commands.iter().map(|rank| rank.waited).sum::<Time>() / count.max(1)
 }
 
-/// The section of a run's document.
 pub(super) fn section(interface: &Interface, outcome: &Outcome) -> Section {
     let (s, ranks) = (&outcome.statistics, &outcome.commands);
     let mut table = Table::of_values();

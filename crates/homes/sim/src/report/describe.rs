@@ -13,9 +13,9 @@ use crate::machine::{Machine, Mode};
 use crate::network::{Network, NetworkError};
 use crate::time::Time;
 
-/// The name of the JSON's schema, and its version.
+/// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "selvedge.sim.machine/1";
-/// The most pairs of nodes, times routes of a pair, for which the dependency graph is made. On larger machines
+/// Most pairs of nodes, times routes of a pair, for which the dependency graph is made. On larger machines
 /// [`selvedge_fabric::Routing::deadlock_free`] decides.
 const PAIRS_MAX: u64 = 1 << 22;
 
@@ -39,13 +39,13 @@ pub struct Facts {
 /// Whether the routing can deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deadlock {
-    /// It cannot: the channel dependency graph has so many edges and no cycle.
+    /// It cannot: the channel dependency graph has this many edges and no cycle.
     Acyclic(u64),
-    /// It cannot, by the theory of the algorithm; the graph is too large to be checked.
+    /// It cannot, by the theory of the algorithm; the graph is too large to check.
     Free,
     /// It can: these channels would wait for each other.
     Cycle(String),
-    /// It can, by the theory of the algorithm; the graph is too large to be checked.
+    /// It can, by the theory of the algorithm; the graph is too large to check.
     Possible,
 }
 
@@ -119,9 +119,9 @@ impl Facts {
             Deadlock::Acyclic(edges) => {
                 format!("free of it: the channel dependency graph ({edges} edges) has no cycle")
             }
-            Deadlock::Free => "free of it, as its routing is made".to_owned(),
+            Deadlock::Free => "free of it, by the design of its routing".to_owned(),
             Deadlock::Cycle(cycle) => format!("possible: {cycle}"),
-            Deadlock::Possible => "possible, as its routing is made".to_owned(),
+            Deadlock::Possible => "possible, by the design of its routing".to_owned(),
         }
     }
 
@@ -168,7 +168,7 @@ fn deadlock(machine: &Machine) -> Deadlock {
     }
 }
 
-/// Latencies from node 0 to the nearest and to the farthest node: 8 bytes, and a full packet.
+/// Returns latencies from node 0 to the nearest and to the farthest node: 8 bytes, and a full packet.
 fn latencies(machine: &Machine, network: &Network) -> Vec<(&'static str, u32, Time)> {
     let topology = &machine.topology;
     if topology.nodes() < 2 {
@@ -178,7 +178,7 @@ fn latencies(machine: &Machine, network: &Network) -> Vec<(&'static str, u32, Ti
     let distances = topology.distances(topology.attachment(from).0);
     let links = |node: &NodeId| distances[topology.attachment(*node).0.0 as usize];
     let others = || (1..topology.nodes()).map(NodeId);
-    // Of equally distant nodes the first is taken.
+    // Among equally distant nodes the first is taken.
     let nearest = others().min_by_key(|node| (links(node), node.0));
     let farthest = others().max_by_key(|node| (links(node), std::cmp::Reverse(node.0)));
     let packet = machine.network.link.packet_bytes;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The content of a report, without its layout: sections of tables, plots and text.
 //!
-//! The same document is printed as text, written as an HTML page and drawn as pictures, so all three have the same
-//! content.
+//! The same document is printed as text, written as an HTML page and drawn as pictures.
 //!
-//! Invariant: measurements of the wall clock are only in sections that are marked so ([`Section::wall`]). All other
-//! sections are equal in two runs of the same simulation.
+//! Invariant: measurements of the wall clock are only in sections marked with [`Section::wall`]. All other sections are
+//! equal in two runs of the same simulation.
 
 use super::plot::Plot;
 
@@ -48,12 +47,12 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub head: String,
-    /// Whether its values are aligned to the right, as numbers are.
+    /// Whether its values are aligned to the right, like numbers.
     pub right: bool,
 }
 
 impl Document {
-    /// All plots, in order.
+    /// Returns all plots, in order.
     pub fn plots(&self) -> impl Iterator<Item = &Plot> {
         let blocks = self.sections.iter().flat_map(|section| &section.blocks);
         blocks.filter_map(|block| match block {
@@ -106,7 +105,7 @@ impl Section {
 }
 
 impl Table {
-    /// A table with heads; a head that begins with `>` is that of a column of numbers.
+    /// Makes a table with heads; a head that begins with `>` is that of a column of numbers.
     pub fn with_heads(heads: &[&str]) -> Table {
         let column = |head: &&str| match head.strip_prefix('>') {
             Some(head) => Column { head: head.to_owned(), right: true },
@@ -115,7 +114,7 @@ impl Table {
         Table { columns: heads.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// A table of names and values, without heads.
+    /// Makes a table of names and values, without heads.
     pub fn of_values() -> Table {
         Table::default()
     }

@@ -19,7 +19,7 @@ td,th{padding:.15rem .7rem .15rem .4rem;text-align:left;vertical-align:top;borde
 th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}
 svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}";
 
-/// The page of a document.
+/// Returns the page of a document.
 pub fn page(document: &Document) -> String {
     let title = escaped(&document.title);
     let mut out = String::new();
@@ -50,7 +50,7 @@ fn add_section(out: &mut String, number: usize, section: &Section) {
     };
     if section.wall {
         out.push_str(
-            "<p class=\"note\">Measured on the computer that simulated; another run gives other figures.</p>\n",
+            "<p class=\"note\">Measured on the computer that ran the simulation; another run differs.</p>\n",
         );
     }
     for block in &section.blocks {

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::words;
 use crate::time::Time;
 
-/// Least, median, 99th percentile and greatest of a histogram of picoseconds.
+/// Returns least, median, 99th percentile and greatest of a histogram of picoseconds.
 pub(super) fn latency_words(latency: &Histogram<u64>) -> String {
     let [median, late] = [0.5, 0.99].map(|quantile| latency.value_at_quantile(quantile));
     [latency.min(), median, late, latency.max()].map(|ps| words::time_ns(Time(ps).as_ns_f64())).join(" / ")
 }
 
-/// A histogram of picoseconds as JSON.
+/// Returns a histogram of picoseconds as JSON.
 pub fn latency_json(latency: &Histogram<u64>) -> Value {
     if latency.is_empty() {
         return Value::Null;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reports of a simulation: tables, JSON, pictures, an HTML page, a timeline.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | [`document`] | the content of a report, without its layout |
 //! | [`plot`], [`html`] | the layout: pictures (SVG), an HTML page |
@@ -47,7 +47,7 @@ pub use traffic::Traffic;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wall {
     pub seconds: f64,
-    /// The most memory that the simulator used.
+    /// Peak memory of the simulator.
     pub memory_peak_bytes: Option<u64>,
     /// Further measurements: name with its unit, and value.
     pub more: Vec<(String, f64)>,
@@ -58,8 +58,7 @@ impl Wall {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// The measurements as a section. Every line begins with "wall", so that a comparison of two runs can leave them
-    /// out.
+    /// Returns the measurements as a section. Every line begins with "wall", so that comparisons can skip it.
     pub fn section(&self, events: u64, hops: u64) -> Section {
         let mut table = Table::of_values();
         table.value("wall time", words::time_ns(self.seconds * 1e9));

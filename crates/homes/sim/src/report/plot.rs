@@ -2,10 +2,9 @@
 //! Plots as SVG: lines, bars over a range, ranked bars with names, a matrix.
 //!
 //! The viewer renders the text, so no fonts are needed here. Lines are drawn in `currentColor`: within a page a picture
-//! takes the page's colour; a picture by itself has two lines of style for light and dark.
+//! takes the page's colour; a separate picture has two lines of style for light and dark.
 //!
-//! The key is beside the picture and covers nothing of it: the names of several lines (more than six lines are also
-//! dashed), or the colours of a matrix.
+//! The key stands beside the picture: the names of several lines (dashed from the seventh on), or a matrix's colours.
 //!
 //! Invariants
 //! 1. Points that cannot be drawn (not finite; not above 0 on a logarithmic axis) are left out.
@@ -20,10 +19,9 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (920, 460);
 const MARGIN: u32 = 14;
-/// The gap between the picture and its key.
 const KEY_GAP: i32 = 22;
 const FONT: &str = "sans-serif";
-/// Okabe and Ito's colours without yellow: distinct for colour-blind readers, too, and readable on white and on black.
+/// Okabe and Ito's colours without yellow: also distinct for colour-blind readers, and readable on white and on black.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -33,13 +31,13 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 const GRID: RGBColor = RGBColor(128, 128, 128);
-/// The most rows of a matrix; larger ones are summed up into blocks.
+/// Most rows of a matrix; larger ones are summed into blocks.
 pub const MATRIX_MAX: usize = 64;
 
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// The name of its file, without an extension.
+    /// Name of its file, without an extension.
     pub name: String,
     pub title: String,
     pub x: Axis,
@@ -47,7 +45,7 @@ pub struct Plot {
     pub shape: Shape,
 }
 
-/// The quantity and the scale of an axis, and the format of its numbers.
+/// Quantity and scale of an axis, and the format of its numbers.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub label: Cow<'static, str>,
@@ -80,7 +78,7 @@ pub enum Shape {
 pub struct Matrix {
     /// Rows from the top down.
     pub rows: Vec<Vec<f64>>,
-    /// The number of sources of a row, and of targets of a column.
+    /// Sources of a row, and targets of a column.
     pub block: usize,
     /// Formats the value of a cell.
     pub words: fn(f64) -> String,
@@ -105,12 +103,12 @@ impl Axis {
         Axis { label: Cow::Borrowed(label), scale: Scale::Logarithmic { base }, words }
     }
 
-    /// The axis with another name.
+    /// Returns the axis with another name.
     pub fn called(self, label: impl Into<Cow<'static, str>>) -> Axis {
         Axis { label: label.into(), ..self }
     }
 
-    /// The position of a value on the axis. None: it cannot be drawn.
+    /// Returns the position of a value on the axis. `None`: it cannot be drawn.
     fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Linear | Scale::Whole => value,
@@ -126,8 +124,7 @@ impl Axis {
         })
     }
 
-    /// A range that contains all positions, and its marks. `from_zero`: whether it must begin at the axis's least
-    /// value.
+    /// Returns a range that contains all positions, and its marks. `from_zero`: begin at the axis's least value.
     fn extent(&self, places: impl Iterator<Item = f64>, from_zero: bool) -> Extent {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for place in places {
@@ -166,7 +163,7 @@ impl Axis {
     }
 }
 
-/// The text of a mark, which is a round number: "20 us" for "20.0 us", and "0" without a unit.
+/// Returns the text of a mark, which is a round number: "20 us" for "20.0 us", and "0" without a unit.
 fn round(words: String) -> String {
     let (number, unit) = words.split_once(' ').unwrap_or((&words, ""));
     if number.parse() == Ok(0.0) {
@@ -179,13 +176,12 @@ fn round(words: String) -> String {
     if unit.is_empty() { short.to_owned() } else { format!("{short} {unit}") }
 }
 
-/// The least of 1, 2 or 5 times a power of ten that is not below `least`.
+/// Returns the least of 1, 2 or 5 times a power of ten that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
 }
 
-/// The range of an axis, and the positions of its marks.
 #[derive(Clone, Debug)]
 struct Extent {
     places: Range<f64>,
@@ -223,7 +219,7 @@ impl Plot {
         }
     }
 
-    /// The picture as a separate file.
+    /// Returns the picture as a separate file.
     pub fn svg(&self) -> String {
         const STYLE: &str = "<style>svg{color-scheme:light dark;color:#222;background:#fff}\
                              @media(prefers-color-scheme:dark){svg{color:#ddd;background:#181818}}</style>";
@@ -236,7 +232,7 @@ impl Plot {
         }
     }
 
-    /// The picture for a page.
+    /// Returns the picture for a page.
     pub fn inline_svg(&self) -> String {
         let mut text = String::new();
         // Drawing into a string fails only if a coordinate system is invalid, which `extent` excludes.
@@ -281,7 +277,7 @@ impl Plot {
             Shape::Ranked(bars) => self.draw_ranked(&mut chart, bars)?,
             Shape::Matrix(matrix) => draw_matrix(&mut chart, matrix)?,
         }
-        // A title may be longer than its picture is wide.
+        // A title may be wider than its picture.
         let title = Text::new(printable(&self.title), ((MARGIN + left) as i32, MARGIN as i32), (FONT, 18).into_font());
         area.draw(&title)?;
         let corner = ((SIZE.0 - right) as i32 + KEY_GAP, (MARGIN + caption) as i32);
@@ -412,15 +408,13 @@ impl Plot {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// The length of a dash, and of the gap after it.
 const DASH: (i32, i32) = (7, 4);
 
-/// The style of a line, by its number, and whether it is dashed, for there may be more lines than colours.
+/// Returns the style of a line, by its number, and whether it is dashed: there may be more lines than colours.
 fn line_style(number: usize) -> (ShapeStyle, bool) {
     (COLORS[number % COLORS.len()].stroke_width(2), number / COLORS.len() % 2 == 1)
 }
 
-/// Draws the names of the lines, one below the other.
 fn draw_names(area: &Area<'_>, (x, y): (i32, i32), lines: &[Line]) -> Drawn {
     for (number, line) in lines.iter().enumerate() {
         let (style, dashed) = line_style(number);
@@ -447,7 +441,7 @@ fn draw_shades(area: &Area<'_>, (x, y): (i32, i32), matrix: &Matrix) -> Drawn {
     Ok(())
 }
 
-/// The colour for a share of the greatest value.
+/// Returns the colour for a share of the greatest value.
 fn shade(share: f64) -> ShapeStyle {
     COLORS[1].mix(0.1 + 0.9 * share).filled()
 }
@@ -457,14 +451,14 @@ impl Matrix {
         self.rows.iter().flatten().copied().fold(0.0, f64::max)
     }
 
-    /// The range of rows or columns; marks are at the middles of rows.
+    /// Returns the range of rows or columns; marks are at the middles of rows.
     fn extent(&self) -> Extent {
         let rows = self.rows.len();
         let step = (round_step(rows as f64 / 12.0).round() as usize).max(1);
         Extent { places: 0.0..rows.max(1) as f64, marks: (0..rows).step_by(step).map(|row| row as f64 + 0.5).collect() }
     }
 
-    /// The first source of the row, or target of the column, at a position.
+    /// Returns the first source of the row, or target of the column, at a position.
     fn first_of(&self, place: f64) -> usize {
         place as usize * self.block
     }
@@ -482,7 +476,7 @@ fn draw_matrix(chart: &mut Chart<'_, '_>, matrix: &Matrix) -> Drawn {
     Ok(())
 }
 
-/// A matrix of at most [`MATRIX_MAX`] rows, summed up into blocks, and the number of old rows in each new one.
+/// Sums a matrix into blocks, with at most [`MATRIX_MAX`] rows; returns it with the number of old rows in each new one.
 pub fn shrunk(cells: impl Iterator<Item = (usize, usize, f64)>, size: usize) -> (Vec<Vec<f64>>, usize) {
     let block = size.div_ceil(MATRIX_MAX).max(1);
     let rows = size.div_ceil(block);

@@ -2,10 +2,8 @@
 //! A finished run of ranks, as a document and as JSON.
 //!
 //! Invariants
-//! 1. Everything except [`Run::wall`] is equal in two runs of the same simulation; without it document and JSON are
-//!    equal byte by byte.
-//! 2. The names of the JSON's fields and their units do not change within one version of [`SCHEMA`]; fields may be
-//!    added.
+//! 1. Without [`Run::wall`], document and JSON of two runs of the same simulation are equal byte by byte.
+//! 2. Names and units of the JSON's fields do not change within one version of [`SCHEMA`]; fields may be added.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,23 +24,23 @@ use crate::node::{End, Model, Outcome, Waiting};
 use crate::program::Results;
 use crate::time::Time;
 
-/// The name of the JSON's schema, and its version.
+/// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "selvedge.sim.run/1";
-/// The most stuck ranks that a terminal shows; the page and the JSON have all.
+/// Most stuck ranks that a terminal shows; the page and the JSON have all.
 const STUCK_SHOWN: usize = 20;
 
 /// A finished run.
 #[derive(Clone)]
 pub struct Run {
     pub machine: Arc<Machine>,
-    /// The name of a built-in program, or of an executable.
+    /// Name of a built-in program, or of an executable.
     pub program: String,
     /// Its parameters or arguments, name and value; the name of an argument is empty.
     pub parameters: Vec<(String, String)>,
     pub ranks: u32,
     /// Nodes that have ranks.
     pub nodes_used: u32,
-    /// How the fabric was simulated.
+    /// Model of the fabric.
     pub network: Model,
     /// Further options of the run: seed, placement, faults, overrides.
     pub options: Vec<(String, String)>,
@@ -61,8 +59,8 @@ pub struct Run {
     pub wall: Option<Wall>,
 }
 
-/// Bytes between pairs of nodes, from the spans of a run. The source of a message is the node of its first span on a
-/// send engine, the target the node of its first span on a receive engine.
+/// Returns bytes between pairs of nodes, from the spans of a run. The source of a message is the node of its first span
+/// on a send engine, the target the node of its first span on a receive engine.
 pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
     use std::collections::BTreeMap;
     let mut senders: BTreeMap<u64, u32> = BTreeMap::new();
@@ -88,7 +86,7 @@ pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
 const COUNTED: u32 = u32::MAX;
 
 impl Run {
-    /// How the run ended: "completed", "stuck", "interrupted", "died".
+    /// Returns how the run ended: "completed", "stuck", "interrupted", "died".
     pub fn end(&self) -> &'static str {
         match self.outcome.end {
             End::Completed => "completed",
@@ -175,7 +173,7 @@ impl Run {
         table
     }
 
-    /// The name of a built-in program, or of an executable's file.
+    /// Returns the name of a built-in program, or of an executable's file.
     fn short_name(&self) -> &str {
         let file = Path::new(&self.program).file_name().and_then(|name| name.to_str());
         file.unwrap_or(&self.program)
@@ -197,7 +195,7 @@ impl Run {
     fn stuck_section(&self) -> Section {
         let all = self.stuck();
         let mut table =
-            Table::with_heads(&[">rank", "what it does", ">since", ">unanswered", "receives that nothing met"]);
+            Table::with_heads(&[">rank", "what it does", ">since", ">unanswered", "unmatched receives"]);
         for waiting in all.iter().take(STUCK_SHOWN) {
             table.row([
                 waiting.rank.to_string(),
@@ -207,7 +205,7 @@ impl Run {
                 waiting.receives.join("; "),
             ]);
         }
-        let text = "Nothing is left that could happen, and these ranks wait:";
+        let text = "No event is left, but these ranks wait:";
         let section = Section::new("Stuck").in_summary().text(text).table(table);
         match all.len().saturating_sub(STUCK_SHOWN) {
             0 => section,
@@ -227,7 +225,7 @@ impl Run {
             .table(table)
     }
 
-    /// The results of the program: a row for each x, a column for each series.
+    /// Returns the results of the program: a row for each x, a column for each series.
     fn result_section(&self) -> Section {
         let series = self.results.series();
         let mut xs: Vec<f64> = self.results.points.iter().map(|point| point.x).collect();
@@ -284,7 +282,7 @@ impl Run {
         table.value("triggered operations", words::count(s.triggered));
         table.value("entries searched", words::count(s.entries_searched));
         table.value("interrupts", words::count(s.interrupts));
-        table.value("refused for want of streams", words::count(s.refused));
+        table.value("refused for lack of streams", words::count(s.refused));
         table.value("lost", words::count(s.lost));
         if s.velo_discarded > 0 {
             table.value("VELO messages discarded", words::count(s.velo_discarded));
@@ -295,7 +293,6 @@ impl Run {
         table
     }
 
-    /// The registers of all NICs, added up.
     fn register_section(&self) -> Section {
         let mut table = Table::of_values();
         self.outcome.registers.counted().for_each(|(name, sum)| table.value(name, words::count(sum)));
@@ -424,14 +421,14 @@ pub(super) fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
     least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
 }
 
-/// A file name: letters and digits, and dashes for all other characters.
+/// Makes a file name: letters and digits, and dashes for all other characters.
 fn file_name(text: &str) -> String {
     let dashed: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// A machine as JSON, with every number of its description.
+/// Returns a machine as JSON, with every number of its description.
 pub fn machine_json(machine: &Machine) -> Value {
     json!({
         "name": machine.name,
@@ -444,7 +441,7 @@ pub fn machine_json(machine: &Machine) -> Value {
     })
 }
 
-/// A histogram of picoseconds as a plot, with bars of a twentieth of a decade.
+/// Returns a histogram of picoseconds as a plot, with bars of a twentieth of a decade.
 pub fn latency_plot(latency: &Histogram<u64>) -> Option<Plot> {
     const PER_DECADE: f64 = 20.0;
     let mut bars: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run over virtual time: a few hundred samples of its progress, evenly spaced, whatever its length.
+//! A run over virtual time: a few hundred samples of its progress, evenly spaced, for a run of any length.
 //!
-//! Invariant: at most [`SAMPLES_MAX`] are kept. When there are more, every second one is dropped, and from then on only
-//! every second new one is kept. So their times depend only on the run's events, and not on a clock.
+//! Invariant: at most [`SAMPLES_MAX`] are kept. If there are more, every second one is dropped, and from then on only
+//! every second new one is kept. So their times depend only on the run's events.
 
 use serde_json::{Value, json};
 
@@ -16,13 +16,13 @@ pub const SAMPLES_MAX: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     taken: Vec<Progress>,
-    /// Samples skipped between two that are kept, and how many have been skipped since the last one.
+    /// Samples skipped between two kept ones, and samples skipped since the last kept one.
     skip: u64,
     passed: u64,
 }
 
 impl Samples {
-    /// To be called for every call of the run's observer.
+    /// Adds a sample. Called for every call of the run's observer.
     pub fn add(&mut self, progress: &Progress) {
         if self.passed < self.skip {
             self.passed += 1;
@@ -48,7 +48,7 @@ impl Samples {
         self.taken.is_empty()
     }
 
-    /// Plots of messages, and of packet hops, per second of virtual time.
+    /// Returns plots of messages, and of packet hops, per second of virtual time.
     pub fn plots(&self) -> Vec<Plot> {
         let plot = |name: &str, title: &str, label, of: fn(&Progress) -> u64| Plot {
             name: name.to_owned(),
@@ -64,7 +64,7 @@ impl Samples {
         all.into_iter().filter(|plot| !plot.is_empty()).collect()
     }
 
-    /// The rate in each interval between two samples: its middle in nanoseconds, and the rate per second.
+    /// Returns the rate in each interval between two samples: its middle in nanoseconds, and the rate per second.
     fn rates(&self, of: fn(&Progress) -> u64) -> Vec<(f64, f64)> {
         let pairs = self.taken.windows(2).filter(|pair| pair[1].time > pair[0].time);
         let points = pairs.map(|pair| {

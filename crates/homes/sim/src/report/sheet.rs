@@ -246,7 +246,7 @@ impl Sheet {
     }
 }
 
-/// The unit of a key, which is the end of its name.
+/// Returns the unit of a key, which is the end of its name.
 fn unit(key: &str) -> &'static str {
     let last = key.rsplit('.').next().unwrap_or(key);
     let last = last.strip_suffix("_max").unwrap_or(last);
@@ -261,7 +261,6 @@ fn unit(key: &str) -> &'static str {
     ends.iter().find(|(end, _)| last.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
-/// Adds a field of the description to the table.
 trait Add {
     fn add_to(&self, sheet: &mut Sheet, key: &str);
 }

@@ -9,7 +9,7 @@ use super::plot::{Axis, Line, Plot, Shape};
 use super::{Wall, words};
 use crate::traffic::study::{StudyConfig, StudyPoint};
 
-/// The name of the JSON's schema, and its version.
+/// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "selvedge.sim.study/1";
 
 /// The results of a study.
@@ -17,7 +17,7 @@ pub const SCHEMA: &str = "selvedge.sim.study/1";
 pub struct Study {
     pub config: StudyConfig,
     pub points: Vec<StudyPoint>,
-    /// Points that are missing because the study was interrupted.
+    /// Points missing because the study was interrupted.
     pub missing: usize,
     pub wall: Option<Wall>,
 }
@@ -63,7 +63,7 @@ impl Study {
         Document { title: "Blocking and deadlock by locality".into(), about: about.into(), sections }
     }
 
-    /// The routings of a topology, in the order of the points.
+    /// Returns the routings of a topology, in the order of the points.
     fn routings(&self, topology: &str) -> Vec<&'static str> {
         let mut routings = Vec::new();
         for point in self.points.iter().filter(|point| point.topology == topology) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Spans as a trace for the Perfetto viewer (<https://ui.perfetto.dev>), in the JSON form of "Trace Event Format"
-//! (Google).
+//! Spans as a trace for the Perfetto viewer (<https://ui.perfetto.dev>), in Google's "Trace Event Format", JSON.
 //!
 //! In the viewer each node is a process and each of its units a thread: the programs of its ranks, the host, the two
 //! engines of the NIC, the wire. The fabric is another process, with a thread for each channel. Arrows (flow events)
@@ -9,12 +8,11 @@
 //! Invariants
 //! 1. Spans of one thread do not overlap, as the format demands: a unit with overlapping spans has several threads.
 //! 2. Each flow has exactly one start and one end; a message with only one span has no flow.
-//! 3. Times are whole nanoseconds, written as microseconds with three decimals; the exact ones are in each span's
-//!    arguments, in picoseconds. A span's end is rounded as its start is, so that neighbours stay neighbours.
+//! 3. Times are whole nanoseconds, written as microseconds with three decimals; exact times are in each span's
+//!    arguments, in picoseconds. Starts and ends are rounded alike, so that neighbours stay neighbours.
 //! 4. Two runs of the same simulation give the same bytes.
 //!
-//! Costs: O(spans log spans); 20 bytes a span beside the spans themselves. The text is written while it is generated,
-//! about 200 bytes a span.
+//! Costs: O(spans log spans); 20 bytes a span beside the spans. The text is streamed, about 200 bytes a span.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -24,7 +22,7 @@ use serde_json::json;
 use crate::node::trace::{Span, Trace, Unit};
 use crate::time::Time;
 
-/// Names for the viewer, which the spans do not contain.
+/// Names for the viewer that the spans do not contain.
 pub struct Names<'a> {
     /// The title of the trace.
     pub title: &'a str,
@@ -34,19 +32,18 @@ pub struct Names<'a> {
     pub channel: &'a dyn Fn(u32) -> String,
 }
 
-/// Counts of what was written.
+/// Counts of the written items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub spans: u64,
-    /// Spans beyond the limit of the trace, which are missing.
+    /// Missing spans, beyond the limit of the trace.
     pub left_out: u64,
     pub flows: u64,
 }
 
-/// The process of the fabric. Node n is process n + 2, for process 0 has a special meaning in viewers.
+/// Process of the fabric. Node n is process n + 2, because process 0 has a special meaning in viewers.
 const FABRIC: u32 = 1;
-/// The number of the first thread. It is above those of all processes, for viewers take a thread with the number of its
-/// process for the main thread.
+/// First thread's number, above all processes: viewers take a thread with its process's number for the main thread.
 const FIRST_THREAD: u32 = 1 << 25;
 
 /// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel);
@@ -56,7 +53,7 @@ type Place = (u32, u8, u32, u32);
 /// Writes a trace.
 pub fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io::Result<Written> {
     let mut order: Vec<u32> = (0..trace.spans.len() as u32).collect();
-    // Of spans with one start the longer first; equal ones in the order in which they were recorded.
+    // Among spans with one start the longer comes first; equal ones in the order of recording.
     order.sort_by_key(|&at| (ns(span(trace, at).start), std::cmp::Reverse(ns(span(trace, at).end)), at));
     let (threads, places) = threads(trace, names, &order);
     let chain = chain(trace, &order);
@@ -104,9 +101,9 @@ fn place(span: &Span, names: &Names<'_>) -> Place {
     }
 }
 
-/// The thread of each span, which is the first free thread of its unit; and the place of each thread.
+/// Returns the thread of each span, which is the first free thread of its unit; and the place of each thread.
 fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Place>) {
-    // For each thread of a unit, when it is free, and its number in order of appearance.
+    // For each thread of a unit, the time at which it is free, and its number in order of appearance.
     let mut unit_threads: BTreeMap<Place, Vec<(u64, u32)>> = BTreeMap::new();
     let mut appeared = Vec::new();
     let mut threads = vec![0; trace.spans.len()];
@@ -132,7 +129,6 @@ fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Pl
     (threads, sorted.iter().map(|&old| appeared[old as usize]).collect())
 }
 
-/// The position of a span among those of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Alone,
@@ -224,7 +220,7 @@ impl Writer<'_> {
         self.out.write_all(b"}}")
     }
 
-    /// Writes an end of an arrow; viewers bind it to the span that was written before it.
+    /// Writes an end of an arrow; viewers bind it to the span written before it.
     fn flow(&mut self, span: &Span, (pid, tid): (u32, u32), link: Link) -> io::Result<()> {
         let phase = match link {
             Link::First => "s",
@@ -241,7 +237,7 @@ impl Writer<'_> {
     }
 
     fn left_out(&mut self, at_ns: u64, count: u64) -> io::Result<()> {
-        let name = format!("{count} spans are left out from here on: --trace-limit keeps more");
+        let name = format!("{count} spans are left out from here on; a higher --trace-limit keeps more");
         self.next()?;
         write!(
             self.out,
@@ -252,7 +248,6 @@ impl Writer<'_> {
     }
 }
 
-/// Nanoseconds, formatted as microseconds.
 struct Micros(u64);
 
 impl std::fmt::Display for Micros {

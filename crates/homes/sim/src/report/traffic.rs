@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};
 
-/// The name of the JSON's schema, and its version.
+/// Name and version of the JSON's schema.
 pub const SCHEMA: &str = "selvedge.sim.traffic/1";
 
 /// Traffic and its results.
@@ -42,7 +42,7 @@ impl Traffic {
         sections.push(Section::new("Results").in_summary().table(self.result_table()).plots(self.curves()));
         let stopped: Vec<String> = self.results.iter().filter_map(|run| self.why(run)).collect();
         if !stopped.is_empty() {
-            let section = Section::new("Ended before all had arrived").in_summary();
+            let section = Section::new("Ended before all packets had arrived").in_summary();
             sections.push(stopped.into_iter().fold(section, Section::text));
         }
         let failed = self.results.iter().any(|run| run.whole_run.link_changes > 0);
@@ -131,7 +131,7 @@ impl Traffic {
         table
     }
 
-    /// The packets of each run, delivered and lost, with the reasons of losses.
+    /// Returns the packets of each run, delivered and lost, with the reasons of losses.
     fn loss_section(&self) -> Section {
         let mut heads = vec![">load", ">link changes", ">injected", ">delivered"];
         let reasons = LossReason::ALL.map(|reason| format!(">{}", reason.words()));
@@ -168,11 +168,10 @@ impl Traffic {
         table
     }
 
-    /// Why a run ended early.
     fn why(&self, run: &TrafficResults) -> Option<String> {
         let why = match run.stopped? {
-            Stop::Interrupted => "it was interrupted; the figures are those of what was done".to_owned(),
-            Stop::NotDrained => format!("{} were not enough for what was under way", self.config.drain_max),
+            Stop::Interrupted => "it was interrupted; the figures are those up to then".to_owned(),
+            Stop::NotDrained => format!("{} were not enough for all packets to arrive", self.config.drain_max),
             Stop::Deadlock => {
                 let name = |member: &crate::traffic::CycleMember| {
                     let channel = channel_name(&self.machine.topology, member.channel);
@@ -188,7 +187,6 @@ impl Traffic {
         Some(format!("At a load of {}: {why}.", words::percent(run.load)))
     }
 
-    /// The curves over several loads.
     fn curves(&self) -> Vec<Plot> {
         let curve = |name: &str, of: fn(&TrafficResults) -> f64| Line {
             name: name.to_owned(),
@@ -221,13 +219,13 @@ impl Traffic {
             ),
             plot(
                 "throughput-by-load",
-                "What was offered and what arrived, by load",
+                "Offered and delivered traffic, by load",
                 Axis::linear("share of the injection channels' time", words::percent),
                 vec![curve("offered", |run| run.offered), curve("accepted", |run| run.accepted)],
             ),
             plot(
                 "blocking-by-load",
-                "Share of the heads that had to wait, by load",
+                "Share of the blocked heads, by load",
                 Axis::linear("blocked", words::percent),
                 vec![curve("blocked", |run| run.blocking_rate)],
             ),

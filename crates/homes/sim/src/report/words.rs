@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers as text for a reader: three significant digits and a unit.
 
-/// "999 ns", "1.23 us"; from nanoseconds.
+/// Formats nanoseconds: "999 ns", "1.23 us".
 pub fn time_ns(ns: f64) -> String {
     match ns.abs() {
         v if v < 999.5 => format!("{} ns", digits(ns)),
@@ -11,7 +11,7 @@ pub fn time_ns(ns: f64) -> String {
     }
 }
 
-/// "8 B", "64 KiB", "1.50 MiB".
+/// Formats bytes: "8 B", "64 KiB", "1.50 MiB".
 pub fn bytes(value: f64) -> String {
     let units = [("GiB", (1u64 << 30) as f64), ("MiB", (1u64 << 20) as f64), ("KiB", 1024.0)];
     match units.iter().find(|(_, unit)| value >= *unit) {
@@ -21,7 +21,7 @@ pub fn bytes(value: f64) -> String {
     }
 }
 
-/// "1.23 M": with a decimal prefix, to which a unit may be appended.
+/// Formats with a decimal prefix, to which a unit may be appended: "1.23 M".
 pub fn scaled(value: f64) -> String {
     match value.abs() {
         v if v >= 999.5e6 => format!("{} G", digits(value / 1e9)),
@@ -39,7 +39,7 @@ pub fn bytes_per_s(value: f64) -> String {
     format!("{}B/s", scaled(value))
 }
 
-/// A share as a percentage.
+/// Formats a share as a percentage.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         v if v != 0.0 && v < 0.1 => format!("{v:.3} %"),
@@ -48,12 +48,12 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A number without superfluous digits.
+/// Formats a number without superfluous digits.
 pub fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { digits(value) }
 }
 
-/// "1,234,567".
+/// Formats a count: "1,234,567".
 pub fn count(value: u64) -> String {
     let text = value.to_string();
     let mut grouped = String::with_capacity(text.len() * 4 / 3);
@@ -66,7 +66,7 @@ pub fn count(value: u64) -> String {
     grouped
 }
 
-/// Three significant digits.
+/// Formats three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),

@@ -2,13 +2,12 @@
 //! Synthetic traffic on a network alone: throughput, latency, blocking and deadlocks.
 //!
 //! Every node generates messages at random times, independent of all others (exponential gaps), cuts them into packets
-//! and injects them. The load is the share of the injection channel's time that the packets take, overhead included: at
-//! 1 every node sends without a pause. After a warm-up, traffic is measured for an interval. Then no new message is
+//! and injects them. The load is the share of the injection channel's time that the packets take, with overhead: at 1
+//! every node sends without a pause. After a warm-up, traffic is measured for an interval. Then no new message is
 //! generated, and the run waits for the messages of the interval.
 //!
 //! A node whose source queue is full generates no message until the queue has room, so that an overloaded network does
-//! not use up memory. A message that was not generated does not count as offered. The latency of a packet starts when
-//! its message is generated.
+//! not exhaust memory. A message that was not generated does not count as offered. Latency starts at generation.
 //!
 //! Links may fail and be repaired during a run. Invariant: each injected packet is delivered, lost for one reason, or
 //! in flight at the end ([`Totals`]).
@@ -49,9 +48,9 @@ pub struct TrafficConfig {
     pub message_bytes: u32,
     pub warm_up: Time,
     pub measured: Time,
-    /// The longest wait for the messages of the interval after its end.
+    /// Longest wait for the messages of the interval after its end.
     pub drain_max: Time,
-    /// The most packets in a node's source queue; a node with more generates no message.
+    /// Most packets in a node's source queue; a node with more generates no message.
     pub source_packets_max: u32,
     pub seed: u64,
     /// Failures and repairs of channels, in order of time.
@@ -74,18 +73,18 @@ impl Default for TrafficConfig {
     }
 }
 
-/// Why traffic cannot be generated. Each message says what to change.
+/// Reason why traffic cannot be generated. Each message names the remedy.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum TrafficError {
     #[error(transparent)]
     Pattern(#[from] PatternError),
     #[error(transparent)]
     Network(#[from] NetworkError),
-    #[error("a load of {load} is not a share of the injection bandwidth; give more than 0, and 1 at most")]
+    #[error("a load of {load} is not a share of the injection bandwidth; give more than 0, and at most 1")]
     Load { load: f64 },
     #[error("nothing is measured in an interval of {measured}; give a longer one")]
     Interval { measured: Time },
-    #[error("a node may hold {limit} packets and a message has {packets}; allow as many, or make messages shorter")]
+    #[error("a node may hold {limit} packets, but a message has {packets}; raise the limit, or make messages shorter")]
     Source { limit: u32, packets: u32 },
 }
 
@@ -93,13 +92,13 @@ pub enum TrafficError {
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub now: Time,
-    /// The end of the measured interval, after which no message is generated.
+    /// End of the measured interval, after which no message is generated.
     pub until: Time,
     pub hops: u64,
     pub in_flight: u64,
 }
 
-/// Runs traffic. `progress` is called from time to time; if it gives false, the run ends, with the results so far.
+/// Runs traffic. `progress` is called from time to time; if it returns false, the run ends, with the results so far.
 pub fn run(
     topology: Arc<Topology>,
     routing: Routing,
@@ -131,12 +130,10 @@ impl Schedule for Events {
     }
 }
 
-/// The statistics at a time.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     at: Time,
     statistics: NetworkStatistics,
-    /// Flits sent over each channel.
     flits: Vec<u64>,
 }
 
@@ -196,7 +193,7 @@ impl<'a> Generator<'a> {
         for node in (0..network.topology().nodes()).filter(|&node| destinations.sends(NodeId(node))) {
             queue.0.schedule(Time(random.exponential(gap_mean_ps) as u64), Event::Make(node));
         }
-        let latency = Histogram::new(3).expect("three digits are allowed");
+        let latency = Histogram::new(3).expect("a histogram may have three significant digits");
         Ok(Generator {
             traffic,
             network,
@@ -345,7 +342,7 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// The payload of each packet of a message.
+/// Returns the payload of each packet of a message.
 fn cut(message_bytes: u32, packet_bytes: u32) -> impl Iterator<Item = u32> {
     let packets = message_bytes.div_ceil(packet_bytes).max(1);
     (0..packets).map(move |packet| (message_bytes - packet * packet_bytes).min(packet_bytes))

@@ -17,8 +17,7 @@ use crate::random::Random;
 pub enum Pattern {
     /// All other nodes are equally likely.
     Uniform,
-    /// With this probability a node of the neighbourhood, on the same router or on a neighbouring router; otherwise
-    /// uniform.
+    /// With this probability a node on the same or a neighbouring router; otherwise uniform.
     Locality(f64),
     /// With this probability one node, otherwise uniform.
     Hotspot { node: u32, probability: f64 },
@@ -28,27 +27,26 @@ pub enum Pattern {
     BitComplement,
     /// To the next node, and from the last node to the first.
     Neighbour,
-    /// Almost half way round in each dimension of a mesh or torus; on other topologies, almost half way round all
-    /// nodes.
+    /// Almost half way round in each dimension of a mesh or torus; elsewhere, almost half way round all nodes.
     Tornado,
 }
 
-/// Why a pattern is invalid, or does not fit a network.
+/// Reason why a pattern is invalid, or does not fit a network.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum PatternError {
     #[error(
-        "no pattern {given:?}; there are uniform, locality:P, hotspot:NODE:P, transpose, bit-complement, neighbour, tornado"
+        "unknown pattern {given:?}; known: uniform, locality:P, hotspot:NODE:P, transpose, bit-complement, neighbour, tornado"
     )]
     Unknown { given: String },
-    #[error("{given:?} is no probability in pattern {pattern}; give a number from 0 to 1, as in {pattern}:{example}")]
+    #[error("{given:?} is not a probability in pattern {pattern}; use one from 0 to 1, as in {pattern}:{example}")]
     Probability { pattern: &'static str, given: String, example: &'static str },
-    #[error("{given:?} is no node in pattern hotspot; give hotspot:NODE:P, as in hotspot:0:0.1")]
+    #[error("{given:?} is not a node in pattern hotspot; give hotspot:NODE:P, as in hotspot:0:0.1")]
     Node { given: String },
     #[error("hotspot {node} is not among the {nodes} nodes, which are numbered from 0")]
     NoSuchNode { node: u32, nodes: u32 },
-    #[error("transpose needs a square number of nodes, and there are {nodes}")]
+    #[error("transpose needs a square number of nodes, but the network has {nodes}")]
     NotSquare { nodes: u32 },
-    #[error("traffic needs 2 nodes or more, and there are {nodes}")]
+    #[error("traffic needs 2 nodes or more, but the network has {nodes}")]
     TooFew { nodes: u32 },
     #[error(
         "no node of this network has a neighbour on its router or on one that is linked to it; use another pattern"
@@ -87,7 +85,7 @@ fn probability(pattern: &'static str, example: &'static str, word: Option<&str>)
     value.ok_or_else(|| PatternError::Probability { pattern, given: word.into(), example })
 }
 
-/// Shown as it is parsed.
+/// Prints the form that is parsed.
 impl fmt::Display for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -123,7 +121,6 @@ enum Kind {
         node: u32,
         probability: f64,
     },
-    /// One target for each node.
     Fixed(Vec<u32>),
 }
 
@@ -161,7 +158,7 @@ impl Destinations {
         }
     }
 
-    /// The target of a node's next message; it is another node, if the node sends messages.
+    /// Returns the target of a node's next message; it is another node, if the node sends messages.
     pub fn next(&self, from: NodeId, random: &mut Random) -> NodeId {
         let other = |random: &mut Random| {
             let step = 1 + random.below(u64::from(self.nodes) - 1);

@@ -31,7 +31,7 @@ fn errors_of_patterns_name_the_valid_ones() {
     assert!(message("locality").contains("locality:0.7"));
     assert!(message("locality:1.1").contains("from 0 to 1"));
     assert!(message("locality:NaN").contains("from 0 to 1"));
-    assert!(message("hotspot:x:0.1").contains("is no node"));
+    assert!(message("hotspot:x:0.1").contains("is not a node"));
     assert!(message("hotspot:1:-1").contains("from 0 to 1"));
 }
 

@@ -9,16 +9,15 @@ use super::{Generator, Snapshot};
 use crate::network::{LossReason, Stuck, ratio};
 use crate::time::Time;
 
-/// The results of a run: those of the measured interval, unless the comment of a field says otherwise.
+/// The results of a run: those of the measured interval, unless a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrafficResults {
     pub pattern: String,
     pub nodes: u32,
     pub channels: u32,
-    /// Why the run ended before all packets of the interval had arrived.
+    /// Reason why the run ended before all packets of the interval had arrived.
     pub stopped: Option<Stop>,
-    /// Shares of the injection channels' time, over all nodes: the load requested, the load generated, and the load
-    /// delivered.
+    /// Shares of the injection channels' time, over all nodes: the requested, generated and delivered load.
     pub load: f64,
     pub offered: f64,
     pub accepted: f64,
@@ -27,18 +26,18 @@ pub struct TrafficResults {
     /// Packets of the interval that arrived, in it or later, and packets of the interval that were lost.
     pub packets: u64,
     pub lost: u64,
-    /// The number of lost packets for each reason.
+    /// Lost packets by reason.
     pub lost_by_reason: BTreeMap<LossReason, u64>,
-    /// Messages that were not generated, because the source queues of their nodes were full.
+    /// Messages not generated because the source queues of their nodes were full.
     pub messages_not_made: u64,
-    /// From the generation of a message to the arrival of a packet's last byte.
+    /// Time from the generation of a message to the arrival of a packet's last byte.
     pub latency: Latency,
     /// Routers that a packet crossed.
     pub hops_mean: f64,
-    /// Share of the heads at routers that were blocked, and how long they were blocked.
+    /// Share of the heads at routers that were blocked, and mean time for which they were blocked.
     pub blocking_rate: f64,
     pub blocking_time_mean_ns: f64,
-    /// Deadlocks, and their number for each length of the cycle in virtual channels.
+    /// Deadlocks, and their number by length of the cycle in virtual channels.
     pub deadlocks: u64,
     pub deadlocked_packets: u64,
     /// Packets taken out of a deadlock, as a share of these and all packets that arrived.
@@ -61,13 +60,13 @@ pub struct TrafficResults {
     pub whole_run: Totals,
 }
 
-/// Packets of a whole run, warm-up included: `injected` is the sum of the three fields after it.
+/// Packets of a whole run, including the warm-up: `injected` is the sum of the three fields after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     pub injected: u64,
     pub delivered: u64,
     pub lost: BTreeMap<LossReason, u64>,
-    /// In the network when the run ended, the nodes' queues included.
+    /// In the network when the run ended, including the nodes' queues.
     pub under_way: u64,
     /// Failures and repairs of channels.
     pub link_changes: u64,
@@ -107,7 +106,6 @@ pub enum Stop {
     NotDrained,
 }
 
-/// The number of busiest channels that are listed.
 const BUSIEST: usize = 8;
 
 impl Generator<'_> {
@@ -200,7 +198,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The busiest channels between routers, and the mean of all of them.
+    /// Returns the busiest channels between routers, and the mean of all of them.
     fn utilisation(&self, begin: &Snapshot, end: &Snapshot) -> (Vec<BusyChannel>, f64) {
         let interval = (end.at - begin.at).as_ps();
         let between = self.network.channels_between_routers();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The study of seed 002, section 2.7, figures 2-20 to 2-22: how often packets are blocked, and how often they
-//! deadlock, over the locality of the traffic, on a mesh and a torus of 16 x 16 routers with one virtual channel.
+//! The study of seed 002, section 2.7, figures 2-20 to 2-22: frequency of blocking and of deadlocks over the locality
+//! of the traffic, on a mesh and a torus of 16 x 16 routers with one virtual channel.
 //!
 //! The parameters of ATOLL from the seed, and assumptions where the seed gives none:
 //!
@@ -13,11 +13,11 @@
 //! | flit, buffer | 16 bytes, 8 flits | assumed: covers a credit's round trip, and is shorter than a message |
 //! | messages | 240 bytes and a header of 16 | assumed: a message extends over two or three routers |
 //! | load | 15 % of the injection bandwidth | assumed: about the uniform traffic that the mesh carries |
-//! | time for a deadlock to be resolved | 10 us | assumed: software takes the message out and sends it on |
+//! | time to resolve a deadlock | 10 us | assumed: software takes the message out and forwards it |
 //!
 //! Shortest path breaks ties by a hash of router and destination, so its turns are not restricted, as with Dijkstra's
-//! algorithm in the seed. The order of the curves is compared with the figures of the seed; their values are not, for
-//! the seed does not give the assumed parameters.
+//! algorithm in the seed. Only the order of the curves is compared with the figures of the seed, since the seed does
+//! not give the assumed parameters.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Default for StudyConfig {
     }
 }
 
-/// The network of ATOLL, without its topology and routing.
+/// Returns the network of ATOLL, without its topology and routing.
 pub fn atoll() -> NetworkConfig {
     NetworkConfig {
         link: LinkConfig {
@@ -95,7 +95,7 @@ pub struct Curve {
 }
 
 /// The curves. As in ATOLL, dimension order on the torus has no second virtual channel to break the cycles of the
-/// rings; its modified form can be used there, according to the seed.
+/// rings; according to the seed, its modified form can be used there.
 pub const CURVES: [Curve; 8] = [
     Curve { torus: false, algorithm: Algorithm::DimensionOrder },
     Curve { torus: false, algorithm: Algorithm::ShortestPath },
@@ -122,14 +122,14 @@ pub struct StudyPoint {
     /// Share of the runs that had a deadlock.
     pub deadlocked_runs: f64,
     pub deadlocks: u64,
-    /// Mean length of a cycle in virtual channels; 0: there was none.
+    /// Mean length of a cycle in virtual channels; 0: no cycle.
     pub cycle_length_mean: f64,
     pub latency_mean_ns: f64,
     pub accepted: f64,
     pub packets: u64,
 }
 
-/// Why a study cannot be run.
+/// Reason why a study cannot be run.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum StudyError {
     #[error(transparent)]
@@ -140,8 +140,8 @@ pub enum StudyError {
     Traffic(#[from] TrafficError),
 }
 
-/// All points, curve after curve. `progress` is called after each point with the number of points that remain; if it
-/// gives false, the study ends, with the points so far.
+/// Computes all points, curve after curve. `progress` is called after each point with the number of points that remain;
+/// if it returns false, the study ends, with the points so far.
 pub fn study(
     config: &StudyConfig,
     curves: &[Curve],

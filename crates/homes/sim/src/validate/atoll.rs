@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seed 002, section 2.6: ATOLL. The thesis has no figures of its components, so nothing is compared: published and simulated
-//! figures are shown.
+//! Seed 002, section 2.6: ATOLL. Without figures of components in the thesis, all figures are only shown.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ fn needs() -> Needs {
     Needs { memory_bytes: STREAM_BYTES as usize, receives: 1, unexpected: 1, windows: 2, ..Needs::default() }
 }
 
-/// Half a ping-pong of counting puts from node 0 to a node, in microseconds.
+/// Returns half a ping-pong of counting puts from node 0 to a node, in microseconds.
 fn latency(machine: &Arc<Machine>, node: u32) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     Experiment { what: "ATOLL ping-pong", machine, ranks: 2, needs: needs(), nodes: &[0, node] }.run(|process| {
@@ -59,7 +58,6 @@ fn latency(machine: &Arc<Machine>, node: u32) -> Result<f64, ValidateError> {
     Ok(notes.take()[0])
 }
 
-/// MB/s of a stream of counting puts between neighbours.
 fn bandwidth(machine: &Arc<Machine>) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     Experiment { what: "ATOLL stream", machine, ranks: 2, needs: needs(), nodes: &[] }.run(|process| {

@@ -6,17 +6,17 @@
 //! 2. Verdicts follow from two thresholds ([`HOLDS_PERCENT`], [`NEAR_PERCENT`]) that were fixed before the first run.
 //! 3. A figure that is an input of the model, or the sum of inputs, has no verdict: the model does not predict it.
 //! 4. A figure that the source contradicts elsewhere is shown apart, and has no verdict.
-//! 5. A claim that rests on assumed figures says what becomes of it when each of them is halved and doubled ([`Sensitivity`]).
+//! 5. A claim that rests on assumed figures lists its result with each of them halved and doubled ([`Sensitivity`]).
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A prediction whose error is at most this, in percent of the published number, holds.
+/// Largest error of a prediction that holds, in percent of the published number.
 pub const HOLDS_PERCENT: f64 = 15.0;
-/// A prediction whose error is at most this, in percent of the published number, is near.
+/// Largest error of a prediction that is near, in percent of the published number.
 pub const NEAR_PERCENT: f64 = 35.0;
-/// If an order is claimed, two values that differ by at most this, in percent, are a tie.
+/// In a claimed order, two values that differ by at most this, in percent, are a tie.
 pub const TIE_PERCENT: f64 = 2.0;
 
 /// A crossing of two curves holds within this factor of the published size.
@@ -29,7 +29,7 @@ pub const CROSSING_NEAR: f64 = 2.25;
 pub struct Sensitivity {
     /// The key of the machine.
     pub key: String,
-    /// By which it is multiplied.
+    /// Factor of the figure.
     pub factor: f64,
     pub predicted: String,
     /// Whether the claim still holds.
@@ -47,7 +47,7 @@ pub enum Verdict {
     Misses,
     /// An input of the model, or the sum of inputs. It is shown, and proves nothing.
     Input,
-    /// The source says something else in another place.
+    /// The source contradicts it in another place.
     Contradicted,
     /// A figure without a published number.
     NotComparable,
@@ -71,7 +71,7 @@ impl fmt::Display for Verdict {
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     Number(f64),
-    /// At least so much.
+    /// At least this.
     AtLeast(f64),
     /// From, to.
     Range(f64, f64),
@@ -90,7 +90,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// A number with three significant digits, or more if it has more digits before the point.
+/// Formats a number with three significant digits, or more if it has more digits before the point.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -104,21 +104,21 @@ pub fn short(value: f64) -> String {
 /// A claim and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// As in `seastar-1a`.
+    /// For instance `seastar-1a`.
     pub id: &'static str,
-    /// As in "seed 003, VII".
+    /// For instance "seed 003, VII".
     pub source: &'static str,
     pub text: String,
     pub published: Figure,
     pub predicted: Figure,
     pub unit: &'static str,
-    /// The error of the prediction, in percent of the published number.
+    /// Error of the prediction, in percent of the published number.
     pub error_percent: Option<f64>,
     pub verdict: Verdict,
-    /// The prediction when an assumed figure has another value.
+    /// Predictions with other values of assumed figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<Sensitivity>,
-    /// Why it is missed, or what the prediction depends on.
+    /// Reason for a miss, or the figures that the prediction depends on.
     pub note: String,
 }
 
@@ -242,7 +242,7 @@ impl Claim {
         }
     }
 
-    /// Shows an input of the model, or a number for which nothing was published.
+    /// Shows an input of the model, or a number without a published counterpart.
     pub fn shown(
         id: &'static str,
         source: &'static str,
@@ -252,7 +252,7 @@ impl Claim {
         Claim { predicted, unit, ..Claim::new(id, source, text, published) }
     }
 
-    /// Compares a number with a number by a limit of its own, in percent. It is near within twice the limit.
+    /// Compares two numbers by their own limit, in percent. Near within twice the limit.
     pub fn within(
         id: &'static str,
         source: &'static str,
@@ -270,8 +270,8 @@ impl Claim {
         claim
     }
 
-    /// Compares two percentages: by the points between them, since an error in percent of a small one says little. It is near within twice
-    /// the limit.
+    /// Compares two percentages by the points between them, as errors of small ones are large. Near within twice the
+    /// limit.
     pub fn within_points(
         id: &'static str,
         source: &'static str,
@@ -292,8 +292,9 @@ impl Claim {
         }
     }
 
-    /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within one of
-    /// [`CROSSING_NEAR`]: figures are read at sizes that lie a factor of two apart. None: they do not cross.
+    /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within one
+    /// of
+    /// [`CROSSING_NEAR`]: figures are read at sizes that lie a factor of two apart. `None`: they do not cross.
     pub fn crossing(
         id: &'static str,
         source: &'static str,
@@ -317,17 +318,17 @@ impl Claim {
         Claim { verdict, ..Claim::number(id, source, text, (published, predicted, "bytes")) }
     }
 
-    /// An input of the model: its error is shown, and it has no verdict.
+    /// Marks the claim as an input of the model: its error is shown, and it has no verdict.
     pub fn input(self) -> Claim {
         Claim { verdict: Verdict::Input, ..self }
     }
 
-    /// A figure that the source contradicts: why.
+    /// Marks the claim as contradicted by its source, with the reason.
     pub fn contradicted(self, why: impl Into<String>) -> Claim {
         Claim { verdict: Verdict::Contradicted, ..self }.note(why)
     }
 
-    /// The same claim with assumed figures moved. A claim that no longer holds with one of them moved is near at best.
+    /// Adds predictions with assumed figures moved. One that holds no longer is near at best.
     pub fn moved(mut self, moved: Vec<Sensitivity>) -> Claim {
         if self.verdict == Verdict::Holds && moved.iter().any(|moved| !moved.holds) {
             self.verdict = Verdict::Near;
@@ -350,7 +351,7 @@ fn graded(error_percent: f64) -> Verdict {
     }
 }
 
-/// A lower bound that is missed does not hold, however small the difference is.
+/// Lowers a verdict that holds: a missed lower bound does not hold, however small the difference.
 fn worse_than_holds(verdict: Verdict, missing_percent: f64) -> Verdict {
     if verdict == Verdict::Holds && missing_percent > TIE_PERCENT { Verdict::Near } else { verdict }
 }

@@ -13,16 +13,14 @@ use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
 use crate::time::Time;
 
-/// The machine with a node for each of 60 ranks. In the seed each rank has its own helper thread (seed 004, 3.3), but
-/// simulated ranks on one node would share one engine. Then ranks do not share an adapter either; short messages do not
-/// saturate it.
+/// Returns the machine with a node for each of 60 ranks. In the seed each rank has its own helper thread (seed 004,
+/// 3.3), but simulated ranks on one node would share one engine. So ranks do not share an adapter either.
 fn wide() -> Result<Arc<Machine>, ValidateError> {
     machine("qdr-portals", &[TABLES[0], TABLES[1], ("topology.nodes", "60")])
 }
 
 const TABLES: [(&str, &str); 2] = [("limits.entries", "32"), ("limits.headers", "32")];
-/// Processor time of a point of the stencil. Assumed: a chain of dependent additions and loads, five cycles at 3.33
-/// GHz.
+/// Processor time of a point of the stencil. Assumed: dependent additions and loads, five cycles at 3.33 GHz.
 const POINT: Time = Time::from_ps(1500);
 
 pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str)) -> Result<(), ValidateError> {

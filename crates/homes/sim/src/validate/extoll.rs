@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seed 002: the EXTOLL prototype and its successors, and ATOLL.
+//! Seed 002: the EXTOLL prototype and its successors.
 //!
-//! The machines are set from tables 3-1, 5-8 and 9-2 and section 7.3. Everything else is measured: real commands of the VELO and RMA
-//! units go through the simulated NICs of two neighbours.
+//! The machines follow tables 3-1, 5-8 and 9-2 and section 7.3. The rest is measured: real commands of the VELO and RMA
+//! units pass through the simulated NICs of two neighbours.
 //!
-//! Limits that were written before the first run
-//! 1. Tables 9-2 and 5-8 are inputs, and table 9-1 is nearly their sum: all are shown, and none counts.
-//! 2. Of tables 7-7 and 7-10 a row holds within [`ROW_PERCENT`], and the mean error of the rows that count is to be at most that. The
-//!    latency of the prototype is in table 9-1 already. Rows that the text contradicts are apart ([`Claim::contradicted`]).
+//! Limits fixed before the first run
+//! 1. Tables 9-2 and 5-8 are inputs, and table 9-1 is nearly their sum: all are shown, none counts.
+//! 2. A row of tables 7-7 and 7-10 holds within [`ROW_PERCENT`], and the mean error of the counting rows must be at
+//!    most that. The latency of the prototype is already in table 9-1. Rows that the text contradicts are apart
+//!    ([`Claim::contradicted`]).
 //! 3. Table 9-3 is an order. It is tried with each assumed interval halved and doubled.
 //! 4. The bandwidth of the prototype holds within [`ROW_PERCENT`]; so does the size that reaches half of it.
 //! 5. A crossing of two curves holds within a factor of 1.5 (`claim.rs`).
@@ -23,9 +24,9 @@ use crate::machine::Machine;
 use crate::machine::graph::{Class, Stage};
 use crate::time::Time;
 
-/// Rows of tables 7-7 and 7-10, and the bandwidth, hold within this.
+/// Limit, in percent, of rows of tables 7-7 and 7-10, and of the bandwidth.
 const ROW_PERCENT: f64 = 10.0;
-/// The overlap holds within so many points.
+/// Limit of the overlap, in points.
 const OVERLAP_POINTS: f64 = 10.0;
 /// Messages of a stream. A mailbox has room for all of them.
 const COUNT: u64 = 220;
@@ -63,7 +64,7 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
 
 // ---- Inputs ----------------------------------------------------------------------------------------------------------
 
-/// Tables 9-2 and 5-8: what the machine has for them.
+/// Shows tables 9-2 and 5-8 beside the machine's values.
 fn inputs(machine: &Machine, results: &mut Results) {
     let path = |class| machine.graph.path(class);
     let through = |stage: &Stage| stage.iter().map(|pass| pass.latency.as_ns_f64()).sum::<f64>();
@@ -97,7 +98,7 @@ fn inputs(machine: &Machine, results: &mut Results) {
     framing(machine, results);
 }
 
-/// Section 7.3: the cycles of a VELO message, of which the framing is made, and what it makes of a large put.
+/// Shows section 7.3: the cycles of a VELO message, from which the framing follows, and the efficiency of a large put.
 fn framing(machine: &Machine, results: &mut Results) {
     let (network, cycle) = (&machine.network, 6.4);
     let on_link = |class, bytes| network.message_time(bytes + machine.graph.path(class).frame_bytes).as_ns_f64();
@@ -112,7 +113,6 @@ fn framing(machine: &Machine, results: &mut Results) {
     ));
 }
 
-/// The latency of the posted channel.
 fn posted(machine: &Machine) -> f64 {
     let offer = machine.interface.as_ref().map(|interface| &interface.offer);
     offer.and_then(|offer| offer.last()).map_or(0.0, |pass| pass.latency.as_ns_f64())
@@ -126,7 +126,7 @@ fn source(table: &str) -> &'static str {
     }
 }
 
-/// Table 9-1: the start-up latency of each operation, which is nearly the sum of its steps.
+/// Compares table 9-1: the start-up latency of each operation, which is nearly the sum of its steps.
 fn operations(machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
     let rows = [
         ("extoll-9-1a", "VELO", Kind::Velo, 1300.0),
@@ -152,12 +152,11 @@ fn operations(machine: &Arc<Machine>, results: &mut Results) -> Result<(), Valid
 
 // ---- Tables 7-7 and 7-10 ----------------------------------------------------------------------------------------------
 
-/// Bandwidth of a stream in MB/s.
 fn bandwidth(machine: &Arc<Machine>, kind: Kind, bytes: u64) -> Result<f64, ValidateError> {
     Ok(bytes as f64 / stream(machine, kind, bytes, COUNT)? * 1000.0)
 }
 
-/// The smallest size, a multiple of 8, at which half a ping-pong has half of a bandwidth.
+/// Returns the smallest size, a multiple of 8, at which half a ping-pong has half of a bandwidth.
 fn half_of_ping_pong(machine: &Arc<Machine>, most: f64, is_physical: bool) -> Result<f64, ValidateError> {
     let sizes: Vec<u64> = (1..=512).map(|words| 8 * words).collect();
     let (mut low, mut high) = (0, sizes.len() - 1);
@@ -170,7 +169,7 @@ fn half_of_ping_pong(machine: &Arc<Machine>, most: f64, is_physical: bool) -> Re
 }
 
 fn addressing_and_technology(plan: Plan, prototype: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
-    // The kernel's way: 300 ns more of the processor on each side (section 8.5), and no translation.
+    // Through the kernel: 300 ns more of the processor on each side (section 8.5), and no translation.
     let kernel =
         machine(PROTOTYPE, &[("unit.software-send.latency_ns", "450"), ("unit.software-receive.latency_ns", "380")])?;
     let row = |id, what: &str, figures| Claim::within(id, "seed 002, table 7-7", what, figures, ROW_PERCENT);
@@ -241,7 +240,7 @@ fn addressing_and_technology(plan: Plan, prototype: &Arc<Machine>, results: &mut
 
 // ---- Table 9-3 ---------------------------------------------------------------------------------------------------------
 
-/// Millions of operations a second: VELO, notification put, put with a notification.
+/// Returns millions of operations a second: VELO, notification put, put with a notification.
 fn three_rates(machine: &Arc<Machine>) -> Result<[f64; 3], ValidateError> {
     let rate = |kind| -> Result<f64, ValidateError> { Ok(1e3 / stream(machine, kind, 8, COUNT)?) };
     Ok([rate(Kind::Velo)?, rate(Kind::NotificationPut)?, rate(Kind::Put)?])
@@ -275,7 +274,7 @@ fn rates(plan: Plan, prototype: &Arc<Machine>, results: &mut Results) -> Result<
 
 // ---- Figures 9-1, 9-5 --------------------------------------------------------------------------------------------------
 
-/// The first size from which on `upper` stays at or above `lower`, between two sizes in proportion. None: never.
+/// Returns the first size from which on `upper` stays at or above `lower`, interpolated. `None`: never.
 fn crossing(sizes: &[f64], upper: &[f64], lower: &[f64]) -> Option<f64> {
     let at = sizes.len() - (0..sizes.len()).rev().take_while(|&at| upper[at] >= lower[at]).count();
     match at {
@@ -348,7 +347,7 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         sizes.iter().map(|size| bandwidth(machine, kind, *size)).collect()
     };
     let (put, get) = (line(Kind::Put)?, line(Kind::Get)?);
-    // A longer transfer by VELO is as many of its longest messages.
+    // A longer transfer by VELO is several of its longest messages.
     let longest = u64::from(machine.limits.velo_bytes.unwrap_or(64));
     let velo: Vec<f64> = sizes
         .iter()
@@ -389,7 +388,7 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         "streams of 8 and of 64 bytes: VELO has more bandwidth than put and get",
         ("VELO first", &small(&sizes, &velo, &[&put, &get])),
     ));
-    // What the crossings rest on: a requester and a responder that keep a message until it is sent.
+    // The crossings rest on a requester and a responder that keep a message until it is sent.
     let sent = [("unit.rma-requester-put.until_sent", "false"), ("unit.rma-responder-get.until_sent", "false")];
     let ahead = self::machine(PROTOTYPE, &sent)?;
     let else_at = |kind| -> Result<String, ValidateError> {
@@ -431,7 +430,7 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     Ok(())
 }
 
-/// Pairs for an order at 8 and 64 bytes.
+/// Returns pairs for an order at 8 and 64 bytes.
 fn small(sizes: &[u64], first: &[f64], others: &[&Vec<f64>]) -> Vec<(f64, f64)> {
     let places = sizes.iter().enumerate().filter(|(_, size)| matches!(**size, 8 | 64)).map(|(place, _)| place);
     places.flat_map(|place| others.iter().map(move |other| (first[place], other[place]))).collect()
@@ -497,8 +496,8 @@ fn protocols(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
     Ok(())
 }
 
-/// The share of the time of fence, put and fence in which the program can compute without taking longer (by a percent), and the same of
-/// the time from the put on.
+/// Returns the share of the time of fence, put and fence in which the program can compute without taking longer (by a
+/// percent), and the share of the time from the put on.
 fn overlap_percent(machine: &Arc<Machine>, bytes: u64) -> Result<[f64; 2], ValidateError> {
     let alone = overlapped(machine, bytes, Time::ZERO)?;
     let mut most = [0.0; 2];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Seed 001, table VII: OpenFOAM's icoFoam, the lid-driven cavity of one million cells, 28 processes a host.
 //!
-//! The pattern comes from a trace of our own: Debian's OpenFOAM 1912, the tutorial's cavity and solvers (PCG with DIC for the pressure,
-//! symmetric Gauss-Seidel for the momentum, two PISO corrections), under a library that counts the calls of MPI; 50 x 50 cells, 20 time
-//! steps, 2, 4 and 8 processes, each with a block of the grid. With p iterations for the pressure, u sweeps for the momentum, and t steps
-//! the counts of all three runs are exactly
+//! The pattern comes from a separate trace: Debian's OpenFOAM 1912, the tutorial's cavity and solvers (PCG with DIC for
+//! the pressure, symmetric Gauss-Seidel for the momentum, two PISO corrections), under a library that counts the calls
+//! of MPI; 50 x 50 cells, 20 time steps, 2, 4 and 8 processes, each with a block of the grid. With p iterations for the
+//! pressure, u sweeps for the momentum, and t steps the counts of all three runs are exactly
 //!
 //! | calls of a process | number |
 //! |---|---|
@@ -14,18 +14,20 @@
 //! | the same of three fields, 24 bytes a face | 8 t, and one |
 //! | bytes to and from the first process (are files changed?) | about 4 t |
 //!
-//! p, u, t: 2,746, 1,330, 20 with 2 processes; 2,754, 1,394, 20 with 4; 2,976, 1,498, 20 with 8. So an iteration is an exchange and then three
-//! sums, with a part of the computing before each. A cube of 40^3 cells (4 processes, 921, 309, 5) has the same iteration, and 28 t sums
-//! and 17 t exchanges besides. Iterations grow with the cells of an edge: a solve to the tolerance takes some 80 at 50 x 50 cells, 350 at
-//! 200 x 200, 700 at 400 x 400, and at 1,000 x 1,000 the first ones end at the solver's limit of 1,000; 280 in a cube of 100^3.
+//! p, u, t: 2,746, 1,330, 20 with 2 processes; 2,754, 1,394, 20 with 4; 2,976, 1,498, 20 with 8. So an iteration is an
+//! exchange and then three sums, with a part of the computing before each. A cube of 40^3 cells (4 processes, 921, 309,
+//! 5) has the same iteration, and additionally 28 t sums and 17 t exchanges. Iterations grow with the cells of an edge:
+//! a solve to the tolerance takes some 80 at 50 x 50 cells, 350 at 200 x 200, 700 at 400 x 400, and at 1,000 x 1,000
+//! the first ones end at the solver's limit of 1,000; 280 in a cube of 100^3.
 //!
 //! Rules
-//! 1. The seed says neither how many iterations its run had nor how many time steps. They follow from the row of one host, which has no
-//!    network in it and so is an input: the run takes there as long as its memory needs for the data of its iterations. The sweeps for the
-//!    momentum (a fifth to a half of the iterations in our runs, with one sum each) and the steps themselves are left out.
-//! 2. HCOLL's times are inputs: what communication leaves of them is computing, the same with SHArP. So a gain is what sums in the switches
-//!    save, and nothing else.
-//! 3. A host is a rank. Its 28 processes first add in shared memory, which takes the same with both.
+//! 1. The seed gives neither iterations nor time steps of its run. They follow from the row of one host, which uses no
+//!    network and so is an input: there the run takes the time that memory needs for the data of its iterations. The
+//!    sweeps for the momentum (a fifth to a half of the iterations in our runs, with one sum each) and the steps
+//!    themselves are left out.
+//! 2. HCOLL's times are inputs: the rest beside communication is computing, the same with SHArP. So a gain is only the
+//!    time that sums in the switches save.
+//! 3. A host is a rank. Its 28 processes first add in shared memory, which takes the same time with both.
 //!
 //! Cost: three runs of 20 iterations for each row, about a second in all.
 
@@ -60,33 +62,32 @@ const ROWS: [Row; 8] = [
     row(2688, 136.0, 127.0, 7.18, "sharp-7h"),
     row(3584, 174.0, 151.0, 15.2, "sharp-7i"),
 ];
-/// A quick run has these.
 const QUICK: [u32; 2] = [896, 3584];
-/// The row of all hosts.
 const MOST: u32 = 3584;
 const PROCESSES_EACH: u32 = 28;
-/// The row of one host.
+/// Seconds of the row of one host.
 const ONE_HOST_S: f64 = 1892.0;
 const CELLS: f64 = 1e6;
-/// Points between two gains, at most.
+/// Most points between two gains.
 const LIMIT: f64 = 5.0;
 
 /// From the trace: sums of an iteration for the pressure.
 const SUMS: u32 = 3;
-/// Bytes that an iteration moves between memory and processor for a cell of a plane grid: doubles of 8 bytes, labels of 4, two faces a
-/// cell, a line that is written is read first. Preconditioner 144 (diagonal 32; each sweep over the faces 32, and the vectors 24), its sum
-/// 16, the search direction 24, the product with the matrix 88, its sum 16, the two updates 48, the residual 8.
+/// Bytes that an iteration moves between memory and processor for a cell of a plane grid: doubles of 8 bytes, labels of
+/// 4, two faces a cell; a written line is read first. Preconditioner 144 (diagonal 32; each sweep over the faces 32,
+/// and the vectors 24), its sum 16, the search direction 24, the product with the matrix 88, its sum 16, the two
+/// updates 48, the residual 8.
 const CELL_BYTES: f64 = 344.0;
-/// Assumed: what a host reads and writes. Two Xeon E5-2697 v3 (seed 001, V) with four channels of DDR4-2133 each, 136 GB/s, 80 percent
-/// of it.
+/// Memory bandwidth of a host. Assumed: two Xeon E5-2697 v3 (seed 001, V) each 4 channels of DDR4-2133, 80 % of 136
+/// GB/s.
 const MEMORY_GBPS: f64 = 109.0;
-/// Assumed: five steps up and five down between the 28 processes of a host, each a line that another core has written, 100 ns.
+/// Assumed: five steps up and five down between the 28 processes of a host, each a line of another core, 100 ns.
 const SHARED_MEMORY_NS: f64 = 1000.0;
 
 /// Iterations of a simulated run.
 const SIMULATED: u32 = 20;
 
-/// Iterations of the seed's run.
+/// Returns the iterations of the seed's run.
 fn iterations() -> f64 {
     ONE_HOST_S / (CELLS * CELL_BYTES / (MEMORY_GBPS * 1e9))
 }
@@ -96,7 +97,7 @@ impl Row {
         self.processes / PROCESSES_EACH
     }
 
-    /// An iteration's microseconds: all, and of them what is not computing. `compute_us`: the computing of a host.
+    /// Returns an iteration's microseconds: the total, and the part other than a host's computing, `compute_us`.
     fn step(
         &self,
         machine: &Arc<Machine>,
@@ -120,10 +121,10 @@ impl Row {
         Ok((of("step, us"), of("exchange and sums, us")))
     }
 
-    /// The time of an iteration by the hosts and in the switches, in microseconds, if it computes for what HCOLL's time leaves.
+    /// Returns microseconds of an iteration by the hosts and in the switches, if the rest of HCOLL's time is computing.
     fn steps(&self, machine: &Arc<Machine>, library_ns: f64) -> Result<(f64, f64), ValidateError> {
         let whole_us = self.hcoll_s * 1e6 / iterations();
-        // Neighbours wait for each other in between, so what communication takes depends a little on the computing.
+        // Neighbours wait for each other in between, so the time of communication depends a little on the computing.
         let (_, first_us) = self.step(machine, BY_HOSTS, whole_us, library_ns)?;
         let compute_us = (whole_us - first_us).max(0.0);
         let (hosts_us, _) = self.step(machine, BY_HOSTS, compute_us, library_ns)?;
@@ -135,13 +136,13 @@ impl Row {
 const BY_HOSTS: &str = "recursive-doubling";
 const IN_SWITCHES: &str = "switches";
 
-/// The gain in percent, if each of so many iterations saves so much.
+/// Returns the gain in percent, if each of `iterations` saves `saved_us`.
 fn gain(row: &Row, iterations: f64, saved_us: f64) -> f64 {
     let sharp_s = row.hcoll_s - iterations * saved_us / 1e6;
     100.0 * (row.hcoll_s / sharp_s - 1.0)
 }
 
-/// `library_ns`: what MPI adds to a call.
+/// Compares the rows. `library_ns`: time that MPI adds to a call.
 pub(super) fn run(
     plan: Plan,
     machine: &Arc<Machine>,

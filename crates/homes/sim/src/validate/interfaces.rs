@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claims of seed 002, chapter 6 and section 8.5: ways of commands to a NIC, the kernel's path, and the deadlock of figure 6-7.
+//! Claims of seed 002, chapter 6 and section 8.5: ways of commands to a NIC, the kernel's path, figure 6-7.
 //!
-//! Chapter 6 measures a test design behind the HyperTransport core, and gives its latencies (table 3-1: 90 ns to the device, a DMA read of
-//! 280 ns). They are sums of component figures, so they are shown as inputs. What is predicted is what contention and full queues make of
-//! them.
+//! Chapter 6 measures a test design behind the HyperTransport core, and gives its latencies (table 3-1: 90 ns to the
+//! device, a DMA read of 280 ns). They are sums of component figures, so they are shown as inputs. The effects of
+//! contention and full queues are predicted.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::machine::interface::InterfaceKind;
 
 const MACHINE: &str = "extoll-ht400";
 
-/// The figures of the test design, in place of those of the EXTOLL prototype.
+/// Figures of the test design, instead of those of the EXTOLL prototype.
 const TEST_DESIGN: [(&str, &str); 4] = [
     ("unit.posted.latency_ns", "90"),
     ("unit.non-posted-down.latency_ns", "90"),
@@ -36,7 +36,7 @@ pub(super) fn run(results: &mut Results) -> Result<(), ValidateError> {
     figure_6_7(results)
 }
 
-/// Until the device can begin with a command, on the test design.
+/// Shows the time until the device can begin with a command, on the test design.
 fn starts(results: &mut Results) -> Result<(), ValidateError> {
     let fetch = ("unit.fetch-280.latency_ns", "280");
     let start = |way| -> Result<f64, ValidateError> {
@@ -73,7 +73,7 @@ fn starts(results: &mut Results) -> Result<(), ValidateError> {
     Ok(())
 }
 
-/// Section 8.5: what the kernel adds.
+/// Compares section 8.5: the cost of the kernel.
 fn kernel(results: &mut Results) -> Result<(), ValidateError> {
     let source = "seed 002, section 8.5";
     let start_up = |way| -> Result<f64, ValidateError> { Ok(latency(&by(way, &[])?, Kind::Velo, &[8], false)?[0]) };
@@ -93,7 +93,7 @@ fn kernel(results: &mut Results) -> Result<(), ValidateError> {
     Ok(())
 }
 
-/// Rates of one program and of eight, and how even they are.
+/// Compares rates of one program and of eight, and their fairness.
 fn queues(results: &mut Results) -> Result<(), ValidateError> {
     let source = "seed 002, sections 6.4.1 to 6.4.5";
     let mut all = Vec::new();
@@ -158,7 +158,7 @@ const ID_OF: [&str; 9] = [
     "extoll-6f-9",
 ];
 
-/// Figure 6-7: two nodes send to each other, and their mailboxes become full.
+/// Checks figure 6-7: two nodes send to each other, and their mailboxes become full.
 fn figure_6_7(results: &mut Results) -> Result<(), ValidateError> {
     let source = "seed 002, section 6.5, figure 6-7";
     let rows = [

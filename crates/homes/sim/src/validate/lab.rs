@@ -35,7 +35,7 @@ const FILES: [(&str, &str); 15] = [
     ("atoll", include_str!("../../../../../machines/atoll.toml")),
 ];
 
-/// Why an experiment has no result.
+/// Reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidateError {
     #[error(transparent)]
@@ -54,7 +54,7 @@ pub enum ValidateError {
     Interrupted,
 }
 
-/// A machine of this repository, with other values for some of its keys.
+/// Returns a machine of this repository, with other values for some of its keys.
 pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, ValidateError> {
     let text = FILES.iter().find(|(file, _)| *file == name).map_or("", |(_, text)| text);
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
@@ -66,7 +66,7 @@ pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, V
     Ok(Arc::new(load::from_text_and(&path, text, &overrides, &read)?))
 }
 
-/// The keys of a machine whose figures are assumed and that `which` accepts, with their values. A value of 0 cannot be moved.
+/// Returns a machine's keys with assumed figures that `which` accepts, and their values, except 0, which cannot move.
 pub fn assumed(machine: &Machine, which: impl Fn(&str) -> bool) -> Vec<(String, f64)> {
     let entries = Sheet::of(&machine.description).entries.into_iter();
     let number = |entry: Entry| match entry.value {
@@ -80,8 +80,8 @@ pub fn assumed(machine: &Machine, which: impl Fn(&str) -> bool) -> Vec<(String, 
         .collect()
 }
 
-/// A claim on a machine of this repository with each of these figures halved and doubled, one at a time. `predict` gives the
-/// prediction as text, and whether the claim holds.
+/// Tests a claim on a machine of this repository with each of these figures halved and doubled, one at a time.
+/// `predict` returns the prediction as text, and whether the claim holds.
 pub fn moved(
     name: &str,
     figures: &[(String, f64)],
@@ -98,7 +98,7 @@ pub fn moved(
     Ok(all)
 }
 
-/// The nodes nearest to the middle of the torus, the middle first, then shell by shell of growing cubes.
+/// Returns the nodes nearest to the middle of the torus, the middle first, then shell by shell of growing cubes.
 pub fn nearest(machine: &Machine, count: usize) -> Vec<u32> {
     let table = machine.description.topology.dimensions.as_ref();
     let sizes: Vec<u32> = table.map_or(Vec::new(), |sizes| sizes.iter().map(|size| size.value as u32).collect());
@@ -117,7 +117,7 @@ pub fn nearest(machine: &Machine, count: usize) -> Vec<u32> {
     nodes
 }
 
-/// The measurements of the programs of an experiment, by index.
+/// Measurements of the programs of an experiment, by index.
 #[derive(Clone, Default)]
 pub struct Notes(Rc<RefCell<Vec<f64>>>);
 
@@ -157,7 +157,7 @@ impl Experiment<'_> {
         self.run_tasks(tasks).map(|(outcome, _)| outcome)
     }
 
-    /// The switches reduce for programs that need groups.
+    /// Makes the aggregation nodes for programs that need groups.
     fn aggregation(&self) -> Result<Option<Arc<Aggregation>>, ValidateError> {
         if self.needs.groups == 0 {
             return Ok(None);
@@ -188,7 +188,7 @@ impl Experiment<'_> {
                     Some(first) => {
                         format!("{} ranks wait, the first of them, {}, {}", waiting.len(), first.rank, first.what)
                     }
-                    None => "nothing is left to happen".to_owned(),
+                    None => "no event is left".to_owned(),
                 };
                 return Err(ValidateError::Unfinished { what, machine: name(), ranks, how });
             }
@@ -206,7 +206,7 @@ impl Experiment<'_> {
     }
 }
 
-/// The results of a built-in program on a machine, rank r on node r.
+/// Returns the results of a built-in program on a machine, rank r on node r.
 pub fn built_in(
     name: &'static str,
     machine: &Arc<Machine>,

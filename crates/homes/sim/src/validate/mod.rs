@@ -2,10 +2,10 @@
 //! The quantitative claims of the seeds, compared with the predictions of the simulator.
 //!
 //! Each experiment is a program in virtual time on one of the machines in `machines/`. The figures of a machine are
-//! those of its components, never those of a predicted curve, but for two of seed 001, whose claims then count as inputs. A claim that is missed is a result, too: the table shows
-//! it with its reason.
+//! those of its components, never those of a predicted curve, except two of seed 001, whose claims then count as
+//! inputs. A missed claim is also a result: the table shows it with its reason.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | `claim` | a claim, a prediction, a verdict |
 //! | `lab` | runs an experiment |
@@ -79,7 +79,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `whole`, or in a quick run `quick`.
+    /// Returns `whole`, or in a quick run `quick`.
     pub(crate) fn pick<T>(self, whole: T, quick: T) -> T {
         if self.quick { quick } else { whole }
     }
@@ -102,7 +102,7 @@ pub struct Curve {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AxisOf {
     pub label: &'static str,
-    /// The base of a logarithmic axis.
+    /// Base of a logarithmic axis.
     pub logarithmic: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ pub struct Results {
     pub document: Document,
     pub claims: Vec<Claim>,
     pub curves: Vec<Curve>,
-    /// Claims of the document without a comparison.
+    /// Claims of the document that are not compared.
     pub left_out: Vec<&'static str>,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     Ok(())
 }
 
-/// Tables for the ranks of the queue study; their sizes change no time.
+/// Tables for the ranks of the queue study; their sizes do not affect times.
 const TABLES: [(&str, &str); 2] = [("limits.entries", "32"), ("limits.headers", "64")];
 
 fn plain(name: &str) -> Result<Arc<Machine>, ValidateError> {
@@ -48,8 +48,7 @@ fn greatest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The length at which the time of a message rises most over that at half the length, and the factor, if it is at least
-/// 2.
+/// Returns the length at which a message's time rises most over that at half the length, with a factor of 2 or more.
 fn cliff(lengths: &[u64], times: &[f64]) -> Option<(u64, f64)> {
     let each = |n: usize| times[n] / lengths[n] as f64;
     let rises = (1..lengths.len()).filter(|n| lengths[*n] > 1024).map(|n| (lengths[n - 1], each(n) / each(n - 1)));
@@ -294,7 +293,7 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
         )
         .note("Where receives are posted in the order in which messages come, the first entry matches, and a hash finds nothing to save: see pac-6h."),
     );
-    // The most that lists can matter: every message of an all-to-all is unexpected.
+    // The largest effect of lists: every message of an all-to-all is unexpected.
     let ranks = platforms[platforms.len() - 1];
     let crowded = |name| patterns::unexpected_alltoall(&plain(name)?, ranks);
     let (arm, arm_hash, list, hash) =
@@ -340,7 +339,7 @@ fn rendezvous(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
     const BYTES: usize = 8192;
     let machine = plain("pac")?;
     let nodes: Vec<u32> = plan.pick(vec![8, 16, 32, 64, 128], vec![8, 16]);
-    // Parts of a message, and the longest message that is sent eagerly.
+    // Parts of a message, and the longest eager message.
     let ways: [(&str, &[usize], u64); 3] = [
         ("rendezvous, eager limit 0", &[BYTES], 0),
         ("rendezvous, eager limit 4096", &[4096, BYTES - 4096 + 1], 4096),

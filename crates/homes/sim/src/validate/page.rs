@@ -10,7 +10,7 @@ use super::{AxisOf, Claim, Curve, CurveLine, Results};
 use crate::report::plot::{Axis, Line, Plot, Shape};
 use crate::report::words;
 
-/// The error of a claim as text.
+/// Returns the error of a claim as text.
 pub fn word(claim: &Claim) -> String {
     match claim.error_percent {
         Some(error) if error.is_finite() => format!("{error:+.0} %"),
@@ -19,7 +19,7 @@ pub fn word(claim: &Claim) -> String {
     }
 }
 
-/// The page. Its plots are SVG files in the folder `pictures`, named after their curves.
+/// Returns the page. Its plots are SVG files in the folder `pictures`, named after their curves.
 pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
     let mut page = String::new();
     let out = &mut page;
@@ -97,7 +97,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
 }
 
 impl Curve {
-    /// The curve as a picture.
+    /// Returns the curve as a picture.
     pub fn plot(&self) -> Plot {
         let axis = |axis: &AxisOf| match axis.logarithmic {
             Some(base) if axis.label.ends_with("(bytes)") => Axis::logarithmic(axis.label, base, words::bytes),

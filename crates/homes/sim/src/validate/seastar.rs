@@ -13,7 +13,7 @@ use super::programs::{pairs, queues};
 use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
 
-/// Small tables, for there are thousands of nodes; their sizes change no time.
+/// Small tables, because there are thousands of nodes; their sizes do not affect times.
 const SMALL_TABLES: [(&str, &str); 2] = [("limits.entries", "32"), ("limits.headers", "32")];
 
 struct Machines {
@@ -73,7 +73,7 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
     let x: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
     let gains: Vec<f64> = host.iter().zip(&nic).map(|(host, nic)| percent_less(*host, *nic)).collect();
 
-    // How the prediction depends on the cost of an interrupt.
+    // The prediction depends on the cost of an interrupt.
     let interrupts = [1000.0, 1500.0, 2000.0, 2500.0, 3000.0];
     let mut by_interrupt = Vec::new();
     for interrupt in interrupts {
@@ -250,7 +250,7 @@ fn streams(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(),
     Ok(())
 }
 
-/// The x at which the second curve rises above the first, by linear interpolation between points.
+/// Returns the x at which the second curve rises above the first, by linear interpolation between points.
 fn crossing(x: &[f64], first: &[f64], second: &[f64]) -> Option<f64> {
     let above = |n: usize| second[n] - first[n];
     let n = (1..x.len()).find(|n| above(*n) > 0.0 && above(n - 1) <= 0.0)?;
@@ -488,7 +488,7 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         without.push(free.time_us);
         refused.push(limited.refused as f64);
     }
-    // Several messages of each pair, for their order must not be lost either.
+    // Several messages of each pair, to check their order.
     let many = 512;
     let ordered = queues::incast(&machines.nic, &near, many, bytes, 2)?;
     let ordered_free = queues::incast(&unlimited, &near, many, bytes, 2)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Seed 001: all-reduce in switches of Switch-IB 2, against all-reduce by the hosts.
 //!
-//! The tables are those of the seed, section V; latencies in microseconds. Two figures of the machine are fitted to them, and the numbers
-//! that they are fitted to count as inputs: the latency of an aggregation node, to the empty reduction of 128 hosts in table I; and what a
-//! byte costs a host, to its 1,024 bytes in table V.
+//! The tables are those of the seed, section V; latencies in microseconds. Two figures of the machine are fitted to
+//! them, and their target numbers count as inputs: the latency of an aggregation node, to the empty reduction of 128
+//! hosts in table I; and a host's cost of a byte, to its 1,024 bytes in table V.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::time::Time;
 /// Time that an MPI library adds to a call: 400 instructions at 3 GHz and two cache misses. Assumed.
 const MPI: Time = Time::from_ns(250);
 
-/// The bytes of an all-reduce, and its latency with 32, 64 and 128 hosts.
+/// Bytes of an all-reduce, and its latency with 32, 64 and 128 hosts.
 type Row = (u64, [f64; 3]);
 
 const TABLE_1: [Row; 7] = [
@@ -80,7 +80,7 @@ const HOSTS: [u32; 3] = [32, 64, 128];
 const MOST: u32 = 128;
 /// Tables I and V contradict each other here: 4.21 and 3.50.
 const CONTRADICTED: u64 = 256;
-/// The cost of a byte for a host is fitted here.
+/// The host's cost of a byte is fitted at this size.
 const FITTED: u64 = 1024;
 
 pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str)) -> Result<(), ValidateError> {
@@ -105,13 +105,12 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     Ok(())
 }
 
-/// Mean of the absolute errors of predictions, in percent.
 fn mean_error(pairs: &[(f64, f64)]) -> f64 {
     let errors = pairs.iter().map(|(published, predicted)| 100.0 * ((predicted - published) / published).abs());
     errors.sum::<f64>() / pairs.len().max(1) as f64
 }
 
-/// A table's mean error, against the bar of 10 percent.
+/// Checks a table's mean error against the limit of 10 percent.
 fn mean_claim(id: &'static str, source: &'static str, text: &str, pairs: &[(f64, f64)]) -> Claim {
     let error = mean_error(pairs);
     Claim::fact(
@@ -122,7 +121,7 @@ fn mean_claim(id: &'static str, source: &'static str, text: &str, pairs: &[(f64,
     )
 }
 
-/// Rows of a table by hosts; gives (published, predicted) of all that count.
+/// Compares rows of a table by hosts; returns (published, predicted) of all that count.
 fn by_size_and_hosts(
     machine: &Arc<Machine>,
     hosts: &[u32],
@@ -133,7 +132,7 @@ fn by_size_and_hosts(
     hosts.iter().map(|hosts| in_switches(machine, *hosts, &sizes, library)).collect()
 }
 
-/// Bytes, hosts, and what is published and predicted, for each figure of a table.
+/// Returns bytes, hosts, published and predicted value of each figure of a table.
 fn figures<'a>(
     hosts: &'a [u32],
     rows: &'a [Row],
@@ -191,7 +190,7 @@ fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(
     Ok(())
 }
 
-/// Gives the latencies of 128 hosts.
+/// Returns the latencies of 128 hosts.
 fn through_mpi(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, ValidateError> {
     let hosts = plan.pick(&HOSTS[..], &HOSTS[2..]);
     let mut predicted = by_size_and_hosts(machine, hosts, &TABLE_3, MPI)?;
@@ -203,7 +202,7 @@ fn through_mpi(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Res
     Ok(predicted.pop().unwrap_or_default())
 }
 
-/// Gives the latencies in the switches, for the sizes of table V.
+/// Returns the latencies in the switches, for the sizes of table V.
 fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, ValidateError> {
     let sizes: Vec<u64> = TABLE_5.iter().map(|row| row.0).collect();
     let switches = in_switches(machine, MOST, &sizes, Time::ZERO)?;
@@ -262,7 +261,7 @@ fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, 
     Ok(switches)
 }
 
-/// `switches`: the latencies through MPI, for the sizes of table III, which are those of table IV.
+/// Compares with the hosts. `switches`: the latencies through MPI, for the sizes of tables III and IV.
 fn against_hosts(machine: &Arc<Machine>, switches: &[f64], results: &mut Results) -> Result<(), ValidateError> {
     let sizes: Vec<u64> = TABLE_4.iter().map(|row| row.0).collect();
     let hosts = by_hosts(machine, MOST, &sizes, Sum::RecursiveDoubling, MPI)?;
@@ -285,7 +284,7 @@ fn against_hosts(machine: &Arc<Machine>, switches: &[f64], results: &mut Results
     Ok(())
 }
 
-/// `down_the_tree`: the latencies for the sizes of table V. Table VI has 4 bytes besides.
+/// Compares distributions. `down_the_tree`: the latencies for the sizes of table V. Table VI also has 4 bytes.
 fn distribution(down_the_tree: &[f64], results: &mut Results) -> Result<(), ValidateError> {
     let sizes: Vec<u64> = TABLE_5.iter().map(|row| row.0).collect();
     let by = |way| -> Result<Vec<f64>, ValidateError> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reduction in the switches: right sums on every topology and in both models of the fabric, groups that overlap, a member that dies,
-//! machines that cannot.
+//! Reduction in the switches: right sums on every topology and in both models of the fabric, overlapping groups, a
+//! member that dies, machines that cannot reduce.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn machine(topology: &str, routing: &str) -> Arc<Machine> {
     machine_with(topology, routing, &[])
 }
 
-/// The same with other figures.
+/// Like [`machine`], with other figures.
 pub(crate) fn machine_with(topology: &str, routing: &str, changes: &[(&str, &str)]) -> Arc<Machine> {
     let text = std::fs::read_to_string(file("switchib2.toml")).unwrap();
     let (before, after) = (text.find("[topology]").unwrap(), text.find("[link]").unwrap());
@@ -55,7 +55,7 @@ pub(crate) const TOPOLOGIES: [(&str, &str); 6] = [
     ("kind = \"crossbar\"\nnodes = 9", "shortest-path"),
 ];
 
-/// Runs a program on all nodes of a machine, unless the options say where; each rank returns an exit code.
+/// Runs a program on all nodes of a machine, unless the options place it; each rank returns an exit code.
 pub(crate) fn run<F: Future<Output = i32> + 'static>(
     machine: &Arc<Machine>,
     ranks: u32,
@@ -65,7 +65,7 @@ pub(crate) fn run<F: Future<Output = i32> + 'static>(
     run_with(machine, ranks, (groups, 1 << 14, options), body)
 }
 
-/// The same with so many bytes of memory for each rank.
+/// Like [`run`], with n bytes of memory for each rank.
 fn run_with<F: Future<Output = i32> + 'static>(
     machine: &Arc<Machine>,
     ranks: u32,
@@ -82,14 +82,14 @@ fn run_with<F: Future<Output = i32> + 'static>(
     simulation.run(&mut |_| true)
 }
 
-/// All ranks have ended with 0, and no node has refused anything.
+/// Checks that all ranks have ended with 0, and that no node has refused anything.
 pub(crate) fn completed(outcome: &Outcome) {
     assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
     assert!(outcome.codes.iter().all(|code| *code == Some(0)), "{:?}", outcome.codes);
     assert_eq!(outcome.statistics.aggregation_refused, 0);
 }
 
-/// A value whose sums differ with the order of additions.
+/// Returns a value whose sums differ with the order of additions.
 fn value(rank: u32, at: usize) -> f64 {
     let seed = rank.wrapping_mul(0x9e37_79b9) ^ (at as u32).wrapping_mul(0x85eb_ca6b);
     f64::from(seed) * 10f64.powi((seed % 17) as i32 - 8)
@@ -109,13 +109,13 @@ fn read(process: &Process, count: usize) -> Vec<f64> {
 /// Lengths of the all-reduces, the longest last.
 const COUNTS: [usize; 6] = [0, 1, 31, 33, 500, 2048];
 
-/// All-reduces of several lengths. Each rank compares with the exact sum within the error of doubles; the result of rank 0 and the hash
-/// of the run are returned.
+/// Runs all-reduces of several lengths. Each rank compares with the exact sum within the error of doubles. Returns the
+/// result of rank 0 and the hash of the run.
 pub(crate) fn all_reduce(machine: &Arc<Machine>, model: Model, delays: u32) -> (Vec<f64>, Statistics) {
     let results = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let kept = results.clone();
     let ranks = machine.topology.nodes();
-    // Once for all ranks, which would otherwise spend most of the test on it: each sum, and that of the amounts.
+    // Computed once for all ranks, because it takes long: each sum, and that of the amounts.
     let exact: std::rc::Rc<Vec<(f64, f64)>> = std::rc::Rc::new(
         (0..COUNTS[COUNTS.len() - 1])
             .map(|at| {
@@ -131,7 +131,7 @@ pub(crate) fn all_reduce(machine: &Arc<Machine>, model: Model, delays: u32) -> (
             let members: Vec<u32> = (0..size).collect();
             let group = process.join_group(0, &members).await.expect("a group");
             for count in COUNTS {
-                // Ranks come at different times, so requests arrive in another order.
+                // Ranks start at different times, so requests arrive in another order.
                 process.sleep(Time::from_ns(u64::from(rank.wrapping_mul(delays) % 97) * 10)).await;
                 write(&process, count);
                 process.reduce_in_network(&group, FLOATS, 0, 8 * count as u64).await.expect("a result");
@@ -168,8 +168,8 @@ fn sums_are_right_on_every_topology_and_the_same_in_every_order() {
     }
 }
 
-/// Streaming: a long vector is reduced at 95 % of the rate of a link, up and down at once. The model of whole messages keeps a channel for a
-/// message from its first byte to its last, and reaches less.
+/// Streaming: a long vector is reduced at 95 % of the rate of a link, up and down at once. The model of whole messages
+/// keeps a channel for a message from its first byte to its last, and reaches less.
 #[test]
 fn long_vectors_are_reduced_at_the_rate_of_a_link() {
     let machine = Arc::new(load::load(&file("quantum.toml")).unwrap_or_else(|error| panic!("{error}")));
@@ -271,14 +271,14 @@ fn members_hear_of_a_death() {
     }
 }
 
-/// Losses of ranks that have not joined, and of links of the tree: whoever is in a group hears of it.
+/// Losses of ranks that have not joined, and of links of the tree: the members of the affected groups are notified.
 #[test]
 fn members_hear_of_what_the_manager_knows() {
     let machine = machine(TOPOLOGIES[1].0, TOPOLOGIES[1].1);
     let ranks = machine.topology.nodes();
     let at = Time::from_ns(10_000);
     let death = Options { deaths: vec![Death { at, rank: 4 }], keep_going: true, ..Options::default() };
-    // The links of a leaf upwards: its tree is one of them.
+    // The upward links of a leaf: its tree uses one of them.
     let leaf = selvedge_fabric::RouterId(1);
     let channels = machine.topology.neighbours(leaf).map(|(port, _)| machine.topology.channel(leaf, port));
     let faults = channels.map(|channel| Fault { at, channel, up: false }).collect();
@@ -318,7 +318,6 @@ fn machines_whose_switches_do_not_reduce_are_refused() {
     }
 }
 
-/// Switch-IB 2 with other figures.
 pub(crate) fn changed(changes: &[(&str, &str)]) -> Arc<Machine> {
     let changes: Vec<(String, String)> = changes.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
     Arc::new(load::load_with(&file("switchib2.toml"), &changes).unwrap_or_else(|error| panic!("{error}")))
@@ -326,7 +325,7 @@ pub(crate) fn changed(changes: &[(&str, &str)]) -> Arc<Machine> {
 
 pub(crate) const COUNT: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
 
-/// All-reduces of several lengths by ranks on these nodes. Codes: 0: right; 1: wrong; 2: lost; 3: another failure.
+/// Runs all-reduces of several lengths by ranks on these nodes. Codes: 0: right; 1: wrong; 2: lost; 3: another failure.
 pub(crate) fn counts(machine: &Arc<Machine>, placement: Vec<u32>, options: Options) -> Outcome {
     let options = Options { placement, ..options };
     run(machine, options.placement.len() as u32, (1, options), |process| async move {
@@ -390,10 +389,10 @@ fn limits_of_nodes_are_kept() {
     ] {
         completed(&counts(&changed(&[(key, value)]), all.clone(), Options::default()));
     }
-    // As many children as there may be, and operands whose blocks are no power of two.
+    // The maximum of children, and operands whose blocks are no power of two.
     let full = changed(&[("aggregation.payload_bytes", "5000"), ("aggregation.children", "32")]);
     completed(&counts(&full, (0..64).map(|rank| rank / 2).collect(), Options::default()));
-    // A NIC that takes two long messages at once refuses others, which then come late.
+    // A NIC that takes two long messages at once refuses others, which then arrive late.
     let few = changed(&[("aggregation.payload_bytes", "10000"), ("nic.streams_max", "2"), ("nic.retry_ns", "1000")]);
     let outcome = counts(&few, all, Options::default());
     completed(&outcome);
@@ -425,12 +424,13 @@ fn nodes_are_not_watched() {
     completed(&counts(&changed(&[]), (0..128).collect(), options));
 }
 
-/// One rank adds other values, in three rounds: the operation fails at all, and the group goes on. 0: it is so.
+/// One rank adds other values, in three rounds: the operation fails at all ranks, and the group remains usable. Returns
+/// 0 then.
 pub async fn goes_on_after_a_mismatch(process: Process) -> i32 {
     let members: Vec<u32> = (0..process.size()).collect();
     let group = process.join_group(0, &members).await.expect("a group");
     for round in 0..3 {
-        // Pieces are under way at all ranks when they hear of it.
+        // Pieces are under way at all ranks when the failure reaches them.
         let reduce = if process.rank() == round { FLOATS } else { COUNT };
         if process.reduce_in_network(&group, reduce, 0, 12_000).await != Err(Failure::OperationMismatch) {
             return 1;
@@ -449,7 +449,7 @@ fn a_group_goes_on_after_an_operation_that_failed() {
     completed(&run(&changed(&[]), 128, (1, Options::default()), goes_on_after_a_mismatch));
 }
 
-/// No switch sends a packet again: members hear that their group is lost, wherever a message was.
+/// Switches do not retransmit: members learn that their group is lost, wherever a message was.
 #[test]
 fn members_hear_of_messages_that_the_fabric_loses() {
     let machine = changed(&[]);
@@ -464,7 +464,7 @@ fn members_hear_of_messages_that_the_fabric_loses() {
         let right = codes.filter(|code| **code == Some(0)).count();
         assert!(heard + right == 128 && outcome.statistics.lost > 0, "seed {seed}: {:?}", outcome.codes);
     }
-    // A host is cut off: it hears it, too.
+    // A host that is cut off learns it too.
     let topology = &machine.topology;
     let (router, port) = topology.attachment(selvedge_fabric::NodeId(3));
     let channels = [topology.injection_channel(selvedge_fabric::NodeId(3)), topology.channel(router, port)];
@@ -477,7 +477,7 @@ fn members_hear_of_messages_that_the_fabric_loses() {
     }
 }
 
-/// Commands of members pass the queue of a host interface, and come in their order.
+/// Commands of members pass the queue of a host interface, and arrive in order.
 #[test]
 fn members_may_have_a_host_interface() {
     let text = std::fs::read_to_string(file("switchib2.toml")).unwrap();
@@ -492,8 +492,8 @@ fn members_may_have_a_host_interface() {
     completed(&counts(&Arc::new(machine), (0..128).map(|rank| rank / 2 * 2).collect(), Options::default()));
 }
 
-/// Anything that a rank could say: to nodes, to addresses where none is, and to ranks; in its own name and in others', with the job's key and
-/// another, with payloads of right and wrong lengths.
+/// Arbitrary messages of a rank: to nodes, to addresses without a node, and to ranks; with its own and forged
+/// initiators, with the job's key and another, with payloads of right and wrong lengths.
 async fn say_anything(process: Process, targets: Vec<u64>, keys: [u64; 2], seed: u64) {
     let mut state = seed;
     let mut random = move |below: u64| {
@@ -549,7 +549,7 @@ async fn say_anything(process: Process, targets: Vec<u64>, keys: [u64; 2], seed:
         };
         let mut command = Box::new(Command { request: message.encode(sender), target, ..Command::default() });
         if random(8) == 0 {
-            // A message of another unit, which nodes do not take.
+            // A message of another unit, which nodes refuse.
             command.request.kind = random(12) as u8;
         }
         let payload = vec![1; if random(4) == 0 { random(400) } else { length } as usize];
@@ -594,7 +594,7 @@ fn what_a_hostile_rank_says_breaks_nothing() {
         });
         assert!(matches!(outcome.end, End::Completed), "{:?}", outcome.end);
         assert!(outcome.statistics.aggregation_refused > 0, "nothing was refused");
-        // Whoever has the key may end the job's groups, but no result is wrong.
+        // A rank with the key may end the job's groups, but no result is wrong.
         let allowed = if keys[0] == key { [Some(0), Some(2)] } else { [Some(0), Some(0)] };
         assert!(outcome.codes.iter().all(|code| allowed.contains(code)), "{seed}: {:?}", outcome.codes);
     }
@@ -615,7 +615,7 @@ fn machines_without_nodes_drop_what_is_said_to_them() {
     completed(&outcome);
 }
 
-/// A rank that ends without leaving its groups, and with an error, is lost like one that was killed.
+/// A rank that ends with an error, without leaving its groups, is lost like one that was killed.
 #[test]
 fn members_hear_of_a_rank_that_failed() {
     let machine = machine(TOPOLOGIES[0].0, TOPOLOGIES[0].1);
@@ -635,7 +635,7 @@ fn members_hear_of_a_rank_that_failed() {
     assert_eq!(outcome.codes, expected);
 }
 
-/// A solver's iterations: exchanges of halos, and sums between them, by the hosts and in the switches. Every sum is checked.
+/// A solver's iterations: halo exchanges, and sums by the hosts and in the switches. Every sum is checked.
 #[test]
 fn a_solver_sums_in_the_switches() {
     for (topology, routing) in TOPOLOGIES {

@@ -32,7 +32,6 @@ fn dies(rank: u32, at: Time) -> Vec<Death> {
     vec![Death { at, rank }]
 }
 
-/// Runs a program; gives the outcome and the ranks.
 fn run_with(machine: &Arc<Machine>, ranks: u32, options: Options, body: impl Fn(Process) -> Body) -> (Outcome, Tasks) {
     let tasks = Tasks::new(ranks, machine, &NEEDS, body);
     let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
@@ -48,7 +47,7 @@ fn run(machine: &Arc<Machine>, ranks: u32, deaths: Vec<Death>, body: impl Fn(Pro
 fn who_asks_the_dead_is_told_after_the_way_there_and_back() {
     for mode in ["\"nic\"", "\"host\""] {
         let machine = machine(&[("nic.mode", mode)]);
-        // The time of an acknowledged put, and the number of failures afterwards.
+        // Returns the time of an acknowledged put, and the number of failures afterwards.
         let put = |deaths: Vec<Death>| {
             let (outcome, tasks) = run(&machine, 2, deaths, |process| {
                 Box::pin(async move {
@@ -96,8 +95,7 @@ fn gets_and_atomics_fail_too_and_fetch_nothing() {
     assert_eq!(other.memory()[..8], [2; 8], "nobody reached it");
 }
 
-/// At whatever time a rank dies: a put that its NIC had taken arrives, a put that its host was still handing over does
-/// not.
+/// Whenever a rank dies, a put that its NIC had taken arrives; a put that its host was still handing over does not.
 #[test]
 fn operations_that_the_nic_has_taken_are_sent() {
     let machine = machine(&[]);

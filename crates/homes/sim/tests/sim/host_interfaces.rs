@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host interfaces (seed 002, chapter 6): what each way costs, contention, refusals and fairness, split stores; and full mailboxes,
-//! with the deadlock of figure 6-7.
+//! Host interfaces (seed 002, chapter 6): the cost of each way, contention, refusals and fairness, split stores; and
+//! full mailboxes, with the deadlock of figure 6-7.
 
 use crate::common;
 
@@ -41,7 +41,6 @@ fn run(machine: &Arc<Machine>, ranks: u32, line: &str, options: Options) -> (Out
     (outcome, results)
 }
 
-/// Senders on node 0, receivers on node 1.
 fn side_by_side(ranks: u32) -> Options {
     Options { placement: (0..ranks).map(|rank| u32::from(rank >= ranks / 2)).collect(), ..Options::default() }
 }
@@ -66,7 +65,7 @@ fn stuck(outcome: &Outcome) -> &[Waiting] {
 
 const WAYS: [InterfaceKind; 9] = InterfaceKind::ALL;
 
-/// One program alone: a call takes what the formulas of sections 6.4.1 to 6.4.5 say, from the machine's component figures.
+/// One program alone: a call's time follows the formulas of sections 6.4.1 to 6.4.5.
 #[test]
 fn a_command_alone_costs_what_its_way_says() {
     // Library 150, posted 150, a read and its answer 150 each, a DMA read 350, dequeue 10, memory 70, kernel 300, system call 170;
@@ -95,7 +94,7 @@ fn a_command_alone_costs_what_its_way_says() {
         assert!((found - 150.0 - call).abs() < 0.1, "{}: a call took {found} ns, not {}", way.name(), 150.0 + call);
         let interface = machine.interface.as_ref().unwrap();
         assert!((interface.start(8).as_ns_f64() - start).abs() < 0.1, "{}: {:?}", way.name(), interface.start(8));
-        // The statistics begin behind the processor's part. The shortest are those of the barrier, whose messages are empty.
+        // The statistics begin after the processor's part. The shortest are the barrier's empty messages.
         let driver = interface.driver.map_or(Time::ZERO, |pass| pass.latency);
         let part = interface.start(0).saturating_sub(interface.before + driver).as_ns_f64();
         let found = outcome.statistics.command_start.min() as f64 / 1e3;
@@ -136,7 +135,7 @@ fn the_kernel_path_adds_its_time_on_each_side() {
     assert!(near(kernel - user, 600.0) && near(interrupt - kernel, 1000.0), "{user} {kernel} {interrupt}");
 }
 
-/// Every way under contention, for real messages: nothing is lost, nothing is reordered (the receiver checks), and in no order.
+/// Every way under contention, for real messages: nothing is lost or reordered (the receiver checks).
 #[test]
 fn many_programs_share_a_nic_by_every_way() {
     for way in WAYS {
@@ -160,8 +159,8 @@ fn many_programs_share_a_nic_by_every_way() {
     }
 }
 
-/// A program that waits for a place gets it in its turn. One that is refused has no turn: with a pause that suits some it may get none
-/// for long, but all come through.
+/// A program that waits for a place gets it in order of request. A refused program has no place in that order: with
+/// pauses that suit others it may get none for long, but all succeed.
 #[test]
 fn waiting_is_fair_and_refusal_is_not() {
     let rates = |way, overrides: &[(&str, &str)]| {
@@ -179,7 +178,7 @@ fn waiting_is_fair_and_refusal_is_not() {
     assert!(longest > wait, "a refused program waited {longest}, one that has its turn {wait}");
 }
 
-/// Section 6.4.4: a store that an interrupt splits comes in two parts, which the receiver puts together; 16 bytes are never split.
+/// Section 6.4.4: a store split by an interrupt arrives in two parts, which are joined; 16 bytes are never split.
 #[test]
 fn split_stores_come_whole() {
     let machine = by(InterfaceKind::CfcqData, &[("interface.splits_ppm", "300000")]);
@@ -193,19 +192,19 @@ fn split_stores_come_whole() {
     let (short, _) = run(&machine, 8, "commands bytes 16 count 200", side_by_side(8));
     completed(&short, "16 bytes");
     assert_eq!(short.statistics.commands_split, 0);
-    // Lengths that are no multiple of a unit come with their own length.
+    // Lengths that are no multiple of a unit arrive with their own length.
     for bytes in [1, 7, 9, 17, 20, 33, 63] {
         let (outcome, _) = run(&machine, 4, &format!("commands bytes {bytes} count 100"), side_by_side(4));
         completed(&outcome, &format!("{bytes} bytes"));
         assert_eq!(outcome.statistics.commands_split > 0, bytes > 16, "{bytes} bytes");
     }
-    // Both parts have their credits, so that none waits for the other.
+    // Both parts have their credits, so that neither waits for the other.
     let changes = [("nic.full_mailbox", "credits"), ("interface.splits_ppm", "300000"), SMALL];
     let (outcome, _) =
         run(&by(InterfaceKind::CfcqData, &changes), 2, "crossfire bytes 64 count 1000", Options::default());
     completed(&outcome, "credits and splits");
     assert_eq!(outcome.statistics.velo_discarded, 0);
-    // By other ways a command is one store.
+    // With other ways a command is one store.
     let machine = by(InterfaceKind::IoTransaction, &[("interface.splits_ppm", "300000")]);
     assert_eq!(run(&machine, 8, "commands bytes 64 count 50", side_by_side(8)).0.statistics.commands_split, 0);
 }
@@ -233,7 +232,7 @@ fn blocking_completions_deadlock_two_senders() {
     }
 }
 
-/// A queue that refuses leaves the program its processor. One that receives goes on; one that insists does not.
+/// A queue that refuses leaves the program its processor. A program that receives continues; one that retries does not.
 #[test]
 fn a_refusal_lets_its_program_receive() {
     for way in [InterfaceKind::IoTransaction, InterfaceKind::TriggerPage, InterfaceKind::Enqcmd] {
@@ -248,7 +247,7 @@ fn a_refusal_lets_its_program_receive() {
     assert!(stuck(&outcome).iter().all(|waiting| waiting.what.contains("deadlock")));
 }
 
-/// Where full mailboxes drop, or senders have credits, no way deadlocks; with credits, nothing is lost.
+/// If full mailboxes drop, or senders have credits, no way deadlocks; with credits, nothing is lost.
 #[test]
 fn dropping_and_credits_never_deadlock() {
     for way in WAYS {
@@ -274,7 +273,7 @@ fn dropping_and_credits_never_deadlock() {
     }
 }
 
-/// Credits hold for any number of senders to one mailbox, with split messages, and whatever the fabric's model.
+/// Credits hold for any number of senders to one mailbox, with split messages, in both models of the fabric.
 #[test]
 fn credits_hold_for_many_senders() {
     for network in [Model::Packet, Model::Message] {
@@ -326,7 +325,7 @@ fn shares_hold_for_many_senders_to_one_mailbox() {
     assert!(error.to_string().contains("need mailboxes of 66 slots"), "{error}");
 }
 
-/// Credits of a message that is lost for good come back to its sender.
+/// Credits of a message that is lost for good return to its sender.
 #[test]
 fn lost_messages_give_their_credits_back() {
     let overrides =
@@ -338,12 +337,12 @@ fn lost_messages_give_their_credits_back() {
     let options = Options { deaths, keep_going: true, ..Options::default() };
     let machine = by(InterfaceKind::CfcqData, &[("nic.full_mailbox", "credits"), SMALL]);
     let (outcome, _) = run(&machine, 2, "crossfire count 500", options);
-    // All of its messages are taken, and it waits for answers that nobody sends.
+    // All of its messages are taken, and it waits for answers that no rank sends.
     assert_eq!(stuck(&outcome)[0].what, "waits for its NIC");
     assert!(outcome.statistics.commands >= 500);
 }
 
-/// A program that offers again and again what is refused makes no progress: the run ends as stuck.
+/// A program that repeats a refused offer makes no progress: the run ends as stuck.
 #[test]
 fn offering_for_ever_is_no_progress() {
     for (way, mailbox) in [
@@ -381,7 +380,7 @@ fn a_death_frees_what_waited_for_it() {
     let deaths = vec![Death { at: Time::from_ns(400_000), rank: 1 }];
     let options = Options { deaths, keep_going: true, ..Options::default() };
     let (outcome, _) = run(&machine, 4, "crossfire count 1000", options);
-    // Rank 0's messages are taken by the dead rank's node from then on; it then waits for messages that nobody sends.
+    // The dead rank's node takes rank 0's messages from then on; rank 0 then waits for messages that no rank sends.
     let waiting = stuck(&outcome);
     let of = |rank| waiting.iter().find(|waiting| waiting.rank == rank).map(|waiting| waiting.what.as_str());
     assert_eq!(of(0), Some("waits for its NIC"), "{waiting:?}");
@@ -415,7 +414,7 @@ fn runs_are_equal_to_the_byte() {
     }
 }
 
-/// Any machine may be given an interface: what the file does not name is made of the keys of its host.
+/// Any machine may be given an interface: missing keys are derived from those of its host.
 #[test]
 fn a_machine_without_units_takes_every_way() {
     for way in WAYS {
@@ -445,7 +444,7 @@ fn errors_name_section_key_and_what_there_is() {
     assert!(way.contains("[interface] way") && way.contains("io-transaction, cfcq, cfcq-data"), "{way}");
     assert!(error(&[("interface.places", "0")]).contains("[interface] places: 0 must be a whole number from 1"));
     assert!(error(&[("interface.splits_ppm", "2e6")]).contains("splits_ppm"));
-    assert!(error(&[("interface.posted", "[\"post\"]")]).contains("there is no unit 'post'"));
+    assert!(error(&[("interface.posted", "[\"post\"]")]).contains("unknown unit 'post'"));
     assert!(error(&[("nic.full_mailbox", "keep")]).contains("drop, block, credits"));
     let memory = error(&[("nic.full_mailbox", "credits"), ("host.same_node", "memory")]);
     assert!(memory.contains("set host.same_node to nic"), "{memory}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lock requests that a simulated NIC keeps (seed 002, section 7.5.4): fewer messages than polling, the order of arrival, the same run
-//! each time, and what a death does.
+//! Lock requests that a simulated NIC keeps (seed 002, section 7.5.4): fewer messages than polling, the order of
+//! arrival, equal runs, and the effect of a death.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn machine(lock_waiters: &str) -> Arc<Machine> {
     Arc::new(load_with(&file, &overrides).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// What ranks note: when, who, what.
+/// Notes of ranks: time, rank, value.
 type Notes = Rc<RefCell<Vec<(Time, u32, u32)>>>;
 
 fn run(
@@ -52,7 +52,7 @@ fn run(
     (notes, outcome)
 }
 
-/// Makes a lock request at rank 0, and gives its answer: success, or the units that refuse it.
+/// Makes a lock request at rank 0; returns its answer: success, or the units that refuse it.
 async fn ask(process: &Process, compare: i32, add: i32) -> Result<bool, u8> {
     let operation = Operation::Lock { number: LOCK, compare, add };
     process.rma_post(0, operation, code::LOCK, spec::COMPLETER, false).await;
@@ -60,7 +60,7 @@ async fn ask(process: &Process, compare: i32, add: i32) -> Result<bool, u8> {
     if answer.error == 0 { Ok(answer.word0 >> 24 & 1 != 0) } else { Err(answer.error) }
 }
 
-/// Each rank takes the lock, holds it for a while, and notes when it has it and how often it has asked.
+/// Takes the lock, holds it for a while, and notes the time at which it has the lock and the number of requests.
 async fn critical(process: Process, notes: Notes) -> i32 {
     process.compute(Time::from_ns(1_000 * u64::from(process.rank()))).await;
     let mut asked = 1;
@@ -97,7 +97,7 @@ fn a_run_with_kept_requests_is_the_same_each_time() {
     assert_eq!(once(), once());
 }
 
-/// A machine that names no number keeps none: the run is that of a machine with 0.
+/// A machine that gives no number keeps none: the run is that of a machine with 0.
 #[test]
 fn none_is_kept_if_the_machine_does_not_say_so() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../machines/extoll-ht400.toml");
@@ -151,7 +151,7 @@ fn waiters_of_a_home_that_dies_fail() {
         })
     });
     let mut found: Vec<(u32, u32)> = notes.borrow().iter().map(|&(_, rank, word)| (rank, word)).collect();
-    // The nearer one hears it first.
+    // The nearer rank is refused first.
     found.sort_unstable();
     let refused = u32::from(error::RESPONDER);
     assert_eq!(found, [(1, 101), (2, refused), (3, refused)]);

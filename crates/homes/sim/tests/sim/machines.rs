@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The project's machines can be loaded, and every number of theirs names its source. Invalid files are refused with an
-//! error that says what to change.
+//! The project's machines can be loaded, and each of their numbers names its source. Invalid files are refused with an
+//! error that names the remedy.
 
 use std::path::{Path, PathBuf};
 

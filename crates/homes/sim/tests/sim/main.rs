@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of the simulated home, in one program: each program of tests compiles the simulator for its own ranks again.
+//! Tests of the simulated home, in one program, since each test program compiles the simulator for its own ranks again.
 
 mod aggregation;
 mod common;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The two models of the network: they are equal without contention, and near each other with contention.
+//! The two models of the network: equal without contention, and near each other with contention.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ fn collectives_without_contention_are_equal() {
     }
 }
 
-/// How much longer a run takes with whole messages, as a share of the time with packets.
+/// Returns the share by which a run with whole messages takes longer than with packets.
 fn difference(machine: &Arc<Machine>, ranks: u32, line: &str) -> f64 {
     let time = |model| run(model, machine, ranks, line).0.time.0 as f64;
     time(Model::Message) / time(Model::Packet) - 1.0
@@ -104,8 +104,7 @@ fn many_to_one_and_all_to_all_take_about_as_long() {
     }
 }
 
-/// A torus whose links are saturated. Whole messages do not share a link packet by packet, and have room wherever they
-/// wait.
+/// A torus whose links are saturated. Whole messages do not share a link, and have room wherever they wait.
 #[test]
 fn a_full_torus_is_told_as_full() {
     let machine = machine(&[]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results to all members at once: the same bits as down the tree, on every topology and in both models of the fabric, and with copies that the
-//! fabric loses.
+//! Results to all members at once: the same bits as down the tree, on every topology and in both models of the fabric,
+//! and with lost copies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn results_are_those_that_come_down_the_tree() {
     }
 }
 
-/// Links send packets to one node again, and lose those to many: each result is right to the bit, the same in two runs.
+/// Links retransmit packets to one node, and lose those to many: each result is right to the bit, the same in two runs.
 #[test]
 fn losses_of_casts_are_made_good() {
     let (topology, routing) = TOPOLOGIES[1];
@@ -62,7 +62,7 @@ fn losses_of_casts_are_made_good() {
         assert!(lost > 1000, "{way}: {lost}");
         match way {
             "both" => assert_eq!(repeated, 0, "the tree has brought what was lost"),
-            // A copy that is lost is asked for, but for one without payload.
+            // A lost copy is requested again, except one without payload.
             _ => assert!(repeated > lost / 2 && repeated <= lost, "{repeated} of {lost}"),
         }
     }

@@ -16,7 +16,6 @@ fn machine() -> Arc<Machine> {
     Arc::new(load::from_text(path, &text, &[]).unwrap())
 }
 
-/// Runs a program, which contains its assertions.
 fn run<F: Future<Output = ()> + 'static>(ranks: u32, needs: Needs, body: impl Fn(Process) -> F) {
     let machine = machine();
     let tasks = Tasks::new(ranks, &machine, &needs, |process| {

@@ -23,7 +23,7 @@ fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
     common::machine(&[&base, overrides].concat())
 }
 
-/// The name and the parameters of a program, from a command line.
+/// Returns the name and the parameters of a program, from a command line.
 fn words(line: &str) -> (String, Vec<(String, String)>) {
     let mut words = line.split_whitespace().map(str::to_owned);
     let name = words.next().unwrap();
@@ -136,7 +136,6 @@ fn every_program_ends_well() {
 struct Flipping {
     tasks: Tasks,
     seen: u64,
-    /// The delivery that is changed.
     at: u64,
 }
 
@@ -175,7 +174,7 @@ impl Ranks for Flipping {
     ) -> Verdict {
         let Incoming { request, payload, .. } = *incoming;
         let mut changed = payload.to_vec();
-        // The announcement of a long message has no payload of the program: a wrong length is limited by the receive.
+        // The announcement of a long message has no payload of the program: the receive limits a wrong length.
         let is_word = request.portal == 0 && request.match_bits >> 63 != 0;
         if let Some(byte) = changed.last_mut().filter(|_| !is_word) {
             *byte ^= u8::from(self.seen == self.at);
@@ -264,13 +263,13 @@ fn invalid_parameters_are_named() {
         Err(error) => error.to_string(),
     };
     for (ranks, line, expected) in [
-        (2, "pingpong", "there are ping-pong, counting, stream"),
-        (2, "ping-pong length 8", "it has sizes, iterations, warm-up, how, eager-bytes"),
+        (2, "pingpong", "known: ping-pong, counting, stream"),
+        (2, "ping-pong length 8", "known: sizes, iterations, warm-up, how, eager-bytes"),
         (2, "ping-pong sizes eight", "whole numbers from 0"),
         (2, "ping-pong sizes 8 sizes 9", "given twice"),
         (2, "ping-pong iterations 0", "from 1 to"),
         (2, "barrier algorithm magic", "one of dissemination, tree, nic"),
-        (1, "ping-pong", "at least 2 ranks, and there are 1"),
+        (1, "ping-pong", "at least 2 ranks, but the job has 1"),
         (3, "stream", "an even number of ranks"),
         (2, "allreduce sizes 12", "multiples of 8"),
         (9, "wavefront columns 5", "at least as many as there are ranks"),

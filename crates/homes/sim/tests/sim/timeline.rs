@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Timelines of real runs, checked against Google's "Trace Event Format" by a reader of our own; and the spans of
-//! single messages.
+//! Timelines of real runs, checked against Google's "Trace Event Format" by a reader written for this test; and the
+//! spans of single messages.
 
 use crate::common;
 
@@ -58,23 +58,22 @@ struct Slice {
     message: Option<u64>,
 }
 
-/// The content of a valid file.
 struct Timeline {
     processes: BTreeMap<u64, String>,
     threads: BTreeMap<Track, String>,
     slices: Vec<Slice>,
-    /// The slices that the arrows of each message connect.
+    /// Slices that the arrows of each message connect.
     flows: BTreeMap<u64, Vec<usize>>,
 }
 
-/// Nanoseconds from microseconds with at most three decimals.
+/// Converts microseconds with at most three decimals to nanoseconds.
 fn nanoseconds(value: &Value) -> u64 {
-    let ns = value.as_f64().unwrap_or_else(|| panic!("{value} is no time")) * 1000.0;
+    let ns = value.as_f64().unwrap_or_else(|| panic!("{value} is not a time")) * 1000.0;
     assert!(ns >= 0.0 && (ns - ns.round()).abs() < 1e-3 * ns.max(1.0), "{value} us");
     ns.round() as u64
 }
 
-/// Reads a timeline, and panics at everything that the format does not allow.
+/// Reads a timeline; panics at everything that the format does not allow.
 fn read(text: &str) -> Timeline {
     let json: Value = serde_json::from_str(text).unwrap();
     assert!(matches!(json["displayTimeUnit"].as_str(), Some("ns" | "ms")));
@@ -94,7 +93,7 @@ fn read(text: &str) -> Timeline {
                 "process_name" => processes.insert(track.0, named.expect("a name")).is_some(),
                 "thread_name" => threads.insert(track, named.expect("a name")).is_some(),
                 "process_sort_index" | "thread_sort_index" => !event["args"]["sort_index"].is_u64(),
-                other => panic!("there is no metadata {other}"),
+                other => panic!("unknown metadata {other}"),
             };
             assert!(!twice, "{event}");
             continue;
@@ -127,7 +126,7 @@ fn read(text: &str) -> Timeline {
                 }
             }
             "i" => assert!(matches!(event["s"].as_str(), Some("g" | "p" | "t")), "{event}"),
-            other => panic!("there is no phase {other}"),
+            other => panic!("unknown phase {other}"),
         }
     }
     for slice in &slices {
@@ -251,8 +250,8 @@ fn busy_timelines_are_as_the_format_demands_and_the_same_again() {
     }
 }
 
-/// Messages of a node leave it one after the other: a message is on the wire when its own first byte leaves, not when
-/// it is queued behind other messages.
+/// Messages of a node leave it one after the other: a message is on the wire when its own first byte leaves, not while
+/// it is queued behind others.
 #[test]
 fn a_message_that_waits_behind_others_is_not_yet_on_the_wire() {
     // Buffers are never full, so only its own packets delay a node.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes as graphs of units: a file's own units and paths, queues that hold back, translations, interrupts that delay a program
-//! that computes, and a fabric that frames by the flit.
+//! Nodes as graphs of units: a file's own units and paths, queues that hold back, translations, interrupts that delay a
+//! computing program, and a fabric that frames by the flit.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,9 @@ fn machine(name: &str, overrides: &[(&str, &str)]) -> Arc<Machine> {
     Arc::new(load_with(&file(name), &overrides).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Times that programs note, in nanoseconds.
 type Notes = Rc<RefCell<Vec<f64>>>;
 
-/// Runs a program on every rank; gives what it has noted, and how many packet heads were blocked.
+/// Runs a program on every rank; returns its notes, and the number of blocked packet heads.
 fn run(machine: &Arc<Machine>, ranks: u32, model: Model, body: impl Fn(Process, Notes) -> Body) -> (Vec<f64>, u64) {
     let notes = Notes::default();
     let tasks = Tasks::new(ranks, machine, &NEEDS, |process| body(process, Rc::clone(&notes)));
@@ -51,7 +50,7 @@ fn run(machine: &Arc<Machine>, ranks: u32, model: Model, body: impl Fn(Process, 
     (notes.take(), blocked)
 }
 
-/// The time from the send of a message of 8 bytes to its receipt.
+/// Notes the time from the send of a message of 8 bytes to its receipt.
 async fn one_message(process: Process, notes: Notes) -> i32 {
     if process.rank() == 0 {
         process.velo_send(1, 0, 0, &[7; 8]).await;
@@ -72,10 +71,10 @@ fn a_message_takes_the_latencies_of_the_units_on_its_path() {
         // whose bytes follow those on the wire; the port's record; the library 80, and the line 70.
         let sum = 150.0 + (150.0 + 5.714) + (3.0 * 102.4 + 2.0 * 115.2 + 108.8) + 200.0 + 6.4 + 80.0 + 70.0;
         assert!((times[1] - sum).abs() < 0.1, "{times:?} {sum}");
-        assert_eq!(times[0], 150.0, "the processor goes on when the channel has taken the store");
+        assert_eq!(times[0], 150.0, "the processor continues when the channel has taken the store");
         let slow = machine("extoll-ht400", &[("unit.velo-completer.latency_ns", "1000")]);
         let (slower, _) = run(&slow, 2, model, |process, notes| Box::pin(one_message(process, notes)));
-        // The completer begins with the head, 108.8 before all of it is there, and then nothing hides the time of the bytes.
+        // The completer begins with the head, 108.8 before the rest is there; then nothing hides the time of the bytes.
         assert!((slower[1] - times[1] - (1000.0 - 108.8 + 5.714)).abs() < 0.1, "{times:?} {slower:?}");
     }
 }
@@ -171,7 +170,7 @@ fn a_slow_host_stops_its_senders_and_loses_nothing() {
     assert_eq!(crowded(&load(&[]), Model::Packet), (held, held_blocked), "two runs are equal");
 }
 
-/// Rank 0 puts so many times 2 kB at once; rank 1 notes when each has arrived.
+/// Rank 0 puts 2 kB `count` times at once; rank 1 notes each arrival.
 async fn puts(process: Process, notes: Notes, count: u64) -> i32 {
     for _ in 0..count {
         if process.rank() == 0 {
@@ -194,7 +193,7 @@ fn a_unit_that_keeps_messages_until_they_are_sent_does_not_read_ahead() {
         };
         let kept = arrivals(&[], 6);
         let wire = machine("extoll-ht400", &[]).network.message_time(2048 + 24).as_ns_f64();
-        // The pass, a translation and the read of the payload, 470 ns, and then the time on the link; nothing of them at once.
+        // The pass, a translation and the read of the payload, 470 ns, then the time on the link, without overlap.
         assert!((kept[5] - kept[4] - (470.0 + wire)).abs() < 1.0, "{model:?}: {kept:?} {wire}");
         assert_eq!(arrivals(&[], 1)[0], kept[0], "a put does not wait for those behind it");
         let ahead = arrivals(&[("unit.rma-requester-put.until_sent", "false")], 6);
@@ -202,7 +201,7 @@ fn a_unit_that_keeps_messages_until_they_are_sent_does_not_read_ahead() {
     }
 }
 
-/// Rank 0 gets so many times 2 kB at once, and notes when each is there.
+/// Rank 0 gets 2 kB several times at once, and notes each arrival.
 async fn gets(process: Process, notes: Notes) -> i32 {
     if process.rank() == 1 {
         process.velo_receive().await;
@@ -228,15 +227,14 @@ fn a_responder_that_keeps_its_answer_until_it_is_sent_takes_the_next_request_the
         there[5] - there[4]
     };
     let wire = machine("extoll-ht400", &[]).network.message_time(2048 + 24).as_ns_f64();
-    // The pass and the read, 400 ns, and then the time on the link. All requests have come before the first translation is made, so they
-    // do not wait for that.
+    // The pass and the read, 400 ns, and then the time on the link. All requests arrive before the first translation,
+    // so they do not wait for it.
     let kept = step(&[]);
     assert!((kept - (400.0 + wire)).abs() < 1.0, "{kept} {wire}");
     let ahead = step(&[("unit.rma-responder-get.until_sent", "false")]);
     assert!((ahead - wire).abs() < 1.0, "{ahead} {wire}");
 }
 
-/// When a notification put is there.
 async fn notified(process: Process, notes: Notes) -> i32 {
     if process.rank() == 0 {
         let operation = Operation::NotificationPut { value: 1, class: 1 };
@@ -262,7 +260,6 @@ fn the_last_byte_is_as_late_behind_a_unit_that_carries_data_as_the_first() {
     }
 }
 
-/// When a message of so many bytes has been received.
 async fn velo_of(process: Process, notes: Notes, bytes: usize) -> i32 {
     if process.rank() == 0 {
         process.velo_send(1, 0, 0, &vec![7; bytes]).await;
@@ -307,7 +304,7 @@ fn a_translation_costs_more_when_its_entry_is_not_in_the_tlb() {
         run(&machine("extoll-ht400", overrides), 2, Model::Packet, |process, notes| Box::pin(pages(process, notes))).0
     };
     let all = times(&[]);
-    // A miss at the requester and one at the completer: 408 in place of 70.
+    // A miss at the requester and one at the completer: 408 instead of 70.
     assert!((all[0] - all[1] - 2.0 * 338.0).abs() < 1.0 && (all[2] - all[0]).abs() < 1.0, "{all:?}");
     let none = times(&[("limits.tlb_entries", "0")]);
     assert!((none[1] - all[0]).abs() < 1.0, "without a TLB every look-up reads its table: {none:?} {all:?}");
@@ -330,7 +327,7 @@ fn interrupts_take_the_time_of_a_program_that_computes() {
     let time = |name, overrides: &[(&str, &str)]| {
         run(&machine(name, overrides), 2, Model::Packet, |process, notes| Box::pin(disturbed(process, notes))).0[0]
     };
-    assert_eq!(time("seastar-nic", &[]), 100_000.0, "the NIC matches, and nobody is interrupted");
+    assert_eq!(time("seastar-nic", &[]), 100_000.0, "the NIC matches, without an interrupt");
     let host = machine("seastar-host", &[]);
     let each = (host.host.interrupt + host.nic.header).as_ns_f64();
     assert_eq!(time("seastar-host", &[]), 100_000.0 + 2.0 * each);
@@ -393,7 +390,7 @@ fn units_and_paths_that_cannot_be_are_refused_by_name() {
     }
 }
 
-/// The error of loading, or of making the network.
+/// Returns the error of loading, or of making the network.
 fn refused_or_built(refused: &dyn Fn(&str, &str) -> String, from: &str, to: &str, text: &str) -> String {
     let changed = text.replacen(from, to, 1);
     match from_text(Path::new("bad.toml"), &changed, &[]) {

@@ -10,13 +10,13 @@ fn quick(document: Document) -> Results {
 }
 
 fn verdict(results: &Results, id: &str) -> Verdict {
-    results.claims.iter().find(|claim| claim.id == id).unwrap_or_else(|| panic!("there is no claim {id}")).verdict
+    results.claims.iter().find(|claim| claim.id == id).unwrap_or_else(|| panic!("no claim {id}")).verdict
 }
 
 fn holds(results: &Results, ids: &[&str]) {
     for id in ids {
         let claim =
-            results.claims.iter().find(|claim| claim.id == *id).unwrap_or_else(|| panic!("there is no claim {id}"));
+            results.claims.iter().find(|claim| claim.id == *id).unwrap_or_else(|| panic!("no claim {id}"));
         assert_eq!(claim.verdict, Verdict::Holds, "{claim:?}");
     }
 }
@@ -63,7 +63,7 @@ fn switches_reduce_as_fast_as_the_seed_measured() {
     assert_eq!(verdict(&results, "sharp-1a"), Verdict::Input);
     holds(&results, &["sharp-1b", "sharp-3", "sharp-4a", "sharp-5a", "sharp-5b", "sharp-5c", "sharp-5d"]);
     holds(&results, &["sharp-6a", "sharp-6d"]);
-    // What a datagram costs a host is assumed, and too little.
+    // A host's cost of a datagram is assumed, and too small.
     assert_eq!((verdict(&results, "sharp-6b"), verdict(&results, "sharp-6c")), (Verdict::Misses, Verdict::Misses));
     // Table VII: the number of iterations is an input, and the last row's gain is more than sums explain.
     assert_eq!(verdict(&results, "sharp-7"), Verdict::Input);
@@ -91,7 +91,7 @@ fn extoll_is_predicted_from_its_components() {
     holds(&results, &["extoll-7-7a", "extoll-7-7c", "extoll-7-10e", "extoll-7-10g", "extoll-7-10h"]);
     holds(&results, &["extoll-7", "extoll-7-7b", "extoll-f1a", "extoll-f5a", "extoll-f5c", "extoll-f6a"]);
     holds(&results, &["extoll-9-3", "extoll-f7a", "extoll-f7b", "extoll-f8"]);
-    // What the model is made of proves nothing, and what the text contradicts does not count.
+    // Inputs of the model prove nothing, and contradicted figures do not count.
     for id in ["extoll-9-2a", "extoll-5-8a", "extoll-9-1a", "extoll-9-1h", "extoll-7-10a"] {
         assert_eq!(verdict(&results, id), Verdict::Input, "{id}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ranks that take two locks in opposite order: exact prices let them go on for ever, hosts that vary do not.
+//! Two ranks that take two locks in opposite order: they repeat for ever, except on hosts that vary.
 
 use crate::common;
 
@@ -24,7 +24,7 @@ async fn take_both(process: Process) {
     process.swap(me, 0, 0).await;
 }
 
-/// How it ends, and what the ranks repeated at the last look.
+/// Returns the outcome, and the repetitions of the ranks at the last look.
 fn run(variation: Variation) -> (Outcome, Option<Repetition>) {
     let machine = machine(&[]);
     let tasks = Tasks::new(2, &machine, &Needs::default(), |process| {

@@ -335,7 +335,7 @@ fn a_launcher_whose_host_vanishes_leaves_nothing() {
     for host in 1..=3 {
         assert!(ended.err.contains(&format!("host host{host} is lost")), "{ended:?}");
         assert!(
-            ended.err.contains(&format!("host host{host}: the launcher's host does not answer any more")),
+            ended.err.contains(&format!("host host{host}: the launcher's host no longer answers")),
             "{ended:?}"
         );
     }
@@ -441,7 +441,7 @@ fn hosts_that_cannot_be_used() {
     let (code, said) = run(&two, &[("SELVEDGE_AGENT", &moved)]);
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("host host2: 10.77.0.9, by which other hosts are to reach it, is no address of its own"),
+        said.contains("host host2: 10.77.0.9, at which other hosts must reach it, is not one of its addresses"),
         "{said}"
     );
     let silent = script(&place, "silent", &format!("unset SSH_CONNECTION; exec {selvedge} \"$@\""));

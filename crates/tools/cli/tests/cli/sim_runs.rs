@@ -131,7 +131,7 @@ fn switches_reduce_for_programs_on_machines_that_say_so() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let text = refused("pac", &["-n", "2", "--aggregation", "--", "true"]);
-    assert!(text.contains("the switches of pac do not reduce: its file has no [aggregation]"), "{text}");
+    assert!(text.contains("pac has no aggregation nodes: add a section [aggregation] to its file"), "{text}");
     let text = refused("switchib2", &["-n", "2", "--aggregation", "--program", "allreduce"]);
     assert!(text.contains("built-in programs have --algorithm switches"), "{text}");
     // More than there is room for is refused; without a number there are as many as fit.

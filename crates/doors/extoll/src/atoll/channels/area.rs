@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered memory of a host port: its receive area, into whose slots peers put, and its send area, from which it puts.
+//! Registered memory of a host port: its receive area, whose slots peers put to, and its send area, from which it puts.
 //!
-//! Invariant: a slot of the send area belongs to one message that is being built, to one put under way, or is free.
+//! Invariant: a slot of the send area belongs to one message under construction, to one put under way, or is free.
 
 use std::ptr::NonNull;
 
@@ -11,7 +11,7 @@ use super::error::OpenError;
 use selvedge_process::device::Device;
 use selvedge_process::process::Process;
 
-/// Registered memory that peers map. It is freed with [`Area::free`], when no command reaches it any more.
+/// Registered memory that peers map. [`Area::free`] frees it once no command reaches it any more.
 pub(super) struct Area {
     memory: NonNull<u8>,
     bytes: u64,
@@ -37,7 +37,7 @@ impl Area {
         process.free(self.memory);
     }
 
-    /// The memory from an offset on. None: it has not so many bytes there.
+    /// The memory at an offset. `None`: fewer than `bytes` bytes follow there.
     pub fn at(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;
         // SAFETY: the sum is within the memory.
@@ -50,7 +50,6 @@ impl Area {
     }
 }
 
-/// The slots of the send area.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: u64,
@@ -58,9 +57,9 @@ pub(super) struct Slots {
 
 /// Slots of a send area.
 pub const SEND_SLOTS: u32 = 64;
-/// Slots that messages under construction leave to complete sends.
+/// Slots reserved for complete sends: messages under construction do not take them.
 const RESERVED: u32 = 4;
-/// Slots that one message under construction may take.
+/// Limit of the slots of one message under construction.
 pub const BUILDING_MAX: u32 = SEND_SLOTS - RESERVED;
 
 impl Slots {
@@ -78,7 +77,7 @@ impl Slots {
         (slot < SEND_SLOTS).then_some(slot as u8)
     }
 
-    /// Takes slots for a message under construction. None: there are not so many beyond those of complete sends.
+    /// Takes slots for a message under construction. `None`: too few are free beyond the reserved ones.
     pub fn take_many(&mut self, count: u32) -> Option<Vec<u8>> {
         if count + RESERVED > self.free() {
             return None;
@@ -100,7 +99,7 @@ mod tests {
     fn every_slot_is_taken_once_and_some_are_left_to_complete_sends() {
         let mut slots = Slots::new();
         assert_eq!(slots.take_many(BUILDING_MAX + 1), None);
-        let many = slots.take_many(BUILDING_MAX).expect("there are as many");
+        let many = slots.take_many(BUILDING_MAX).expect("enough slots are free");
         assert_eq!(slots.take_many(1), None);
         let rest: Vec<u8> = std::iter::from_fn(|| slots.take()).collect();
         assert_eq!(rest.len(), RESERVED as usize);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that a program fills in place: slots of the send area, header and data, then a commit.
+//! Messages that a program fills in place: it takes slots of the send area, copies header and data, then commits.
 //!
-//! A message is built as it is sent: its header in whole words, then its data. What the program has not copied is zero.
+//! A message is built as it is sent: its header in whole words, then its data. Bytes not copied are zero.
 
 use super::area;
 use super::error::ChannelError;
@@ -14,21 +14,21 @@ use super::wire::{Head, WORD};
 #[derive(Debug)]
 pub struct Building {
     slots: Vec<u8>,
-    /// Bytes of the slots that it was made for, in whole words.
+    /// Bytes of its slots, in whole words.
     capacity: u64,
     header_bytes: u64,
     data_bytes: u64,
-    /// Bytes of data that were copied.
+    /// Bytes of data copied so far.
     filled: u64,
     has_header: bool,
-    /// It has left, or pieces of it have.
+    /// Whether it, or pieces of it, have left.
     is_gone: bool,
     pub tag: u32,
     pub handle: Option<Handle>,
 }
 
 impl Building {
-    /// Whether nothing of it is here any more.
+    /// Whether it has left or was freed.
     pub fn is_gone(&self) -> bool {
         self.is_gone
     }
@@ -41,7 +41,7 @@ impl Building {
         self.data_bytes
     }
 
-    /// Sets both lengths, within what the message was made for. The header keeps its length once something was copied.
+    /// Sets both lengths, within the message's capacity. The header's length is fixed once something was copied.
     pub fn set_lengths(&mut self, header_bytes: u64, data_bytes: u64) -> Result<(), ChannelError> {
         let whole = |bytes: u64| words_of(bytes).map(|words| u64::from(words) * WORD).ok_or(ChannelError::Size);
         let is_begun = self.has_header || self.filled != 0;
@@ -59,19 +59,18 @@ impl Building {
         self.data_bytes - self.filled
     }
 
-    /// The offset of the data.
     fn data_at(&self) -> u64 {
         self.header_bytes.next_multiple_of(WORD)
     }
 }
 
 impl HostPort {
-    /// Bytes of the longest message that can be built. Longer ones are sent by [`HostPort::send`].
+    /// Bytes of the longest message that can be built. [`HostPort::send`] sends longer ones.
     pub fn build_bytes_max(&self) -> u64 {
         u64::from(area::BUILDING_MAX) * self.shape.piece_bytes
     }
 
-    /// Takes slots of the send area for a message. `NoRoom`: there are not enough now; messages under way give theirs back.
+    /// Takes slots of the send area for a message. `NoRoom`: too few are free now; messages under way will free theirs.
     pub fn build(&mut self, header_bytes: u64, data_bytes: u64) -> Result<Building, ChannelError> {
         let (header, data) = (words_of(header_bytes), words_of(data_bytes));
         let (Some(header), Some(data)) = (header, data) else { return Err(ChannelError::Size) };
@@ -102,10 +101,10 @@ impl HostPort {
         Ok(building)
     }
 
-    /// Copies the header: as many bytes as it has, or fewer.
+    /// Copies the header, or its first bytes.
     ///
     /// # Safety
-    /// `from` has so many readable bytes.
+    /// `from` has `bytes` readable bytes.
     pub unsafe fn copy_header(&mut self, to: &mut Building, from: *const u8, bytes: u64) -> Result<(), ChannelError> {
         if bytes > to.header_bytes {
             return Err(ChannelError::Size);
@@ -117,10 +116,10 @@ impl HostPort {
         Ok(())
     }
 
-    /// Copies data behind that which was copied before.
+    /// Copies data behind the data copied before.
     ///
     /// # Safety
-    /// `from` has so many readable bytes.
+    /// `from` has `bytes` readable bytes.
     pub unsafe fn copy_data(&mut self, to: &mut Building, from: *const u8, bytes: u64) -> Result<(), ChannelError> {
         if bytes > to.room() {
             return Err(ChannelError::Size);
@@ -131,8 +130,8 @@ impl HostPort {
         Ok(())
     }
 
-    /// Sends a message to its connection, and waits for credits. Afterwards it is empty. After an error it is as it was, unless pieces of it
-    /// have left.
+    /// Sends a message to its connection, and waits for credits. Then the message is empty. After an error it is
+    /// unchanged, unless pieces of it have left.
     pub fn commit(&mut self, message: &mut Building) -> Result<(), ChannelError> {
         let index = self.index_of(message.handle.ok_or(ChannelError::NoHandle)?)?;
         let words = |bytes| words_of(bytes).ok_or(ChannelError::Size);
@@ -157,7 +156,7 @@ impl HostPort {
     }
 
     /// # Safety
-    /// `from` has so many readable bytes.
+    /// `from` has `bytes` readable bytes.
     unsafe fn write(&mut self, slots: &[u8], at: u64, from: *const u8, bytes: u64) {
         self.interface().charge_copy(bytes);
         let mut done = 0;

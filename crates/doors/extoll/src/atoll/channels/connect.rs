@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routes: how a host port claims a channel at another one ([`super::locks`]), and gives it back.
+//! Routes: how a host port claims a channel at another one ([`super::locks`]), and frees it.
 //!
-//! Invariant: only the owner of a lock frees a channel, when its sender has said that it has left and all its messages were read.
+//! Invariant: only the owner of the locks frees a channel, when its sender has left it and all its messages were read.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,12 @@ use super::vpids::{HOST_PORTS, vpids_of};
 use super::wire::{Control, Route};
 use selvedge_process::device::connection::PostError;
 
-/// The times that a connect waits for a peer to open its port, and for an answer to a request.
+/// Limits of a connect's waits: for the peer to open its port, and for the answer to a request.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
-/// Between two looks at a port that is not open.
+/// Pause between two checks of a port that is not open.
 const CONNECT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Sets a lock of an own port.
 fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
     let mut change = |compare, add| nic.locks().request(&mut NoMemory, &LockRequest { vpid, number, compare, add });
     if let Ok(now) = change(NEVER, 0) {
@@ -36,7 +35,7 @@ fn set(nic: &mut Guard<'_>, vpid: u16, number: u32, value: i32) {
 }
 
 impl HostPort {
-    /// Tells peers what they must know, and takes connections.
+    /// Publishes the port's parameters in its locks, and accepts connections.
     pub(super) fn publish(&self) {
         let mut nic = self.interface().lock();
         let sizes = self.shape.credits | u32::from(self.shape.channels) << 8 | self.shape.piece_bytes.ilog2() << 20;
@@ -45,12 +44,12 @@ impl HostPort {
         set(&mut nic, self.id.vpid, CONFIG, CONFIGURED);
     }
 
-    /// Takes no connections any more.
+    /// Stops accepting connections.
     pub(super) fn unpublish(&self) {
         set(&mut self.interface().lock(), self.id.vpid, CONFIG, 0);
     }
 
-    /// Makes a lock request at a port. None: there is no answer.
+    /// Makes a lock request at a port. An error: there is no answer.
     fn ask(&mut self, to: Endpoint, ask: LockFields) -> Result<Answer, ChannelError> {
         let device = self.device.clone();
         let LockFields { number, compare, add } = ask;
@@ -75,13 +74,13 @@ impl HostPort {
         self.ask(to, ask)?.result.ok_or(ChannelError::NotAvailable)
     }
 
-    /// Whether a port has told that it is closed: it refuses, or takes no connections.
+    /// Whether a port is closed: it refuses the request, or accepts no connections.
     pub(super) fn has_closed(&mut self, port: Endpoint) -> bool {
         self.ask(port, LockFields::read(CONFIG))
             .is_ok_and(|answer| answer.result.is_none_or(|found| found.value != CONFIGURED))
     }
 
-    /// Connects to a host port of a node, and waits a little for it to be opened. Connections to one host port share a channel.
+    /// Connects to a host port, and waits briefly for it to open. Connections to one host port share a channel.
     pub fn connect(&mut self, node: u16, number: u8) -> Result<Handle, ChannelError> {
         if node >= self.nodes() || number >= HOST_PORTS {
             return Err(ChannelError::NoNode);
@@ -106,7 +105,7 @@ impl HostPort {
         let sizes = self.ask_value(destination, LockFields::read(SIZES))?.value as u32;
         let (credits, channels, piece) = (sizes & 0xff, sizes >> 8 & 0xfff, sizes >> 20 & 31);
         if 1u64 << piece != self.shape.piece_bytes || credits == 0 || channels == 0 {
-            // Its job has another number of nodes.
+            // Its job has a different number of nodes.
             return Err(ChannelError::NotAvailable);
         }
         let route = self.claim_channel(destination, channels)?;
@@ -160,7 +159,7 @@ impl HostPort {
     }
 
     fn claim_channel(&mut self, at: Endpoint, channels: u32) -> Result<Route, ChannelError> {
-        // Peers begin at different channels, so most find a free one at once.
+        // Peers begin their search at different channels, so most find a free one at once.
         let first = (u32::from(self.node()) * u32::from(HOST_PORTS) + u32::from(self.number)) % channels;
         for channel in (first..channels).chain(0..first) {
             let claim = LockFields { number: CLAIMS + channel, compare: 0, add: CLAIMED };
@@ -172,7 +171,6 @@ impl HostPort {
         Err(ChannelError::NoChannel)
     }
 
-    /// The entry of `outbound` that a handle names.
     pub(super) fn index_of(&self, handle: Handle) -> Result<usize, ChannelError> {
         let index = (handle & 0xffff) as usize;
         let entry = self.outbound.get(index).and_then(Option::as_ref);
@@ -180,14 +178,14 @@ impl HostPort {
         if is_it { Ok(index) } else { Err(ChannelError::NoHandle) }
     }
 
-    /// The node and the host port that a connection leads to.
+    /// The node and the host port of a connection's peer.
     pub fn peer_of(&self, handle: Handle) -> Result<(u16, u8), ChannelError> {
         let index = self.index_of(handle)?;
         let entry = self.outbound.get(index).and_then(Option::as_ref).ok_or(ChannelError::NoHandle)?;
         Ok((entry.destination.node, entry.number))
     }
 
-    /// Ends a connection. The channel is given back when the last connection to the port has ended.
+    /// Ends a connection. The last connection to a port frees the channel.
     pub fn disconnect(&mut self, handle: Handle) -> Result<(), ChannelError> {
         let index = self.index_of(handle)?;
         let Some(entry) = self.outbound.get_mut(index).and_then(Option::as_mut) else {
@@ -200,14 +198,13 @@ impl HostPort {
         Ok(())
     }
 
-    /// Gives a channel back.
     pub(super) fn give_back_channel(&mut self, index: usize) {
         let Some(entry) = self.outbound.get_mut(index).and_then(Option::take) else { return };
-        // If it cannot be told, the peer has ended.
+        // If the message cannot be sent, the peer has ended.
         let _ = self.send_control(entry.link, entry.route, Control::Bye);
     }
 
-    /// The channels to a port lead nowhere any more. With a route, only that one.
+    /// Invalidates the channels to a port; with a route, only that one.
     pub(super) fn invalidate(&mut self, peer: Endpoint, route: Option<Route>) {
         for entry in self.outbound.iter_mut().flatten() {
             if entry.destination == peer && route.is_none_or(|route| route == entry.route) {
@@ -216,7 +213,7 @@ impl HostPort {
         }
     }
 
-    /// Credits of a channel have come back.
+    /// Takes back the credits that the receiver returned.
     pub(super) fn credits_returned(&mut self, source: Endpoint, route: Route, slots: u64) {
         let is_it = |entry: &&mut Outbound| entry.route == route && entry.destination == source;
         if let Some(entry) = self.outbound.iter_mut().flatten().find(is_it) {
@@ -224,7 +221,7 @@ impl HostPort {
         }
     }
 
-    /// A peer has claimed a channel here.
+    /// Handles a peer's claim of a channel here.
     pub(super) fn accept_claim(&mut self, source: Endpoint, route: Route) {
         let (link, after) = (self.link_to(source), self.last_incomplete_of(source));
         match self.inbound.get_mut(usize::from(route.channel)) {
@@ -233,11 +230,11 @@ impl HostPort {
                 (inbound.source, inbound.link) = (Some(source), link);
                 (inbound.after, inbound.number) = (after, self.claims_accepted);
             }
-            _ => log::error!("atoll: node {} greets in channel {}, which is not its own", source.node, route.channel),
+            _ => log::error!("atoll: node {} sent a greeting in channel {}, not its own", source.node, route.channel),
         }
     }
 
-    /// A peer has left its channel.
+    /// Handles a peer's end of its channel.
     pub(super) fn end_claim(&mut self, source: Endpoint, route: Route) {
         if let Some(inbound) = self.inbound_of(source, route) {
             inbound.has_left = true;
@@ -245,13 +242,13 @@ impl HostPort {
         }
     }
 
-    /// The receiver's end of a channel, if this peer has it.
+    /// The receiver's end of a channel, if it belongs to this peer.
     pub(super) fn inbound_of(&mut self, source: Endpoint, route: Route) -> Option<&mut Inbound> {
         let inbound = self.inbound.get_mut(usize::from(route.channel))?;
         (inbound.source == Some(source) && inbound.generation == route.generation).then_some(inbound)
     }
 
-    /// Gives a channel to others, if its sender has left and nothing of it is unread.
+    /// Frees a channel if its sender has left it and no message of it is unread.
     pub(super) fn free_channel(&mut self, channel: u16) {
         self.drop_broken(channel);
         let Some(inbound) = self.inbound.get_mut(usize::from(channel)).filter(|inbound| inbound.is_over()) else {
@@ -263,7 +260,6 @@ impl HostPort {
         set(&mut self.interface().lock(), self.id.vpid, number, -i32::from(generation));
     }
 
-    /// Tells the sender of a channel something.
     pub(super) fn control_to_source(&mut self, channel: usize, control: Control) {
         let Some(Inbound { source: Some(source), link, generation, has_left: false, .. }) = self.inbound.get(channel)
         else {
@@ -271,7 +267,7 @@ impl HostPort {
         };
         let (node, link, route) = (source.node, *link, Route { channel: channel as u16, generation: *generation });
         if let Err(error) = self.send_control(link, route, control) {
-            log::debug!("atoll: node {node} cannot be told {control:?}: {error}");
+            log::debug!("atoll: cannot send {control:?} to node {node}: {error}");
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reasons why a host port is not opened, and why a message is not sent or not received.
+//! Reasons why a host port is not opened, and why a message is not sent or not received.
 
 use selvedge_process::device::DeviceError;
 use selvedge_process::device::connection::PostError;
@@ -7,7 +7,7 @@ use selvedge_process::process::ProcessError;
 
 use super::vpids::HOST_PORTS;
 
-/// The reason why a host port cannot be opened.
+/// Reason why a host port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
@@ -18,22 +18,20 @@ pub enum OpenError {
         "the mailboxes of this process are too small for {0} nodes: open the ATOLL port before ports of velo2 and rma2"
     )]
     NoRoom(u16),
-    #[error(
-        "there is no memory for {0} bytes of message buffers: SELVEDGE_HEAP_BYTES limits it, and the size of /dev/shm"
-    )]
+    #[error("no memory for {0} bytes of message buffers: raise SELVEDGE_HEAP_BYTES or the size of /dev/shm")]
     NoMemory(u64),
-    #[error("there is no host port {0}: a node has {HOST_PORTS}")]
+    #[error("host port {0} does not exist: a node has {HOST_PORTS}")]
     NoSuch(u32),
-    #[error("all host ports are open, or the VPIDs of the free ones are used by others")]
+    #[error("all host ports are open, or other programs use the VPIDs of the free ones")]
     AllUsed,
 }
 
-/// The reason why a message is not sent, or not received.
+/// Reason why a message is not sent, or not received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
-    #[error("the handle is of no connection")]
+    #[error("the handle names no connection")]
     NoHandle,
-    #[error("there is no such node")]
+    #[error("the node does not exist")]
     NoNode,
     #[error("the peer's host port is not open")]
     NotAvailable,
@@ -45,11 +43,11 @@ pub enum ChannelError {
     Size,
     #[error("the send area has no room now")]
     NoRoom,
-    #[error("all slots of the peer's channel hold messages that were matched and not freed")]
+    #[error("matched messages that were not freed hold all slots of the peer's channel")]
     AllHeld,
-    #[error("there is no message")]
+    #[error("no message matches")]
     NoMessage,
-    #[error("messages that were sent have not left, and are lost")]
+    #[error("messages could not leave before the port closed, and are lost")]
     Lost,
     #[error("the wait was aborted")]
     Aborted,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host port: how it is opened and closed, and how it takes in what arrives.
+//! A host port: how it opens and closes, and how it handles arrivals.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -23,10 +23,10 @@ use super::sink::Sink;
 use super::vpids::{HOST_PORTS, number_of, vpids_of};
 use super::wire::{self, Control, Frame, Route};
 
-/// The time that a port that closes waits for its last messages to leave.
+/// Limit of the wait for the last messages of a closing port to leave.
 const LEAVE_WAIT: Duration = Duration::from_secs(10);
 
-/// The VPID that each host port was opened with last, of its two. So messages to a closed port never reach one that is opened next.
+/// The VPID, of two, that each host port had last. The next open takes the other, to get no old messages.
 static LAST: Mutex<[u8; HOST_PORTS as usize]> = Mutex::new([1; HOST_PORTS as usize]);
 
 /// Set in [`LAST`] while the host port is open.
@@ -44,55 +44,54 @@ pub struct HostPort {
     pub(super) receive_area: Area,
     pub(super) send_area: Area,
     pub(super) slots: Slots,
-    /// Puts whose source the unit has not read yet, as far as we have looked.
+    /// Puts whose source the unit has not read, as of the last check.
     pub(super) puts_unread: u32,
-    /// Connections for VELO messages. Channels to a port and control messages of channels from it share one, so their order is kept.
+    /// Connections for VELO messages. A channel to a port and the control messages for channels from it share one.
     pub(super) links: Vec<PortConnection>,
     pub(super) inbound: Vec<Inbound>,
-    /// Peers that have come.
+    /// Claims accepted so far.
     pub(super) claims_accepted: u64,
     pub(super) outbound: Vec<Option<Outbound>>,
-    /// Connections made: handles that have ended are refused.
+    /// Connections made so far: a handle that has ended is refused.
     pub(super) handles: u32,
-    /// Channels with messages that are whole, in the order in which these became so.
+    /// Channels with whole messages, in the order in which these became whole.
     pub(super) whole: VecDeque<u16>,
     pub(super) filter: SourceFilter,
-    /// Memory of the receive that waits, if no message goes there yet.
+    /// Memory of the waiting receive, until a message is assigned to it.
     pub(super) sink: Option<Sink>,
-    /// Bytes of messages that the program has not asked for, in memory of the library.
+    /// Bytes of messages in memory of the library that no receive has requested.
     pub(super) kept_bytes: u64,
-    /// A message that is not whole keeps its sender waiting, because no receive has asked for it.
+    /// Whether the sender of an incomplete message has to wait until a receive requests it.
     pub(super) is_kept_waiting: bool,
-    /// Buffers of long messages, for later ones.
     pub(super) spare: Vec<Vec<Line>>,
     /// The answer to the outstanding lock request.
     pub(super) answer: Option<Answer>,
-    /// Messages that were received: what is sent between two is a burst.
+    /// Number of messages received. Messages sent without a receive in between form a burst.
     pub(super) turn: u32,
     pub(super) watermarks: Watermarks,
 }
 
-/// The laziness of pointer updates (seed 002, section 2.2).
+/// Laziness of pointer updates (seed 002, section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Pieces sent until the port looks which slots of its send area are free again.
+    /// Pieces sent between two checks for free slots of the send area.
     pub send: u32,
-    /// Pieces freed until the port reports them to their sender.
+    /// Pieces freed between two reports to their sender.
     pub receive: u32,
 }
 
 /// The free resources of a host port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// Bytes for messages under construction, and the most that one may have.
+    /// Free bytes for messages under construction, and the limit of one message.
     pub build_bytes: u64,
     pub build_bytes_max: u64,
-    /// Connections that may be made from here, and channels of peers that are free.
+    /// Connections that can still be made from here, and free channels for peers.
     pub connections: u32,
     pub channels: u32,
     /// Whole messages that can be received now.
     pub messages: u32,
-    /// Bytes of a piece, and pieces under way in one channel.
+    /// Bytes of a piece, and limit of the pieces under way in one channel.
     pub piece_bytes: u64,
     pub credits: u32,
 }
@@ -118,7 +117,7 @@ impl HostPort {
         Err(OpenError::AllUsed)
     }
 
-    /// Opens a VPID of a host port, not the one that it had last if the other is free. None: both are used, or the host port is open.
+    /// Opens a VPID of a host port, preferably not its last. `None`: both are in use, or the host port is open.
     fn claim(device: &Device, number: u8) -> Result<Option<(PortId, MessageReader)>, OpenError> {
         let Some(vpids) = vpids_of(number, device.ports()) else { return Ok(None) };
         let mut last = LAST.lock().ignore_poison();
@@ -193,7 +192,7 @@ impl HostPort {
         Ok(port)
     }
 
-    /// Closes the port, when all that was sent has left the send area. Messages that were not received are lost.
+    /// Closes the port when all sent messages have left the send area. Unreceived messages are lost.
     pub fn close(mut self) -> Result<(), ChannelError> {
         let device = self.device.clone();
         let deadline = Instant::now() + LEAVE_WAIT;
@@ -235,7 +234,7 @@ impl HostPort {
         self.watermarks
     }
 
-    /// Sets the watermarks, within what the port has.
+    /// Sets the watermarks, limited by the port's slots and credits.
     pub fn set_watermarks(&mut self, wanted: Watermarks) {
         let send = wanted.send.clamp(1, SEND_SLOTS);
         let receive = wanted.receive.clamp(1, self.shape.credits);
@@ -286,7 +285,7 @@ impl HostPort {
         number_of(endpoint.vpid, self.device.ports()).unwrap_or(0)
     }
 
-    /// Processes arrivals: messages, notifications, credits. False: nothing has changed.
+    /// Handles arrivals: messages, notifications, credits. Returns false if nothing has changed.
     pub(super) fn process_arrivals(&mut self) -> bool {
         let mut changed = self.take_notifications();
         while let Some(message) = self.reader.take(self.device.interface(), |_| true) {
@@ -301,7 +300,7 @@ impl HostPort {
         let source = message.label.source();
         let bytes = message.payload();
         let Some((route, frame)) = Frame::decode(message.label.mtt(), bytes, self.shape.piece_bytes) else {
-            log::error!("atoll: node {} has sent a message that no library sends; it is dropped", source.node);
+            log::error!("atoll: dropped an invalid message from node {}", source.node);
             return;
         };
         match frame {
@@ -316,7 +315,7 @@ impl HostPort {
         }
     }
 
-    /// Takes the notifications that have come.
+    /// Takes the notifications that have arrived.
     pub(super) fn take_notifications(&mut self) -> bool {
         let mut changed = false;
         while let Some(words) =
@@ -332,9 +331,10 @@ impl HostPort {
         let peer = Endpoint { node: notification.node, vpid: notification.vpid.into() };
         match (notification.unit, notification.code) {
             (_, code::LOCK | code::LOCK_RSP) => self.answer = Some(Answer::of(notification)),
-            // The slot was given back when the command was refused.
+            // The slot was freed when the command was refused.
             (_, _) if notification.error & error::REQUESTER != 0 => {}
-            // The target has refused a put: its port is closed. The requester has read the source, and has said so.
+            // The target has refused a put, because its port is closed. The requester has read the source and has
+            // notified, too.
             (_, _) if notification.error != 0 => self.invalidate(peer, None),
             (spec::COMPLETER, _) => {
                 if let Some(offset) = self.receive_area.offset_of(notification.word0) {
@@ -350,7 +350,6 @@ impl HostPort {
         }
     }
 
-    /// The link to a port.
     pub(super) fn link_to(&mut self, destination: Endpoint) -> usize {
         let known = self.links.iter().position(|link| link.destination() == destination);
         known.unwrap_or_else(|| {
@@ -359,7 +358,7 @@ impl HostPort {
         })
     }
 
-    /// Sends a frame, with its payload behind its words.
+    /// Sends a frame: its words, then its payload.
     pub(super) fn send_frame(&mut self, link: usize, mtt: u8, bytes: &[u8]) -> Result<(), PostError> {
         let HostPort { device, links, turn, .. } = self;
         let link = links.get_mut(link).ok_or(PostError::NotOpen)?;
@@ -377,7 +376,7 @@ impl HostPort {
     }
 }
 
-/// Neighbours in a grid whose rows are as long as its columns, or, where the number has no such divisor, the next that it has.
+/// Neighbours in a grid of all nodes. The number of rows is the largest divisor that is not above the square root.
 fn neighbours(node: u16, nodes: u16) -> [Option<u16>; 4] {
     let rows =
         (1..=nodes).take_while(|rows| u32::from(*rows).pow(2) <= nodes.into()).filter(|rows| nodes % rows == 0).last();
@@ -391,7 +390,7 @@ fn neighbours(node: u16, nodes: u16) -> [Option<u16>; 4] {
     ]
 }
 
-/// Closes a port that has been claimed, and takes its regions out of the tables.
+/// Closes a port that was claimed, and removes its regions from the tables.
 fn give_back(device: &Device, id: PortId, number: u8, reader: &MessageReader) {
     if let Some(rings) = reader.port_of_rings() {
         device.close_rings(rings);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The receiver's end of a channel: pieces, and the messages to which they are attached.
 //!
-//! Invariant: of a channel, at most the last message is not whole.
+//! Invariant: at most the last message of a channel is not whole.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,12 @@ use selvedge_nic::velo::Endpoint;
 use super::sink::Sink;
 use super::wire::{FRAME_BYTES, Head, Piece, WORD};
 
-/// The sources from which a receive of the program takes messages.
+/// The sources that a receive accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceFilter {
     Nothing,
     Any,
-    /// Those of one port: the VPIDs that its host port may have.
+    /// One port: the VPIDs that its host port may have.
     From {
         node: u16,
         vpids: [u16; 2],
@@ -32,7 +32,6 @@ impl SourceFilter {
     }
 }
 
-/// The payload of a piece.
 #[derive(Clone, Copy)]
 pub(super) enum PieceBody {
     Inline([u64; FRAME_BYTES / 8]),
@@ -40,7 +39,7 @@ pub(super) enum PieceBody {
     Slot,
 }
 
-/// A piece that has come, in the order of its channel. If it is a put, its payload may not be there yet.
+/// A piece that was announced, in the order of its channel. If it is a put, its payload may still be missing.
 pub(super) struct Arriving {
     pub(super) piece: Piece,
     pub(super) bytes: u64,
@@ -54,30 +53,28 @@ pub(super) struct AttachedPiece {
     pub(super) body: PieceBody,
 }
 
-/// A cache line of a buffer: copies whose ends lie differently in their lines take several times as long.
+/// A cache line of a buffer. Copies between buffers with different offsets in their lines take several times as long.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Line([u8; LINE_BYTES]);
 
 pub(super) const LINE_BYTES: usize = 64;
 
-/// Lines that hold a message.
 pub(super) fn lines_of(head: &Head) -> usize {
     head.bytes().div_ceil(LINE_BYTES as u64) as usize
 }
 
-/// A message that arrives, or has arrived.
+/// A message that arrives or has arrived.
 pub struct Incoming {
     pub(super) source: Endpoint,
     pub(super) head: Head,
-    /// Bytes that have arrived.
     pub(super) arrived: u64,
-    /// The first bytes, if they were moved here: memory without a length, which is written and read through its address.
+    /// Its first bytes, if they were moved here. The vector's length is 0: the memory is accessed through its address.
     pub(super) buffer: Vec<Line>,
-    /// The receive that waits for it, if they were moved there instead.
+    /// The waiting receive, if the first bytes were moved there instead.
     pub(super) sink: Option<Sink>,
     pub(super) moved: u64,
-    /// The others, in order.
+    /// The pieces that were not moved, in order.
     pub(super) pieces: Vec<AttachedPiece>,
 }
 
@@ -107,21 +104,21 @@ pub struct Inbound {
     pub(super) link: usize,
     pub(super) generation: u8,
     pub(super) has_left: bool,
-    /// A number that grows with each peer that comes.
+    /// The number of the claim; it grows with each claim.
     pub(super) number: u64,
-    /// The channel that its sender had before, if pieces of it were not there yet: they are attached first.
+    /// The channel that the sender had before, if pieces of it are missing: they are attached first.
     pub(super) after: Option<u16>,
-    /// Slots whose pieces hold their credit, those that are free and not told, and those into which a put has come.
+    /// Bits of slots: pieces that hold their credit; free ones not yet reported; puts that have arrived.
     pub(super) held: u64,
     pub(super) pending: u64,
     pub(super) arrived: u64,
-    /// Pieces in order, of which the first is a put that has not come.
+    /// Announced pieces in order; the first is a put whose payload is missing.
     pub(super) waiting: VecDeque<Arriving>,
     pub(super) messages: VecDeque<Incoming>,
 }
 
 impl Inbound {
-    /// A channel that nobody has claimed in this generation.
+    /// A channel that was not claimed in this generation.
     pub(super) fn of_generation(generation: u8) -> Inbound {
         Inbound { generation, ..Inbound::default() }
     }
@@ -130,13 +127,13 @@ impl Inbound {
         self.source.is_none()
     }
 
-    /// Whether its sender has left, and nothing of it is here.
+    /// Whether its sender has left, and no message or piece of it remains.
     pub(super) fn is_over(&self) -> bool {
         self.has_left && self.held == 0 && self.waiting.is_empty() && self.messages.is_empty()
     }
 }
 
-/// A message that was matched. Its channel's credits are held until `HostPort::free`.
+/// A matched message. Its channel's credits are held until `HostPort::free`.
 pub struct Received {
     pub(super) channel: u16,
     pub(super) message: Incoming,
@@ -147,7 +144,7 @@ impl Received {
         self.message.source
     }
 
-    /// Whether all of it is in the sink of its receive.
+    /// Whether all of it is in the receive's sink.
     pub fn is_placed(&self) -> bool {
         self.message.sink.is_some()
     }

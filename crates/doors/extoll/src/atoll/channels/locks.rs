@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The locks of a host port.
 //!
-//! The locks of a host port's VPID tell its peers what they must know, and whom its channels belong to. A peer reads and claims by fetch,
-//! compare and add, so the port's program need not be in the library.
+//! The locks of a host port's VPID hold the parameters that its peers need, and the claims of its channels. A peer
+//! reads and claims by fetch, compare and add, so it needs no action of the port's program.
 //!
-//! | lock | |
+//! | lock | content |
 //! |---|---|
-//! | 0 | [`CONFIGURED`], while the port takes connections |
+//! | 0 | [`CONFIGURED`], while the port accepts connections |
 //! | 1 | page number of its receive area |
 //! | 2 | 7:0 credits of a channel, 19:8 channels, 24:20 log2 of the bytes of a piece |
-//! | 8.. | of each channel: [`CLAIMED`] if it is claimed, less its generation |
-//!
+//! | 8.. | one for each channel: minus its generation, plus [`CLAIMED`] if it is claimed |
 
 pub(super) const CONFIG: u32 = 0;
 pub(super) const AREA: u32 = 1;
 pub(super) const SIZES: u32 = 2;
-/// The locks of channels.
 pub(super) const CLAIMS: u32 = 8;
-/// The value of lock 0: a name, and the version of all that peers share.
+/// Value of lock 0: a name, and the version of the protocol between peers.
 pub(super) const CONFIGURED: i32 = 0x4154_4c01;
 /// The addend of a claim.
 pub(super) const CLAIMED: i32 = 1 << 24;
-/// A value that no lock has, for requests that only read.
+/// A value that no lock has: with it a request only reads.
 pub(super) const NEVER: i32 = i32::MIN;
 
-/// The fields of a lock request.
 #[derive(Clone, Copy)]
 pub(super) struct LockFields {
     pub number: u32,

@@ -6,15 +6,14 @@ use selvedge_nic::velo::Endpoint;
 
 use super::wire::Route;
 
-/// A connection, as programs name it.
+/// A connection's handle, as programs see it.
 pub type Handle = u32;
 
-/// The answer to a lock request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub from: Endpoint,
     pub number: u32,
-    /// None: the request was refused, because the port is not open.
+    /// `None`: the request was refused, because the port is not open.
     pub result: Option<LockResult>,
 }
 
@@ -33,19 +32,18 @@ impl Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// Its peer has closed the port.
+    /// The peer has closed its port.
     Invalid,
 }
 
-/// The sender's end of a channel.
 pub(super) struct Outbound {
     pub handle: Handle,
     pub destination: Endpoint,
-    /// The host port there.
+    /// Number of the target's host port.
     pub number: u8,
     pub link: usize,
     pub route: Route,
-    /// Credits that are free, and all.
+    /// Free credits, and all credits.
     pub credits: u64,
     pub all: u64,
     /// The channel's first slot at the target.

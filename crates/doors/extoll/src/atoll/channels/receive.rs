@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receives: pieces are attached to messages, and messages that are whole are matched.
+//! Receives: pieces are attached to messages, and whole messages are matched.
 //!
-//! A piece holds its credit while its bytes lie in its slot, or in the library in place of a VELO message. It is given back when the
-//! program frees the message, or when the library moves the bytes to a buffer of its own:
+//! A piece holds its credit while its bytes are in its slot, or in memory of the library that replaces a VELO message's
+//! slot. The credit is returned when the program frees the message, or when the library moves the bytes to a buffer of
+//! its own:
 //!
-//! 1. A message of more than half of the credits goes to a buffer as it arrives, or to the receive that waits for it ([`super::sink`]).
-//! 2. So does one that is not whole while its sender has no credit left.
-//! 3. While a send waits here, so do messages of senders that have no credit left.
+//! 1. A message longer than half of the credits moves to a buffer, or to the waiting receive ([`super::sink`]), as it
+//!    arrives.
+//! 2. So is an incomplete message whose sender has no credit left.
+//! 3. While a send waits here, so are messages of senders that have no credit left.
 //!
-//! Messages that the program has not asked for take at most [`KEPT_BYTES`] of buffers. Others keep their sender waiting until a receive
-//! asks for them.
+//! Messages that the program has not requested take at most [`KEPT_BYTES`] of buffers. Senders of others wait until a
+//! receive requests them.
 
 use std::time::Instant;
 
@@ -25,19 +27,19 @@ use super::sink::Sink;
 use super::vpids::vpids_of;
 use super::wire::{Control, FRAME_BYTES, Payload, Piece, Route};
 
-/// Buffers of messages that no receive has asked for.
+/// Limit of the buffers of messages that no receive has requested.
 const KEPT_BYTES: u64 = 64 << 20;
-/// Buffers that are kept for later messages, and the longest of these.
+/// Number of spare buffers for later messages, and the longest of these.
 const SPARE_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 8 << 20;
 
 impl HostPort {
-    /// A VELO message with a piece has arrived.
+    /// Handles a VELO message with a piece.
     pub(super) fn receive_piece(&mut self, source: Endpoint, route: Route, piece: Piece, inline: &[u8]) {
         let all = self.shape.all();
         let Some(inbound) = self.inbound_of(source, route) else {
             log::error!(
-                "atoll: node {} has sent in channel {}, which is not its own; it is dropped",
+                "atoll: dropped a message from node {} in channel {}, which it has not claimed",
                 source.node,
                 route.channel
             );
@@ -46,7 +48,7 @@ impl HostPort {
         let bit = 1u64 << (piece.slot & 63);
         let is_waiting = inbound.waiting.iter().any(|waiting| waiting.piece.slot == piece.slot);
         if bit & all == 0 || bit & inbound.held != 0 || is_waiting {
-            log::error!("atoll: node {} has sent without a credit; the piece is dropped", source.node);
+            log::error!("atoll: dropped a piece that node {} sent without a credit", source.node);
             return;
         }
         let (bytes, body) = match piece.payload {
@@ -68,7 +70,7 @@ impl HostPort {
         }
     }
 
-    /// A put has come into the receive area.
+    /// Handles a put that has arrived in the receive area.
     pub(super) fn put_arrived(&mut self, offset: u64) {
         let (channel, slot) = self.shape.slot_at(offset);
         if let Some(inbound) = self.inbound.get_mut(usize::from(channel)) {
@@ -77,7 +79,7 @@ impl HostPort {
         }
     }
 
-    /// Attaches the pieces that are there.
+    /// Attaches the pieces that have arrived.
     fn settle(&mut self, channel: u16) {
         while let Some(inbound) = self.inbound.get_mut(usize::from(channel)).filter(|inbound| inbound.after.is_none()) {
             let Some(Arriving { piece, body, .. }) = inbound.waiting.front() else { break };
@@ -95,7 +97,7 @@ impl HostPort {
         }
     }
 
-    /// All pieces of a channel whose sender has left are there: the sender's next channel goes on.
+    /// Continues the sender's next channel, once all pieces of a channel that it has left are attached.
     fn settle_after(&mut self, channel: u16) {
         let next = self.inbound.iter().position(|inbound| inbound.after == Some(channel));
         if let Some(next) = next {
@@ -104,7 +106,7 @@ impl HostPort {
         }
     }
 
-    /// Drops a message of a sender that has left in the middle of it.
+    /// Drops an incomplete message whose sender has left.
     pub(super) fn drop_broken(&mut self, channel: u16) {
         let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
         if !inbound.has_left || !inbound.waiting.is_empty() || inbound.messages.back().is_none_or(Incoming::is_whole) {
@@ -118,7 +120,7 @@ impl HostPort {
         }
     }
 
-    /// The channel that a peer has left last, if pieces of it are not there yet.
+    /// The channel that a peer left last, if pieces of it are missing.
     pub(super) fn last_incomplete_of(&self, source: Endpoint) -> Option<u16> {
         let is_it =
             |inbound: &&Inbound| inbound.source == Some(source) && inbound.has_left && !inbound.waiting.is_empty();
@@ -126,7 +128,6 @@ impl HostPort {
         self.inbound.iter().position(|inbound| inbound.number == last.number).map(|at| at as u16)
     }
 
-    /// Attaches a piece to its message.
     fn attach(&mut self, channel: u16, Arriving { piece, bytes, body }: Arriving) {
         let (all, filter, kept) = (self.shape.all(), self.filter, self.kept_bytes);
         let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
@@ -140,7 +141,7 @@ impl HostPort {
             (piece.head.is_some() || !last.is_whole()) && last.arrived + bytes <= last.head.bytes()
         };
         let Some(last) = inbound.messages.back_mut().filter(fits) else {
-            log::error!("atoll: node {} has sent a piece of no message; it is dropped", source.node);
+            log::error!("atoll: dropped a piece from node {} that belongs to no message", source.node);
             return self.release(channel, 1 << piece.slot);
         };
         last.arrived += bytes;
@@ -164,7 +165,7 @@ impl HostPort {
         }
     }
 
-    /// Whether the message may go to the receive that waits: it is the next one that the receive can get.
+    /// Whether the message may go to the waiting receive: it is the next one that this receive can get.
     fn takes_sink(&self, channel: u16, at: usize) -> bool {
         let passes_filter = |inbound: &Inbound| {
             let mut sources = inbound.messages.iter().map(|message| message.source);
@@ -176,7 +177,7 @@ impl HostPort {
             && !others().any(|(_, inbound)| passes_filter(inbound))
     }
 
-    /// Moves what has arrived of a message to the receive that waits for it, or to a buffer, and gives its credits back.
+    /// Moves the arrived bytes of a message to the waiting receive, or to a buffer, and returns their credits.
     fn move_to_buffer(&mut self, channel: u16, at: usize) {
         let sink = self.sink.filter(|_| self.takes_sink(channel, at));
         let HostPort { inbound, shape, receive_area, spare, kept_bytes, device, .. } = self;
@@ -227,7 +228,7 @@ impl HostPort {
         self.release(channel, freed);
     }
 
-    /// Pieces in these slots hold no credit any more.
+    /// Marks these slots as free, and reports them to the sender when the watermark is reached.
     fn release(&mut self, channel: u16, freed: u64) {
         let (all, laziness) = (self.shape.all(), self.watermarks.receive);
         let Some(inbound) = self.inbound.get_mut(usize::from(channel)) else { return };
@@ -247,15 +248,15 @@ impl HostPort {
         }
     }
 
-    /// For a send that waits: senders that have no credit left go on.
+    /// Returns credits to senders that have none left, while a send waits here.
     pub(super) fn make_room(&mut self) {
         for channel in 0..self.shape.channels {
             self.is_kept_waiting |= self.relieve(channel, SourceFilter::Nothing);
         }
     }
 
-    /// Moves messages of a channel whose sender has no credit left to buffers: those that `filter` asks for, as far as they are not whole,
-    /// or, where nothing is asked for, all. True: the sender of one that is not whole waits still.
+    /// Moves messages of a channel whose sender has no credit left to buffers: incomplete ones that `filter` includes,
+    /// or with `Nothing` all that fit the limit. Returns true if the sender of an incomplete one still has no credit.
     fn relieve(&mut self, channel: u16, filter: SourceFilter) -> bool {
         let all = self.shape.all();
         let has_credit = |inbound: &Inbound| inbound.held == 0 || (inbound.held | inbound.pending) != all;
@@ -276,7 +277,7 @@ impl HostPort {
         !has_credit(inbound) && inbound.messages.back().is_some_and(|last| !last.is_whole())
     }
 
-    /// Takes the next whole message that is asked for.
+    /// Takes the next whole message that the filter includes.
     fn take_whole(&mut self, filter: SourceFilter) -> Option<Received> {
         let HostPort { whole, inbound, .. } = self;
         let head = |channel: &u16| inbound.get(usize::from(*channel)).and_then(|inbound| inbound.messages.front());
@@ -286,7 +287,7 @@ impl HostPort {
         Some(Received { channel, message })
     }
 
-    /// Matches the next message that is asked for, if it is there.
+    /// Matches the next message that the filter includes, if it has arrived.
     pub fn match_now(&mut self, filter: SourceFilter) -> Result<Received, ChannelError> {
         if let Some(found) = self.look(filter) {
             self.interface().found_something();
@@ -305,7 +306,7 @@ impl HostPort {
         }
     }
 
-    /// Matches the next message that is asked for, and waits for it.
+    /// Waits for the next message that the filter includes, and matches it.
     pub fn match_wait(&mut self, filter: SourceFilter, deadline: Option<Instant>) -> Result<Received, ChannelError> {
         self.check_held(filter)?;
         let device = self.device.clone();
@@ -315,10 +316,10 @@ impl HostPort {
         })
     }
 
-    /// As [`HostPort::match_wait`]. A long message of one peer may go to the sink as it arrives ([`Received::is_placed`]).
+    /// As [`HostPort::match_wait`]. A long message may go to the sink as it arrives ([`Received::is_placed`]).
     ///
     /// # Safety
-    /// The sink has the room that it says.
+    /// The sink's buffers have the sizes that it names.
     pub unsafe fn match_into(&mut self, filter: SourceFilter, sink: Sink) -> Result<Received, ChannelError> {
         self.sink = Some(sink);
         let matched = self.match_wait(filter, None);
@@ -328,7 +329,7 @@ impl HostPort {
         matched
     }
 
-    /// A receive has ended before the message that goes to its sink was whole: the message goes to a buffer.
+    /// Moves an incomplete message from its receive's sink to a buffer, because the receive has ended.
     #[cold]
     fn leave_sink(&mut self) {
         let HostPort { inbound, kept_bytes, .. } = self;
@@ -355,7 +356,7 @@ impl HostPort {
         self.take_whole(filter)
     }
 
-    /// A receive from a port whose messages were all matched, and none freed, would wait for ever.
+    /// Refuses a receive from a port whose channel is full of matched messages that were not freed: it would never end.
     fn check_held(&self, filter: SourceFilter) -> Result<(), ChannelError> {
         let SourceFilter::From { .. } = filter else { return Ok(()) };
         let is_held = |inbound: &Inbound| {
@@ -381,7 +382,7 @@ impl HostPort {
         is_there
     }
 
-    /// Puts a message back that was just matched: the next receive that asks for it gets it.
+    /// Puts a just matched message back: the next receive that includes it gets it.
     pub fn put_back(&mut self, received: Received) {
         let Received { channel, message } = received;
         if let Some(inbound) = self.inbound.get_mut(usize::from(channel)) {
@@ -390,7 +391,7 @@ impl HostPort {
         }
     }
 
-    /// Copies bytes of a message from an offset on; its header comes first, then its data.
+    /// Copies bytes of a message from an offset on. The header comes first, then the data.
     ///
     /// # Safety
     /// `to` has room for `bytes`.

@@ -3,10 +3,10 @@
 //!
 //! Invariants
 //! 1. A send returns when its last piece has left. So messages keep their order.
-//! 2. A send that waits takes in what arrives, and gives back the credits of senders that have none left.
-//! 3. A message that cannot be sent to its end invalidates its route: what followed it in the channel would not be understood.
+//! 2. A waiting send handles arrivals, and returns credits to senders that have none left.
+//! 3. A message that cannot be sent completely invalidates its route: the receiver could not parse the channel further.
 //!
-//! Cost of a message that one VELO message holds: one lookup of the handle, one copy, one VELO message.
+//! Cost of a message that fits into one VELO message: one lookup of the handle, one copy, one VELO message.
 
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,9 @@ use super::outbound::{Handle, Outbound, State};
 use super::wire::{FRAME_BYTES, Frame, Head, Payload, Piece, WORD, WORDS_MAX, words_bytes};
 use selvedge_process::device::connection::{PostError, Posted};
 
-/// Messages of up to so many VELO messages go as these; longer ones are put. Chosen, not measured.
+/// Limit of the VELO messages for one message; longer messages are put. Chosen, not measured.
 const SMALL_FRAMES: u64 = 4;
-/// The time that a send waits for credits until it asks whether the peer is still there.
+/// Wait for credits before a send checks whether the peer still exists.
 const DOUBT: Duration = Duration::from_millis(100);
 
 /// Part of a program's memory.
@@ -30,7 +30,7 @@ pub struct Part {
     pub bytes: u64,
 }
 
-/// A message in a program's memory: a header, and data in parts. Each of the two is filled up to whole words with zeroes.
+/// A message in a program's memory: a header, and data in parts. Both are padded to whole words with zeroes.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather<'a> {
     pub header: Part,
@@ -38,7 +38,7 @@ pub struct Gather<'a> {
     pub tag: u32,
 }
 
-/// Words that hold so many bytes. None: a message cannot have so many.
+/// Words that hold `bytes`. `None`: more than a message can have.
 pub fn words_of(bytes: u64) -> Option<u32> {
     u32::try_from(bytes.div_ceil(WORD)).ok().filter(|words| *words <= WORDS_MAX)
 }
@@ -81,7 +81,6 @@ impl Gather<'_> {
     }
 }
 
-/// The progress of a message that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     head: Head,
@@ -105,7 +104,7 @@ impl Progress {
     }
 }
 
-/// The place of a message's bytes.
+/// The memory that holds a message's bytes.
 #[derive(Clone, Copy)]
 pub(super) enum Origin<'a> {
     /// In a program's memory, which is readable during the call.
@@ -114,7 +113,6 @@ pub(super) enum Origin<'a> {
     Slots(&'a [u8]),
 }
 
-/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Sent,
@@ -123,7 +121,7 @@ enum Step {
 }
 
 impl HostPort {
-    /// Sends a message to each of these connections. The program's memory may be used again when it returns. Waits for credits.
+    /// Sends a message to each of these connections. Waits for credits. The program's memory may be reused on return.
     ///
     /// # Safety
     /// The parts of the message are readable.
@@ -139,7 +137,7 @@ impl HostPort {
         }
         let mut failed = Ok(());
         while !under_way.is_empty() {
-            // Each goes on as far as it can, so that a slow one does not hold up the others.
+            // Each send proceeds as far as it can, so that a slow peer does not delay the others.
             under_way.retain_mut(|(index, progress)| match self.steps(*index, progress, Origin::Program(message)) {
                 Ok(is_done) => !is_done,
                 Err(error) => {
@@ -158,7 +156,6 @@ impl HostPort {
         failed
     }
 
-    /// Sends all pieces of a message.
     pub(super) fn send_whole(
         &mut self,
         index: usize,
@@ -174,7 +171,7 @@ impl HostPort {
         Ok(())
     }
 
-    /// Sends what can be sent now. True: all of it.
+    /// Sends the pieces that can be sent now. Returns true if all have left.
     fn steps(&mut self, index: usize, progress: &mut Progress, origin: Origin<'_>) -> Result<bool, ChannelError> {
         while !progress.is_done() {
             match self.step(index, progress, origin) {
@@ -189,7 +186,6 @@ impl HostPort {
         Ok(true)
     }
 
-    /// Invariant 3.
     fn break_off(&mut self, index: usize, progress: &Progress) {
         if let Some(Some(Outbound { destination, route, .. })) = self.outbound.get(index).filter(|_| progress.has_begun)
         {
@@ -198,7 +194,7 @@ impl HostPort {
         }
     }
 
-    /// Waits until something has changed that a send may wait for.
+    /// Waits for an arrival. After [`DOUBT`] without one, checks whether the peers' ports are still open.
     fn wait_for_peers(&mut self, waiting_for: &[usize]) -> Result<(), ChannelError> {
         let device = self.device.clone();
         self.make_room();
@@ -220,7 +216,7 @@ impl HostPort {
         Ok(())
     }
 
-    /// A built message has left, or is lost: slots that are no put's are free.
+    /// Frees the slots of a built message that has left or is lost, except those of puts under way.
     pub(super) fn end_built(&mut self, slots: Vec<u8>, progress: &Progress) {
         let put = if self.is_small(progress.total) { 0 } else { progress.at.div_ceil(self.shape.piece_bytes) as usize };
         slots.into_iter().skip(put).for_each(|slot| self.slots.give(slot));
@@ -272,7 +268,7 @@ impl HostPort {
         Ok(Step::Sent)
     }
 
-    /// Puts a piece into its slot at the target. False: the send area has no slot.
+    /// Puts a piece into its slot at the target. Returns false if the send area has no free slot.
     fn put_piece(
         &mut self,
         index: usize,
@@ -320,7 +316,7 @@ impl HostPort {
     /// Copies bytes of a message from an offset on.
     ///
     /// # Safety
-    /// The message has so many bytes from there on, and `to` room for them. A program's memory is readable.
+    /// The message has `bytes` bytes from there on, and `to` has room for them. A program's memory is readable.
     unsafe fn copy_from(&self, origin: Origin<'_>, at: u64, to: *mut u8, bytes: u64) {
         self.interface().charge_copy(bytes);
         match origin {

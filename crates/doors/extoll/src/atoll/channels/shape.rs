@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The number of channels of a host port, the credits of each, and the bytes of a piece. All follow from the number of nodes, so that peers agree.
+//! Channels of a host port, credits of each, bytes of a piece. All follow from the number of nodes, so peers agree.
 //!
-//! A program that has opened ports of other libraries first has smaller mailboxes. Then a channel has fewer credits here, for what comes
-//! and for what is sent.
+//! A program that has opened ports of other libraries first has smaller mailboxes. Then channels have fewer credits
+//! here, in both directions.
 
 use selvedge_nic::Limits;
 use selvedge_nic::tables::LOCKS;
@@ -13,33 +13,31 @@ use super::vpids::HOST_PORTS;
 use super::wire::{FRAME_BYTES, FRAME_BYTES_SHORT};
 
 const CHANNELS_MIN: u32 = 8;
-/// Channels of jobs whose nodes all may open all host ports.
+/// Channels of larger jobs, unless there are more nodes: one for each host port of 64 nodes.
 const CHANNELS_USUAL: u32 = 256;
-/// Each channel has a lock, behind those that describe the port.
+/// Each channel has a lock, behind those with the port's parameters.
 const CHANNELS_MAX: u32 = LOCKS as u32 - CLAIMS;
 const CREDITS_MAX: u32 = 32;
 const CREDITS_MIN: u32 = 2;
-/// Pieces that may be under way to a port, unless it has more channels.
+/// Limit of the pieces under way to a port, unless it needs more channels.
 const PIECES_MAX: u32 = 1024;
-/// Slots of a mailbox that a piece takes, and a control message.
+/// Slots of a mailbox that a piece takes.
 const SLOTS_OF_PIECE: u32 = 2;
-/// Of a channel's end here: its first and its last control message. Of its other end: one that the port is closed.
+/// Control messages: the first and last of a channel's sender; from the receiver, that its port is closed.
 const CONTROLS_IN: u32 = 2;
 const CONTROLS_OUT: u32 = 1;
-/// Slots that a reader has freed and not yet published.
+/// Slots that the reader has freed but not yet published.
 const SLOTS_UNPUBLISHED: u32 = 16;
-/// Notifications of errors and of locks.
 const NOTIFICATIONS_OTHER: u32 = 64;
-/// Memory of a receive area, and the bounds of a piece: what the text calls the MTU.
+/// Bytes of a receive area, and the limits of a piece (the seed's MTU).
 const RECEIVE_BYTES: u64 = 8 << 20;
 const PIECE_BYTES_MAX: u64 = 16 << 10;
 const PIECE_BYTES_MIN: u64 = 1 << 10;
 
-/// The shape of a host port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub channels: u16,
-    /// Of one channel: what its target has room for.
+    /// Pieces of one channel for which its target has room.
     pub credits: u32,
     pub piece_bytes: u64,
     pub frame_bytes: usize,
@@ -54,7 +52,7 @@ fn credits_wanted(nodes: u32) -> u32 {
 }
 
 fn mailbox_slots_for(nodes: u32, credits: u32) -> u32 {
-    // What comes in a channel, and the credits that come back from as many.
+    // Arrivals in a channel here, and credits that return for a channel from here.
     let each = SLOTS_OF_PIECE * credits + CONTROLS_IN + credits + CONTROLS_OUT;
     channels_wanted(nodes) * each + SLOTS_UNPUBLISHED
 }
@@ -73,7 +71,7 @@ pub(super) fn notifications(nodes: u32) -> u32 {
 }
 
 impl Shape {
-    /// The shape on a NIC with these limits. None: its mailboxes or its notification queues are too small.
+    /// The shape on a NIC with these limits. `None`: its mailboxes or its notification queues are too small.
     pub fn new(nodes: u32, limits: &Limits) -> Option<Shape> {
         let fits = |credits: &u32| {
             mailbox_slots_for(nodes, *credits) <= limits.mailbox_slots
@@ -113,7 +111,7 @@ impl Shape {
     }
 }
 
-/// The lowest bits.
+/// A word with the lowest `bits` bits set.
 pub(super) fn mask(bits: u32) -> u64 {
     u64::MAX.checked_shr(u64::BITS - bits.min(u64::BITS)).unwrap_or(0)
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a program that waits for a message of one peer. A long message goes there as it arrives, without a buffer of the library.
+//! Memory of a program that waits for a message of one peer. A long message goes there as it arrives, without a buffer
+//! of the library.
 //!
 //! Invariants
-//! 1. A sink takes a message only if it has room for all of it. So what has arrived can be moved to a buffer, if the receive ends with another
-//!    message, or with none.
-//! 2. When the receive has returned, nothing is written to its sink any more.
+//! 1. A sink takes a message only if all of it fits. So the arrived bytes can be moved to a buffer if the receive ends
+//!    with another message, or without one.
+//! 2. After the receive has returned, nothing is written to its sink.
 
 use super::wire::{Head, WORD};
 
@@ -16,7 +17,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Whether it has room for all of a message.
+    /// Whether all of a message fits.
     pub(super) fn holds(&self, head: &Head) -> bool {
         let fits = |(_, room): (*mut u8, u64), words: u32| u64::from(words) * WORD <= room;
         fits(self.header, head.header_words) && fits(self.data, head.data_words)
@@ -36,10 +37,10 @@ impl Sink {
         }
     }
 
-    /// Writes a run of a message that it holds.
+    /// Writes a run of a message that fits.
     ///
     /// # Safety
-    /// The memory is the program's, which waits. `from` has so many bytes, which the message has from the offset on.
+    /// The memory is that of a program that waits. `from` has `bytes` bytes, which the message has from the offset on.
     pub(super) unsafe fn write(&self, head: &Head, offset: u64, from: *const u8, bytes: u64) {
         self.each(head, offset, bytes, |to, at, count| {
             // SAFETY: the sink holds the message; the caller says that the run is within it.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The VPIDs of host ports: two for each, of which one is open at a time.
+//! The VPIDs of host ports: two for each. One of them is open at a time.
 
 /// Host ports of a node, as on the chip.
 pub const HOST_PORTS: u8 = 4;
-/// The VPIDs that a host port may have: the highest, because others open the lowest.
+/// The VPIDs of a host port: the highest of the node, because other libraries open the lowest.
 pub(super) fn vpids_of(number: u8, vpids: u16) -> Option<[u16; 2]> {
     let first = vpids.checked_sub(1 + u16::from(number))?;
     Some([first, first.checked_sub(HOST_PORTS.into())?])
 }
 
-/// The host port of a VPID. None: it is of no host port.
+/// The host port of a VPID. `None`: it is not a host port's.
 pub(super) fn number_of(vpid: u16, vpids: u16) -> Option<u8> {
     (0..HOST_PORTS).find(|number| vpids_of(*number, vpids).is_some_and(|own| own.contains(&vpid)))
 }

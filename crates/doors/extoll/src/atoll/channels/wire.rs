@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The frames of a channel: its VELO messages.
+//! The wire format of a channel: its VELO messages.
 //!
-//! | VELO type tag | | |
+//! | VELO type tag | frame | content |
 //! |---|---|---|
 //! | 0 | the first piece of a message | word 0, word 1, payload |
 //! | 1 | another piece | word 0, payload |
 //! | 2 | control | word 0, word 1 |
 //!
-//! | word | bits | |
+//! | word | bits | content |
 //! |---|---|---|
 //! | 0 | 15:0 | number of the channel |
 //! | 0 | 23:16 | generation of the channel |
-//! | 0 | 30:24 | credit of the piece: the number of its slot; of a control message its kind |
-//! | 0 | 31 | the payload is a put into the slot, and not in this message |
-//! | 0 | 63:32 | of a first piece the tag; of another one that is a put its bytes |
-//! | 1 | 31:0 | words of the message's header; with bits 63:32 of a control message: the slots that are free |
+//! | 0 | 30:24 | the piece's credit, which is the number of its slot; kind of a control message |
+//! | 0 | 31 | the payload is a put into the slot, not part of this frame |
+//! | 0 | 63:32 | first piece: the tag; another piece that is a put: its bytes |
+//! | 1 | 31:0 | words of the message's header; in a control message, with 63:32: bits of the free slots |
 //! | 1 | 63:32 | words of the message's data |
 //!
-//! A message is one run of words of 8 bytes: its header, then its data. Pieces follow each other in it.
+//! A message is one run of words of 8 bytes: its header, then its data. Its pieces are consecutive parts of the run.
 //!
 //! Invariants
-//! 1. A frame has at most [`FRAME_BYTES`], which are two slots of a mailbox; where the unit takes less, [`FRAME_BYTES_SHORT`], which are
-//!    one.
-//! 2. `decode` accepts any bytes, and refuses what `encode` does not make.
+//! 1. A frame has at most [`FRAME_BYTES`], two slots of a mailbox; on a unit with shorter messages,
+//!    [`FRAME_BYTES_SHORT`], one slot.
+//! 2. `decode` accepts any bytes, and refuses those that `encode` does not make.
 
 use selvedge_nic::velo::header::SLOT_BYTES;
 
-/// Bytes of the longest frame: as much as a slot of a ring holds beside its header.
+/// Bytes of the longest frame: the payload of a ring's slot.
 pub const FRAME_BYTES: usize = 104;
 pub const FRAME_BYTES_SHORT: usize = SLOT_BYTES as usize;
 /// Bytes of a message's word.
@@ -82,7 +82,7 @@ pub enum Control {
 pub enum Payload {
     /// In the frame, behind its words.
     Inline,
-    /// In the slot. The first piece's bytes follow from its head, another one's are these.
+    /// In the slot. The bytes of a first piece follow from its head; those of another piece are given here.
     Put { bytes: u32 },
 }
 
@@ -107,7 +107,7 @@ pub fn words_bytes(is_first: bool) -> usize {
 }
 
 impl Frame {
-    /// The VELO type tag, the words, and how many bytes of them are sent.
+    /// Encodes the frame: its VELO type tag, its words, and the number of their bytes to send.
     pub fn encode(&self, route: Route) -> (u8, [u64; 2], usize) {
         let base = u64::from(route.channel) | u64::from(route.generation) << 16;
         match *self {
@@ -137,7 +137,7 @@ impl Frame {
         }
     }
 
-    /// Reads a frame. `piece_bytes` is the most that a put carries. None: it is none that [`Frame::encode`] makes.
+    /// Decodes a frame. `piece_bytes` is the limit of a put. `None`: [`Frame::encode`] does not make this.
     pub fn decode(mtt: u8, bytes: &[u8], piece_bytes: u64) -> Option<(Route, Frame)> {
         let word0 = u64::from_le_bytes(*bytes.first_chunk()?);
         let route = Route { channel: word0 as u16, generation: (word0 >> 16) as u8 };

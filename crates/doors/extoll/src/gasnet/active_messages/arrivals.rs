@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of the reader: messages whose puts have not arrived, and puts whose messages have not.
+//! The state of the reader: messages whose puts are missing, and puts whose messages are missing.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ pub(super) struct Arrival {
     pub kind: Kind,
     pub source: u16,
     pub decoded: Decoded,
-    /// Address of the payload that was put, and the network logical address behind it.
+    /// Address of the payload that was put, and the network logical address of its end.
     pub place: Option<(u64, u64)>,
 }
 
 /// An arrival at the reader.
-// It is moved once, from the reader to the handler's thread; a box would cost an allocation for each message.
+// It is moved once, from the reader to the handler's thread. A box would cost an allocation for each message.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Incoming {
     Message(Arrival),
-    /// A control message, which has had its effect.
+    /// A control message, which was handled already.
     Control,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct Reader {
     pub(super) mailboxes: [MessageReader; 2],
     pub(super) vpid: u16,
     pub(super) notifications_read: u64,
-    /// Puts without their message: source, and the address behind the last byte.
+    /// Puts without their message: source, and the address of the payload's end.
     pub(super) arrived: BTreeMap<(u16, u64), u32>,
     pub(super) pending: Vec<Arrival>,
-    /// Of requests, and of replies.
+    /// One for requests, one for replies.
     pub(super) assemblers: [Assembler; 2],
 }
 
@@ -50,7 +50,7 @@ impl Reader {
         }
     }
 
-    /// Forgets the put of a message that is handed on.
+    /// Removes the put of a message that is delivered.
     pub fn use_up(&mut self, arrival: &Arrival) {
         let Some((_, end)) = arrival.place else { return };
         if let Some(count) = self.arrived.get_mut(&(arrival.source, end)) {

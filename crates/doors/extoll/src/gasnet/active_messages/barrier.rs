@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A barrier in two calls, with an optional name: a dissemination barrier of control messages.
 //!
-//! In round r a node tells the node 2^r behind it what it knows: that all before it have come, and which names they gave. After
-//! log2(n) rounds it knows this of all nodes.
+//! In round r a node sends the node 2^r behind it one message: the 2^r nodes up to itself have arrived, and their
+//! names, merged to one mark. After log2(n) rounds it has this of all nodes.
 //!
 //! Invariants
-//! 1. A node has at most two messages of barriers under way to another node: it starts the next barrier only after the other node has
-//!    started this one, and so has read the message of the one before. So two phases are kept apart by one bit.
+//! 1. A node has at most two barrier messages under way to another node: it starts the next barrier only after the
+//!    other node has started this one, and so has read the message of the previous one. So one bit tells two phases
+//!    apart.
 //! 2. In one barrier, no two rounds go to the same node.
 
 use super::wire::{Control, Mark};
@@ -22,21 +23,21 @@ pub struct Barrier {
     named: Option<Mark>,
     known: Option<Mark>,
     round: usize,
-    /// Whether the message of this round was sent.
+    /// Whether this round's message was sent.
     is_sent: bool,
     received: [[Option<Mark>; ROUNDS_MAX]; 2],
 }
 
-/// Why a call of a barrier is refused.
+/// Reason why a call of a barrier is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BarrierError {
     #[error("a barrier is under way: wait for it before the next notify")]
     Running,
     #[error("no barrier is under way: notify comes before wait")]
     NotRunning,
-    #[error("not all nodes have come yet")]
+    #[error("not all nodes have reached the barrier yet")]
     NotReady,
-    #[error("the nodes have given different names to the barrier")]
+    #[error("the nodes gave different names to the barrier")]
     Mismatch,
 }
 
@@ -57,14 +58,14 @@ impl Barrier {
         Ok(())
     }
 
-    /// A message of another node.
+    /// Records a message of another node.
     pub fn receive(&mut self, phase: u32, round: u8, mark: Mark) {
         if let Some(place) = self.received[(phase & 1) as usize].get_mut(usize::from(round)) {
             *place = Some(mark);
         }
     }
 
-    /// Goes on as far as it can. `send` sends a message to the node that is so far behind this one.
+    /// Advances as many rounds as possible. `send` sends a message to the node that distance behind this one.
     pub fn advance(&mut self, nodes: u16, mut send: impl FnMut(u16, Control)) {
         let Some(mut known) = self.known.filter(|_| self.named.is_some()) else { return };
         while !self.is_done(nodes) {
@@ -83,7 +84,7 @@ impl Barrier {
         self.round >= ROUNDS_MAX || 1u32 << self.round >= u32::from(nodes)
     }
 
-    /// Ends a barrier to which all nodes have come. `mark` is what the caller gives now.
+    /// Ends a barrier that all nodes have reached. `mark` is the caller's name in this call.
     pub fn finish(&mut self, nodes: u16, mark: Mark) -> Result<(), BarrierError> {
         let named = self.named.ok_or(BarrierError::NotRunning)?;
         if !self.is_done(nodes) {
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// All nodes run `barriers` barriers with the marks that `mark` gives; messages are delivered in a random order of nodes.
+    /// Runs `barriers` barriers on all nodes with the names of `mark`. Messages are delivered in a random order.
     fn run(nodes: u16, barriers: u32, mark: impl Fn(u16, u32) -> Mark) -> Vec<Result<(), BarrierError>> {
         let mut all: Vec<Barrier> = (0..nodes).map(|_| Barrier::default()).collect();
         let mut wires: Vec<VecDeque<(u16, Control)>> = vec![VecDeque::new(); nodes.into()];
@@ -132,7 +133,7 @@ mod tests {
                     let has_come = |other: usize| done[other] > done[at] || all[other].named.is_some() || other == at;
                     assert!(
                         (0..done.len()).all(|other| done[other] >= done[at] && has_come(other)),
-                        "all have come before one leaves"
+                        "all have arrived before one leaves"
                     );
                     done[at] += 1;
                     results.push(result);

@@ -13,11 +13,11 @@ use super::wire::{self, CONTROL, Control, Kind, Mark};
 use selvedge_process::device::connection::{PortConnection, VeloSend};
 use selvedge_process::process::Process;
 
-/// Messages that one poll takes at most, so that it returns.
+/// Limit of the messages in one poll, so that it returns.
 const POLL_MAX: usize = 64;
-/// The sleep of a wait: another thread may make true what the program waits for.
+/// Longest sleep of a wait: another thread may satisfy the condition without a message.
 const NAP: Duration = Duration::from_millis(1);
-/// The time that a node that ends waits for the others to end.
+/// Limit of the time that an ending node waits for the others to end.
 const LEAVE_WAIT: Duration = Duration::from_secs(2);
 
 impl ActiveMessages {
@@ -35,7 +35,7 @@ impl ActiveMessages {
         sent
     }
 
-    /// Replies to the request of a token. The payload has left when it returns; the message follows when the handler returns.
+    /// Replies to a token's request. The payload has left on return; the message follows when the handler returns.
     pub fn reply(&self, token: &Token, message: &Message<'_>) -> Result<(), SendError> {
         if token.kind == Kind::Reply {
             return Err(SendError::IsReply);
@@ -49,7 +49,7 @@ impl ActiveMessages {
         Ok(())
     }
 
-    /// Runs the handlers of messages that have arrived. False: nothing has arrived, nor a control message.
+    /// Runs the handlers of arrived messages. Returns false if neither a message nor a control message has arrived.
     pub fn poll(&self) -> bool {
         let mut count = 0;
         while count < POLL_MAX && self.run_next() {
@@ -66,7 +66,7 @@ impl ActiveMessages {
         count != 0
     }
 
-    /// As [`ActiveMessages::poll`]; without messages it waits a little for one.
+    /// As [`ActiveMessages::poll`], but waits briefly if there is no message.
     pub fn poll_or_wait(&self) {
         if self.poll() {
             return;
@@ -81,7 +81,7 @@ impl ActiveMessages {
     }
 
     fn run_next(&self) -> bool {
-        // The guard ends here: handlers run without a lock.
+        // Drops the guard, so that handlers run without a lock.
         let next = self.reader().next(self);
         next.map(|found| self.take(found)).is_some()
     }
@@ -93,7 +93,7 @@ impl ActiveMessages {
         }
     }
 
-    /// Runs a handler, then sends what it owes to the source.
+    /// Runs a handler, then sends the reply or the credit to the source.
     fn run(&self, mut arrival: Arrival) {
         self.turn.fetch_add(1, Relaxed);
         let (payload, bytes) = arrival.payload();
@@ -111,14 +111,14 @@ impl ActiveMessages {
             (Kind::Request, None) => self.send_control(source, Control::Credit { slot: token.slot }),
         };
         if let Err(error) = answered {
-            log::error!("gasnet: node {source} gets no reply: {error}");
+            log::error!("gasnet: cannot reply to node {source}: {error}");
         }
     }
 
     fn take_credit(&self, node: u16) -> Result<u16, SendError> {
         let peer = self.peer(node).ok_or(SendError::NotAttached)?;
         loop {
-            // The guard ends here: a handler of a reply gives a credit back.
+            // Drops the guard, because a handler of a reply returns a credit.
             let credit = peer.credits().pop_front();
             if let Some(slot) = credit {
                 return Ok(slot);
@@ -130,7 +130,7 @@ impl ActiveMessages {
     pub(super) fn give_credit(&self, node: u16, slot: u16) {
         if let Some(peer) = self.peer(node) {
             let mut credits = peer.credits();
-            // Another process may send any number, and a credit twice.
+            // A faulty process may send any number, or a credit twice.
             if slot < self.credits && !credits.contains(&slot) {
                 credits.push_back(slot);
             }
@@ -151,14 +151,13 @@ impl ActiveMessages {
         self.send_part(&mut connections[Kind::Reply.index()], &control.encode(), 0, CONTROL)
     }
 
-    /// Sends one VELO message.
     fn send_part(&self, connection: &mut PortConnection, bytes: &[u8], tag: u8, mtt: u8) -> Result<(), SendError> {
         let message = VeloSend { mtt, tag, start: bytes.as_ptr(), bytes: bytes.len() as u32 };
         // SAFETY: the message is a slice.
         Ok(self.device.until_room(|| unsafe { connection.send(&self.device, &message, self.turn.load(Relaxed)) })?)
     }
 
-    /// This node has come to a barrier.
+    /// Starts a barrier at this node.
     pub fn barrier_start(&self, mark: Mark) -> Result<(), BarrierError> {
         let mut barrier = self.barrier();
         barrier.start(mark)?;
@@ -166,7 +165,7 @@ impl ActiveMessages {
         Ok(())
     }
 
-    /// Ends a barrier, if all nodes have come to it. `NotReady`: not all have.
+    /// Ends a barrier if all nodes have reached it; else returns `NotReady`.
     pub fn barrier_finish(&self, mark: Mark) -> Result<(), BarrierError> {
         self.barrier().finish(self.nodes, mark)
     }
@@ -176,19 +175,19 @@ impl ActiveMessages {
         barrier.advance(self.nodes, |behind, control| {
             let to = ((u32::from(self.node()) + u32::from(behind)) % nodes) as u16;
             if let Err(error) = self.send_control(to, control) {
-                log::error!("gasnet: node {to} does not hear of the barrier: {error}");
+                log::error!("gasnet: cannot send the barrier message to node {to}: {error}");
             }
         });
     }
 
-    /// Ends this node. If all nodes do so within some time, it returns when all have. Otherwise it ends the job with this status.
+    /// Ends this node. Returns when all nodes have ended, or after a time limit ends the job with this status.
     pub fn leave(&self, status: i32) {
         for node in (0..self.nodes).filter(|node| *node != self.node()) {
             let _ = self.send_control(node, Control::Leaving);
         }
         let others = u32::from(self.nodes) - 1;
         let give_up = Instant::now() + LEAVE_WAIT;
-        // Messages that come now are dropped: no handler runs any more.
+        // Messages that arrive now are dropped: no handler runs any more.
         let look = || {
             let mut reader = self.reader();
             while reader.next(self).is_some() {}

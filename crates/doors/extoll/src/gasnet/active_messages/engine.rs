@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This node's active messages: its ports, its peers, and how it opens.
+//! This node's active messages: its ports, its peers, and their start.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
@@ -20,19 +20,19 @@ use super::memory::{Memory, segment_bytes_max};
 use super::message::Runner;
 use super::wire::{BYTES_MAX, PART_BYTES};
 
-/// Requests under way from one node to another, where few nodes share the room, and where many do.
+/// Bounds of the requests under way from one node to another: with few nodes, and with many.
 const CREDITS_MAX: u32 = 16;
 const CREDITS_MIN: u32 = 2;
-/// Requests that may be under way to one node, unless it has more peers.
+/// Limit of the requests under way to one node, unless it has more peers.
 const REQUESTS_MAX: u32 = 1024;
 /// Slots of an active message in a mailbox.
 const SLOTS_EACH: u32 = 2;
-/// Slots that each peer may take for barriers and its end, and those that a reader has freed and not yet published.
+/// Slots for each peer's barriers and its end; slots that a reader has freed but not yet published.
 const CONTROL_SLOTS: u32 = 4;
 const UNPUBLISHED_SLOTS: u32 = 16;
-/// Notifications of puts that have been read here, which threads wait for.
+/// Notifications of this node's own puts, for which threads wait.
 const OWN_NOTIFICATIONS: u32 = 512;
-/// The longest payload of a medium message, and the bounce memory of a node.
+/// The longest payload of a medium message; below, the bounce memory of a node.
 const MEDIUM_BYTES_MAX: u64 = 16 << 10;
 const MEDIUM_BYTES_MIN: u64 = 512;
 const BOUNCE_BYTES: u64 = 16 << 20;
@@ -40,7 +40,7 @@ const BOUNCE_BYTES: u64 = 16 << 20;
 /// Another node, or this one.
 pub(super) struct Peer {
     pub(super) vpids: [u16; 2],
-    /// The connections to its ports, of requests and of replies. The parts of one message follow each other.
+    /// The connections to its ports, for requests and for replies. The lock keeps the parts of one message together.
     pub(super) connections: Mutex<[PortConnection; 2]>,
     /// Free credits, oldest first.
     pub(super) credits: Mutex<VecDeque<u16>>,
@@ -63,12 +63,11 @@ pub struct ActiveMessages {
     pub(super) barrier: Mutex<Barrier>,
     /// Nodes that have announced their end.
     pub(super) leaving: AtomicU32,
-    /// Messages that were handled: what is sent between two is a burst.
+    /// Number of handled messages. Messages sent without one in between form a burst.
     pub(super) turn: AtomicU32,
     pub(super) runner: Runner,
 }
 
-/// The record that the nodes exchange when they open.
 #[derive(Clone, Copy)]
 struct Hello {
     vpids: [u16; 2],
@@ -97,7 +96,6 @@ impl Hello {
     }
 }
 
-/// The requests that may be outstanding to each node.
 fn credits_wanted(nodes: u32) -> u32 {
     (REQUESTS_MAX / nodes).clamp(CREDITS_MIN, CREDITS_MAX)
 }
@@ -170,7 +168,7 @@ impl ActiveMessages {
         self.medium_bytes
     }
 
-    /// Bytes of the longest segment here.
+    /// Bytes of the longest segment at this node.
     pub fn segment_bytes_max(&self) -> u64 {
         self.segment_bytes_max
     }
@@ -198,7 +196,7 @@ impl ActiveMessages {
 }
 
 impl Peer {
-    /// The peer on a node; `from` are our ports.
+    /// The peer on a node; `from` are this node's ports.
     fn new(device: &Device, from: [Endpoint; 2], node: u16, hello: &Hello, credits: u16) -> Peer {
         let connection =
             |kind: usize| PortConnection::new(device, from[kind], Endpoint { node, vpid: hello.vpids[kind] });
@@ -215,7 +213,6 @@ impl Peer {
     }
 }
 
-/// The records of all nodes, in order of their numbers.
 pub(super) fn gathered<const BYTES: usize>(process: &Process, mine: &[u8]) -> Result<Vec<[u8; BYTES]>, ProcessError> {
     let everyone = process.exchange(mine)?;
     Ok(everyone.chunks_exact(BYTES).filter_map(|record| record.first_chunk().copied()).collect())

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reasons why active messages are not available, and why a message is refused.
+//! Reasons why active messages are not available, and why a message is refused.
 
 use selvedge_process::device::DeviceError;
 use selvedge_process::device::connection::PostError;
 use selvedge_process::process::ProcessError;
 
-/// The reason why active messages are not available.
+/// Reason why active messages are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
@@ -13,28 +13,28 @@ pub enum OpenError {
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error(
-        "the EXTOLL units of this process were opened with too small mailboxes for {0} nodes: call gasnet_init before velo2_open and rma2_open"
+        "this process's EXTOLL mailboxes are too small for {0} nodes: call gasnet_init before velo2_open and rma2_open"
     )]
     NoRoom(u16),
-    #[error("there is no memory for a segment of {0} bytes: SELVEDGE_HEAP_BYTES limits it, and the size of /dev/shm")]
+    #[error("no memory for a segment of {0} bytes: raise SELVEDGE_HEAP_BYTES or the size of /dev/shm")]
     NoMemory(u64),
     #[error("the segment is attached already")]
     Attached,
 }
 
-/// The reason why a message is refused. Nothing was sent.
+/// Reason why a message is refused. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     #[error("node {node} does not exist: the job has {nodes} nodes, numbered from 0")]
     NoNode { node: u32, nodes: u16 },
-    #[error("gasnet_attach comes before the first message")]
+    #[error("call gasnet_attach before the first message")]
     NotAttached,
     #[error("node {node} has registered no handler {handler}: add it to the table of its gasnet_attach")]
     NoHandler { node: u16, handler: u8 },
-    #[error("the payload of {bytes} bytes is longer than the longest, {most}: send it in pieces")]
+    #[error("the payload of {bytes} bytes exceeds the limit of {most}: send it in pieces")]
     TooLong { bytes: u64, most: u64 },
     #[error(
-        "{bytes} bytes at {start:#x} are not within the segment of node {node}: gasnet_getSegmentInfo tells where it is"
+        "{bytes} bytes at {start:#x} are not within the segment of node {node}: gasnet_getSegmentInfo returns its range"
     )]
     OutsideSegment { node: u16, start: u64, bytes: u64 },
     #[error("the payload cannot be read: {0}")]

@@ -12,7 +12,7 @@ use selvedge_process::device::staging::Staging;
 use selvedge_process::process::Process;
 use selvedge_process::settings::Settings;
 
-/// Memory that a process keeps for other regions, of that which it can register or share.
+/// Memory reserved for other regions, of the memory that a process can register or share.
 const OTHER_BYTES: u64 = 512 << 20;
 /// Bytes of the longest long message.
 pub const LONG_BYTES_MAX: u64 = 1 << 30;
@@ -20,7 +20,7 @@ pub const LONG_BYTES_MAX: u64 = 1 << 30;
 /// A node's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// 0: it has none.
+    /// 0 if there is none.
     pub start: u64,
     pub bytes: u64,
     pub(super) nla: u64,
@@ -68,7 +68,7 @@ impl AttachRecord {
     }
 }
 
-/// The memory of a node that has attached, and where that of the others is.
+/// The memory of an attached node, and the ranges of the others' memory.
 pub(super) struct Memory {
     pub(super) nodes: Vec<AttachRecord>,
     /// Address and first network logical address of bounce memory.
@@ -80,11 +80,11 @@ pub(super) struct Memory {
 /// Sources of puts that the requester has not read yet, and those that it has.
 pub(super) struct PutSources {
     pub(super) staging: Staging,
-    /// Sources that were read, by the address behind their last byte.
+    /// Sources that were read, by the address of their end.
     pub(super) read: BTreeMap<u64, u32>,
 }
 
-/// The longest segment, in whole pages: what the program wants, what can be registered, what can be shared.
+/// The longest segment, in whole pages: limited by the program, and by the memory that can be registered and shared.
 pub(super) fn segment_bytes_max(process: &Process, limits: &Limits) -> u64 {
     let registered = u64::from(limits.address_tables) * PAGES as u64 * PAGE_BYTES;
     let most = |bytes: u64| bytes.saturating_sub(OTHER_BYTES).max(bytes / 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message as the program sends it, and as its handler gets it.
+//! A message as the program sends it, and as its handler receives it.
 
 use super::wire::{Category, Encoded, Kind};
 
@@ -12,13 +12,13 @@ pub struct Message<'a> {
     /// The payload: address and bytes.
     pub start: u64,
     pub bytes: u64,
-    /// Of a long message: the address at its target.
+    /// The address at the target, for a long message.
     pub destination: u64,
-    /// The source does not change until the reply's handler runs, so the call need not wait until it was read.
+    /// Whether the source stays unchanged until the reply's handler runs: then the call does not wait for its reading.
     pub is_async: bool,
 }
 
-/// The message that a handler runs for. A request holds the reply until its handler has returned.
+/// The message of a running handler. A request holds the reply until its handler has returned.
 pub struct Token {
     pub source: u16,
     pub kind: Kind,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Payload: puts to the segment (long messages) and to bounce memory (medium messages, through staging memory).
 //!
-//! Bounce memory has one slot for each credit of each node, for requests of other nodes and for their replies. A node knows where its slots
-//! are at every other node, so it puts without asking.
+//! Bounce memory has a slot for each credit of each node, for requests of other nodes and for their replies. A node can
+//! compute where its slots are at every other node, so it puts without asking.
 //!
-//! The completer at the target writes a notification with the last byte's address. It tells that the payload is there. The
-//! requester writes one when it has read a source that the caller wants back.
+//! The completer at the target writes a notification with the address of the payload's last byte, when the payload has
+//! arrived. The requester writes one when it has read a source that the caller wants to reuse.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -22,11 +22,11 @@ use selvedge_process::device::connection::{PostError, Posted};
 use selvedge_process::device::staging::Staging;
 use selvedge_process::process::Process;
 
-/// Medium payloads of this node that the unit has not read yet.
+/// Limit of this node's medium payloads that the unit has not read yet.
 const STAGING_SLOTS: u64 = 16;
 impl ActiveMessages {
-    /// Makes and registers this node's segment, zero-filled, and tells all nodes where it is and which of the 256 handlers exist.
-    /// Collective: when it returns, every node may send to every other.
+    /// Makes and registers this node's segment, zero-filled, and exchanges segments and handlers (of 256) with all
+    /// nodes. Collective: on return, every node may send to every other.
     pub fn attach(&self, segment_bytes: u64, handlers: [u64; 4]) -> Result<(), OpenError> {
         if self.memory.get().is_some() {
             return Err(OpenError::Attached);
@@ -42,12 +42,12 @@ impl ActiveMessages {
         let local = Mutex::new(PutSources { staging, read: BTreeMap::new() });
         let memory = Memory { nodes, bounce, bounce_nla, local };
         self.memory.set(memory).map_err(|_| OpenError::Attached)?;
-        // No message arrives before its target knows where its memory is.
+        // No message arrives before its target has the records of all nodes.
         process.barrier()?;
         Ok(())
     }
 
-    /// Memory that peers map, registered: its address and its first network logical address.
+    /// Allocates and registers memory that peers map: its address and its first network logical address.
     fn region(&self, process: &Process, bytes: u64) -> Result<(u64, u64), OpenError> {
         // More than the arena's small blocks, so that it starts at a page.
         let whole = bytes.next_multiple_of(PAGE_BYTES).max(8 * PAGE_BYTES);
@@ -58,19 +58,19 @@ impl ActiveMessages {
         Ok((start, self.device.register(self.ports[0].vpid, start, whole)?))
     }
 
-    /// A node's segment. None: there is no such node, or nothing is attached.
+    /// A node's segment. `None`: the node does not exist, or no segment is attached.
     pub fn segment_of(&self, node: u16) -> Option<Segment> {
         self.memory.get()?.segment_of(node)
     }
 
-    /// The place in bounce memory for the payload of a message from `source`.
+    /// The offset in bounce memory of the payload of a message from `source`.
     fn bounce_offset(&self, kind: Kind, source: u16, slot: u16) -> u64 {
         let node = kind.index() as u64 * u64::from(self.nodes) + u64::from(source);
         (node * u64::from(self.credits) + u64::from(slot)) * self.medium_bytes
     }
 
-    /// The address of a payload that has arrived here as a put, and the network logical address behind it. None: no node may
-    /// send such a message.
+    /// Address of a payload that has arrived here as a put, and the network logical address of its end. `None`: the
+    /// message is invalid.
     pub(super) fn place_of(&self, kind: Kind, source: u16, header: &Header) -> Option<(u64, u64)> {
         let memory = self.memory.get()?;
         if header.slot >= self.credits {
@@ -93,7 +93,7 @@ impl ActiveMessages {
         Some((start, nla + u64::from(header.bytes)))
     }
 
-    /// Checks a message. Afterwards only the network can refuse it.
+    /// Checks a message. After that only the network can refuse it.
     pub(super) fn check(&self, node: u16, message: &Message<'_>) -> Result<(), SendError> {
         let memory = self.memory.get().ok_or(SendError::NotAttached)?;
         let no_node = SendError::NoNode { node: node.into(), nodes: self.nodes };
@@ -115,7 +115,7 @@ impl ActiveMessages {
         Ok(())
     }
 
-    /// Sends the payload of a message that was checked, and makes the message that follows it.
+    /// Sends the payload of a checked message, and makes the message that follows it.
     pub(super) fn prepare(
         &self,
         kind: Kind,
@@ -136,7 +136,7 @@ impl ActiveMessages {
             Category::Short => header.bytes = 0,
             _ if message.bytes == 0 => {}
             Category::Medium if message.bytes as usize <= inline_bytes_max(message.arguments.len()) => {
-                // SAFETY: the caller of the C function says that so many bytes can be read.
+                // SAFETY: the contract of the C function: these bytes are readable.
                 inline = unsafe { std::slice::from_raw_parts(message.start as *const u8, message.bytes as usize) };
             }
             Category::Medium => {
@@ -151,7 +151,6 @@ impl ActiveMessages {
         Encoded::new(&header, message.arguments, inline).ok_or(SendError::Post(PostError::Length))
     }
 
-    /// Puts medium payload into the target's bounce memory.
     fn put_staged(&self, kind: Kind, node: u16, slot: u16, message: &Message<'_>) -> Result<(), SendError> {
         let memory = self.memory.get().ok_or(SendError::NotAttached)?;
         let there = memory.nodes.get(usize::from(node)).ok_or(SendError::NotAttached)?.bounce_nla;
@@ -170,8 +169,8 @@ impl ActiveMessages {
         put
     }
 
-    /// Puts long payload into the target's segment. Returns when the source was read, unless it is of this node's segment and the
-    /// caller does not want it back.
+    /// Puts long payload into the target's segment. Returns when the source was read; at once if the source is in this
+    /// node's segment and the caller does not reuse it yet.
     fn put_long(&self, node: u16, message: &Message<'_>) -> Result<(), SendError> {
         let memory = self.memory.get().ok_or(SendError::NotAttached)?;
         let there = memory.segment_of(node).ok_or(SendError::NotAttached)?;
@@ -210,7 +209,7 @@ impl ActiveMessages {
         })
     }
 
-    /// Waits for something that notifications of this node's own puts bring about. No handler runs.
+    /// Waits for a value of `look`, which notifications of this node's own puts cause. No handler runs meanwhile.
     fn wait_for_unit<T>(&self, mut look: impl FnMut() -> Option<T>) -> Result<T, SendError> {
         if let Some(found) = look() {
             return Ok(found);
@@ -222,7 +221,6 @@ impl ActiveMessages {
         self.interface().wait(None, look).map_err(|_| SendError::Aborted)
     }
 
-    /// Puts registered memory to a port's registered memory at another node.
     fn put(&self, node: u16, read: u64, write: u64, bytes: u64, spec: u8) -> Result<(), SendError> {
         let vpid = self.peer(node).ok_or(SendError::NotAttached)?.vpids[0] as u8;
         let operation = Operation::Put { read, write, bytes: bytes as u32 };
@@ -233,7 +231,7 @@ impl ActiveMessages {
         }
     }
 
-    /// A notification of this node's own put: its source was read.
+    /// Handles the notification that the source of an own put was read.
     pub(super) fn source_was_read(&self, notification: &Notification) {
         let Some(memory) = self.memory.get() else { return };
         let last = notification.word0 + u64::from(notification.size);

@@ -2,9 +2,10 @@
 //! The reader of arrivals: parts of active messages, notifications of puts, control messages.
 //!
 //! Invariants
-//! 1. Replies come before requests, because they give credits back.
-//! 2. A message whose put has not arrived waits in `pending`; a put whose message has not, in `arrived`. Credits bound both.
-//! 3. A message that no node sends so is reported and dropped. Its credit is lost.
+//! 1. Replies are read before requests, because they return credits.
+//! 2. A message whose put is missing waits in `pending`; a put whose message is missing, in `arrived`. Credits bound
+//!    both.
+//! 3. An invalid message is reported and dropped. Its credit is lost.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,21 +18,21 @@ use super::engine::ActiveMessages;
 use super::wire::{CONTROL, Control, Kind};
 
 impl Reader {
-    /// Takes the notifications that have come.
+    /// Takes the notifications that have arrived.
     pub fn take_notifications(&mut self, messages: &ActiveMessages) {
         while let Some(words) =
             messages.interface().signals().take_notification(self.vpid, &mut self.notifications_read)
         {
             let notification = Notification::decode(words);
             if notification.error != 0 {
-                log::error!("gasnet: a put to node {} was refused: it has ended, or its memory has", notification.node);
+                log::error!("gasnet: node {} refused a put: the node or its memory is gone", notification.node);
             }
             match notification.unit {
                 spec::COMPLETER => {
                     let end = notification.word0 + u64::from(notification.size) + 1;
                     *self.arrived.entry((notification.node, end)).or_insert(0) += 1;
                 }
-                // If the target refuses a put, its requester has read the source, and has said so.
+                // If the target refuses a put, its requester has read the source and has notified, too.
                 _ if notification.error & !error::REQUESTER != 0 => {}
                 _ => messages.source_was_read(&notification),
             }
@@ -66,7 +67,7 @@ impl Reader {
         None
     }
 
-    /// Reads a VELO message. None: it is the first of two parts, or none that a node sends.
+    /// Reads a VELO message. `None`: it is the first of two parts, or invalid.
     fn read(&mut self, messages: &ActiveMessages, kind: Kind, message: &Message) -> Option<Incoming> {
         let source = message.label.source().node;
         let read = match message.label.mtt() {
@@ -81,12 +82,12 @@ impl Reader {
             _ => None,
         };
         if read.is_none() {
-            log::error!("gasnet: node {source} has sent a message that no library sends; it is dropped");
+            log::error!("gasnet: dropped an invalid message from node {source}");
         }
         read.flatten()
     }
 
-    /// A part of an active message. The inner None: another part follows.
+    /// Handles a part of an active message. The inner `None`: another part follows.
     fn part(&mut self, messages: &ActiveMessages, kind: Kind, message: &Message) -> Option<Option<Arrival>> {
         let (source, tag) = (message.label.source().node, message.label.tag());
         let Some(decoded) = self.assemblers[kind.index()].take(source, tag, message.payload())? else {

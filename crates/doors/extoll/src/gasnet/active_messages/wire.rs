@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Active messages as bytes of VELO messages (seed 002, section 8.7 and figure 8-7, whose layout is ours).
+//! Wire format of active messages in VELO messages (seed 002, section 8.7 and figure 8-7; the layout is our own).
 //!
-//! | bytes | bits | |
+//! | bytes | bits | content |
 //! |---|---|---|
 //! | 0..8 | 1:0 | category: 0 short, 1 medium, 2 long |
 //! | | 2 | the payload is an RMA put; otherwise it follows the arguments |
@@ -9,21 +9,21 @@
 //! | | 15:8 | handler |
 //! | | 31:16 | credit of the request: the number of its slot |
 //! | | 63:32 | bytes of payload |
-//! | 8..16 | | of a long message: the address at its target |
+//! | 8..16 | | in a long message: the address at its target |
 //! | 16.. | | arguments of 4 bytes, then payload that is not a put |
 //!
-//! The type tag of the VELO message tells requests, replies and control messages apart. Its tag is the number of the part: a unit
-//! whose messages are shorter than [`BYTES_MAX`] gets the active message in two parts.
+//! The VELO message's type tag distinguishes requests, replies and control messages. Its tag is the number of the part:
+//! to a unit with messages shorter than [`BYTES_MAX`] an active message goes in two parts.
 //!
 //! Invariants
 //! 1. An active message takes at most two slots of a mailbox, whole or in two parts.
-//! 2. `decode` accepts any bytes, and refuses what `encode` does not make.
+//! 2. `decode` accepts any bytes, and refuses those that `encode` does not make.
 
 use selvedge_nic::velo::header::SLOT_BYTES;
 
 /// Bytes of the longest active message, without payload that is put.
 pub const BYTES_MAX: usize = 2 * SLOT_BYTES as usize;
-/// Bytes of a part, where one VELO message is too short.
+/// Bytes of a part, if one VELO message is too short.
 pub const PART_BYTES: usize = SLOT_BYTES as usize;
 /// Arguments of a handler.
 pub const ARGUMENTS_MAX: usize = 16;
@@ -34,9 +34,9 @@ const _: () = assert!(HEADER_BYTES + 4 * ARGUMENTS_MAX <= BYTES_MAX);
 /// The three kinds of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
-    /// None.
+    /// No payload.
     Short,
-    /// Bytes in memory of the library, for the time of the handler.
+    /// Bytes in memory of the library, valid while the handler runs.
     Medium,
     /// Bytes at an address of the target's segment.
     Long,
@@ -70,7 +70,7 @@ pub struct Header {
     pub slot: u16,
     /// Bytes of payload.
     pub bytes: u32,
-    /// Of a long message: where its payload is.
+    /// The address of the payload, in a long message.
     pub destination: u64,
 }
 
@@ -81,13 +81,13 @@ pub struct Encoded {
     length: usize,
 }
 
-/// The bytes of payload that fit behind `arguments`.
+/// Bytes of payload that fit behind `arguments`.
 pub fn inline_bytes_max(arguments: usize) -> usize {
     BYTES_MAX.saturating_sub(HEADER_BYTES + 4 * arguments)
 }
 
 impl Encoded {
-    /// `inline` is the payload, if it is no put. None: there are too many arguments, or too much payload.
+    /// Encodes a message. `inline` is a payload that is not put. `None`: too many arguments, or too much payload.
     pub fn new(header: &Header, arguments: &[i32], inline: &[u8]) -> Option<Encoded> {
         if arguments.len() > ARGUMENTS_MAX || inline.len() > inline_bytes_max(arguments.len()) {
             return None;
@@ -115,13 +115,13 @@ impl Encoded {
     }
 }
 
-/// An active message as it was received.
+/// A received active message.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded {
     pub header: Header,
     arguments: [i32; ARGUMENTS_MAX],
     count: usize,
-    /// Payload that came with the message, in words so that it is aligned for any type of the program.
+    /// Payload inside of the message, in words so that it is aligned for any type of the program.
     pub inline: [u64; BYTES_MAX / 8],
 }
 
@@ -139,7 +139,7 @@ pub fn length_of(bytes: &[u8]) -> Option<usize> {
     usize::try_from(length).ok().filter(|length| *length <= BYTES_MAX)
 }
 
-/// Reads an active message. None: it is none that [`Encoded::new`] makes.
+/// Decodes an active message. `None`: [`Encoded::new`] does not make this.
 pub fn decode(bytes: &[u8]) -> Option<Decoded> {
     let length = length_of(bytes)?;
     let bytes = bytes.get(..length)?;
@@ -180,7 +180,7 @@ pub fn decode(bytes: &[u8]) -> Option<Decoded> {
     Some(Decoded { header, arguments, count, inline })
 }
 
-/// The VELO messages of an active message, where each has at most so many bytes: first part, and the second if there is one.
+/// Splits an active message for VELO messages of at most `velo_bytes`: the first part, and the second if needed.
 pub fn parts(bytes: &[u8], velo_bytes: usize) -> (&[u8], Option<&[u8]>) {
     if bytes.len() <= velo_bytes {
         return (bytes, None);
@@ -189,7 +189,7 @@ pub fn parts(bytes: &[u8], velo_bytes: usize) -> (&[u8], Option<&[u8]>) {
     (first, Some(second))
 }
 
-/// Puts the parts of the active messages of each node together. Parts of one node's message follow each other.
+/// Assembles the parts of each node's active messages. The parts of one message follow each other.
 #[derive(Debug)]
 pub struct Assembler {
     firsts: Vec<Option<[u8; PART_BYTES]>>,
@@ -200,7 +200,7 @@ impl Assembler {
         Assembler { firsts: vec![None; nodes] }
     }
 
-    /// Takes a part. The outer None: no node sends such a part. The inner None: the second part follows.
+    /// Takes a part. The outer `None`: it is invalid. The inner `None`: the second part follows.
     pub fn take(&mut self, source: u16, tag: u8, payload: &[u8]) -> Option<Option<Decoded>> {
         let first = self.firsts.get_mut(usize::from(source))?;
         match (first.take(), tag) {
@@ -350,7 +350,7 @@ mod tests {
                     }
                 }
             }
-            assert_eq!(parts_seen[1] != 0, velo_bytes < BYTES_MAX, "where one message is too short, there are two");
+            assert_eq!(parts_seen[1] != 0, velo_bytes < BYTES_MAX, "two parts exactly if one message is too short");
         }
         let mut assembler = Assembler::new(1);
         assert!(assembler.take(0, 1, &[0; 8]).is_none(), "a second part without a first");
@@ -375,7 +375,7 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 *byte = (state >> 56) as u8;
             }
-            // A small length is legal more often.
+            // Small lengths are legal more often.
             bytes[5..8].fill(0);
             let length = (state >> 20) as usize % (BYTES_MAX + 1);
             if let Some(decoded) = decode(&bytes[..length]) {

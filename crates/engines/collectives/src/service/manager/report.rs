@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of the manager as text for people.
+//! The state of the manager as readable text.
 //!
 //! Cost: O(hosts + jobs), with the state's lock.
 
@@ -10,7 +10,7 @@ use selvedge_nic::aggregation::Limits;
 use super::state::State;
 
 impl State {
-    /// The hosts, trees, jobs and their use of the nodes, as text.
+    /// The hosts, trees, jobs, and their use of the nodes, as text.
     pub(super) fn report(&self, limits: &Limits) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

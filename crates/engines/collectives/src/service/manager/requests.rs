@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The threads of the service: sessions with nodes, with processes and with people.
+//! The threads of the service: sessions with nodes, processes and users.
 //!
 //! Cost: two threads for each node, one for each process that asks.
 
@@ -18,18 +18,17 @@ use crate::service::wire::{HostPlace, JobName, ManagerReply, ManagerRequest, VER
 pub(super) struct RequestHandler {
     pub(super) settings: Arc<Settings>,
     pub(super) state: Mutex<State>,
-    /// Until when nodes and processes may come back after a restart.
+    /// The end of the time in which nodes and processes may reconnect after a restart.
     pub(super) grace_until: Option<Instant>,
-    /// A node is there, or that time is over.
+    /// Signalled when a node has registered, or that time has ended.
     pub(super) returned: Condvar,
 }
 
 impl RequestHandler {
-    /// Serves a session to its end.
     pub(super) fn receive(&self, visitor: IncomingSession) {
         let session = match visitor.greet(&self.settings.secret, self.settings.silence) {
             Ok(session) => Arc::new(session),
-            Err(error) => return warn!("a session did not begin: {error}"),
+            Err(error) => return warn!("a session could not begin: {error}"),
         };
         let Ok(first) = session.receive() else { return };
         match from_bytes(&first) {
@@ -51,12 +50,11 @@ impl RequestHandler {
                 );
                 refuse(&session, &why);
             }
-            Ok(ManagerRequest::Done { .. }) => refuse(&session, "nothing was asked of it"),
+            Ok(ManagerRequest::Done { .. }) => refuse(&session, "it reports steps that it was never sent"),
             Err(why) => refuse(&session, &why),
         }
     }
 
-    /// Serves the session of a node.
     fn serve_node(&self, session: Arc<Session>, registration: NodeRegistration) {
         let progress = Arc::new(NodeProgress { number: Mutex::new(Some(0)), ..NodeProgress::default() });
         let reader = {
@@ -74,7 +72,7 @@ impl RequestHandler {
                 let _ = reader.join();
             }
         }
-        // It may be there though its change was not stored.
+        // The node may be registered even if the change was not stored.
         self.state.lock().ignore_poison().unregister(&session);
     }
 
@@ -90,13 +88,12 @@ impl RequestHandler {
         Ok(())
     }
 
-    /// Serves the session of a process.
     fn serve_process(&self, session: Arc<Session>, name: JobName, places: &[HostPlace]) {
         let number = match self.grant(&session, name, places) {
             Ok(number) => number,
             Err(why) => return refuse(&session, &why),
         };
-        // Processes say no more. The session ends with the process.
+        // Processes send nothing more. The session ends with the process.
         while session.receive().is_ok() {}
         let mut state = self.state.lock().ignore_poison();
         let Some(job) = state.jobs.get_mut(&name) else { return };
@@ -106,10 +103,10 @@ impl RequestHandler {
         }
     }
 
-    /// Gives a process its job's share. Returns its number in the job. A refusal leaves no job that was not there before.
+    /// Gives a process its job's share. Returns its number in the job. A refusal begins no job.
     fn grant(&self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
         let mut state = self.state.lock().ignore_poison();
-        // A node that is not back would not hear of a new job before its members join.
+        // A node that is not yet back would learn of a new job only after its members join.
         while !state.jobs.contains_key(&name) && state.awaits_nodes() {
             let left = self.grace_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -125,14 +122,13 @@ impl RequestHandler {
         granted
     }
 
-    /// Declares nodes and jobs lost that have not come back after a restart.
+    /// Declares nodes and jobs lost that have not reconnected after a restart.
     pub(super) fn end_grace_period(&self) {
         self.state.lock().ignore_poison().lose_absent();
         self.returned.notify_all();
     }
 }
 
-/// Refuses a session, with the reason.
 fn refuse(session: &Session, why: &str) {
     warn!("{} is refused: {why}", session.peer_address());
     let _ = session.send(&to_bytes(&ManagerReply::Refused { why: why.to_owned() }));

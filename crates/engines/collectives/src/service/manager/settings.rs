@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The settings of the manager as a service, and the reasons why there is none.
+//! The settings of the manager as a service, and its errors at the start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,21 +16,21 @@ pub const GRACE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub secret: Vec<u8>,
-    /// A node that is silent for so long is lost.
+    /// Time of silence after which a node is lost.
     pub silence: Duration,
-    /// The most hosts.
+    /// Largest number of hosts.
     pub hosts: u32,
-    /// Of each aggregation node.
+    /// Limits of each aggregation node.
     pub limits: Limits,
-    /// The most children of a node of a tree.
+    /// Largest number of children of a node of a tree.
     pub radix: u32,
     /// The share of a job of a node, in percent.
     pub share: u32,
-    /// Bytes of an operation.
+    /// Longest operation, in bytes.
     pub bytes: u32,
-    /// The file of the state. None: it is not kept.
+    /// The file of the state. `None`: the state is not stored.
     pub state: Option<PathBuf>,
-    /// The time for nodes and processes to come back after a restart of the service.
+    /// The time for nodes and processes to reconnect after a restart of the service.
     pub grace: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Default for Settings {
             secret: Vec::new(),
             silence: crate::service::SILENCE,
             hosts: 256,
-            // 64 MB for operands, which the system gives as they are used: a job's share is some credits for each of its groups.
+            // 64 MB for operands, allocated on first use: a job's share is some credits for each of its groups.
             limits: Limits { credits: 8, operand_blocks: 1 << 20, ..Limits::DEFAULT },
             radix: Limits::DEFAULT.children,
             share: selvedge_manager::SHARE_DEFAULT,
@@ -51,7 +51,7 @@ impl Default for Settings {
     }
 }
 
-/// The reason why there is no service.
+/// The reason why the service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     #[error("cannot listen at {at}: {error}")]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of the manager as a service: the manager's, the hosts and their sessions, the jobs and theirs.
+//! The state of the manager as a service: the manager's, the hosts and jobs, and their sessions.
 //!
 //! Invariants
 //! 1. A change is stored before it is carried out, and carried out before the next ([`selvedge_manager`]).
-//! 2. Steps of a change reach nodes in order: the next node gets its own when the one before has carried its out, or is lost.
+//! 2. Steps of a change reach nodes in order: a node gets its steps after the one before is done or lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
@@ -25,34 +25,30 @@ use crate::service::wire::{
     to_bytes,
 };
 
-/// The state of the service.
 pub(super) struct State {
     settings: Arc<Settings>,
     pub(super) manager: Manager,
-    /// By number.
+    /// By host number.
     pub(super) hosts: Vec<Host>,
     pub(super) jobs: BTreeMap<JobName, Job>,
 }
 
-/// A host, and the session of its node.
 pub(super) struct Host {
     pub(super) place: HostPlace,
     pub(super) name: String,
-    /// The link of its node, now or before.
+    /// The current or previous link of its node.
     pub(super) link: Option<LinkBytes>,
     pub(super) node: Option<NodeSession>,
 }
 
-/// A node's request to be registered.
 pub(super) struct NodeRegistration {
     pub(super) place: HostPlace,
     pub(super) name: String,
     pub(super) link: LinkBytes,
-    /// Number and key of the jobs that it knows.
+    /// Number and key of the jobs that the node knows.
     pub(super) jobs: Vec<(u32, u64)>,
 }
 
-/// The session of a node.
 pub(super) struct NodeSession {
     pub(super) session: Arc<Session>,
     pub(super) progress: Arc<NodeProgress>,
@@ -60,15 +56,13 @@ pub(super) struct NodeSession {
     pub(super) sent: u64,
 }
 
-/// The progress of a node.
 #[derive(Default)]
 pub(super) struct NodeProgress {
-    /// The number of the last steps that it has carried out. None: its session is over.
+    /// The number of the last steps that it has carried out. `None`: its session has ended.
     pub(super) number: Mutex<Option<u64>>,
     pub(super) changed: Condvar,
 }
 
-/// A job, and the sessions of its processes.
 pub(super) struct Job {
     pub(super) number: u32,
     /// Host and session of each process, by number.
@@ -101,7 +95,7 @@ impl State {
         })
     }
 
-    /// The number of a host, which is new if its place is: then the next one, or that of a host without a node and a job, but not of `kept`.
+    /// The number of a host. A new place gets the next one, or that of a host without node and job, not in `kept`.
     fn number(&mut self, place: HostPlace, kept: &[HostPlace]) -> Result<u32, String> {
         if let Some(known) = self.hosts.iter().position(|host| host.place == place) {
             return Ok(known as u32);
@@ -119,7 +113,7 @@ impl State {
         Ok(number)
     }
 
-    /// Registers a node, welcomes it, and brings it to the manager's state.
+    /// Registers a node, welcomes it, and updates it to the manager's state.
     pub(super) fn register(
         &mut self,
         session: &Arc<Session>,
@@ -135,7 +129,7 @@ impl State {
             before.session.end();
         }
         info!("aggregation node {number} is on {name}, at {}", session.peer_address());
-        // One that was there before the manager has died has its tables.
+        // A node that outlived the manager still has its tables.
         let has_state = is_same && !self.is_lost(number);
         if !has_state && !self.is_lost(number) {
             let actions = self.manager.node_lost(an);
@@ -147,7 +141,7 @@ impl State {
         let welcome = ManagerReply::Welcome { address: address_of(an), limits: encode_limits(&self.settings.limits) };
         session.send(&to_bytes(&welcome)).map_err(|error| error.to_string())?;
         let actions = if has_state { self.manager.node_again(an) } else { self.manager.node_back(an) };
-        // It may not have heard that jobs have ended, whatever the manager has tried: its session has ended, or the manager.
+        // The node may have missed the ends of jobs, if its session or the manager had ended.
         let known: Vec<(u32, u64)> = self.keys().collect();
         let ended = jobs.into_iter().filter(|job| !known.contains(job));
         let forget = |(job, key)| Action::Node { an, address: address_of(an), step: Step::Forget { job, key } };
@@ -156,7 +150,7 @@ impl State {
         Ok(())
     }
 
-    /// The session of a node has ended: the node is lost.
+    /// Declares a node lost whose session has ended.
     pub(super) fn unregister(&mut self, session: &Arc<Session>) {
         let is_it = |host: &Host| host.node.as_ref().is_some_and(|node| Arc::ptr_eq(&node.session, session));
         let Some(number) = self.hosts.iter().position(is_it) else { return };
@@ -168,17 +162,16 @@ impl State {
         self.carry_out_regardless(actions);
     }
 
-    /// Ends a job at the manager.
     pub(super) fn end_job(&mut self, name: JobName) {
         let Some(job) = self.jobs.remove(&name) else { return };
         let actions = self.manager.end_job(job.number).unwrap_or_default();
         self.carry_out_regardless(actions);
     }
 
-    /// Gives a process its job's share, and its number in the job. The job begins with its first process.
+    /// Gives a process its job's share, and its number in the job. The first process begins the job.
     pub(super) fn share(&mut self, session: &Arc<Session>, name: JobName, places: &[HostPlace]) -> Result<u32, String> {
         let numbers: Vec<u32> = places.iter().map(|&place| self.number(place, places)).collect::<Result<_, _>>()?;
-        let &own = numbers.first().ok_or("it has named no host")?;
+        let &own = numbers.first().ok_or("its request names no host")?;
         if !self.jobs.contains_key(&name) {
             self.begin_job(name, &numbers)?;
         }
@@ -190,7 +183,7 @@ impl State {
         let granted = self.manager.granted(job.number).map_err(|error| error.to_string())?;
         let is_member = |host: u32| granted.members.iter().any(|member| member.node.0 == host);
         if let Some(&other) = numbers.iter().find(|&&host| !is_member(host)) {
-            return Err(format!("{} has come to its job after that began", self.hosts[other as usize].name));
+            return Err(format!("{} joined its job after the job began", self.hosts[other as usize].name));
         }
         let free = |number: &u32| !job.processes.contains_key(number);
         let number = (job.next..PROCESSES_MAX).chain(0..job.next).find(free).ok_or("its job has too many processes")?;
@@ -206,12 +199,12 @@ impl State {
             links: self.links(),
             process: number,
         };
-        // If it has ended, its session says so.
+        // If it has ended, the end of its session reports that.
         let _ = session.send(&to_bytes(&ManagerReply::Granted(Box::new(share))));
         Ok(number)
     }
 
-    /// A job on some hosts, and on all that have a node, since it may get there.
+    /// Begins a job on these hosts, and on all that have a node, since the job may get there.
     fn begin_job(&mut self, name: JobName, hosts: &[u32]) -> Result<(), String> {
         let there = (0..self.hosts.len() as u32).filter(|&host| self.hosts[host as usize].node.is_some());
         let mut all: Vec<u32> = there.chain(hosts.iter().copied()).collect();
@@ -233,7 +226,7 @@ impl State {
         self.carry_out(actions)
     }
 
-    /// Stores the state, and carries out a change. The error is that the state cannot be stored: then nothing was carried out.
+    /// Stores the state, and carries out a change. On an error the state is not stored, and nothing was carried out.
     fn carry_out(&mut self, actions: Vec<Action>) -> Result<(), String> {
         self.store()?;
         self.perform(actions);
@@ -266,7 +259,7 @@ impl State {
                     let steps = ManagerReply::Steps { number: node.sent, steps, links };
                     let is_sent = node.session.send(&to_bytes(&steps)).is_ok();
                     if !is_sent || !node.progress.wait(node.sent, self.settings.silence) {
-                        // Its own thread declares it lost.
+                        // The node's own thread declares it lost.
                         node.session.end();
                     }
                 }
@@ -274,7 +267,8 @@ impl State {
         }
     }
 
-    /// Carries out the change of an end or a loss, also if it cannot be stored: a manager that restarts with the state before finds it again.
+    /// Carries out the change of an end or a loss, even if it cannot be stored: a manager restarted with the previous
+    /// state finds the loss again.
     fn carry_out_regardless(&mut self, actions: Vec<Action>) {
         if let Err(why) = self.store() {
             warn!("{why}");
@@ -291,10 +285,10 @@ impl State {
     }
 
     fn full(&self) -> String {
-        format!("{} hosts are known: raise --hosts", self.settings.hosts)
+        format!("the limit of {} hosts is reached; raise --hosts", self.settings.hosts)
     }
 
-    /// Declares nodes and jobs lost that have not come back after a restart.
+    /// Declares nodes and jobs lost that have not reconnected after a restart.
     pub(super) fn lose_absent(&mut self) {
         for number in 0..self.hosts.len() as u32 {
             if self.hosts[number as usize].node.is_none() && !self.is_lost(number) {
@@ -308,7 +302,7 @@ impl State {
         }
     }
 
-    /// A host without a node and a job whose place is none of `kept`.
+    /// A host without a node and a job whose place is not in `kept`.
     fn unused(&self, kept: &[HostPlace]) -> Option<u32> {
         let jobs = self.manager.jobs().filter_map(|(job, _)| self.manager.granted(job).ok());
         let used: BTreeSet<u32> = jobs.flat_map(|job| job.members).map(|member| member.node.0).collect();
@@ -319,12 +313,11 @@ impl State {
         (0..self.hosts.len() as u32).find(is_free)
     }
 
-    /// Number and key of each job.
     fn keys(&self) -> impl Iterator<Item = (u32, u64)> {
         self.manager.jobs().filter_map(|(job, _)| Some((job, self.manager.granted(job).ok()?.key)))
     }
 
-    /// Whether a node has yet to come back after a restart.
+    /// Whether a node must still reconnect after a restart.
     pub(super) fn awaits_nodes(&self) -> bool {
         (0..self.hosts.len() as u32).any(|number| self.hosts[number as usize].node.is_none() && !self.is_lost(number))
     }
@@ -333,7 +326,7 @@ impl State {
         self.manager.lost_parts().contains(&Part::An(AnId(number)))
     }
 
-    /// The links of the nodes that are there, or have yet to come back.
+    /// The links of the nodes that are registered or must still reconnect.
     fn links(&self) -> Vec<(u64, LinkBytes)> {
         let there = |(number, host): (u32, &Host)| {
             host.link.filter(|_| !self.is_lost(number)).map(|link| (address_of(AnId(number)), link))
@@ -356,7 +349,7 @@ impl NodeProgress {
         self.changed.notify_all();
     }
 
-    /// Waits until steps are carried out. False: they will not be, or the node is silent.
+    /// Waits until steps are carried out. False: the session has ended, or the node is silent.
     fn wait(&self, number: u64, silence: Duration) -> bool {
         let until = Instant::now() + silence;
         let mut done = self.number.lock().ignore_poison();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Managers, nodes and processes of jobs as children, which a test stops and kills.
+//! Managers, nodes and processes of jobs as children that a test stops and kills.
 //!
-//! A child is this test binary again, which runs the test `child` only. It takes questions from its input, a line each, and its answers are lines
-//! that begin with a mark. When its input ends, it does.
+//! A child is this test binary, running only the test `child`. It reads questions from its input, a line each, and its
+//! answers are lines that begin with a mark. It ends when its input ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -56,7 +56,7 @@ impl Child {
         child
     }
 
-    /// A manager with a state file, at some address.
+    /// A manager with a state file, at a fixed address.
     pub fn manager(at: SocketAddr, state: &Path, returns_ms: u64) -> Child {
         let state = state.to_str().expect("plain letters").to_owned();
         let child = Child::start("manager", &[(AT, at.to_string()), (STATE, state), (RETURNS, returns_ms.to_string())]);
@@ -65,12 +65,12 @@ impl Child {
     }
 
     pub fn line(&self) -> String {
-        self.lines.recv_timeout(SOON).expect("the child says something")
+        self.lines.recv_timeout(SOON).expect("the child answers")
     }
 
     pub fn ask(&mut self, question: &str) -> String {
         let input = self.child.stdin.as_mut().expect("it is piped");
-        writeln!(input, "{question}").expect("the child is there");
+        writeln!(input, "{question}").expect("the child is alive");
         self.line()
     }
 
@@ -92,7 +92,7 @@ impl Child {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it, and waits for its end.
     pub fn kill(mut self) {
         self.end();
     }
@@ -114,7 +114,7 @@ fn say(what: &str) {
     let _ = writeln!(output, "{MARK}{what}").and_then(|()| output.flush());
 }
 
-/// What a child does. In the test process itself it returns at once.
+/// Runs the role of a child. In the test process itself it returns at once.
 pub fn main() {
     let of = |name: &str| std::env::var(name).unwrap_or_default();
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -149,7 +149,7 @@ pub fn main() {
             let error = service.run();
             say(&format!("the manager has ended: {error}"));
         }
-        other => panic!("no child is a {other}"),
+        other => panic!("no child has the role {other}"),
     }
     std::process::exit(1);
 }

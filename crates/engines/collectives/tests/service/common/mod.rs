@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the suites share: a manager, nodes and processes of jobs, on the loopback address of one test process or as children of it.
+//! Shared parts of the suites: a manager, nodes and processes of jobs, on loopback, in the test process or its
+//! children.
 //!
 //! Each wait has a deadline ([`SOON`]), after which the test fails. A child ends with its parent.
 
@@ -23,17 +24,17 @@ use selvedge_process::settings::ManagerAt;
 pub use child::Child;
 pub use process::{Job, Process};
 
-/// Longer than anything here takes, also on a busy machine: it ends a test that hangs.
+/// Longer than any step here takes, even on a busy machine. It ends a test that hangs.
 pub const SOON: Duration = Duration::from_secs(120);
 pub const SECRET: &[u8] = b"weft and warp";
-/// After this time of silence a host is lost: longer than a busy machine keeps a process waiting. No test waits for it.
+/// Time of silence after which a host is lost: longer than a busy machine delays a process. No test waits for it.
 pub const SILENCE: Duration = Duration::from_secs(60);
-/// A manager that is started again gives nodes and processes this time to come back, in ms. Tests wait for it where a process does not.
+/// Time in ms for nodes and processes to reconnect to a restarted manager. Tests wait for it if a process does not.
 pub const RETURNS_MS: u64 = 8000;
 /// The NIC with which processes are members.
 pub const NI: u16 = 5;
 
-/// The longest that all tests of a binary may take. Some calls wait as long as the manager does: then nothing else ends the tests.
+/// The longest time of all tests of a binary. Some calls wait as long as the manager does, and nothing else ends them.
 const ALL_TESTS: Duration = Duration::from_secs(900);
 
 fn watch() {
@@ -47,7 +48,7 @@ fn watch() {
     });
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` returns true.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
@@ -56,7 +57,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A generator of the same numbers for each seed (splitmix64).
+/// A generator of reproducible numbers (splitmix64).
 #[derive(Clone)]
 pub struct Choices(pub u64);
 
@@ -78,7 +79,7 @@ impl Choices {
     }
 }
 
-/// A folder for a state file, which is removed.
+/// A folder for a state file. It is removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -171,7 +172,7 @@ pub fn wait_for_nodes(manager: &ManagerAt, count: u64) {
     });
 }
 
-/// The lines on jobs that the manager shows.
+/// The lines on jobs in the manager's report.
 pub fn jobs_shown(manager: &ManagerAt) -> Option<Vec<String>> {
     let shown = session::manager_report(manager).ok()?;
     let lines = shown.lines().skip_while(|line| *line != "jobs").skip(1).take_while(|line| *line != "use");
@@ -186,7 +187,7 @@ pub fn wait_for_nothing(manager: &ManagerAt, nodes: &[Arc<AggregationNode>]) {
     });
 }
 
-/// Waits until nodes have no groups, whatever jobs they know.
+/// Waits until nodes have no groups. They may know jobs.
 pub fn wait_for_no_groups(nodes: &[Arc<AggregationNode>]) {
     until("the nodes have no groups", || nodes.iter().all(|node| node.is_empty()));
 }

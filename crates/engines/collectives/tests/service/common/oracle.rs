@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a reduction gives: the fold, in plain arithmetic, of each node's children in the order of the lowest member beneath.
+//! The expected results: each node folds its children in the order of the lowest member below, in plain arithmetic.
 
 use selvedge_fabric::NodeId;
 use selvedge_manager::GrantedTree;
@@ -74,7 +74,7 @@ pub fn result(
     value(tree, nodes, (operation, datatype), operands, root).expect("a group has members").1
 }
 
-/// The lowest member beneath a node, and the operand of all.
+/// The lowest member below a node, and the operand of all.
 fn value(
     tree: &GrantedTree,
     nodes: &[NodeId],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process of a job: its share, its links, and its memberships in vectors. It sends what a home sends for a member, and takes what nodes send.
+//! A process of a job: its share, its links, and its memberships in vectors. It exchanges messages as a home does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -19,13 +19,12 @@ use selvedge_process::settings::ManagerAt;
 use super::oracle::{self, KINDS};
 use super::{Choices, NI, SOON, link_settings};
 
-/// Memberships of a process, and operations of each that may be under way.
+/// Memberships of a process, and operations of each under way.
 const GROUPS: usize = 32;
 const CREDITS: usize = 8;
-/// Bytes of the longest result.
 const BYTES: usize = 4096;
 
-/// A process of a job. When it is dropped its links and its share end.
+/// A process of a job. Dropping it ends its links and its share.
 pub struct Process {
     pub session: ShareSession,
     pub pid: u32,
@@ -45,7 +44,7 @@ struct Tables {
     memberships: Vec<Membership>,
     started: Vec<Started>,
     memory: Vec<u8>,
-    /// What nodes sent that was no message for a member.
+    /// Number of messages from nodes that were for no member.
     refused: u64,
 }
 
@@ -117,7 +116,7 @@ pub fn packet_of(request: &Request, pid: u32, payload: &[u8]) -> Packet {
     Packet { origin: pid.into(), payload_bytes: payload.len() as u64, ..Packet::from(request) }
 }
 
-/// Sends a packet to a peer, however full its link is.
+/// Sends a packet to a peer, retrying while its link is full.
 pub fn send(links: &Links, peer: PeerId, pid: u32, packet: &Packet, payload: &[u8]) -> Result<(), SendError> {
     let since = Instant::now();
     loop {
@@ -130,7 +129,7 @@ pub fn send(links: &Links, peer: PeerId, pid: u32, packet: &Packet, payload: &[u
 }
 
 impl Process {
-    /// Asks for a share, as a process of the first of these places. The others are hosts of the job, too.
+    /// Asks for a share as a process of the first of these places. The others are hosts of the job, too.
     pub fn new(manager: &ManagerAt, job: [u64; 2], places: &[u64], pid: u32) -> Result<Process, String> {
         let session = request_share(manager, job, places)?;
         let inside = Arc::new(Inside::default());
@@ -159,7 +158,7 @@ impl Process {
         }
     }
 
-    /// Joins a group of members on these end nodes, of which it is the one with this number.
+    /// Joins a group of members on these end nodes as the member `order`.
     pub fn join(&self, number: u32, order: usize, nodes: &[NodeId]) -> u64 {
         let (to, join) = self.session.granted.join(number, order, nodes).expect("a tree of the job");
         let key = self.session.granted.key;
@@ -177,7 +176,7 @@ impl Process {
         self.inside.lock().memberships[handle as u32 as usize]
     }
 
-    /// What nodes have sent that this process did not take.
+    /// Number of messages from nodes that this process did not take.
     pub fn refused(&self) -> u64 {
         self.inside.lock().refused
     }
@@ -244,8 +243,8 @@ impl Process {
         }
     }
 
-    /// Starts and takes operations, as many at a time as it has credits, and compares each result with the oracle's. `seed` is the same at all
-    /// members. Ends with the first failure.
+    /// Runs `count` operations with as many under way as it has credits, and compares each result with the oracle's.
+    /// `seed` is the same at all members. Ends with the first failure.
     pub fn operate(&self, handle: u64, order: usize, nodes: &[NodeId], seed: u64, count: u64) -> Result<(), Failure> {
         let (credits, _) = self.wait_ready(handle)?;
         let tree = &self.session.granted.trees[0];
@@ -253,7 +252,7 @@ impl Process {
         let mut choices = Choices(seed);
         let take = |(number, expected): (u64, Vec<u8>)| {
             let result = self.wait(handle, number, expected.len())?;
-            assert!(result == expected, "process {}, operation {number}: {result:?} and not {expected:?}", self.pid);
+            assert!(result == expected, "process {}, operation {number}: {result:?} instead of {expected:?}", self.pid);
             Ok(())
         };
         for _ in 0..count {
@@ -270,7 +269,7 @@ impl Process {
             match self.start(handle, &reduction, &operands[order]) {
                 Ok(number) => under_way.push_back((number, expected)),
                 Err(StartError::Failed(failure)) => return Err(failure),
-                Err(error) => panic!("an operation does not start: {error:?}"),
+                Err(error) => panic!("an operation did not start: {error:?}"),
             }
         }
         under_way.into_iter().try_for_each(take)
@@ -283,7 +282,6 @@ impl Drop for Process {
     }
 }
 
-/// Where the result of an operation goes.
 fn result_at(index: usize, number: u64) -> usize {
     (index * CREDITS + number as usize % CREDITS) * BYTES
 }
@@ -295,7 +293,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A process at each of these places, of which one may be named several times.
+    /// Starts a process at each of these places. A place may occur several times.
     pub fn begin(manager: &ManagerAt, name: u64, places: &[u64]) -> Result<Job, String> {
         let name = [name, !name];
         let process = |(nth, &place): (usize, &u64)| {
@@ -310,12 +308,12 @@ impl Job {
         self.processes.iter().map(|process| process.node).collect()
     }
 
-    /// All processes join a group. The error is the first failure; then all have left.
+    /// Lets all processes join a group. The error is the first failure; then all have left.
     pub fn group(&self, number: u32) -> Result<Vec<u64>, Failure> {
         let nodes = self.nodes();
         let processes = self.processes.iter().enumerate();
         let handles: Vec<u64> = processes.map(|(order, process)| process.join(number, order, &nodes)).collect();
-        // Nobody tells those who have joined of a join that is refused: the job does (docs/design/aggregation.md).
+        // No node tells members that have joined of a refused join. The job does (docs/design/aggregation.md).
         let since = Instant::now();
         loop {
             let states: Vec<GroupState> =
@@ -340,7 +338,7 @@ impl Job {
         self.processes.iter().zip(handles).for_each(|(process, &handle)| process.leave(handle));
     }
 
-    /// All members operate at once. Returns how each ended.
+    /// Runs operations at all members at once. Returns how each ended.
     pub fn operate(&self, handles: &[u64], seed: u64, count: u64) -> Vec<Result<(), Failure>> {
         let nodes = self.nodes();
         std::thread::scope(|scope| {
@@ -353,7 +351,7 @@ impl Job {
         })
     }
 
-    /// A group forms, operates and ends, without a failure.
+    /// Forms a group, runs operations, and ends it, all without a failure.
     pub fn works(&self, number: u32, seed: u64, count: u64) {
         let handles = self.group(number).unwrap_or_else(|failure| panic!("group {number} does not form: {failure}"));
         for (order, ended) in self.operate(&handles, seed, count).into_iter().enumerate() {

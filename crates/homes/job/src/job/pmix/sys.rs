@@ -84,14 +84,14 @@ impl Value {
         Value { kind, data: Data { words: [0; 3] } }
     }
 
-    /// A value that points to these bytes; it must not outlive them.
+    /// Makes a value that points to these bytes, which must outlive it.
     pub(crate) fn byte_object(bytes: &[u8]) -> Value {
         let mut value = Value::zeroed(TYPE_BYTE_OBJECT);
         value.data.bytes = ByteObject { bytes: bytes.as_ptr(), size: bytes.len() };
         value
     }
 
-    /// The bytes it points to and their number, if it is a byte object.
+    /// Returns pointer and length of a byte object; None for other values.
     pub(crate) fn bytes(&self) -> Option<(*const u8, usize)> {
         if self.kind != TYPE_BYTE_OBJECT {
             return None;
@@ -101,7 +101,7 @@ impl Value {
         Some((bytes, size))
     }
 
-    /// The number, if it is one that can count ranks.
+    /// Returns the number, if its type can count ranks.
     pub(crate) fn count(&self) -> Option<u32> {
         // SAFETY: `kind` says which member was written. Every member starts at the union's start, and any bits are a valid integer.
         unsafe {
@@ -116,7 +116,7 @@ impl Value {
 }
 
 impl Info {
-    /// A directive that is on or off.
+    /// Makes a directive that is on or off.
     pub(crate) fn flag(name: &str, on: bool) -> Info {
         let mut info = Info { key: [0; 512], flags: 0, value: Value::zeroed(TYPE_BOOL) };
         info.value.data.flag = on;

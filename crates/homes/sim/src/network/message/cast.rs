@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message to many nodes, in the model of whole messages: as `multicast.rs`, without credits and without loss.
+//! A message to many nodes, in the model of whole messages: like `multicast.rs`, without credits and loss.
 //!
 //! Cost: O(channels of the tree) for each message.
 
@@ -11,22 +11,22 @@ use super::{ArrivalTimes, Departure, HopSpan, MessageNetwork, VcBuffer};
 use crate::time::Time;
 
 impl MessageNetwork {
-    /// Adds a tree over this network's topology; gives its number. It stays.
+    /// Adds a tree over this network's topology; returns its number. It is never removed.
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {
         let place = trees::append(&mut self.branches, tree, self.virtual_channels);
         self.branches_served.resize(self.branches.len(), Time::ZERO);
         place
     }
 
-    /// Sends a message of one packet to all targets of a tree, which begins at its node: as [`MessageNetwork::send`], but `departure.to` is not
-    /// read. Where the tree branches the message goes on over each channel as it is free. It leaves a buffer when the last of these has taken it.
-    /// That a full buffer holds its tail back at the source is left out: a packet is shorter than a buffer.
+    /// Sends a message of one packet to all targets of a tree that begins at its node: like [`MessageNetwork::send`],
+    /// but `departure.to` is not read. At a branching the message continues over each channel as it becomes free. It
+    /// leaves a buffer when the last channel has taken it. Source back-pressure is not modelled.
     pub fn send_cast(&mut self, now: Time, departure: &Departure, tree: u32) -> Vec<(NodeId, ArrivalTimes)> {
         let buffer = u64::from(self.config.link.buffer_flits);
         let flits = departure.flits;
         let mut arrivals = Vec::with_capacity(self.branches[tree as usize].targets as usize);
-        // Branches, each with what is before it: when head and tail have come from there, and when the message before has left that buffer; and
-        // the buffer, if this message is the last in it.
+        // Branches, each with its predecessor: times at which head and tail have come from there, the time at which the
+        // previous message has left that buffer, and the buffer, if this message is the last in it.
         let mut open = vec![(tree, departure.head, departure.tail, Time::ZERO, NONE)];
         let mut next = 0;
         while let Some(&(place, head, tail, behind, from)) = open.get(next) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All-to-all: every rank sends to every other.
 //!
-//! | protocol | how |
+//! | protocol | method |
 //! |---|---|
 //! | pairwise | messages; in step k with the ranks k before and after |
 //! | eager | messages, all at once, without waiting for their receives |
 //! | rendezvous | messages, all at once; each is announced, and the receiver's program fetches it (seed 000, section 5.5) |
-//! | triggered | as rendezvous, but the announcement triggers a get on the receiver's NIC, and may carry the first bytes |
+//! | triggered | like rendezvous, but the announcement triggers a get on the receiver's NIC, and may carry the first bytes |
 //! | counting | counting puts (seed 004, section 3.2) |
 //! | flags | puts, fence, an addition to each target's flag (seed 004, listing 1.5) |
 //! | barrier | puts, fence, barrier |
@@ -27,16 +27,16 @@ pub(super) const ALL_TO_ALL: BuiltIn = BuiltIn {
     ranks_min: 2,
     parameters: &[
         wholes("sizes", "8,512,8K", 1, "bytes from each rank to each"),
-        whole("iterations", "4", 1, "how often it is timed"),
+        whole("iterations", "4", 1, "timed repetitions"),
         whole("warm-up", "1", 0, "how often before"),
         word(
             "protocol",
             &["pairwise", "eager", "rendezvous", "triggered", "counting", "flags", "barrier"],
             "pairwise",
-            "how the payload goes",
+            "protocol of the payload",
         ),
         word("receives", &["before", "after"], "before", "of eager and rendezvous: posted before or after sending"),
-        whole("eager-bytes", "8K", 0, "pairwise: messages sent at once; triggered: what word carries"),
+        whole("eager-bytes", "8K", 0, "pairwise: messages sent at once; triggered: bytes in the announcement"),
     ],
     make,
 };
@@ -50,11 +50,10 @@ struct Exchange {
     iterations: u64,
 }
 
-/// The most memory of all ranks together.
 const MEMORY_MAX: u64 = 16 << 30;
 const TAG_DATA: u32 = 0;
 const TAG_BARRIER: u32 = 1;
-/// The address of the buffers; a flag for each lies before them.
+/// Address of the buffers; a flag for each lies before them.
 const BUFFERS_AT: u64 = 16;
 
 fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
@@ -75,7 +74,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     };
     let memory = BUFFERS_AT.saturating_add((buffers * ranks).saturating_mul(longest));
     if memory.saturating_mul(ranks) > MEMORY_MAX {
-        return Err(arguments.refuse("sizes", "smaller: all ranks' buffers together are to fit into 16 GB"));
+        return Err(arguments.refuse("sizes", "smaller sizes: all ranks' buffers together must fit into 16 GB"));
     }
     let at_once = if matches!(exchange.protocol, "eager" | "rendezvous") { setting.ranks } else { 4 };
     let needs = Needs {
@@ -119,7 +118,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 }
 
 impl Exchange {
-    /// One all-to-all. `round`, and `fetched`, the number of triggered gets so far, grow over all sizes.
+    /// Runs one all-to-all. `round` and `fetched`, the number of triggered gets so far, grow over all sizes.
     async fn run(&self, process: &Process, bytes: u64, round: u64, fetched: &mut u64) -> bool {
         match self.protocol {
             "pairwise" => self.pairwise(process, bytes, round).await,
@@ -161,7 +160,7 @@ impl Exchange {
         true
     }
 
-    /// An announcement goes to the window of its sender; its count triggers the get.
+    /// Runs one all-to-all by triggered gets. An announcement's count, in its sender's window, triggers the get.
     async fn triggered(&self, process: &Process, bytes: u64, round: u64, fetched: &mut u64) -> bool {
         let (rank, size) = (process.rank(), process.size());
         let done = size;
@@ -235,7 +234,7 @@ impl Exchange {
     }
 }
 
-/// The other ranks, from the next one on.
+/// Returns the other ranks, from the next one on.
 fn others(process: &Process) -> impl Iterator<Item = u32> + use<> {
     let (rank, size) = (process.rank(), process.size());
     (1..size).map(move |step| (rank + step) % size)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Barrier, allreduce, broadcast.
 //!
-//! The time is that from the start of the first rank to the end of the last, over all iterations. The clocks of a
-//! simulation agree.
+//! The time runs from the start of the first rank to the end of the last, over all iterations.
 
 use std::sync::Arc;
 
@@ -15,9 +14,9 @@ use crate::program::offload::{NicBarrier, NicBroadcast, NicSum};
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-const ITERATIONS: Parameter = whole("iterations", "20", 1, "how often it is done and timed");
+const ITERATIONS: Parameter = whole("iterations", "20", 1, "timed repetitions");
 const WARM_UP: Parameter = whole("warm-up", "2", 0, "how often before");
-const AHEAD: Parameter = whole("ahead", "4", 1, "of the NIC's: how many are armed at a time, untimed");
+const AHEAD: Parameter = whole("ahead", "4", 1, "with nic: operations armed at a time, untimed");
 const EAGER: Parameter = whole("eager-bytes", "8K", 0, "messages up to this length are sent at once");
 
 pub(super) const BARRIER: BuiltIn = BuiltIn {
@@ -83,7 +82,7 @@ struct Repeat {
     warm_up: u64,
     ahead: u64,
     algorithm: &'static str,
-    /// All ranks, as members of a group. They share the list: with one each, memory would grow as the square of their number.
+    /// All ranks, as members of a group. Shared, since a list for each would grow with the square of their number.
     members: Arc<[u32]>,
 }
 
@@ -104,7 +103,7 @@ impl Repeat {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// Batches of iterations that are armed together: whether they are timed, and their number.
+    /// Returns batches of iterations that are armed together: whether they are timed, and their number.
     fn batches(&self) -> impl Iterator<Item = (bool, u64)> {
         let ahead = if self.algorithm == "nic" { self.ahead } else { u64::MAX };
         let split = move |timed: bool, count: u64| {
@@ -174,7 +173,7 @@ fn make_barrier(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 /// Receives and long sends that a rank needs at once.
 const RECEIVES: u32 = 2;
 const RECEIVES_OF_TREE: u32 = 32;
-const NO_ROOM: &str = "no room for what is armed ahead: lower the parameter ahead";
+const NO_ROOM: &str = "no room for the operations armed ahead: lower the parameter ahead";
 
 fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     let sizes = setting.arguments.wholes("sizes");
@@ -228,15 +227,14 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     }))
 }
 
-/// The algorithm by which switches reduce.
 pub(super) const SWITCHES: &str = "switches";
 
-/// The group of all ranks, if they reduce in the switches. The error is an exit code.
+/// Joins the group of all ranks, if they reduce in the switches. The error is an exit code.
 async fn group_of_all(process: &Process, repeat: &Repeat) -> Result<Option<JoinedGroup>, i32> {
     join_all(process, repeat.algorithm, &repeat.members).await
 }
 
-/// The same for a program with other parameters. `members`: all ranks.
+/// Like [`group_of_all`], for a program with other parameters. `members`: all ranks.
 pub(super) async fn join_all(process: &Process, algorithm: &str, members: &[u32]) -> Result<Option<JoinedGroup>, i32> {
     if algorithm != SWITCHES {
         return Ok(None);
@@ -245,7 +243,7 @@ pub(super) async fn join_all(process: &Process, algorithm: &str, members: &[u32]
     joined.map(Some).map_err(|failure| process.wrong(format!("the group did not form: {failure:?}")))
 }
 
-/// Replaces the words of all ranks by their sum, in the switches. The words pass through the first bytes of the rank's memory.
+/// Replaces the words of all ranks by their sum, in the switches. They pass through the rank's first bytes of memory.
 pub(super) async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
     let Some(group) = group else { return Err(process.wrong("it has no group")) };
     process.memory_mut()[..words.len()].copy_from_slice(words);

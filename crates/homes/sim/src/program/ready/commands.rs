@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands of many programs at one NIC, and mailboxes that become full (seed 002, chapter 6).
 //!
-//! `commands`: the first half of the ranks sends VELO messages to the second half, as fast as each can. With several ranks on a node they
-//! contend for the queue of its NIC. What the host interface does is in the report of the run.
+//! `commands`: the first half of the ranks sends VELO messages to the second half at full speed. With several ranks on
+//! a node they contend for the queue of its NIC. The report of the run shows the effect of the host interface.
 //!
-//! `crossfire`: two ranks of a pair send to each other all that they have before they receive. Where a full mailbox blocks its NIC,
-//! and a full command queue stalls its writers, neither ever goes on (figure 6-7).
+//! `crossfire`: the two ranks of a pair send each other all their messages before they receive. If a full mailbox
+//! blocks its NIC, and a full command queue stalls its writers, both are stuck for ever (figure 6-7).
 
 use super::parameter::{whole, word};
 use super::payload::{is_payload_of, payload_of, seed};
@@ -16,20 +16,20 @@ use crate::time::Time;
 
 pub(super) const COMMANDS: BuiltIn = BuiltIn {
     name: "commands",
-    about: "commands of all ranks of a node at its NIC at once, by its host interface (seed 002, chapter 6)",
+    about: "commands of all ranks of a node at its NIC at once, through its host interface (seed 002, chapter 6)",
     over: "rank",
     ranks_min: 2,
     parameters: &[
         whole("bytes", "8", 1, "bytes of a message"),
         whole("count", "200", 1, "messages of each rank of the first half"),
-        whole("pause-ns", "0", 0, "the program computes so long between two messages"),
+        whole("pause-ns", "0", 0, "computing between two messages"),
     ],
     make: make_commands,
 };
 
 pub(super) const CROSSFIRE: BuiltIn = BuiltIn {
     name: "crossfire",
-    about: "pairs of ranks that send to each other before they receive: what a full mailbox does (seed 002, figure 6-7)",
+    about: "pairs of ranks that send to each other before they receive: full mailboxes (seed 002, figure 6-7)",
     over: "rank",
     ranks_min: 2,
     parameters: &[
@@ -39,7 +39,7 @@ pub(super) const CROSSFIRE: BuiltIn = BuiltIn {
             "refused",
             &["wait", "receive"],
             "wait",
-            "wait: the library goes on until a message is sent; receive: the program receives when one is refused",
+            "wait: the library retries until a message is sent; receive: the program receives when one is refused",
         ),
     ],
     make: make_crossfire,
@@ -99,7 +99,7 @@ async fn receive_all(process: &Process, from: u32, bytes: u64, count: u64) -> i3
     for number in 0..count {
         let message = process.velo_receive().await;
         if !is_message(&message, (from, number), bytes) {
-            return process.wrong(format!("message {number} of rank {from} is not what was sent"));
+            return process.wrong(format!("message {number} of rank {from} has wrong bytes"));
         }
     }
     0
@@ -116,20 +116,18 @@ fn make_crossfire(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     prepared(setting, move |process| crossfire(process, bytes, count, receives))
 }
 
-/// Messages that a rank of `crossfire` has received.
 struct Received {
     from: u32,
     bytes: u64,
     count: u64,
-    /// Messages may be lost.
     loses: bool,
     taken: u64,
-    /// The number of the next message, if none is lost.
+    /// Number of the next message, if none is lost.
     next: u64,
 }
 
 impl Received {
-    /// Takes a message. False: it is none of those that may come now.
+    /// Takes a message. False: it is not one that may come now.
     fn take(&mut self, message: &(u8, u8, Vec<u8>)) -> bool {
         let most = if self.loses { self.count } else { self.next + 1 };
         let found = (self.next..most).find(|number| is_message(message, (self.from, *number), self.bytes));
@@ -140,7 +138,7 @@ impl Received {
 }
 
 async fn crossfire(process: Process, bytes: u64, count: u64, receives: bool) -> i32 {
-    const WRONG: &str = "a message is not what was sent";
+    const WRONG: &str = "a message has wrong bytes";
     let (rank, partner) = (process.rank(), process.rank() ^ 1);
     let loses = process.machine().nic.full_mailbox == FullMailbox::Drop;
     let mut received = Received { from: partner, bytes, count, loses, taken: 0, next: 0 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Halo exchange: neighbours exchange the faces of their blocks, as a stencil does before each step.
 //!
-//! Ranks form a grid, as near to a square or cube as their number allows; its edges meet unless they are open. Each rank
-//! has a block of cells. The value of a cell follows from its global position and from the step, so every cell that
-//! arrives is checked.
+//! Ranks form a grid, as near to a square or cube as their number allows; its edges are joined unless they are open.
+//! Each rank has a block of cells. Its value follows from its global position and the step, so every arriving cell is
+//! checked.
 //!
-//! With `sums` a step is an iteration of a solver of the family of conjugate gradients: the exchange, then so many equal
-//! parts of the computing, each with a sum of one word over all ranks behind it. Every sum is checked.
+//! With `sums` a step is an iteration of a solver of the family of conjugate gradients: the exchange, then equal parts
+//! of the computing, each followed by a sum of one word over all ranks. Every sum is checked.
 
 use std::sync::Arc;
 
@@ -32,16 +32,16 @@ pub(super) const HALO: BuiltIn = BuiltIn {
             name: "cell-ns",
             kind: Kind::Number { least: 0.0, most: 1e6 },
             default: "1",
-            about: "what the processor takes to compute a cell",
+            about: "time of the processor to compute a cell",
         },
-        word("edges", &["joined", "open"], "joined", "of the grid; open: the ranks there have no neighbour beyond"),
+        word("edges", &["joined", "open"], "joined", "of the grid; open: ranks at an edge have no neighbour beyond"),
         whole("sums", "0", 0, "sums of a word over all ranks in a step"),
         word("algorithm", &["recursive-doubling", SWITCHES], "recursive-doubling", "of the sums"),
         Parameter {
             name: "sum-ns",
             kind: Kind::Number { least: 0.0, most: 1e6 },
             default: "0",
-            about: "what a sum takes besides: the library above, other processes of the node",
+            about: "additional time of a sum: the library above, other processes of the node",
         },
         whole("eager-bytes", "8K", 0, "messages up to this length are sent at once"),
     ],
@@ -54,16 +54,15 @@ struct Grid {
     ranks: [u64; 3],
     /// Cells of a rank in each dimension.
     cells: [u64; 3],
-    /// Ranks at an edge have no neighbour beyond it.
+    /// Whether ranks at an edge have no neighbour beyond it.
     is_open: bool,
 }
 
-/// The sums of a step.
 #[derive(Clone)]
 struct Sums {
     count: u64,
     algorithm: &'static str,
-    /// Time that each takes besides.
+    /// Additional time of each.
     library: Time,
     /// All ranks, as members of a group; they share the list.
     members: Arc<[u32]>,
@@ -85,7 +84,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         members: (0..setting.ranks).collect(),
     };
     if grid.cells.iter().product::<u64>() > 1 << 24 {
-        return Err(arguments.refuse("cells", "such that a rank has at most 16M cells"));
+        return Err(arguments.refuse("cells", "a number with at most 16M cells a rank"));
     }
     let compute = Time::from_ns_f64(arguments.number("cell-ns") * grid.cells.iter().product::<u64>() as f64);
     let eager_bytes_max = arguments.whole("eager-bytes");
@@ -133,11 +132,10 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 
 const TAG_BARRIER: u32 = 8;
 const TAG_SUM: u32 = 9;
-/// Bytes of what is summed.
 const WORD: usize = 8;
 
 impl Sums {
-    /// The sum of a number, whose words follow from it and from the rank. The error is an exit code.
+    /// Runs sum `number`, whose words follow from it and from the rank. The error is an exit code.
     async fn sum(&self, process: &Process, group: Option<&JoinedGroup>, number: u64) -> Result<(), i32> {
         let (rank, size) = (u64::from(process.rank()), u64::from(process.size()));
         let mut word = ((rank + 1) * (number + 1)).to_le_bytes();
@@ -159,7 +157,7 @@ impl Grid {
         [rank % self.ranks[0], rank / self.ranks[0] % self.ranks[1], rank / self.ranks[0] / self.ranks[1]]
     }
 
-    /// None: it would lie beyond an open edge, or the grid has one rank in this dimension.
+    /// Returns a neighbour. `None`: it would lie beyond an open edge, or the grid has one rank in this dimension.
     fn neighbour(&self, rank: u32, dimension: usize, up: bool) -> Option<u32> {
         let mut place = self.place(rank);
         let count = self.ranks[dimension];
@@ -171,13 +169,13 @@ impl Grid {
         Some((place[0] + self.ranks[0] * (place[1] + self.ranks[1] * place[2])) as u32)
     }
 
-    /// The cells of a face across a dimension: their positions in the other two dimensions.
+    /// Returns the cells of a face across a dimension: their positions in the other two dimensions.
     fn face(&self, dimension: usize) -> impl Iterator<Item = [u64; 2]> + use<> {
         let [first, second] = [(dimension + 1) % 3, (dimension + 2) % 3].map(|other| self.cells[other]);
         (0..first).flat_map(move |a| (0..second).map(move |b| [a, b]))
     }
 
-    /// The values of the cells at one end of a rank's block in a step.
+    /// Returns the values of the cells at one end of a rank's block in a step.
     fn cells_at(&self, rank: u32, dimension: usize, up: bool, step: u64) -> Vec<u8> {
         let place = self.place(rank);
         let mut bytes = Vec::new();
@@ -224,7 +222,7 @@ fn tag(dimension: usize, up: bool) -> u32 {
     2 * dimension as u32 + u32::from(up)
 }
 
-/// A number as a product of `count` factors that are as near to each other as possible, the largest first.
+/// Returns a number as a product of `count` factors that are as near to each other as possible, the largest first.
 fn factors(number: u64, count: u32) -> [u64; 3] {
     let mut best = [number, 1, 1];
     for first in (1..=number).filter(|first| number % first == 0) {

@@ -17,8 +17,7 @@
 //! | [`parameter`] | parameters of programs, and their syntax |
 //!
 //! Rules
-//! 1. All payload is real, and a receiver checks every byte. A wrong byte is named in the results, and the exit code is
-//!    1.
+//! 1. All payload is real, and a receiver checks every byte. A wrong byte is in the results, with exit code 1.
 //! 2. A program records its results ([`Process::record`]) over one quantity, [`BuiltIn::over`].
 //! 3. The values of parameters are checked before anything runs.
 
@@ -53,28 +52,26 @@ pub use parameter::{Kind, Parameter};
 pub struct BuiltIn {
     pub name: &'static str,
     pub about: &'static str,
-    /// The quantity on the x axis of its results, with its unit.
+    /// Quantity on the x axis of its results, with its unit.
     pub over: &'static str,
-    /// The fewest ranks with which it makes sense.
+    /// Fewest ranks that it supports.
     pub ranks_min: u32,
     pub parameters: &'static [Parameter],
     make: fn(&Setting<'_>) -> Result<Prepared, ProgramError>,
 }
 
-/// The setting for which a program is prepared.
 pub(crate) struct Setting<'s> {
     pub ranks: u32,
     pub machine: &'s Machine,
     pub arguments: Arguments<'s>,
 }
 
-/// The needs of each rank.
 type NeedsOf = Rc<dyn Fn(u32) -> Needs>;
 
 /// A program that is ready to run.
 #[derive(Clone)]
 pub struct Prepared {
-    /// The needs of the rank that needs most.
+    /// Needs of the rank that needs most.
     pub needs: Needs,
     pub body: Rc<dyn Fn(Process) -> Body>,
     /// Every parameter with its value.
@@ -88,7 +85,7 @@ impl Prepared {
         Prepared { needs, body, settings: Vec::new(), needs_of: None }
     }
 
-    /// The ranks that run it.
+    /// Makes the ranks that run it.
     pub fn tasks(&self, ranks: u32, machine: &Arc<Machine>) -> Tasks {
         let needs = |rank| self.needs_of.as_ref().map_or(self.needs, |needs| needs(rank));
         Tasks::with_needs(ranks, machine, needs, |process| (self.body)(process))
@@ -117,12 +114,12 @@ static ALL: [BuiltIn; 19] = [
     replay::REPLAY,
 ];
 
-/// All programs.
+/// Returns all programs.
 pub fn all() -> &'static [BuiltIn] {
     &ALL
 }
 
-/// The program of this name.
+/// Returns the program of this name.
 pub fn find(name: &str) -> Result<&'static BuiltIn, ProgramError> {
     let found = ALL.iter().find(|ready| ready.name == name);
     found.ok_or_else(|| ProgramError::NoSuchProgram {
@@ -132,7 +129,7 @@ pub fn find(name: &str) -> Result<&'static BuiltIn, ProgramError> {
 }
 
 impl BuiltIn {
-    /// Prepares the program for n ranks of a machine. A parameter that is not given has its default.
+    /// Prepares the program for n ranks of a machine. Parameters not given have their defaults.
     pub fn prepare(
         &self,
         ranks: u32,

@@ -13,17 +13,17 @@ use crate::time::Time;
 
 pub(super) const OVERLAP: BuiltIn = BuiltIn {
     name: "overlap",
-    about: "how much computing hides behind an exchange of messages",
+    about: "share of computing that hides behind an exchange of messages",
     over: "bytes",
     ranks_min: 2,
     parameters: &[
         wholes("sizes", "64,1K,8K,64K,512K", 0, "bytes of a message"),
-        whole("iterations", "5", 1, "exchanges that are timed"),
+        whole("iterations", "5", 1, "timed exchanges"),
         word(
             "looks",
             &["none", "some"],
             "none",
-            "some: the program looks at its messages eight times while it computes",
+            "some: the program polls its messages eight times while it computes",
         ),
         whole("eager-bytes", "8K", 0, "messages up to this length are sent at once"),
     ],

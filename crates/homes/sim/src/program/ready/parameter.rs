@@ -17,12 +17,12 @@ use super::error::{ProgramError, listed};
 pub struct Parameter {
     pub name: &'static str,
     pub kind: Kind,
-    /// The default, as a user would write it; empty: the parameter must be given.
+    /// Default, as a user would write it; empty: the parameter is required.
     pub default: &'static str,
     pub about: &'static str,
 }
 
-/// A parameter that is a whole number; shorthand for tables of parameters.
+/// Makes a parameter that is a whole number; shorthand for tables of parameters.
 pub(super) const fn whole(name: &'static str, default: &'static str, least: u64, about: &'static str) -> Parameter {
     Parameter { name, kind: Kind::Whole { least, most: MOST }, default, about }
 }
@@ -40,7 +40,7 @@ pub(super) const fn word(
     Parameter { name, kind: Kind::Word(words), default, about }
 }
 
-/// The largest whole number; a larger one is taken for a typing error.
+/// Largest whole number; a larger one counts as a typing error.
 const MOST: u64 = 1 << 30;
 
 /// The values that a parameter may have.
@@ -54,7 +54,6 @@ pub enum Kind {
     File,
 }
 
-/// The most values of a list.
 const VALUES_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
@@ -65,7 +64,7 @@ enum Value {
     Text(String),
 }
 
-/// The parameters that a program was given, and the defaults of the others.
+/// The arguments of a program, and the defaults of its other parameters.
 pub(crate) struct Arguments<'a> {
     program: &'static str,
     parameters: &'a [Parameter],
@@ -102,7 +101,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { program, parameters, values })
     }
 
-    /// Every parameter with its value.
+    /// Returns every parameter with its value.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         self.parameters.iter().zip(&self.values).map(|(parameter, (text, _))| (parameter.name, text.clone())).collect()
     }
@@ -111,7 +110,7 @@ impl<'a> Arguments<'a> {
         self.program
     }
 
-    /// The error for a value that the program refuses for a reason of its own.
+    /// Returns the error for a value that the program itself refuses.
     pub fn refuse(&self, name: &'static str, expected: impl Into<String>) -> ProgramError {
         let value = self.parameters.iter().zip(&self.values).find(|(parameter, _)| parameter.name == name);
         let value = value.map_or_else(String::new, |(_, (text, _))| text.clone());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Payload that identifies its message: a sequence from a seed, which the receiver computes, too, and compares.
+//! Payload that identifies its message: a sequence from a seed, which the receiver also computes and compares.
 
 use crate::random::Random;
 
@@ -8,7 +8,7 @@ pub(super) fn seed(parts: &[u64]) -> u64 {
     parts.iter().fold(0x5e1f, |seed, part| Random::new(seed ^ part, 1).next_u64())
 }
 
-/// The first `bytes` bytes of the payload of a seed.
+/// Returns `bytes` bytes of the payload of a seed.
 pub(super) fn payload_of(seed: u64, bytes: u64) -> Vec<u8> {
     let mut data = vec![0; bytes as usize];
     fill(seed, &mut data);
@@ -25,7 +25,6 @@ pub(super) fn fill(seed: u64, data: &mut [u8]) {
     rest.copy_from_slice(&random.next_u64().to_le_bytes()[..rest.len()]);
 }
 
-/// Whether `data` is this payload.
 pub(super) fn is_payload_of(seed: u64, bytes: u64, data: &[u8]) -> bool {
     let mut random = Random::new(seed, 0);
     let mut words = data.chunks_exact(8);

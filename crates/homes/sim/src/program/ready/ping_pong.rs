@@ -10,8 +10,8 @@ use crate::program::{Needs, Process};
 use crate::time::Time;
 
 const SIZES: Parameter = wholes("sizes", "0,8,16,32,64,256,1K,4K,16K,64K", 0, "bytes of a message");
-const ITERATIONS: Parameter = whole("iterations", "20", 1, "round trips that are timed");
-const WARM_UP: Parameter = whole("warm-up", "2", 0, "round trips before them");
+const ITERATIONS: Parameter = whole("iterations", "20", 1, "timed round trips");
+const WARM_UP: Parameter = whole("warm-up", "2", 0, "untimed round trips before them");
 
 pub(super) const PING_PONG: BuiltIn = BuiltIn {
     name: "ping-pong",
@@ -136,7 +136,7 @@ struct Rally {
 }
 
 impl Rally {
-    /// The mean half round trip; zero on ranks that take no part. None: wrong bytes have arrived.
+    /// Returns the mean half round trip; zero on ranks that take no part. `None`: wrong bytes have arrived.
     async fn play(&mut self, process: &Process, play: &Play, how: How, bytes: u64) -> Option<Time> {
         let last = process.size() - 1;
         let (rank, partner) = match process.rank() {
@@ -174,7 +174,7 @@ impl Rally {
                     }
                 };
                 if !right {
-                    process.wrong(format!("message {round} of {bytes} bytes from rank {sender} is not what was sent"));
+                    process.wrong(format!("message {round} of {bytes} bytes from rank {sender} has wrong bytes"));
                     return None;
                 }
             }

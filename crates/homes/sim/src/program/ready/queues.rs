@@ -35,7 +35,7 @@ pub(super) const POSTED: BuiltIn = BuiltIn {
     parameters: &[
         wholes("entries", "0,1,10,20,50,100,200,500", 0, "receives posted before the one that matches"),
         whole("bytes", "0", 0, "bytes of a message"),
-        whole("iterations", "10", 1, "round trips that are timed"),
+        whole("iterations", "10", 1, "timed round trips"),
     ],
     make: make_posted,
 };
@@ -44,7 +44,6 @@ const TAG_BARRIER: u32 = OWN_TAGS;
 const TAG_SENT: u32 = TAG_BARRIER + 1;
 const TAG_NOBODY: u32 = TAG_BARRIER + 2;
 const TAG_PLAY: u32 = TAG_BARRIER + 3;
-/// The longest queue.
 const QUEUE_MAX: u64 = 1 << 20;
 
 fn make_unexpected(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
@@ -99,7 +98,7 @@ async fn storm(process: &Process, count: u64, bytes: u64, reverse: bool) -> bool
         let number = if reverse { count - 1 - at } else { at };
         let message = process.recv(sender_of(number), number as u32, bytes).await;
         if !is_payload_of(stamp(number), bytes, &message.bytes) {
-            process.wrong(format!("message {number} of {count} is not what was sent"));
+            process.wrong(format!("message {number} of {count} has wrong bytes"));
             return false;
         }
     }
@@ -172,7 +171,7 @@ async fn play(process: &Process, partner: u32, length: u64, bytes: u64, iteratio
         }
         let message = process.wait(request).await;
         if !message.is_some_and(|message| is_payload_of(stamp(round, partner), bytes, &message.bytes)) {
-            process.wrong(format!("message {round} behind {length} entries is not what was sent"));
+            process.wrong(format!("message {round} behind {length} entries has wrong bytes"));
             return false;
         }
         if process.rank() != 0 {

@@ -8,7 +8,7 @@
 //! 0 compute 1500          ns
 //! 0 send 1 4096 7         to rank, bytes, tag; isend likewise
 //! 1 irecv 0 4096 7        from rank, bytes, tag (*: any rank, any tag); recv likewise
-//! 1 waitall               for all requests that were started
+//! 1 waitall               for all started requests
 //! * barrier
 //! * allreduce 64          bytes, whole words of 8
 //! * broadcast 1024        bytes, from rank 0
@@ -31,7 +31,7 @@ use crate::time::Time;
 
 pub(super) const REPLAY: BuiltIn = BuiltIn {
     name: "replay",
-    about: "does what a trace says: computing, messages, collectives",
+    about: "operations of a trace file: computing, messages, collectives",
     over: "rank",
     ranks_min: 1,
     parameters: &[
@@ -146,20 +146,20 @@ fn stamp(from: u32, to: u32, tag: u32) -> u64 {
     seed(&[from.into(), to.into(), tag.into()])
 }
 
-/// Checks a received message; None: the request is a send, which gives no message.
+/// Checks a received message; `None`: the request is a send, which returns no message.
 fn check(process: &Process, line: usize, message: Option<Message>) -> bool {
     let Some(message) = message else { return true };
     let bytes = message.bytes.len() as u64;
     if is_payload_of(stamp(message.source, process.rank(), message.tag), bytes, &message.bytes) {
         return true;
     }
-    process.wrong(format!("the message of line {line} is not what rank {} sent", message.source));
+    process.wrong(format!("line {line} received a message other than the one that rank {} sent", message.source));
     false
 }
 
 // ---- Reading -------------------------------------------------------------------------------------------------------
 
-/// An error in a trace: its line, and what is wrong.
+/// An error in a trace: its line and reason.
 type Complaint = (usize, String);
 
 impl Trace {
@@ -181,7 +181,7 @@ impl Trace {
             last = number;
             let complain = |what: String| Err((number, what));
             if has_end {
-                return complain("there is something after end".to_owned());
+                return complain("text after end; remove it".to_owned());
             }
             match words[..] {
                 ["selvedge-trace", "1"] if !has_head => has_head = true,
@@ -192,7 +192,7 @@ impl Trace {
                     trace.ranks = vec![Vec::new(); count as usize];
                 }
                 _ if trace.ranks.is_empty() => {
-                    return complain("how many ranks there are comes first: ranks 4".to_owned());
+                    return complain("the number of ranks must come first, as in: ranks 4".to_owned());
                 }
                 ["end"] => has_end = true,
                 [rank, operation, ref arguments @ ..] => {
@@ -208,11 +208,11 @@ impl Trace {
                         trace.ranks[rank as usize].push((number, operation));
                     }
                 }
-                _ => return complain("a line is: rank operation arguments".to_owned()),
+                _ => return complain("a line must be: rank operation arguments".to_owned()),
             }
         }
         if !has_end {
-            return Err((last, "the trace is cut short: its last line is to be end".to_owned()));
+            return Err((last, "the trace is cut short: its last line must be end".to_owned()));
         }
         Ok(trace)
     }
@@ -309,7 +309,7 @@ fn parse(operation: &str, arguments: &[&str], ranks: u32) -> Result<Operation, S
                 .parse()
                 .ok()
                 .filter(|time| (0.0..1e15).contains(time))
-                .ok_or_else(|| format!("{time:?} is no time: nanoseconds, 0 or more"))?;
+                .ok_or_else(|| format!("{time:?} is not a time: give nanoseconds, 0 or more"))?;
             Operation::Compute(Time::from_ns_f64(time))
         }
         ("send" | "isend", [to, bytes, tag]) => {
@@ -326,14 +326,14 @@ fn parse(operation: &str, arguments: &[&str], ranks: u32) -> Result<Operation, S
         ("allreduce", [bytes]) => {
             let length = bytes_of(bytes)?;
             if length % 8 != 0 {
-                return Err(format!("an allreduce of {length} bytes: they are words of 8"));
+                return Err(format!("an allreduce of {length} bytes: give a multiple of 8"));
             }
             Operation::Allreduce(length)
         }
         ("broadcast", [bytes]) => Operation::Broadcast(bytes_of(bytes)?),
         _ => {
             return Err(format!(
-                "{operation:?} with {} arguments is none of: compute NS, send|isend TO BYTES TAG, recv|irecv FROM BYTES TAG, \
+                "{operation:?} with {} arguments must be one of: compute NS, send|isend TO BYTES TAG, recv|irecv FROM BYTES TAG, \
                  waitall, barrier, allreduce BYTES, broadcast BYTES",
                 arguments.len()
             ));

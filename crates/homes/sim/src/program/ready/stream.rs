@@ -10,7 +10,7 @@ use super::{BuiltIn, Prepared, ProgramError, Setting};
 use crate::program::{Needs, Process, RequestId};
 use crate::time::Time;
 
-const WINDOWS: Parameter = whole("iterations", "4", 1, "windows that are timed");
+const WINDOWS: Parameter = whole("iterations", "4", 1, "timed windows");
 const EAGER: Parameter = whole("eager-bytes", "8K", 0, "messages up to this length are sent at once");
 
 pub(super) const STREAM: BuiltIn = BuiltIn {
@@ -37,7 +37,7 @@ pub(super) const INCAST: BuiltIn = BuiltIn {
     parameters: &[
         whole("bytes", "64K", 1, "bytes of a message"),
         whole("messages", "2", 1, "messages of each sender"),
-        whole("eager-bytes", "1M", 0, "messages up to this length are sent at once, wanted or not"),
+        whole("eager-bytes", "1M", 0, "messages up to this length are sent at once, without waiting for a receive"),
     ],
     make: make_incast,
 };
@@ -115,7 +115,7 @@ impl Stream {
                 let message = process.wait(request).await;
                 let stamp = seed(&[partner.into(), window, number as u64, bytes]);
                 if !message.is_some_and(|message| is_payload_of(stamp, bytes, &message.bytes)) {
-                    process.wrong(format!("message {number} of window {window}, {bytes} bytes, is not what was sent"));
+                    process.wrong(format!("message {number} of window {window} with {bytes} bytes has wrong bytes"));
                     return false;
                 }
             }
@@ -186,7 +186,7 @@ async fn incast(process: Process, bytes: u64, messages: u64) -> i32 {
         let message = process.wait(request).await;
         let stamp = seed(&[sender.into(), number]);
         if !message.is_some_and(|message| is_payload_of(stamp, bytes, &message.bytes)) {
-            return process.wrong(format!("message {number} of rank {sender} is not what was sent"));
+            return process.wrong(format!("message {number} of rank {sender} has wrong bytes"));
         }
     }
     if process.rank() == 0 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages to random ranks, through hosts and NICs.
 //!
-//! Each rank sends at random times, at a given share of a link's bandwidth, and receives in between. The sequence of
-//! targets follows from a seed, so that each rank knows how many messages to expect. [`crate::traffic`] has traffic on
-//! the network alone.
+//! Each rank sends at random times, at a given share of a link's bandwidth, and receives in between. The targets follow
+//! from a seed, so each rank knows its number of messages. [`crate::traffic`] has traffic on the network alone.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -80,13 +79,12 @@ struct Plan {
     offered_mbps: Vec<f64>,
     /// The nearest ranks of each rank; empty if the pattern does not use them.
     nearest: Vec<Vec<u32>>,
-    /// The number of messages that a rank receives: by load, then by rank.
+    /// Number of messages that a rank receives: by load, then by rank.
     expected: Vec<Vec<u32>>,
 }
 
-/// Receives that a rank keeps posted.
 const POSTED: usize = 16;
-/// Nearest ranks that are kept, and the most ranks of a job for which they are computed.
+/// Nearest ranks that are kept, and most ranks of a job for which they are computed.
 const NEAREST_MAX: usize = 16;
 const SEARCHED_MAX: u32 = 4096;
 const PLAN_MAX: u64 = 1 << 28;
@@ -98,7 +96,7 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
     let (bytes, messages) = (arguments.whole("bytes"), arguments.whole("messages"));
     let all = messages.saturating_mul(setting.ranks.into()).saturating_mul(loads.len() as u64);
     if all > PLAN_MAX {
-        return Err(arguments.refuse("messages", format!("such that there are at most {PLAN_MAX} in all")));
+        return Err(arguments.refuse("messages", format!("a number with at most {PLAN_MAX} messages in all")));
     }
     let link = setting.machine.network.link.bandwidth_bytes_per_s as f64;
     let mut plan = Plan {
@@ -154,7 +152,7 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
     Ok(prepared)
 }
 
-/// The ranks on the nearest nodes, if each rank has its own node; otherwise the ranks before and after.
+/// Returns the ranks on the nearest nodes, if each rank has its own node; otherwise the ranks before and after.
 fn nearest(machine: &Machine, ranks: u32, rank: u32) -> Vec<u32> {
     let others = || (0..ranks).filter(|other| *other != rank);
     if ranks > SEARCHED_MAX || ranks > machine.topology.nodes() {
@@ -170,7 +168,7 @@ impl Plan {
         Random::new(self.seed, (load as u64) << 32 | u64::from(rank))
     }
 
-    /// The next message of a rank: the gap since the last one, and the target.
+    /// Returns the next message of a rank: the gap since the last one, and the target.
     fn next(&self, random: &mut Random, rank: u32, load: usize) -> (Time, u32) {
         let gap = Time(random.exponential(self.gaps[load].0 as f64) as u64);
         let aimed = match self.pattern {
@@ -241,7 +239,7 @@ impl Plan {
         });
         if !right {
             let from = message.map_or(ANY, |message| message.source);
-            process.wrong(format!("a message from rank {from} is not what was sent"));
+            process.wrong(format!("a message from rank {from} has wrong bytes"));
         }
         right
     }

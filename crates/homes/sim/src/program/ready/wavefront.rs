@@ -3,8 +3,7 @@
 //!
 //! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has computed its
 //! part of a row, or of a group of rows, it sends its last column to the next rank. A(i, 0) = i and A(0, j) = j, so
-//! A(i, j) = i + j; this checks the columns that arrive. The corner goes back to rank 0, which starts the next sweep
-//! when it has arrived.
+//! A(i, j) = i + j; this checks the arriving columns. The corner returns to rank 0, which then starts the next sweep.
 
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{BuiltIn, Prepared, ProgramError, Setting};
@@ -19,14 +18,14 @@ pub(super) const WAVEFRONT: BuiltIn = BuiltIn {
     parameters: &[
         whole("columns", "1280", 1, "columns of the whole, shared among the ranks"),
         whole("rows", "128", 2, "rows"),
-        whole("group", "1", 1, "rows that are handed on together"),
+        whole("group", "1", 1, "rows sent together"),
         whole("iterations", "2", 1, "sweeps"),
         word("how", &["counting", "flag", "messages"], "counting", "counting puts; put, fence and flag; messages"),
         Parameter {
             name: "cell-ns",
             kind: Kind::Number { least: 0.0, most: 1e6 },
             default: "1",
-            about: "what the processor takes to compute a cell",
+            about: "time of the processor to compute a cell",
         },
     ],
     make,
@@ -42,7 +41,7 @@ struct Pipeline {
     cell_ns: f64,
 }
 
-/// The address of the column from the left neighbour; a flag lies before it.
+/// Address of the column from the left neighbour; a flag lies before it.
 const COLUMN_AT: u64 = 8;
 const TAG_COLUMN: u32 = 0;
 const TAG_CORNER: u32 = 1;
@@ -62,7 +61,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         return Err(arguments.refuse("columns", "at least as many as there are ranks"));
     }
     if pipeline.columns.saturating_mul(pipeline.rows) > 1 << 28 {
-        return Err(arguments.refuse("rows", "such that there are at most 256M cells"));
+        return Err(arguments.refuse("rows", "a number with at most 256M cells in all"));
     }
     let needs = Needs {
         memory_bytes: (COLUMN_AT + 8 * pipeline.rows) as usize,
@@ -83,7 +82,7 @@ impl Pipeline {
         let (rank, size) = (u64::from(process.rank()), u64::from(process.size()));
         let (first, last) = (self.columns * rank / size, self.columns * (rank + 1) / size);
         let width = (last - first) as usize;
-        // The row above, with the column on the left; on rank 0 column 0 is one of its own.
+        // The row above, with the column on the left; rank 0 owns column 0.
         let mut above = vec![0.0; width + 1];
         let mut handed = 0;
         process.barrier(TAG_BARRIER).await;
@@ -173,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// Computes the next row in place of the one above. Without a left column, the first element is in column 0.
+/// Computes the next row over the one above. Without a left column, the first element is in column 0.
 fn sweep(above: &mut [f64], left: Option<f64>, row: f64) {
     let mut before_above = above[0];
     let mut at = 1;

@@ -10,12 +10,12 @@ use crate::program::collectives::Sum;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-/// Reductions before the clock starts, and of those that it measures.
+/// Reductions before the clock starts, and measured reductions.
 const WARM_UP: u64 = 2;
 const ROUNDS: u64 = 10;
 
-/// Microseconds of an all-reduce of so many bytes (whole words), for each size: from the start of the first rank to the end of the last,
-/// the mean of several, one after the other. `library`: what the MPI above adds to each call.
+/// Returns microseconds of an all-reduce of n bytes (whole words), for each size: from the start of the first rank to
+/// the end of the last, the mean of several, one after the other. `library`: time that the MPI above adds to each call.
 pub fn in_switches(
     machine: &Arc<Machine>,
     ranks: u32,
@@ -57,7 +57,7 @@ pub fn in_switches(
     Ok(mean(&notes.take()))
 }
 
-/// The same by the hosts.
+/// Like [`in_switches`], by the hosts.
 pub fn by_hosts(
     machine: &Arc<Machine>,
     ranks: u32,

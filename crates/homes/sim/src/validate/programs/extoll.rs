@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Operations of the EXTOLL units between two neighbours: latency, rate, bandwidth, protocols, overlap (seed 002, chapter 9).
+//! Operations of the EXTOLL units between two neighbours: latency, rate, bandwidth, protocols, overlap (seed 002,
+//! chapter 9).
 //!
-//! Real commands go through the simulated NICs; times are those of the ranks' clocks. Bytes that arrive are compared.
+//! Real commands pass through the simulated NICs; times are those of the ranks' clocks. Arriving bytes are compared.
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use crate::machine::Machine;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-/// The kind of message that is sent.
+/// Kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// VELO messages, as many as the bytes need.
+    /// VELO messages, one or several by length.
     Velo,
     NotificationPut,
     ImmediatePut,
@@ -28,7 +29,7 @@ pub enum Kind {
     Lock,
 }
 
-/// The most bytes of a command of the prototype (section 7.5.1); longer ones are cut.
+/// Longest command of the prototype (section 7.5.1), in bytes; longer ones are cut.
 const COMMAND_BYTES: u64 = 4096;
 /// The lower half of the memory is sent, the upper half receives.
 const HALF: u64 = 1 << 20;
@@ -42,7 +43,7 @@ fn experiment<'a>(what: &'static str, machine: &'a Arc<Machine>) -> Experiment<'
     Experiment { what, machine, ranks: 2, needs: needs(), nodes: &[] }
 }
 
-/// The pieces of a transfer: offset and bytes.
+/// Returns the pieces of a transfer: offset and bytes.
 fn pieces(bytes: u64, most: u64) -> impl Iterator<Item = (u64, u64)> {
     let count = bytes.div_ceil(most).max(1);
     (0..count).map(move |piece| (piece * most, (bytes - piece * most).min(most)))
@@ -52,7 +53,7 @@ fn velo_bytes(process: &Process) -> u64 {
     process.machine().limits.velo_bytes.unwrap_or(64).into()
 }
 
-/// Sends so many bytes in messages.
+/// Sends n bytes in messages.
 async fn send(process: &Process, to: u32, bytes: u64) {
     let data: Vec<u8> = process.memory()[..bytes as usize].to_vec();
     for (at, length) in pieces(bytes, velo_bytes(process)) {
@@ -60,7 +61,7 @@ async fn send(process: &Process, to: u32, bytes: u64) {
     }
 }
 
-/// Receives so many bytes in messages. False: they are not those that were sent.
+/// Receives n bytes in messages. False: they differ from the sent ones.
 async fn receive(process: &Process, bytes: u64) -> bool {
     let mut all = Vec::new();
     for (_, length) in pieces(bytes, velo_bytes(process)) {
@@ -90,7 +91,7 @@ async fn get(process: &Process, from: u32, bytes: u64, asks: u8) {
     }
 }
 
-/// Whether the upper half has the bytes of the other's lower half, which are those of this one.
+/// Whether the upper half has the bytes of the other's lower half, which equals this one's.
 fn has_arrived(process: &Process, bytes: u64) -> bool {
     let memory = process.memory();
     memory[HALF as usize..(HALF + bytes) as usize] == memory[..bytes as usize]
@@ -101,7 +102,7 @@ fn fill(process: &Process, bytes: u64) {
     process.memory_mut()[..bytes as usize].copy_from_slice(&data);
 }
 
-/// Nanoseconds of an operation for each size: half a round trip; of a get and a lock, the whole.
+/// Returns nanoseconds of an operation for each size: half a round trip; of a get and a lock, the whole.
 pub fn latency(
     machine: &Arc<Machine>,
     kind: Kind,
@@ -126,7 +127,7 @@ pub fn latency(
                             turn += 1;
                             round_trip(&process, other, kind, bytes).await;
                             if kind == Kind::Get && !has_arrived(&process, bytes) {
-                                return process.wrong("a get brought other bytes");
+                                return process.wrong("a get read wrong bytes");
                             }
                         }
                         continue;
@@ -136,7 +137,7 @@ pub fn latency(
                         if rank == sender {
                             one_way(&process, other, kind, (bytes, turn), is_physical).await;
                         } else if !arrival(&process, kind, bytes, turn).await {
-                            return process.wrong("other bytes arrived than were sent");
+                            return process.wrong("wrong bytes arrived");
                         }
                     }
                 }
@@ -145,7 +146,7 @@ pub fn latency(
                     notes.set(place, (process.now() - start).as_ns_f64() / (ways * ROUNDS) as f64);
                 }
             }
-            // The target of gets and locks stays until its initiator has done.
+            // The target of gets and locks stays until its initiator has finished.
             if matches!(kind, Kind::Get | Kind::Lock) {
                 if rank == 0 {
                     process.velo_send(other, 0, 0, &[1]).await;
@@ -209,7 +210,8 @@ async fn arrival(process: &Process, kind: Kind, bytes: u64, turn: u64) -> bool {
     }
 }
 
-/// Operations of one kind and size that are started one after another: nanoseconds from the end of one to that of the next.
+/// Starts operations of one kind and size one after another; returns nanoseconds from the end of one to that of the
+/// next.
 pub fn stream(machine: &Arc<Machine>, kind: Kind, bytes: u64, count: u64) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     experiment("extoll stream", machine).run(|process| {
@@ -217,11 +219,11 @@ pub fn stream(machine: &Arc<Machine>, kind: Kind, bytes: u64, count: u64) -> Res
         Box::pin(async move {
             let (rank, other) = (process.rank(), 1 - process.rank());
             fill(&process, bytes);
-            // Gets come to the rank that asks for them; all else to the other.
+            // Gets complete at the rank that asks for them; all else at the other.
             let asks = rank == 0;
             let takes = asks == (kind == Kind::Get);
             if asks {
-                // So many gets are under way at once: their initiator also takes what they bring.
+                // Gets under way at once: their initiator also takes the bytes.
                 let ahead = if kind == Kind::Get { count.min(GETS_AHEAD) } else { count };
                 for turn in 1..=ahead {
                     match kind {
@@ -244,7 +246,7 @@ pub fn stream(machine: &Arc<Machine>, kind: Kind, bytes: u64, count: u64) -> Res
                         _ => arrival(&process, kind, bytes, turn).await,
                     };
                     if !right {
-                        return process.wrong("other bytes arrived than were sent");
+                        return process.wrong("wrong bytes arrived");
                     }
                     if turn == WARM_UP {
                         first = process.now();
@@ -273,7 +275,7 @@ const WARM_UP: u64 = 20;
 pub enum Protocol {
     /// One VELO message with a header of 8 bytes.
     Tiny,
-    /// Several VELO messages, of which the first has the header.
+    /// Several VELO messages; the first has the header.
     Small,
     /// A copy, a put with a notification into a ring at the target, and a copy.
     Medium,
@@ -284,7 +286,7 @@ pub enum Protocol {
 /// Bytes of the header of an MPI message.
 const HEADER_BYTES: u64 = 8;
 
-/// Half a ping-pong by a protocol for each size, in nanoseconds.
+/// Returns half a ping-pong by a protocol for each size, in nanoseconds.
 pub fn protocol(machine: &Arc<Machine>, protocol: Protocol, sizes: &[u64]) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     experiment("extoll protocols", machine).run(|process| {
@@ -302,7 +304,7 @@ pub fn protocol(machine: &Arc<Machine>, protocol: Protocol, sizes: &[u64]) -> Re
                         if rank == sender {
                             send_by(&process, other, protocol, bytes).await;
                         } else if !receive_by(&process, other, protocol, bytes).await {
-                            return process.wrong("other bytes arrived than were sent");
+                            return process.wrong("wrong bytes arrived");
                         }
                     }
                 }
@@ -325,7 +327,7 @@ async fn send_by(process: &Process, other: u32, protocol: Protocol, bytes: u64) 
         }
         Protocol::Long => {
             process.velo_send(other, 2, 0, &[0; 16]).await;
-            // The responder says when the buffer has been read.
+            // The responder notifies when the buffer has been read.
             process.rma_notification().await;
         }
     }
@@ -348,9 +350,9 @@ async fn receive_by(process: &Process, other: u32, protocol: Protocol, bytes: u6
     }
 }
 
-/// A put between two fences, with computing of its initiator between the put and the second one (seed 002, section 9.2: "performs
-/// synchronization, followed by a put operation and finishes with another synchronization operation"). A fence is a mutual immediate put
-/// (section 8.6). Gives the nanoseconds of all three, and those from the put on.
+/// Runs a put between two fences, with computing of its initiator between the put and the second one (seed 002, section
+/// 9.2: "performs synchronization, followed by a put operation and finishes with another synchronization operation"). A
+/// fence is a mutual immediate put (section 8.6). Returns the nanoseconds of all three, and those from the put on.
 pub fn overlapped(machine: &Arc<Machine>, bytes: u64, computing: Time) -> Result<[f64; 2], ValidateError> {
     let notes = Notes::sized(2);
     experiment("extoll overlap", machine).run(|process| {
@@ -365,7 +367,8 @@ pub fn overlapped(machine: &Arc<Machine>, bytes: u64, computing: Time) -> Result
                 if rank == 0 {
                     put(&process, other, bytes, spec::REQUESTER, false).await;
                     process.compute(computing).await;
-                    // The put is complete here when its payload has been read, and there before the fence's put, which follows it.
+                    // The put is complete here when its payload has been read, and there before the fence's put, which
+                    // follows it.
                     process.rma_notification().await;
                 }
                 fence(&process, other).await;
@@ -375,7 +378,7 @@ pub fn overlapped(machine: &Arc<Machine>, bytes: u64, computing: Time) -> Result
                 }
             }
             if rank == 1 && !has_arrived(&process, bytes) {
-                return process.wrong("the fence came before the put");
+                return process.wrong("the fence arrived before the put");
             }
             0
         })

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::program::{Body, Message, Needs, Process};
 use crate::time::Time;
 
-/// When a rank posts the receive of an exchange.
+/// Time at which a rank posts the receive of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posting {
     /// Before its send, as MPICH's `MPI_Sendrecv` does.
@@ -38,7 +38,7 @@ const ALLGATHER: u32 = 4 << 16;
 const ALLTOALL: u32 = 5 << 16;
 const TREE: u32 = 6 << 16;
 
-/// The mean time in microseconds of `rounds` collectives, one after another, until the last rank is done.
+/// Returns the mean time in microseconds of `rounds` collectives, one after another, until the last rank has finished.
 pub fn collective(machine: &Arc<Machine>, ranks: u32, which: Collective, rounds: u32) -> Result<f64, ValidateError> {
     let unexpected = 64.max(rounds * 12 * u32::from(matches!(which, Collective::Reduce { .. })));
     let needs = Needs { memory_bytes: 0, receives: 32, unexpected, eager_bytes_max: u64::MAX, ..Needs::default() };
@@ -55,7 +55,7 @@ pub fn collective(machine: &Arc<Machine>, ranks: u32, which: Collective, rounds:
     })
 }
 
-/// The mean time in microseconds of `rounds` rounds of a program, from a barrier until the last rank is done.
+/// Returns the mean microseconds of `rounds` rounds of a program, from a barrier until the last rank has finished.
 pub fn measured(
     what: &'static str,
     machine: &Arc<Machine>,
@@ -116,7 +116,7 @@ async fn disseminate(process: &Process, posting: Posting) {
     }
 }
 
-/// Sums a number of each rank; true: the sum is right.
+/// Sums a number of each rank. True: the sum is right.
 pub async fn allreduce(process: &Process, bytes: usize) -> bool {
     sum_up(process, bytes, Posting::Before).await
 }
@@ -172,8 +172,7 @@ pub enum FirstAction {
     Sends,
 }
 
-/// Every rank sends to every other, the next rank first. Each message has pieces of the sizes `parts`. True: all
-/// payload is right.
+/// Sends from every rank to every other, the next rank first, in pieces of the sizes `parts`. True: all is right.
 pub async fn alltoall(process: &Process, parts: &[usize], first: FirstAction, pause: Time) -> bool {
     let (rank, size) = (process.rank(), process.size());
     let post = || -> Vec<_> {
@@ -208,7 +207,7 @@ pub async fn alltoall(process: &Process, parts: &[usize], first: FirstAction, pa
     right
 }
 
-/// A quad tree to rank 0: the children of rank r are 4r + 1 to 4r + 4.
+/// Runs a quad tree to rank 0: the children of rank r are 4r + 1 to 4r + 4.
 pub async fn quad_tree(process: &Process, bytes: usize) {
     let (rank, size) = (process.rank(), process.size());
     for child in 4 * rank + 1..(4 * rank + 5).min(size) {

@@ -15,14 +15,14 @@ pub struct Contention {
     pub rate: f64,
     /// Jain's index of the programs' rates.
     pub fairness: f64,
-    /// Attempts that were refused, and commands that waited for a place.
+    /// Refused attempts, and commands that waited for a place.
     pub refused: u64,
     pub waited: u64,
-    /// The longest time from the first offer of a command until the queue had it.
+    /// Longest time from the first offer of a command until the queue had it.
     pub longest_ns: f64,
 }
 
-/// n programs of one node send 200 messages of 8 bytes each.
+/// Sends 200 messages of 8 bytes from each of n programs of one node.
 pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, ValidateError> {
     let placement = (0..2 * programs).map(|rank| u32::from(rank >= programs)).collect();
     let outcome = run(machine, "commands", 2 * programs, placement)?;
@@ -40,8 +40,7 @@ pub fn contention(machine: &Arc<Machine>, programs: u32) -> Result<Contention, V
     })
 }
 
-/// Two nodes send to each other more than their mailboxes hold, and receive where they are refused. True: they wait for each other for
-/// ever.
+/// Sends between two nodes more than their mailboxes hold; they receive when refused. True: they deadlock.
 pub fn crossfire(machine: &Arc<Machine>) -> Result<bool, ValidateError> {
     let outcome = run(machine, "crossfire", 2, Vec::new())?;
     match outcome.end {

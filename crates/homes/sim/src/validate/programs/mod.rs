@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The experiments as programs: each function makes a run and gives the measurements of its ranks by their own clocks.
+//! The experiments as programs: each function makes a run and returns measurements by the ranks' clocks.
 //!
-//! | file | what |
+//! | file | subject |
 //! |---|---|
 //! | `pairs` | two ranks: ping-pong, streams, both ways at once, receives that do not match |
 //! | `aggregation` | reductions in the switches, and by the hosts |
@@ -21,7 +21,7 @@ pub(super) mod patterns;
 pub(super) mod puts;
 pub(super) mod queues;
 
-/// `count` bytes that identify their sender and their kind.
+/// Returns `count` bytes that identify their sender and their kind.
 pub(super) fn payload(sender: u32, kind: u32, count: usize) -> Vec<u8> {
     let seed = sender.wrapping_mul(0x9e37_79b9) ^ kind.wrapping_mul(0x85eb_ca6b);
     (0..count as u32).map(|at| (seed.wrapping_add(at.wrapping_mul(0x0101_6b55)) >> 13) as u8).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ranks on neighbouring nodes, which send messages with tags.
+//! Two ranks on neighbouring nodes that send messages with tags.
 //!
 //! A receive of the ping-pong is posted while its message is in flight, as in any program that sends and then receives.
 
@@ -13,14 +13,14 @@ use crate::time::Time;
 const PING: u32 = 1;
 const GO: u32 = 2;
 const DONE: u32 = 3;
-/// No message has this tag or a higher one.
+/// All messages have lower tags.
 const NEVER: u32 = 1 << 20;
 
 fn needs(receives: u32) -> Needs {
     Needs { memory_bytes: 0, receives: receives + 8, unexpected: 80, eager_bytes_max: u64::MAX, ..Needs::default() }
 }
 
-/// Half a round trip for each size, in microseconds, behind so many posted receives that do not match.
+/// Returns half a round trip for each size, in microseconds, behind `ahead` posted receives that do not match.
 pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], ahead: u32) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let experiment = Experiment { what: "ping-pong", machine, ranks: 2, needs: needs(ahead), nodes: &[] };
@@ -60,14 +60,14 @@ async fn round(process: &Process, bytes: u64) {
     }
 }
 
-/// The two ranks wait for each other and a little longer, so that all receives are posted.
+/// Makes the two ranks wait for each other and a little longer, so that all receives are posted.
 async fn meet(process: &Process) {
     let other = 1 - process.rank();
     process.exchange(other, other, GO, &[]).await;
     process.sleep(Time::from_ns(50_000)).await;
 }
 
-/// Messages per microsecond in one direction, in windows of `window` messages into posted receives.
+/// Returns messages per microsecond in one direction, in windows of `window` messages into posted receives.
 pub fn stream(machine: &Arc<Machine>, sizes: &[u64], window: u32) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let experiment = Experiment { what: "stream", machine, ranks: 2, needs: needs(window), nodes: &[] };
@@ -98,7 +98,7 @@ pub fn stream(machine: &Arc<Machine>, sizes: &[u64], window: u32) -> Result<Vec<
     Ok(notes.take())
 }
 
-/// MB/s of both directions together, while two ranks send to each other at the same time.
+/// Returns MB/s of both directions together, while two ranks send to each other at the same time.
 pub fn both_ways(machine: &Arc<Machine>, bytes: u64, rounds: u32) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     let experiment = Experiment { what: "both ways", machine, ranks: 2, needs: needs(rounds), nodes: &[] };

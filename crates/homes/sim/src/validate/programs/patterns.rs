@@ -49,7 +49,7 @@ const TREE_BYTES: usize = 4096;
 const NEIGHBOURS: u32 = 16;
 const ATOMS_BYTES: u64 = 512;
 
-/// The time of an iteration in microseconds.
+/// Returns the time of an iteration in microseconds.
 pub fn time(machine: &Arc<Machine>, ranks: u32, pattern: Pattern) -> Result<f64, ValidateError> {
     let needs = Needs {
         memory_bytes: 2 * (NEIGHBOURS as usize + 1) * ATOMS_BYTES as usize,
@@ -63,8 +63,8 @@ pub fn time(machine: &Arc<Machine>, ranks: u32, pattern: Pattern) -> Result<f64,
     })
 }
 
-/// The time of an all-to-all of 8 bytes in microseconds, if receives are posted in the reverse order of arrival, after
-/// all messages have arrived.
+/// Returns the time of an all-to-all of 8 bytes in microseconds, if receives are posted in the reverse order of
+/// arrival, after all messages have arrived.
 pub fn unexpected_alltoall(machine: &Arc<Machine>, ranks: u32) -> Result<f64, ValidateError> {
     const TAG: u32 = 9;
     let pause = Time::from_ns(20_000) * u64::from(ranks);

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-/// How the target learns that a put has arrived.
+/// Notification of the target that a put has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// The put increments a counter of the target.
@@ -23,7 +23,7 @@ pub enum Notification {
 
 /// Size of the flags at address 0; the data follows them.
 const FLAGS_BYTES: u64 = 8 * 256;
-/// The counter of barriers; the counters before it are those of data.
+/// Counter of barriers; the counters before it are those of data.
 const BARRIER: u32 = 2;
 
 fn needs(bytes: u64) -> Needs {
@@ -31,7 +31,7 @@ fn needs(bytes: u64) -> Needs {
     Needs { memory_bytes, receives: 1, unexpected: 1, windows: 4, ..Needs::default() }
 }
 
-/// Half a round trip for each size, in microseconds.
+/// Returns half a round trip for each size, in microseconds.
 pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], notification: Notification) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let most = sizes.iter().copied().max().unwrap_or(0);
@@ -87,7 +87,7 @@ async fn wait_for_put(process: &Process, notification: Notification, turn: u64) 
     }
 }
 
-/// Microseconds of an all-to-all of `bytes` for each pair of ranks.
+/// Returns microseconds of an all-to-all of `bytes` for each pair of ranks.
 pub fn alltoall(
     machine: &Arc<Machine>,
     ranks: u32,
@@ -140,7 +140,7 @@ pub fn alltoall(
     Ok(notes.take()[0])
 }
 
-/// The `round`-th barrier: counting puts without data, or puts of flags.
+/// Runs the `round`-th barrier: counting puts without data, or puts of flags.
 async fn barrier(process: &Process, notification: Notification, round: u64) {
     let (rank, size) = (process.rank(), process.size());
     if notification == Notification::Linear {
@@ -155,7 +155,7 @@ async fn barrier(process: &Process, notification: Notification, round: u64) {
         }
         return;
     }
-    // A flag for each step holds the number of the round, so a rank that is a barrier ahead does no harm.
+    // A flag for each step holds the number of the round, so a rank that is a barrier ahead is harmless.
     let mut distance = 1;
     let mut step = 0;
     while distance < size {
@@ -176,7 +176,7 @@ pub struct Stencil {
     pub per_node: u32,
 }
 
-/// GFLOP/s of the stencil of seed 004, section 3.3: two additions a point.
+/// Returns GFLOP/s of the stencil of seed 004, section 3.3: two additions a point.
 pub fn stencil(
     machine: &Arc<Machine>,
     ranks: u32,

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::program::{ANY, Needs};
 use crate::time::Time;
 
-/// Ranks of the study of unexpected messages. Their number does not matter, for rank 0 has one list for all senders.
+/// Ranks of the study of unexpected messages. Their number does not matter: rank 0 has one list.
 const RANKS: u32 = 4;
 /// Time between two messages, in which the previous one is stored.
 const SLOT: Time = Time::from_ns(10_000);
@@ -20,7 +20,7 @@ fn waiting(most: u64) -> Needs {
     Needs { memory_bytes: 0, receives: 8, unexpected, eager_bytes_max: u64::MAX, ..Needs::default() }
 }
 
-/// The time of a receive, in nanoseconds, that matches the last of so many unexpected messages. `lengths` ascend.
+/// Returns the time of a receive, in nanoseconds, that matches the last of n unexpected messages. `lengths` ascend.
 pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(lengths.len());
     let most = lengths.last().copied().unwrap_or(0) + lengths.len() as u64;
@@ -60,7 +60,7 @@ pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, Vali
     Ok(notes.take())
 }
 
-/// The time to receive so many unexpected messages, the last of them first, in nanoseconds a message.
+/// Returns the time to receive n unexpected messages, the last of them first, in nanoseconds a message.
 pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     Experiment { what: "draining", machine, ranks: RANKS, needs: waiting(length), nodes: &[] }.run(|process| {
@@ -85,16 +85,16 @@ pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> 
     Ok(notes.take()[0])
 }
 
-/// The result of many long messages at once.
+/// Result of many long messages at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Incast {
-    /// From the first send to the last receive.
+    /// Time from the first send to the last receive.
     pub time_us: f64,
-    /// Messages that were refused because no stream was free, and were sent again.
+    /// Messages refused because no stream was free, and sent again.
     pub refused: u64,
 }
 
-/// Each of `senders` ranks sends `messages` of `bytes` to rank 0, all at once, into posted receives; rank r is on
+/// Sends `messages` of `bytes` from each of `senders` ranks to rank 0, all at once, into posted receives; rank r is on
 /// `nodes[r]`. Rank 0 checks that each arrives once, whole and in order; otherwise the run is an error.
 pub fn incast(
     machine: &Arc<Machine>,
