@@ -28,10 +28,10 @@ pub(crate) fn announce(world: &World) {
         println!("{VENDOR}, OpenSHMEM {MAJOR}.{MINOR}");
     }
     if check::variable("INFO").is_some() {
-        for variable in VARIABLES.iter().filter(|variable| variable.text.starts_with("OpenSHMEM: ")) {
-            let (name, values, default) = (variable.name, variable.values, variable.default);
+        for variable in VARIABLES.iter().filter(|variable| variable.group == "OpenSHMEM") {
+            let (name, values, default, text) = (variable.name, variable.values, variable.default, variable.text);
             let set = std::env::var_os(name).map(|value| format!(" = {}", value.to_string_lossy())).unwrap_or_default();
-            println!("{name}{set}\n    {}\n    {values}; default {default}", &variable.text["OpenSHMEM: ".len()..]);
+            println!("{name}{set}\n    {text}\n    {values}; default {default}");
         }
         println!("Names may also start with SMA_ instead of SHMEM_. More: selvedge info");
     }

@@ -13,6 +13,8 @@ use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
 
 /// An environment variable.
 pub struct Variable {
+    /// The heading of its part of the page.
+    pub group: &'static str,
     pub name: &'static str,
     /// The valid values.
     pub values: &'static str,
@@ -20,312 +22,376 @@ pub struct Variable {
     pub text: &'static str,
 }
 
-/// All environment variables.
+/// All environment variables. Those of a group follow each other.
 pub const VARIABLES: &[Variable] = &[
     Variable {
-        name: "SELVEDGE_MODE",
-        values: "nic | host",
-        default: "nic",
-        text: "Who runs a NIC: nic: the sender of a message; host: only the NIC's owner, when its program calls the library.",
-    },
-    Variable {
-        name: "SELVEDGE_PATH",
-        values: "auto | shared | cma | bounce",
-        default: "auto",
-        text: "How the memory of other processes is accessed. auto: mapped where it is shared, else by cross-memory attach or, where the \
-               kernel forbids that, copied by the owner; the others: only one of these (shared refuses memory that is not shared).",
-    },
-    Variable {
-        name: "SELVEDGE_SPIN_US",
-        values: "microseconds",
-        default: "2000, or 2 with more processes than cores",
-        text: "How long a wait spins before it sleeps.",
-    },
-    Variable {
-        name: "SELVEDGE_CORES",
-        values: "a number",
-        default: "given by the launcher; without one, all cores of the machine",
-        text: "The number of cores that the job's processes share. With more processes than cores, waits sleep sooner.",
-    },
-    Variable {
-        name: "SELVEDGE_HEAP_BYTES",
-        values: "bytes, with K, M, G or T",
-        default: "16G",
-        text: "The most memory that selvedge_alloc gives one process. This reserves address space; memory is used only as it is touched.",
-    },
-    Variable {
-        name: "SELVEDGE_ADDRESS_TABLES",
-        values: "a number from 1 to 512",
-        default: "4",
-        text: "EXTOLL: the global address tables of a process. Each takes 2M and lets the process register 1G of memory.",
-    },
-    Variable {
-        name: "SELVEDGE_FULL_MAILBOX",
-        values: "wait | discard",
-        default: "wait",
-        text: "EXTOLL: what becomes of a message whose mailbox is full. wait: its sender waits for room. discard: the mailbox's NIC discards \
-               and counts it, as the hardware does. Simulated machines discard.",
-    },
-    Variable {
-        name: "SELVEDGE_LOCK_WAITERS",
-        values: "a number from 0 to 1024",
-        default: "0",
-        text: "EXTOLL: how many lock requests that fail the NIC of a process keeps, and answers when they succeed. All others are answered \
-               at once. The same for all processes of a job. Simulated machines have limits.lock_waiters.",
-    },
-    Variable {
-        name: "SELVEDGE_AGGREGATION_BYTES",
-        values: "bytes, with K, M, G or T",
-        default: "16 requests of an aggregation node",
-        text: "MPI with aggregation nodes in switches or on other hosts: the longest operation that they carry out. Longer ones are the MPI's. \
-               The same for all processes of a job.",
-    },
-    Variable {
-        name: "SELVEDGE_MANAGER",
-        values: "host:port",
-        default: "given by selvedge run --aggregation",
-        text: "MPI on several hosts: the aggregation manager (selvedge manager) whose nodes reduce for communicators of several hosts. Without \
-               one the operations of these are the MPI's.",
-    },
-    Variable {
-        name: "SELVEDGE_MANAGER_SECRET",
-        values: "pairs of hexadecimal digits",
-        default: "SELVEDGE_SECRET",
-        text: "What aggregation manager, nodes and processes have in common and nobody else knows. It is shown nowhere.",
-    },
-    Variable {
-        name: "GASNET_MAX_SEGSIZE",
-        values: "bytes, with K, M, G or T",
-        default: "256M",
-        text: "GASNet: the longest segment that gasnet_attach gives. The address tables and SELVEDGE_HEAP_BYTES limit it, too.",
-    },
-    Variable {
-        name: "SELVEDGE_SHMEM_COUNTERS",
-        values: "a number",
-        default: "4096",
-        text: "OpenSHMEM: the most counters of counting puts at once, the same at every PE.",
-    },
-    Variable {
-        name: "SELVEDGE_SHMEM_COLLECTIVES",
-        values: "0 | 1",
-        default: "1",
-        text: "OpenSHMEM: collective operations of teams go through aggregation nodes where these are faster. 0 at one PE of a \
-               team: none of its do. SELVEDGE_LOG=info says why.",
-    },
-    Variable {
-        name: "SELVEDGE_FI_LANE_MAX",
-        values: "bytes, with K, M, G or T",
-        default: "16K",
-        text: "libfabric: the longest message that is copied into a ring of its target, at most 32K; longer ones are copied once, from the \
-               sender's buffer into the receiver's. 0: all messages are.",
-    },
-    Variable {
-        name: "SELVEDGE_FI_SMALL_MAX",
-        values: "bytes, with K, M, G or T",
-        default: "2K",
-        text: "libfabric: longer messages are copied directly into a posted receive if its buffer is memory that the sender has mapped, and \
-               into a ring otherwise.",
-    },
-    Variable {
-        name: "SELVEDGE_FI_TINY_MAX",
-        values: "bytes, with K, M, G or T",
-        default: "56",
-        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is sent as one VELO message, at most 56.",
-    },
-    Variable {
-        name: "SELVEDGE_FI_VELO_MAX",
-        values: "bytes, with K, M, G or T",
-        default: "512",
-        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is sent as several VELO messages, at most 992.",
-    },
-    Variable {
-        name: "SELVEDGE_FI_BOUNCE_MAX",
-        values: "bytes, with K, M, G or T",
-        default: "4K",
-        text: "libfabric, on simulated machines with VELO and RMA: the longest message that is put into memory that its target has for \
-               this sender, at most 64K. The target gets longer ones from the sender's buffer.",
-    },
-    Variable {
-        name: "SELVEDGE_SHARED_MALLOC",
-        values: "0 | 1",
-        default: "1",
-        text: "libselvedge_mpi_preload.so, which mpirun and env load before the C library: blocks of 4K and more and the program's static \
-               data are shared memory that the job's other processes map.",
-    },
-    Variable {
-        name: "SELVEDGE_YIELD_EVERY",
-        values: "a number",
-        default: "32, or 1 with more ranks than cores",
-        text: "libselvedge_mpi_preload.so: one in this many calls of sched_yield enters the kernel.",
-    },
-    Variable {
-        name: "SELVEDGE_MPI_COLLECTIVES",
-        values: "0 | 1",
-        default: "1",
-        text: "libselvedge_mpi_collectives.so, which mpirun and env load before the MPI: collective operations of processes of one host go \
-               through aggregation nodes. 0 at one process of a communicator: none of its do. SELVEDGE_LOG=info says why.",
-    },
-    Variable {
-        name: "SHMEM_SYMMETRIC_SIZE",
-        values: "bytes or a fraction, with K, M, G or T",
-        default: "4G, or a sixteenth of ulimit -v",
-        text: "OpenSHMEM: the size of each PE's symmetric heap. This reserves address space; memory is used up to the last \
-               allocation. Also SMA_SYMMETRIC_SIZE.",
-    },
-    Variable {
-        name: "SHMEM_DEBUG",
-        values: "anything",
-        default: "not set",
-        text: "OpenSHMEM: report every refused call, with its PE and argument; otherwise only the first of each process.",
-    },
-    Variable {
-        name: "SHMEM_INFO",
-        values: "anything",
-        default: "not set",
-        text: "OpenSHMEM: PE 0 prints OpenSHMEM's variables at start-up.",
-    },
-    Variable {
-        name: "SHMEM_VERSION",
-        values: "anything",
-        default: "not set",
-        text: "OpenSHMEM: PE 0 prints the library's version at start-up.",
-    },
-    Variable {
-        name: "SELVEDGE_LOG",
-        values: "off | error | warn | info | debug | trace",
-        default: "warn",
-        text: "The least severe messages that are printed on standard error. The libfabric provider writes to libfabric's log instead (FI_LOG_LEVEL).",
-    },
-    Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_DIR",
         values: "a directory",
         default: "/dev/shm, else $TMPDIR or /tmp",
-        text: "The parent of the job directories. With several hosts, each has its own directory of this path; they cannot share one.",
+        text: "The parent of the job directories. Each host has its own directory of this path; hosts cannot share \
+               one.",
     },
     Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_JOB",
         values: "a name",
-        default: "given by the launcher; solo without one",
-        text: "The job of this process: the name of its directory.",
+        default: "set by the launcher; solo without one",
+        text: "The name of the job and of its directory.",
     },
     Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_RANK",
         values: "a number",
-        default: "given by the launcher; 0 without one",
-        text: "This process's rank.",
+        default: "set by the launcher; 0 without one",
+        text: "The rank of this process.",
     },
     Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_SIZE",
         values: "a number",
-        default: "given by the launcher; 1 without one",
-        text: "The number of processes of the job.",
+        default: "set by the launcher; 1 without one",
+        text: "The number of processes in the job.",
     },
     Variable {
-        name: "SELVEDGE_HOST",
+        group: "Job and launcher",
+        name: "SELVEDGE_CORES",
         values: "a number",
-        default: "given by selvedge run; 0 on one host, else a number that other hosts do not have",
-        text: "The number of this process's host in its job: the node id of Portals.",
+        default: "set by the launcher; without one, all cores of the machine",
+        text: "The number of cores that the job's processes share. With more processes than cores, waits sleep \
+               sooner.",
     },
     Variable {
-        name: "SELVEDGE_HOSTS",
-        values: "a number",
-        default: "given by the launcher; 1 without one",
-        text: "The number of hosts of the job. With more than one, processes open links to those of other hosts.",
-    },
-    Variable {
-        name: "SELVEDGE_SECRET",
-        values: "64 hexadecimal digits",
-        default: "given by the launcher, different for each job; empty without one",
-        text: "Several hosts: the secret of the job. Links are made only between processes that have the same.",
-    },
-    Variable {
-        name: "SELVEDGE_NET",
-        values: "auto | on | off",
-        default: "auto",
-        text: "libfabric: whether endpoints reach processes of other hosts. auto: unless the launcher says that all of the job's processes \
-               are on this host.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_ADDRESS",
-        values: "a name or an address",
-        default: "given by the launcher",
-        text: "Several hosts: how the launcher reaches this host. Links use the interface with this address, unless it is a loopback address.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_INTERFACE",
-        values: "an interface or an address",
-        default: "SELVEDGE_NET_ADDRESS, else the first interface that is up",
-        text: "Several hosts: the interface of this host that links use, by its name (eth0) or one of its addresses.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_PROVIDER",
-        values: "a provider of libfabric",
-        default: "libfabric's first with reliable datagrams",
-        text: "Several hosts: the provider that carries the links (tcp;ofi_rxm, verbs;ofi_rxm, sockets, ...), the same on all hosts.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_PROGRESS",
-        values: "thread | calls",
-        default: "thread",
-        text: "Several hosts: who makes progress on links. thread: a thread, while the program does not call the library; calls: the \
-               program's calls only.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_CHECK",
-        values: "none | crc | mac",
-        default: "none",
-        text: "Several hosts: how frames are checked, the same on all hosts. crc: by a CRC-32C of each; mac: by a tag of each that only the \
-               job's processes can make (keyed BLAKE3). With a check, frames that are damaged, lost, doubled or out of order are repeated.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_FAULTS",
-        values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these",
-        default: "none",
-        text: "Several hosts, for tests: what happens to frames before a process takes them: shares from 0 to 1, a delay up to this one, and \
-               the seed of the random numbers. Any other value is an error.",
-    },
-    Variable {
-        name: "SELVEDGE_NET_TIMEOUT",
-        values: "seconds",
-        default: "5",
-        text: "Several hosts: a host that is silent for so long is lost, and requests to it fail. A process that ends is found at once.",
-    },
-    Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_RSH",
         values: "a command",
         default: "ssh",
-        text: "selvedge run: the program that runs a command on another host, perhaps with options. It gets the host and the command, as ssh does.",
+        text: "The program by which selvedge run starts a command on another host, with options if needed. It takes \
+               the host and the command, like ssh.",
     },
     Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_AGENT",
         values: "a file on the hosts",
         default: "the path of this selvedge command",
-        text: "selvedge run: the selvedge command on the hosts, of the same version as this one.",
+        text: "The selvedge command that selvedge run starts on the hosts. It must have the launcher's version.",
     },
     Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_PMIX_LIB",
         values: "a file",
         default: "found by the loader, or beside the launcher",
-        text: "The PMIx client library to use under a PMIx launcher.",
+        text: "The PMIx client library that processes load under a PMIx launcher.",
     },
     Variable {
-        name: "SELVEDGE_RECORD",
-        values: "a directory",
-        default: "not set",
-        text: "Each NIC writes what it does to a file in this directory, for selvedge rtl replay. The same for all processes of a job. NICs are \
-               slower then: no puts go past their locks.",
-    },
-    Variable {
-        name: "SELVEDGE_RECORD_RANK",
-        values: "a number",
-        default: "not set: all",
-        text: "With SELVEDGE_RECORD: the only rank whose NICs are recorded.",
-    },
-    Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_PREFIX",
         values: "a directory",
         default: "where the selvedge command is installed",
         text: "The directory tree in which the selvedge command finds its libraries and benchmark programs.",
+    },
+    Variable {
+        group: "NIC and memory",
+        name: "SELVEDGE_MODE",
+        values: "nic | host",
+        default: "nic",
+        text: "nic: the sender of a message runs the target's NIC. host: only the NIC's owner runs it, when its \
+               program calls the library.",
+    },
+    Variable {
+        group: "NIC and memory",
+        name: "SELVEDGE_PATH",
+        values: "auto | shared | cma | bounce",
+        default: "auto",
+        text: "The access to memory of other processes: mapped (shared), by cross-memory attach (cma), or copied by \
+               the owner (bounce). auto: mapped where it is shared, else cma, or bounce where the kernel forbids cma. \
+               shared refuses memory that is not shared.",
+    },
+    Variable {
+        group: "NIC and memory",
+        name: "SELVEDGE_HEAP_BYTES",
+        values: "bytes, with K, M, G or T",
+        default: "16G",
+        text: "The upper limit of selvedge_alloc in one process. This reserves address space; memory is used only \
+               when it is touched.",
+    },
+    Variable {
+        group: "NIC and memory",
+        name: "SELVEDGE_SPIN_US",
+        values: "microseconds",
+        default: "2000, or 2 with more processes than cores",
+        text: "The time that a wait spins before it sleeps.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_FI_LANE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "16K",
+        text: "The longest message that is copied into a ring of its target, at most 32K. Longer ones are copied \
+               once, from the sender's buffer into the receiver's; with 0 all are.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_FI_SMALL_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "2K",
+        text: "Longer messages are copied directly into a posted receive, if the sender has mapped its buffer, and \
+               into a ring otherwise.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_FI_TINY_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "56",
+        text: "On simulated machines with VELO and RMA: the longest message that is sent as one VELO message, at most \
+               56.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_FI_VELO_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "512",
+        text: "On simulated machines with VELO and RMA: the longest message that is sent as several VELO messages, at \
+               most 992.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_FI_BOUNCE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "4K",
+        text: "On simulated machines with VELO and RMA: the longest message that is put into the target's memory for \
+               this sender, at most 64K. The target gets longer ones from the sender's buffer.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_SHARED_MALLOC",
+        values: "0 | 1",
+        default: "1",
+        text: "Blocks of malloc from 4K on and static data are shared memory, which the job's other processes map. \
+               This is done by libselvedge_mpi_preload.so, which selvedge mpirun and selvedge env load.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_YIELD_EVERY",
+        values: "a number",
+        default: "32, or 1 with more ranks than cores",
+        text: "With n, every nth call of sched_yield enters the kernel. This is done by libselvedge_mpi_preload.so.",
+    },
+    Variable {
+        group: "MPI and libfabric",
+        name: "SELVEDGE_MPI_COLLECTIVES",
+        values: "0 | 1",
+        default: "1",
+        text: "Collective operations of MPI go through aggregation nodes. 0 in one process of a communicator turns \
+               that off for all of it; SELVEDGE_LOG=info shows the reason.",
+    },
+    Variable {
+        group: "OpenSHMEM",
+        name: "SHMEM_SYMMETRIC_SIZE",
+        values: "bytes or a fraction, with K, M, G or T",
+        default: "4G, or a sixteenth of ulimit -v",
+        text: "The size of each PE's symmetric heap. This reserves address space; memory is used up to the last \
+               allocation. Also SMA_SYMMETRIC_SIZE.",
+    },
+    Variable {
+        group: "OpenSHMEM",
+        name: "SHMEM_DEBUG",
+        values: "anything",
+        default: "not set",
+        text: "If set, every refused call is reported, with its PE and argument. Otherwise each process reports only \
+               the first.",
+    },
+    Variable {
+        group: "OpenSHMEM",
+        name: "SHMEM_INFO",
+        values: "anything",
+        default: "not set",
+        text: "If set, PE 0 prints OpenSHMEM's variables at start-up.",
+    },
+    Variable {
+        group: "OpenSHMEM",
+        name: "SHMEM_VERSION",
+        values: "anything",
+        default: "not set",
+        text: "If set, PE 0 prints the library's version at start-up.",
+    },
+    Variable {
+        group: "OpenSHMEM",
+        name: "SELVEDGE_SHMEM_COUNTERS",
+        values: "a number",
+        default: "4096",
+        text: "The upper limit of counters for counting puts at one time, the same at every PE.",
+    },
+    Variable {
+        group: "OpenSHMEM",
+        name: "SELVEDGE_SHMEM_COLLECTIVES",
+        values: "0 | 1",
+        default: "1",
+        text: "Collective operations of teams go through aggregation nodes where these are faster. 0 at one PE turns \
+               that off for its teams; SELVEDGE_LOG=info shows the reason.",
+    },
+    Variable {
+        group: "Aggregation nodes",
+        name: "SELVEDGE_MANAGER",
+        values: "host:port",
+        default: "set by selvedge run --aggregation",
+        text: "The aggregation manager (selvedge manager) whose nodes reduce between hosts. Without one, MPI and \
+               OpenSHMEM reduce there by themselves.",
+    },
+    Variable {
+        group: "Aggregation nodes",
+        name: "SELVEDGE_MANAGER_SECRET",
+        values: "pairs of hexadecimal digits",
+        default: "SELVEDGE_SECRET",
+        text: "The secret that manager, nodes and processes share. It is never printed.",
+    },
+    Variable {
+        group: "Aggregation nodes",
+        name: "SELVEDGE_AGGREGATION_BYTES",
+        values: "bytes, with K, M, G or T",
+        default: "16 requests of an aggregation node",
+        text: "The longest MPI operation that nodes in switches or on other hosts carry out, the same for all \
+               processes of a job. The MPI carries out longer ones.",
+    },
+    Variable {
+        group: "EXTOLL and GASNet",
+        name: "SELVEDGE_ADDRESS_TABLES",
+        values: "a number from 1 to 512",
+        default: "4",
+        text: "The number of global address tables of a process. Each takes 2M and lets the process register 1G of \
+               memory.",
+    },
+    Variable {
+        group: "EXTOLL and GASNet",
+        name: "SELVEDGE_FULL_MAILBOX",
+        values: "wait | discard",
+        default: "wait",
+        text: "With a full mailbox: the sender waits for room, or the target's NIC discards and counts the message, \
+               as the hardware does. Simulated machines discard.",
+    },
+    Variable {
+        group: "EXTOLL and GASNet",
+        name: "SELVEDGE_LOCK_WAITERS",
+        values: "a number from 0 to 1024",
+        default: "0",
+        text: "The limit of failed lock requests that a NIC keeps until they succeed; others are answered at once. \
+               The same for all processes of a job; simulated machines have limits.lock_waiters.",
+    },
+    Variable {
+        group: "EXTOLL and GASNet",
+        name: "GASNET_MAX_SEGSIZE",
+        values: "bytes, with K, M, G or T",
+        default: "256M",
+        text: "The longest segment that gasnet_attach gives. The address tables and SELVEDGE_HEAP_BYTES limit it, \
+               too.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_HOST",
+        values: "a number",
+        default: "set by selvedge run; else 0 on one host, and a different number on each of several",
+        text: "The number of this process's host in its job: the node id of Portals.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_HOSTS",
+        values: "a number",
+        default: "set by the launcher; 1 without one",
+        text: "The number of hosts in the job. With more than one, processes open links to those of other hosts.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_SECRET",
+        values: "64 hexadecimal digits",
+        default: "set by the launcher, different for each job; empty without one",
+        text: "The secret of the job. Only processes with the same secret make links. It is never printed.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET",
+        values: "auto | on | off",
+        default: "auto",
+        text: "on: endpoints of libfabric reach processes of other hosts. auto: they do, unless the launcher says \
+               that all processes of the job are on this host.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_ADDRESS",
+        values: "a name or an address",
+        default: "set by the launcher",
+        text: "The address by which the launcher reaches this host. Links use its interface, unless it is a loopback \
+               address.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_INTERFACE",
+        values: "an interface or an address",
+        default: "SELVEDGE_NET_ADDRESS, else the first interface that is up",
+        text: "The interface of this host that links use: its name (eth0) or one of its addresses.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_PROVIDER",
+        values: "a provider of libfabric",
+        default: "libfabric's first with reliable datagrams",
+        text: "The libfabric provider that carries the links (tcp;ofi_rxm, verbs;ofi_rxm, sockets, ...), the same on \
+               all hosts.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_PROGRESS",
+        values: "thread | calls",
+        default: "thread",
+        text: "thread: a thread makes progress on links while the program does not call the library. calls: only the \
+               program's calls do.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_CHECK",
+        values: "none | crc | mac",
+        default: "none",
+        text: "The check of each frame, the same on all hosts: a CRC-32C, or a tag that only the job's processes can \
+               make (mac: keyed BLAKE3). With a check, frames that are damaged, lost, doubled or out of order are \
+               repeated.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_FAULTS",
+        values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these",
+        default: "none",
+        text: "For tests: the shares of arriving frames that get each fault, their longest delay, and the seed of the \
+               random numbers. A malformed value is an error.",
+    },
+    Variable {
+        group: "Several hosts",
+        name: "SELVEDGE_NET_TIMEOUT",
+        values: "seconds",
+        default: "5",
+        text: "A host that is silent for this time is lost, and requests to it fail. The end of a single process is \
+               noticed at once.",
+    },
+    Variable {
+        group: "Logging and recording",
+        name: "SELVEDGE_LOG",
+        values: "off | error | warn | info | debug | trace",
+        default: "warn",
+        text: "The lowest severity of messages on standard error. The libfabric provider writes to libfabric's log \
+               instead (FI_LOG_LEVEL).",
+    },
+    Variable {
+        group: "Logging and recording",
+        name: "SELVEDGE_RECORD",
+        values: "a directory",
+        default: "not set",
+        text: "The directory in which each NIC records what it does, for selvedge rtl replay, the same for all \
+               processes of a job. NICs are slower then, as every put takes a lock.",
+    },
+    Variable {
+        group: "Logging and recording",
+        name: "SELVEDGE_RECORD_RANK",
+        values: "a number",
+        default: "all ranks",
+        text: "The only rank whose NICs SELVEDGE_RECORD records.",
     },
 ];
 

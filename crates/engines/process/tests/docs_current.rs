@@ -39,30 +39,35 @@ fn check(name: &str, wanted: &str) {
     panic!("{name} is stale: run `make docs-pages`\n  it says:      {is}\n  it should be: {should}");
 }
 
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
-}
-
 #[test]
 fn environment_variables() {
     let mut page = String::from("# Environment variables\n\n");
     page.push_str(MADE);
     page.push_str(
-        "\nRead once, when a process first uses the library or the `selvedge` command starts. A value that cannot be \
-         understood is reported on standard error, and the default taken.\n\n\
-         | variable | values | default | what it says |\n|---|---|---|---|\n",
+        "\nAll variables that Selvedge reads, by subject. A process reads them once, when it first uses the library; the \
+         `selvedge` command reads them when it starts. A malformed value is reported on standard error, and the default \
+         is used. K, M, G and T after a number of bytes are powers of 1,024. `selvedge info variables` prints the values \
+         in force.\n",
     );
+    let mut group = "";
     for variable in VARIABLES {
-        let (values, default, text) = (cell(variable.values), cell(variable.default), cell(variable.text));
-        writeln!(page, "| `{}` | {values} | {default} | {text} |", variable.name).expect("a string takes it");
+        if variable.group != group {
+            group = variable.group;
+            let heading = format!("\n## {group}\n\n");
+            assert!(!page.contains(&heading), "{}: other groups stand between {group} and it", variable.name);
+            page.push_str(&heading);
+        }
+        let (name, values, default, text) = (variable.name, variable.values, variable.default, variable.text);
+        writeln!(page, "- `{name}`: {values}; default: {default}.\\\n  {text}").expect("a string takes it");
     }
     page.push_str(
-        "\n`selvedge run` sets `SELVEDGE_DIR`, `SELVEDGE_JOB`, `SELVEDGE_RANK` and `SELVEDGE_SIZE` for its ranks, and \
-         `SELVEDGE_MODE` and `SELVEDGE_PATH` where `--mode` and `--path` are given.\n\n\
-         With `--hosts` or `--hostfile` ranks have the environment of the launcher on every host, and `--env` adds to it. Of their own host \
-         they have only what says something of a host or of the session there: `HOSTNAME`, `HOST`, `TMPDIR`, `USER`, `LOGNAME`, `MAIL`, `SSH_*`, \
-         `DISPLAY`, `XAUTHORITY`, `WAYLAND_DISPLAY`, `WINDOWID`, `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`, `XDG_SEAT`, `XDG_VTNR`, \
-         `XDG_SESSION_*`. A variable that a host does not have is not set there.\n",
+        "\n## Variables of ranks\n\n\
+         `selvedge run` sets `SELVEDGE_DIR`, `SELVEDGE_JOB`, `SELVEDGE_RANK` and `SELVEDGE_SIZE` for its ranks, and \
+         `SELVEDGE_MODE` and `SELVEDGE_PATH` if `--mode` and `--path` are given.\n\n\
+         With `--hosts` or `--hostfile`, ranks on every host have the launcher's environment, and `--env` adds to it. \
+         These variables come from the rank's own host, and are not set if that host does not have them: `HOSTNAME`, \
+         `HOST`, `TMPDIR`, `USER`, `LOGNAME`, `MAIL`, `SSH_*`, `DISPLAY`, `XAUTHORITY`, `WAYLAND_DISPLAY`, `WINDOWID`, \
+         `DBUS_SESSION_BUS_ADDRESS`, `XDG_RUNTIME_DIR`, `XDG_SEAT`, `XDG_VTNR`, `XDG_SESSION_*`.\n",
     );
     check("docs/reference/environment.md", &page);
 }

@@ -25,6 +25,7 @@ fn one(variable: &Variable, settings: &Settings) -> Value {
     let set = set.map(|text| if variable.name.ends_with("SECRET") { "(not shown)".to_owned() } else { text });
     let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
     json!({
+        "group": variable.group,
         "name": variable.name,
         "values": variable.values,
         "default": variable.default,
@@ -117,9 +118,13 @@ fn own_tree() -> Option<PathBuf> {
 }
 
 pub fn text(value: &Value) -> String {
-    let mut text = String::new();
+    let (mut text, mut group) = (String::new(), String::new());
     for variable in value.as_array().into_iter().flatten() {
         let field = |name: &str| plain(&variable[name]);
+        if field("group") != group {
+            group = field("group");
+            text += &format!(" {group}\n");
+        }
         let how = match (&variable["set"], &variable["understood"]) {
             (Value::Null, _) => String::new(),
             (_, Value::Bool(false)) => format!("   !! \"{}\" is not understood", field("set")),
