@@ -213,7 +213,7 @@ const COMMAND: &[(&str, &str)] = &[
 /// The text of `rtl/REFINEMENT.md`.
 pub fn page() -> String {
     let mut text = String::from(
-        "# Refinement map\n\nMade from `crates/tools/rtl/src/refinement.rs`. Maps the fields of a record of `nic` \
+        "# Refinement map\n\nMade by `UPDATE_DOCS=1 cargo test -p selvedge-rtl --test rtl refinement`. Maps the fields of a record of `nic` \
          (`crates/core/nic/src/tables.rs`, `signals.rs`) to bits of SRAM words. Fields marked *equal* are compared \
          when a command retires, in all records that it wrote ([how](../docs/design/rtl-lockstep.md)). The words are \
          those of `lists_pkg.sv`, `counters_pkg.sv`, `descriptors_pkg.sv` and `atu_pkg.sv`. The allocator's word \
