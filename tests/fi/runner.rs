@@ -44,10 +44,7 @@ const NOT_SIMULATED: &[Exception] = &[
     ("deaths::killed_with_a_flood_before_it", DEATH),
     ("deaths::killed_before_it_takes_them", DEATH),
     ("deaths::killed_in_the_middle_of_a_stream", DEATH),
-    (
-        "counters::counters_are_apart",
-        "it polls ten thousand times in vain: the simulator takes that for a deadlock",
-    ),
+    ("counters::counters_are_apart", "it polls ten thousand times in vain: the simulator takes that for a deadlock"),
 ];
 /// Cases ignored where a target answers over the network.
 const NOT_ANSWERED: &[Exception] = &[

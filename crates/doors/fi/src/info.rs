@@ -266,10 +266,8 @@ unsafe fn set_addresses(
     };
     let source = match is_source {
         true => name,
-        false => {
-            of_hints(|hints| (hints.src_addr, hints.src_addrlen), "src_addr (use one from fi_getinfo)")?
-                .unwrap_or(Address::of_service(0, false))
-        }
+        false => of_hints(|hints| (hints.src_addr, hints.src_addrlen), "src_addr (use one from fi_getinfo)")?
+            .unwrap_or(Address::of_service(0, false)),
     };
     if source.service().is_err() {
         return Err(

@@ -128,7 +128,7 @@ fn a_barrier_does_not_wait_for_ranks_that_died_or_left() {
     assert_eq!(replies[1..], released(&[0, 1]));
     assert!(session.server.has_left(3) && !session.server.has_left(2));
     assert!(session.send(0, "cmd=barrier_in").is_empty());
-        assert_eq!(session.rank_ended(1), released(&[0]), "a rank that died in the barrier");
+    assert_eq!(session.rank_ended(1), released(&[0]), "a rank that died in the barrier");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_second_program_starts_when_the_first_is_over_everywhere() {
     let replies = session.send(1, "cmd=finalize");
     assert_eq!(replies.last().map(|(to, _)| *to), Some(0), "now rank 0 may start");
     assert!(session.ask(0, "cmd=get kvsname=job key=a").contains("rc=-1"), "keys of the first are removed");
-        assert!(session.send(0, "cmd=barrier_in").is_empty(), "rank 1 may still start the second");
+    assert!(session.send(0, "cmd=barrier_in").is_empty(), "rank 1 may still start the second");
     session.init(1);
     assert_eq!(session.send(1, "cmd=barrier_in"), released(&[0, 1]));
 }
@@ -188,7 +188,7 @@ fn a_program_and_its_library_share_the_connection() {
     }
     session.ask(0, "cmd=put kvsname=job key=a value=seen");
     assert_eq!(session.ask(0, "cmd=finalize library=selvedge"), "cmd=finalize_ack rc=0");
-        assert!(session.send(0, "cmd=barrier_in").is_empty(), "the program continues");
+    assert!(session.send(0, "cmd=barrier_in").is_empty(), "the program continues");
     assert_eq!(session.send(1, "cmd=barrier_in"), released(&[0, 1]));
     assert!(session.ask(1, "cmd=get kvsname=job key=a").ends_with("value=seen"));
 }

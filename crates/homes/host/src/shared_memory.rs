@@ -4,15 +4,11 @@
 //! Its code is in other files: operations in [`crate::engine`], waits in [`crate::wait`]. Hot paths go there directly,
 //! because [`Offers`] allows it.
 
-use std::time::Instant;
-
-use selvedge_nic::Limits;
-use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
 use crate::backend::{Backend, Offers, WhenFull};
 use crate::config::{Config, Mode, Path};
-use crate::errors::{OpenError, StartError, WaitEnd};
+use crate::errors::StartError;
 use crate::interface::Interface;
 
 /// The backend in shared memory. Its state is in the segments and in [`Interface`].

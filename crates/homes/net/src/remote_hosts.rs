@@ -19,16 +19,14 @@ mod names;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use selvedge_host::backend::{Backend, Offers, WhenFull};
-use selvedge_host::errors::{OpenError as InterfaceError, PostError, StartError, WaitEnd};
+use selvedge_host::errors::{PostError, StartError};
 use selvedge_host::outbox::RequestPayload;
 use selvedge_host::remote_hosts::payload_of;
 use selvedge_host::{Config, Interface, SharedMemory};
-use selvedge_nic::Limits;
 use selvedge_nic::packet::{Packet, Place, RESPONSE};
-use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
 use crate::services::{self, AskError, Service};

@@ -174,7 +174,9 @@ pub(crate) enum Arrival {
     Next,
     Duplicate,
     /// The frame `expected` before it is missing.
-    Early { expected: u64 },
+    Early {
+        expected: u64,
+    },
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

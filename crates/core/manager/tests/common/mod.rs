@@ -131,7 +131,8 @@ impl World {
                 Action::Tell { process, job, .. } => _ = self.told.insert((process, job)),
                 Action::Node { an, address, step } => {
                     assert_eq!(address, node_address(an));
-                    let home = self.nodes.get_mut(&address).unwrap_or_else(|| panic!("{step:?} at {an:?}, which is lost"));
+                    let home =
+                        self.nodes.get_mut(&address).unwrap_or_else(|| panic!("{step:?} at {an:?}, which is lost"));
                     step.carry_out(&mut home.node()).unwrap_or_else(|_| panic!("{step:?}: no room"));
                 }
             }

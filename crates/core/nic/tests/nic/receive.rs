@@ -16,13 +16,26 @@ const LIMITS: Limits = Limits { entries: 32, headers: 16, list: 32, queues: 1, .
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// A receive of these bits, ignoring those, from this source or any.
-    Post { bits: u64, ignore: u64, source: Option<u64> },
+    Post {
+        bits: u64,
+        ignore: u64,
+        source: Option<u64>,
+    },
     /// A message, with a token or without, delivered by the owner or by its sender.
-    Message { bits: u64, source: u64, token: bool, by_owner: bool },
+    Message {
+        bits: u64,
+        source: u64,
+        token: bool,
+        by_owner: bool,
+    },
     /// An earlier receive is cancelled, counted back from the last.
     Cancel(usize),
     /// The first message that matches is claimed.
-    Claim { bits: u64, ignore: u64, source: Option<u64> },
+    Claim {
+        bits: u64,
+        ignore: u64,
+        source: Option<u64>,
+    },
     Drop,
     Recover,
 }

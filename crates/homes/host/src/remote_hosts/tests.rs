@@ -3,18 +3,15 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use selvedge_nic::Limits;
 use selvedge_nic::portals::{EntrySpec, ack, list};
-use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use tempfile::TempDir;
 
 use super::*;
 use crate::backend::{Backend, Offers, WhenFull};
 use crate::config::{Config, Mode};
-use crate::errors::{OpenError, WaitEnd};
 use crate::interface::ArenaRange;
 use crate::segment::SMALL;
 use crate::shared_memory::SharedMemory;

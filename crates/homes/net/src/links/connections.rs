@@ -55,7 +55,7 @@ impl ProgressState {
                 }
             };
             if self.incoming.iter().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
-                    log::warn!("a connection from {from} was closed: too many connections have not proved themselves");
+                log::warn!("a connection from {from} was closed: too many connections have not proved themselves");
                 continue;
             }
             let number = self.incoming.insert(Incoming::new(control, nonce));

@@ -372,9 +372,9 @@ impl Reader<'_> {
             FullMailbox::Block if description.nic.receive_flits.is_none() => {
                 wrong("a NIC that blocks leaves packets in its buffer: set nic.receive_flits")
             }
-            FullMailbox::Credits if description.interface.is_none() => wrong(
-                "commands take their credits at a host interface: set [interface], as in interface.way=cfcq-data",
-            ),
+            FullMailbox::Credits if description.interface.is_none() => {
+                wrong("commands take their credits at a host interface: set [interface], as in interface.way=cfcq-data")
+            }
             _ => Ok(()),
         }
     }

@@ -12,16 +12,31 @@ pub struct NetworkEvent(pub(super) Event);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A head has passed the switch's latency, or a packet has become the first of its buffer.
-    Ready { resident: u32, generation: u32 },
+    Ready {
+        resident: u32,
+        generation: u32,
+    },
     /// One more flit of a packet has arrived (wormhole only); it took `duration_ps` on its channel.
-    Flit { resident: u32, duration_ps: u32 },
+    Flit {
+        resident: u32,
+        duration_ps: u32,
+    },
     /// A channel is free, or has credits.
-    Wake { channel: u32 },
+    Wake {
+        channel: u32,
+    },
     /// A packet's tail has arrived at its node.
-    Arrive { packet: u32 },
-    Lose { packet: u32 },
+    Arrive {
+        packet: u32,
+    },
+    Lose {
+        packet: u32,
+    },
     /// A packet has waited `link_down_limit` for a link that is down.
-    Expire { resident: u32, generation: u32 },
+    Expire {
+        resident: u32,
+        generation: u32,
+    },
 }
 
 const _: () = assert!(size_of::<NetworkEvent>() <= 16);

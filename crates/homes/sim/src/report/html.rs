@@ -49,9 +49,7 @@ fn add_section(out: &mut String, number: usize, section: &Section) {
         false => writeln!(out, "<section id=\"s{number}\"><h2>{title}</h2>"),
     };
     if section.wall {
-        out.push_str(
-            "<p class=\"note\">Measured on the computer that ran the simulation; another run differs.</p>\n",
-        );
+        out.push_str("<p class=\"note\">Measured on the computer that ran the simulation; another run differs.</p>\n");
     }
     for block in &section.blocks {
         match block {

@@ -194,8 +194,7 @@ impl Run {
 
     fn stuck_section(&self) -> Section {
         let all = self.stuck();
-        let mut table =
-            Table::with_heads(&[">rank", "what it does", ">since", ">unanswered", "unmatched receives"]);
+        let mut table = Table::with_heads(&[">rank", "what it does", ">since", ">unanswered", "unmatched receives"]);
         for waiting in all.iter().take(STUCK_SHOWN) {
             table.row([
                 waiting.rank.to_string(),

@@ -26,16 +26,19 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
     let _ = write!(
         out,
         "# Validation\n\n\
-         What the source documents claim in numbers or in order, and what the simulator predicts. Written by `selvedge validate`.\n\n\
-         The machines in `machines/` are set from figures of components, each with its source, and, but for two of seed 001 whose claims count as inputs, never from the curves predicted \
-         here. Where a prediction misses, the table says so, and a note says why. Published and simulated numbers have columns of their \
-         own. The thresholds were fixed before the first run: a number *holds* within {HOLDS_PERCENT} % of what was published, is *near* \
-         within {NEAR_PERCENT} %, and *misses* beyond; an order holds where it is right everywhere, is near where the only exceptions are \
-         ties (within {TIE_PERCENT} %), and misses otherwise. Where a claim has limits of its own, it says so. A size at which two curves cross \
-         holds within a factor of {CROSSING_HOLDS}, and is near within {CROSSING_NEAR}. *input* marks an input of the model or a sum of \
-         inputs: it is shown, and proves nothing. *apart* marks a figure that its source contradicts in another place. A dash marks a \
-         claim without a number. Where a claim rests on assumed figures, a table shows it with each of them halved and doubled; if it \
-         does not hold with one of them, it is near at best.\n"
+         Figures and orders that the source documents print, beside the predictions of the simulator. Written by `selvedge validate`.\n\n\
+         The machines in `machines/` are set from figures of components, each with its source, and never from the curves predicted here. \
+         Two curves of seed 001 are exceptions; their claims count as inputs. Published and simulated numbers have columns of their own. A \
+         note says why a prediction misses.\n\n\
+         The thresholds were fixed before the first run:\n\n\
+         - A number *holds* within {HOLDS_PERCENT} % of the published one, is *near* within {NEAR_PERCENT} %, and *misses* beyond.\n\
+         - An order *holds* if it is right everywhere, is *near* if the only exceptions are ties (within {TIE_PERCENT} %), and *misses* otherwise.\n\
+         - A size at which two curves cross *holds* within a factor of {CROSSING_HOLDS}, and is *near* within {CROSSING_NEAR}.\n\
+         - *input* marks an input of the model or a sum of inputs. It proves nothing.\n\
+         - *apart* marks a figure that its source contradicts in another place.\n\
+         - A dash marks a claim without a number.\n\n\
+         A claim with limits of its own names them. If a claim rests on assumed figures, a table shows it with each of them halved and \
+         doubled. If it does not hold with one of them, it is near at best.\n"
     );
     if quick {
         let _ = write!(out, "\nThis was a quick run: fewer sizes and fewer nodes.\n");
@@ -54,7 +57,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
     }
     for results in results {
         let _ = write!(out, "\n## {}\n\n", results.document.title());
-        out.push_str("| claim | source | what | published | simulated | unit | error | verdict |\n|---|---|---|---|---|---|---|---|\n");
+        out.push_str("| claim | source | subject | published | simulated | unit | error | verdict |\n|---|---|---|---|---|---|---|---|\n");
         for claim in &results.claims {
             let Claim { id, source, text, published, predicted, unit, verdict, .. } = claim;
             let _ = writeln!(
@@ -79,7 +82,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
             }
         }
         if !results.left_out.is_empty() {
-            out.push_str("\nNot here\n\n");
+            out.push_str("\nLeft out\n\n");
             for line in &results.left_out {
                 let _ = writeln!(out, "- {line}");
             }

@@ -15,8 +15,7 @@ fn verdict(results: &Results, id: &str) -> Verdict {
 
 fn holds(results: &Results, ids: &[&str]) {
     for id in ids {
-        let claim =
-            results.claims.iter().find(|claim| claim.id == *id).unwrap_or_else(|| panic!("no claim {id}"));
+        let claim = results.claims.iter().find(|claim| claim.id == *id).unwrap_or_else(|| panic!("no claim {id}"));
         assert_eq!(claim.verdict, Verdict::Holds, "{claim:?}");
     }
 }

@@ -100,7 +100,9 @@ fn reason(register: TableRegister, index: u32, value: u64, error: WriteError) ->
         WriteError::NotOpen(vpid) => {
             format!("{name}: no program has VPID {vpid} open; `selvedge registers completer_enables` shows which are")
         }
-        WriteError::Value => format!("{name}: {value:#x} is not a valid value; see its fields in docs/reference/registers.md"),
+        WriteError::Value => {
+            format!("{name}: {value:#x} is not a valid value; see its fields in docs/reference/registers.md")
+        }
     }
 }
 

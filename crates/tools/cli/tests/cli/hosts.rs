@@ -333,10 +333,7 @@ fn a_launcher_whose_host_vanishes_leaves_nothing() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     for host in 1..=3 {
         assert!(ended.err.contains(&format!("host host{host} is lost")), "{ended:?}");
-        assert!(
-            ended.err.contains(&format!("host host{host}: the launcher's host no longer answers")),
-            "{ended:?}"
-        );
+        assert!(ended.err.contains(&format!("host host{host}: the launcher's host no longer answers")), "{ended:?}");
     }
 }
 

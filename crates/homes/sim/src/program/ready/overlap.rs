@@ -19,12 +19,7 @@ pub(super) const OVERLAP: BuiltIn = BuiltIn {
     parameters: &[
         wholes("sizes", "64,1K,8K,64K,512K", 0, "bytes of a message"),
         whole("iterations", "5", 1, "timed exchanges"),
-        word(
-            "looks",
-            &["none", "some"],
-            "none",
-            "some: the program polls its messages eight times while it computes",
-        ),
+        word("looks", &["none", "some"], "none", "some: the program polls its messages eight times while it computes"),
         whole("eager-bytes", "8K", 0, "messages up to this length are sent at once"),
     ],
     make,
