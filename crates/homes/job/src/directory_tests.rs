@@ -104,8 +104,10 @@ fn another_users_directory_is_refused() {
 
 #[test]
 fn an_unusable_parent_is_named() {
+    let error = JobDirectory::create_in(Path::new("/proc"), "a").expect_err("nothing can be made there").to_string();
+    assert!(error.starts_with("cannot make /proc/") && error.ends_with("in which you can make files"), "{error}");
     let error = JobDirectory::create_in(Path::new("/nonexistent/parent"), "a").expect_err("nowhere");
-    assert_eq!(error.to_string(), "no such folder /nonexistent/parent; create it or set SELVEDGE_DIR to another one");
+    assert_eq!(error.to_string(), "/nonexistent/parent: no such folder; create it, or set SELVEDGE_DIR to another one");
 }
 
 /// Printers of errors append `source()`.

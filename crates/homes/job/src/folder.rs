@@ -35,10 +35,18 @@ pub enum DirectoryError {
         path: PathBuf,
     },
     /// The folder that should hold the directory does not exist.
-    #[error("no such folder {}; create it or set SELVEDGE_DIR to another one", .path.display())]
+    #[error("{}: no such folder; create it, or set SELVEDGE_DIR to another one", .path.display())]
     NoParent {
         /// The missing folder.
         path: PathBuf,
+    },
+    /// The operating system refused to make the directory.
+    #[error("cannot make {}: {error}; set SELVEDGE_DIR to a folder in which you can make files", .path.display())]
+    NotMade {
+        /// The directory.
+        path: PathBuf,
+        /// The operating system's error. Not a `source`: the text has it already.
+        error: io::Error,
     },
     /// A file of another kind has the name.
     #[error("{} is not a directory (a {what})", .path.display())]
@@ -104,10 +112,12 @@ pub(crate) fn user_directory(parent: &Path) -> PathBuf {
 /// Makes a folder that only this user can access, unless the path exists.
 pub(crate) fn make(path: &Path) -> Result<(), DirectoryError> {
     match (fs::DirBuilder::new().mode(0o700).create(path), path.parent()) {
-        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound && !parent.exists() => {
             Err(DirectoryError::NoParent { path: parent.to_owned() })
         }
-        (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => Err(DirectoryError::io("make", path, error)),
+        (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(DirectoryError::NotMade { path: path.to_owned(), error })
+        }
         _ => Ok(()),
     }
 }

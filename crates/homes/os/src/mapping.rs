@@ -45,7 +45,7 @@ pub enum MapError {
         error: io::Error,
     },
     /// The file system (or the user's quota, or the memory behind a tmpfs) has no room.
-    #[error("{}: no space for {bytes} bytes", .path.display())]
+    #[error("{}: no space for {bytes} bytes; make room on its file system, or set SELVEDGE_DIR to another", .path.display())]
     Full {
         /// The file.
         path: PathBuf,
