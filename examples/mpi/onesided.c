@@ -254,7 +254,7 @@ static void create(void)
     free(block);
 }
 
-#define STRUCTURES 16000 /* 13 bytes each without the gaps: more than twice the 100 KiB that MPICH unpacks at once */
+#define STRUCTURES 16000 /* 13 bytes each without the gaps: more than twice what MPICH unpacks at once */
 struct structure { int number; double value; char letter; };
 
 static struct structure structure_of(int owner, int i)
