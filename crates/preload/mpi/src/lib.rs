@@ -30,6 +30,7 @@ mod kallsyms;
 mod malloc;
 mod pool;
 mod process;
+#[cfg(not(test))]
 mod sleeps;
 mod swaps;
 mod system;
