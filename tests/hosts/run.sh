@@ -230,7 +230,7 @@ echo "hosts: a faulty network"
 faults=loss=0.02,corrupt=0.02,double=0.02,reorder=0.02,delay=1ms
 SELVEDGE_NET_FAULTS=$faults,seed=1 SELVEDGE_NET_CHECK=crc job "repeated frames" 0 "$two" 4 "$work/links" once
 SELVEDGE_NET_FAULTS=$faults,seed=2 SELVEDGE_NET_CHECK=mac job "repeated frames with tags" 0 "$two" 2 "$work/links" busy
-grep -q 'frames of a process of another host are repeated' "$work/printed" || complain "$what: nothing was repeated"
+grep -q 'frames of a process of another host are sent again' "$work/printed" || complain "$what: nothing was repeated"
 SELVEDGE_NET_FAULTS=loss=2 job "invalid faults" 1 "$two" 2 "$work/links" once
 says 'SELVEDGE_NET_FAULTS: "loss=2" is not understood'
 if [ "$long" ]; then

@@ -323,7 +323,7 @@ mod tests {
             }
         }
         let too_few = (0..2).map(|rank| formation(rank, 3, 0, None)).collect();
-        assert!(reasons(too_few).all(|reason| reason.contains("their number")));
+        assert!(reasons(too_few).all(|reason| reason.contains("the size of the group")));
     }
 
     #[test]

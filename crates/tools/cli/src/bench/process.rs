@@ -51,7 +51,7 @@ impl Tree {
     pub fn program(&self, name: &str) -> Result<PathBuf> {
         let path = self.prefix.join("libexec/selvedge").join(name);
         if !path.is_file() {
-            bail!("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", path.display());
+            bail!("{}: no such file; run make build, or set SELVEDGE_PREFIX to the tree that has it", path.display());
         }
         Ok(path)
     }

@@ -135,7 +135,7 @@ fn files_are_checked_before_the_simulation() {
     let refused = |more: &str| refused(&format!("--machine {machine} --describe {more}"));
     assert!(refused("--html /no/such/folder/page.html").contains("there is no folder /no/such/folder"));
     assert!(refused("--json /tmp").contains("is a folder"));
-    assert!(refused("--svg /dev/null").contains("no folder"));
+    assert!(refused("--svg /dev/null").contains("not a folder"));
     assert!(refused("--trace-limit 0").contains("trace-limit"));
     assert!(refused("--quiet --verbose").contains("cannot be used with"));
 }

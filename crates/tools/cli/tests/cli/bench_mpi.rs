@@ -21,7 +21,7 @@ fn a_missing_provider_is_reported_first() {
     let tree = tempfile::tempdir().unwrap();
     let output = bench(&["--smoke"], &[("SELVEDGE_PREFIX", tree.path())]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors_of(&output).contains("libselvedge-fi.so is not there"), "{}", errors_of(&output));
+    assert!(errors_of(&output).contains("libselvedge-fi.so: no such file"), "{}", errors_of(&output));
 }
 
 #[test]
