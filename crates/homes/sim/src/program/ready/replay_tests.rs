@@ -28,9 +28,9 @@ fn a_line_that_is_wrong_is_named() {
         ("2 barrier", "no rank 2"),
         ("0 send 1 8 99999999999", "tag"),
         ("0 send 1 -8 0", "bytes"),
-        ("0 jump", "none of"),
-        ("0 allreduce 12", "words"),
-        ("0 compute NaN", "no time"),
+        ("0 jump", "must be one of"),
+        ("0 allreduce 12", "multiple of 8"),
+        ("0 compute NaN", "not a time"),
         ("0", "rank operation"),
     ] {
         let (number, what) = complaint(&format!("{HEAD}{line}\nend\n"));
