@@ -10,8 +10,6 @@
  *   fetch        MPI_Fetch_and_op as a counter from which every rank takes tickets;
  *   swap         MPI_Compare_and_swap puts an element at the head of a shared list;
  *   dynamic      memory is attached to a window after it was made; its addresses are exchanged;
- *   create       windows over memory that the program has already: static, and a block of malloc; single words;
- *   structures   puts and gets of many structures, whose members are not contiguous;
  *   passive      whether an origin makes progress while the target computes and does not call MPI.
  *
  *     mpicc -O2 examples/mpi/onesided.c -o onesided && selvedge mpirun -n 4 ./onesided [part]...
@@ -19,7 +17,6 @@
  * Runs all parts, or those that are named. Any number of ranks. Ends with an error when a value is wrong.
  */
 #include <mpi.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,114 +203,6 @@ static void dynamic(void)
     free(addresses);
 }
 
-/* Every rank counts and swaps in the window of rank 0, puts to the next rank and gets from the previous one. */
-static void in_created(long *words)
-{
-    static const long one = 1;
-    MPI_Win open;
-    for (int i = 0; i < LENGTH; i++)
-        words[i] = rank * 10000L + i;
-    words[0] = words[1] = -1;
-    words[2] = 0;
-    MPI_Win_create(words, LENGTH * sizeof *words, sizeof *words, MPI_INFO_NULL, MPI_COMM_WORLD, &open);
-    MPI_Win_lock_all(0, open);
-    long old, sum = 0, none = -1, mine = rank, out = 5000 + rank, in[LENGTH / 2];
-    for (int round = 0; round < ROUNDS; round++) {
-        MPI_Fetch_and_op(&one, &old, MPI_LONG, 0, 2, MPI_SUM, open);
-        MPI_Win_flush(0, open);
-        sum += old;
-    }
-    MPI_Compare_and_swap(&mine, &none, &old, MPI_LONG, 0, 0, open);
-    MPI_Win_flush(0, open);
-    int is_first = old == -1, firsts;
-    MPI_Put(&out, 1, MPI_LONG, next, 1, 1, MPI_LONG, open);
-    MPI_Get(in, LENGTH / 2, MPI_LONG, previous, LENGTH / 2, LENGTH / 2, MPI_LONG, open);
-    MPI_Win_flush_all(open);
-    for (int i = 0; i < LENGTH / 2; i++)
-        expect("get from memory of the program", in[i], previous * 10000L + LENGTH / 2 + i);
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Win_sync(open);
-    expect("put into memory of the program", words[1], 5000 + previous);
-    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-    long drawn = (long)size * ROUNDS;
-    expect("sum of tickets, each drawn once", sum, drawn * (drawn - 1) / 2);
-    MPI_Allreduce(&is_first, &firsts, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    expect("ranks that swapped first", firsts, 1);
-    MPI_Win_unlock_all(open);
-    MPI_Win_free(&open);
-}
-
-static void create(void)
-{
-    static long fixed[LENGTH];
-    long *block = malloc(LENGTH * sizeof *block);
-    if (block == NULL)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    in_created(fixed);
-    in_created(block);
-    free(block);
-}
-
-#define STRUCTURES 16000 /* 13 bytes each without the gaps: more than twice what MPICH unpacks at once */
-struct structure { int number; double value; char letter; };
-
-static struct structure structure_of(int owner, int i)
-{
-    return (struct structure){owner * STRUCTURES + i, i / 8.0 + owner, (char)(i + owner)};
-}
-
-static void expect_structures(const char *what, const struct structure *found, int owner)
-{
-    for (int i = 0; i < STRUCTURES; i++) {
-        struct structure wanted = structure_of(owner, i);
-        expect(what, found[i].number, wanted.number);
-        expect(what, found[i].value == wanted.value && found[i].letter == wanted.letter, 1);
-    }
-}
-
-static void structures(void)
-{
-    static struct structure here[STRUCTURES], out[STRUCTURES], in[STRUCTURES];
-    static const struct structure empty;
-    const MPI_Aint at[] = {offsetof(struct structure, number), offsetof(struct structure, value),
-                           offsetof(struct structure, letter)};
-    const int lengths[] = {1, 1, 1};
-    const MPI_Datatype members[] = {MPI_INT, MPI_DOUBLE, MPI_CHAR};
-    MPI_Datatype packed, structure;
-    MPI_Win open;
-    MPI_Type_create_struct(3, lengths, at, members, &packed);
-    MPI_Type_create_resized(packed, 0, sizeof(struct structure), &structure);
-    MPI_Type_commit(&structure);
-    MPI_Win_create(here, sizeof here, sizeof *here, MPI_INFO_NULL, MPI_COMM_WORLD, &open);
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < STRUCTURES; i++) {
-            out[i] = structure_of(rank, i);
-            here[i] = in[i] = empty;
-        }
-        if (round == 0) {
-            MPI_Win_fence(0, open);
-            MPI_Put(out, STRUCTURES, structure, next, 0, STRUCTURES, structure, open);
-            MPI_Win_fence(0, open);
-            MPI_Get(in, STRUCTURES, structure, next, 0, STRUCTURES, structure, open);
-            MPI_Win_fence(0, open);
-        } else {
-            MPI_Barrier(MPI_COMM_WORLD);
-            MPI_Win_lock_all(0, open);
-            MPI_Put(out, STRUCTURES, structure, next, 0, STRUCTURES, structure, open);
-            MPI_Win_flush(next, open);
-            MPI_Get(in, STRUCTURES, structure, next, 0, STRUCTURES, structure, open);
-            MPI_Win_unlock_all(open);
-            MPI_Barrier(MPI_COMM_WORLD);
-        }
-        expect_structures("put of structures", here, previous);
-        expect_structures("get of structures", in, rank);
-        MPI_Barrier(MPI_COMM_WORLD);
-    }
-    MPI_Win_free(&open);
-    MPI_Type_free(&structure);
-    MPI_Type_free(&packed);
-}
-
 /*
  * Rank 0 puts and counts at the last rank, which only computes. MPI guarantees that this completes when the target calls MPI
  * again; a good transport completes it before. If it does not, the program prints that, without an error.
@@ -352,8 +241,7 @@ int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*run)(void); } parts[] = {
         {"fence", fence}, {"pscw", pscw},   {"lock", lock},       {"accumulate", accumulate},
-        {"fetch", fetch}, {"swap", swap},   {"dynamic", dynamic}, {"create", create},
-        {"structures", structures}, {"passive", passive},
+        {"fetch", fetch}, {"swap", swap},   {"dynamic", dynamic}, {"passive", passive},
     };
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

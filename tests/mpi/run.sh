@@ -44,9 +44,6 @@ example() {
     outcome "$status" "$began" "$ranks ranks, $*"
 }
 
-# in_virtual_time COMMAND [ARGUMENT]...
-in_virtual_time() { (ask_for_threads && exec timeout -k 10 240 "$@"); }
-
 # simulated PROGRAM [ARGUMENT]...: two concurrent runs on $machine, with $options and without the MPI's launcher. Values
 # measured by the wall clock may differ; everything else may not.
 machine=cluster options=
@@ -54,7 +51,7 @@ simulated() {
     began=$(date +%s)
     status=0
     for run in 1 2; do
-        in_virtual_time "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
+        timeout -k 10 240 "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
             >"$printed.all$run" 2>"$printed.errors$run" </dev/null &
         [ "$run" = 2 ] || first=$!
     done
@@ -74,7 +71,7 @@ simulated() {
 # accesses LEAST: in the program onesided on EXTOLL the RMA unit carries out at least LEAST gets: reads, and those
 # behind puts. Without long messages, whose payload is also got, there are no others.
 accesses() {
-    in_virtual_time "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml --env SELVEDGE_FI_BOUNCE_MAX=65536 \
+    SELVEDGE_FI_BOUNCE_MAX=65536 timeout -k 10 240 "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml \
         --json="$printed.json" -- "$tree/mpi/$mpi/onesided" >/dev/null 2>&1 </dev/null
     count=$(sed -n 's/^ *"requester_gets": *\([0-9]*\).*/\1/p' "$printed.json")
     if [ "${count:-0}" -ge "$1" ]; then
@@ -140,7 +137,7 @@ for mpi; do
         example "$ranks" halo2d 128 20
         # Open MPI 4.1 crashes in MPI_Compare_and_swap over its own transport, and has no dynamic window on one rank.
         case $mpi-$transport in
-        debian-stock) example "$ranks" onesided fence pscw lock accumulate fetch structures passive ;;
+        debian-stock) example "$ranks" onesided fence pscw lock accumulate fetch passive ;;
         *) example "$ranks" onesided ;;
         esac
         example "$ranks" shared
@@ -182,7 +179,8 @@ for mpi; do
     simulated flood
     machine=extoll-ht400
     simulated onesided
-    accesses 500
+    # With Open MPI 4.1 one-sided operations are messages here.
+    [ "$mpi" = debian ] || accesses 500
     machine=switchib2
     reductions 1
     machine=cluster

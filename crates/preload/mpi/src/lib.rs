@@ -14,8 +14,6 @@
 //! | [`fork`] | a forked child gets private copies of both | |
 //! | [`yields`] | most calls of `sched_yield` skip the kernel, if every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
 //! | [`kallsyms`] | hides `/proc/kallsyms`, which libfabric reads at every start | |
-//! | [`sleeps`] | the sleep of one second at the end of Open MPI 4.1 is left out | |
-//! | [`swaps`] | a compare-and-swap by which Open MPI 4.1 crashes | |
 //! | [`system`] | the C library's own allocator | |
 //! | `process` | environment and `errno` | |
 //!
@@ -30,9 +28,6 @@ mod kallsyms;
 mod malloc;
 mod pool;
 mod process;
-#[cfg(not(test))]
-mod sleeps;
-mod swaps;
 mod system;
 mod yields;
 

@@ -6,20 +6,17 @@
 //!
 //! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
 //! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set below that
-//! of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. Open MPI 4.1 has
-//! `osc pt2pt`, too, with the fixed priority 10: it sends messages, and fails with `MPI_THREAD_MULTIPLE`. `osc ucx`
-//! would use UCX with any provider. For the provider, both the MTL and the BTL read the same list. It has a name for each of
+//! of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx` would
+//! use UCX with any provider. For the provider, both the MTL and the BTL read the same list. It has a name for each of
 //! them and one for both. The launcher of Open MPI 5 gives its variables only to processes of its own host, and no
 //! variable named with `-x` to spawned processes. Its PMIx takes the names of more from
 //! `PMIX_MCA_pmdl_ompi_include_envars`, and gives those to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1
 //! needs `-x` for variables that do not begin with `OMPI_`.
 //!
 //! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within a host use no
-//! network. `IOV_DENSITY_MIN` because MPICH sends a put or get of small pieces (structures) as a message of its own, and
-//! unpacks more than 100 KiB of it wrongly: where a piece of 100 KiB ends within a number, the rest is lost. With 0 it
-//! puts and gets each piece. (`CH4_OFI_AM_LONG_FORCE_PIPELINE` ends such a program by a failed assertion of MPICH's.)
-//! `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their communicators
-//! and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) only warns.
+//! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
+//! communicators and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`)
+//! only warns.
 //!
 //! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 also finds our
 //! component ([`component`]), which takes over if it was built for exactly this version of the MPI.
@@ -61,7 +58,7 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_mtl_ofi_provider_include", PROVIDER),
     ("OMPI_MCA_btl_ofi_provider_include", PROVIDER),
     ("OMPI_MCA_osc", "^ucx"),
-    ("OMPI_MCA_osc_rdma_priority", "50"),
+    ("OMPI_MCA_osc_rdma_priority", "8"),
     ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
@@ -69,8 +66,7 @@ const OPENMPI: &[(&str, &str)] = &[
 const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
 const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 
-const MPICH: &[(&str, &str)] =
-    &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_IOV_DENSITY_MIN", "0")];
+const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
 
 /// The whole environment, in the order in which it is printed.
 pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variable>, EnvironmentError> {
@@ -235,7 +231,7 @@ mod tests {
         assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
         assert!(names(Target::Openmpi).contains(&PASS_ON) && !names(Target::Ofi).contains(&PASS_ON));
         assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
-        assert!(names(Target::Mpich)[2..].iter().all(|name| name.starts_with("MPIR_CVAR_")));
+        assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL"]);
     }
 
     #[test]
