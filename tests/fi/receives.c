@@ -616,34 +616,87 @@ CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a
     }
 }
 
+/* Reads the error by which a cancelled multi-receive buffer comes back. */
+static void check_given_back(struct side *side, const void *context)
+{
+    struct fi_cq_err_entry e = {0};
+    ssize_t rc;
+    long long until = now_ms() + WAIT_MS;
+    while ((rc = fi_cq_readerr(side->rx, &e, 0)) == -FI_EAGAIN && now_ms() < until) progress();
+    CHECK_RC(rc, 1);
+    CHECK_EQ(e.err, FI_ECANCELED);
+    CHECK_PTR(e.op_context, context);
+    CHECK_FLAGS(e.flags, FI_MULTI_RECV | FI_RECV | FI_MSG, FI_TAGGED);
+}
+
 CASE(multi_receive_cancelled, 1,
-     "fi_cancel: of a multi-receive buffer releases it, after some messages, with FI_ECANCELED or FI_MULTI_RECV")
+     "fi_cancel: of a multi-receive buffer ends it with FI_ECANCELED, and its completion has FI_MULTI_RECV")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
     char *space = buffer(MULTI_BYTES), after[8];
     static struct fi_context context;
-    POST(receive_flagged(MESSAGE, p.b, from_any(space, MULTI_BYTES, 0, &context), FI_MULTI_RECV));
-    POST(fi_inject(p.a->ep, "abc", 3, p.to_b));
-    CHECK_EQ(WAIT_RX(p.b).len, 3);
-    OK(fi_cancel(&p.b->ep->fid, &context));
-    struct fi_cq_data_entry entry;
-    ssize_t rc;
-    long long until = now_ms() + WAIT_MS;
-    while ((rc = fi_cq_read(p.b->rx, &entry, 1)) == -FI_EAGAIN && now_ms() < until) progress();
-    if (rc == 1) {
-        CHECK_PTR(entry.op_context, &context);
-        CHECK_FLAGS(entry.flags, FI_MULTI_RECV, FI_MSG);
-    } else {
-        CHECK_RC(rc, -FI_EAVAIL);
-        struct fi_cq_err_entry e = {0};
-        CHECK_RC(fi_cq_readerr(p.b->rx, &e, 0), 1);
-        CHECK_EQ(e.err, FI_ECANCELED);
-        CHECK_PTR(e.op_context, &context);
+    for (int messages = 0; messages < 3; messages++) {
+        POST(receive_flagged(MESSAGE, p.b, from_any(space, MULTI_BYTES, 0, &context), FI_MULTI_RECV));
+        for (int i = 0; i < messages; i++) {
+            POST(fi_inject(p.a->ep, "abc", 3, p.to_b));
+            struct completion c = WAIT_RX(p.b);
+            CHECK_EQ(c.len, 3);
+            CHECK_FLAGS(c.flags, FI_RECV, FI_MULTI_RECV);
+        }
+        OK(fi_cancel(&p.b->ep->fid, &context));
+        check_given_back(p.b, &context);
+        CHECK_RC(fi_cancel(&p.b->ep->fid, &context), -FI_ENOENT);
+        POST(fi_inject(p.a->ep, "defg", 4, p.to_b));
+        POST(fi_recv(p.b->ep, after, 8, NULL, FI_ADDR_UNSPEC, CONTEXT(2)));
+        CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(2));
+        CHECK_SAME(after, "defg", 4);
     }
-    POST(fi_inject(p.a->ep, "defg", 4, p.to_b));
-    POST(fi_recv(p.b->ep, after, 8, NULL, FI_ADDR_UNSPEC, CONTEXT(2)));
-    CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(2));
-    CHECK_SAME(after, "defg", 4);
+}
+
+CASE(multi_receive_cancelled_with_messages_in_it, 1,
+     "fi_cancel: messages that a multi-receive buffer has taken complete before it is given back", .needs = OUR_PROVIDER)
+{
+    enum { LARGE = 200000, LARGES = 4 };
+    struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
+    unsigned char *space = buffer(2 * LARGE * LARGES), *out = buffer(LARGE);
+    static struct fi_context context;
+    pattern_fill(out, LARGE, 5);
+    /* The messages come before the buffer, then after it. */
+    for (int late = 0; late < 2; late++) {
+        if (late) {
+            POST(receive_flagged(MESSAGE, p.b, from_any(space, 2 * LARGE * LARGES, 0, &context), FI_MULTI_RECV));
+        }
+        for (int i = 0; i < LARGES; i++) POST(fi_send(p.a->ep, out, LARGE, NULL, p.to_b, NULL));
+        if (!late) {
+            for (int i = 0; i < 1000; i++) progress();
+            POST(receive_flagged(MESSAGE, p.b, from_any(space, 2 * LARGE * LARGES, 0, &context), FI_MULTI_RECV));
+        }
+        OK(fi_cancel(&p.b->ep->fid, &context));
+        int received = 0;
+        struct fi_cq_data_entry entry;
+        ssize_t rc;
+        long long until = now_ms() + WAIT_MS;
+        while ((rc = fi_cq_read(p.b->rx, &entry, 1)) != -FI_EAVAIL && now_ms() < until) {
+            progress();
+            if (rc == -FI_EAGAIN) continue;
+            CHECK_RC(rc, 1);
+            CHECK_PTR(entry.op_context, &context);
+            CHECK_EQ(entry.len, LARGE);
+            CHECK_PATTERN((unsigned char *)entry.buf, LARGE, 5);
+            received++;
+        }
+        check_given_back(p.b, &context);
+        /* The others match the next buffer. */
+        POST(receive_flagged(MESSAGE, p.b, from_any(space, 2 * LARGE * LARGES, 0, CONTEXT(2)), FI_MULTI_RECV));
+        for (; received < LARGES; received++) {
+            struct completion c = WAIT_RX(p.b);
+            CHECK_PTR(c.context, CONTEXT(2));
+            CHECK_PATTERN((unsigned char *)c.buf, LARGE, 5);
+        }
+        for (int i = 0; i < LARGES; i++) WAIT_TX(p.a);
+        OK(fi_cancel(&p.b->ep->fid, CONTEXT(2)));
+        check_given_back(p.b, CONTEXT(2));
+    }
 }
 
 CASE(min_multi_recv_is_an_option, 1,

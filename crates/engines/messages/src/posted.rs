@@ -97,6 +97,8 @@ pub struct PostedReceive {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Multi {
     pub(crate) used_up: bool,
+    /// The program has cancelled the receive, so its end is an error.
+    pub(crate) cancelled: bool,
     /// Messages whose payload is still being fetched.
     pub(crate) fetching: u32,
 }

@@ -320,23 +320,30 @@ impl Receives {
         }
     }
 
-    /// Cancels the receive with this context and a record, which ends with an error. Returns whether it was found.
-    pub fn cancel(&mut self, flight: &mut InFlight, bindings: *mut Bindings, context: *mut c_void) -> bool {
+    /// Cancels the receive with this context and a record, which ends with an error.
+    pub fn cancel(&mut self, flight: &mut InFlight, bindings: *mut Bindings, context: *mut c_void) -> CancelOutcome {
+        let is_wanted = |posted: &PostedReceive| {
+            let PostedReceive { ticket, multi, .. } = posted;
+            let takes_more = multi.is_none_or(|multi| !multi.used_up && !multi.cancelled);
+            takes_more && ticket.bindings == bindings && ticket.context == context
+        };
         let found = flight.operations.iter().find_map(|(number, operation)| match operation {
-            Operation::Receive(posted) if posted.ticket.bindings == bindings && posted.ticket.context == context => {
-                Some((number, posted.entry, posted.ticket))
-            }
+            Operation::Receive(posted) if is_wanted(posted) => Some((number, posted.entry, posted.ticket)),
             _ => None,
         });
-        let Some((number, entry, ticket)) = found else { return false };
+        let Some((number, entry, ticket)) = found else { return CancelOutcome::NotFound };
         if flight.nic.interface.lock().with_revocation(|nic| nic.lists().unlink(entry)).is_err() {
             // Its message has come, and the event is in the queue.
-            return false;
+            return CancelOutcome::NotFound;
+        }
+        if let Some(multi) = flight.operations.multi(number) {
+            multi.cancelled = true;
+            return CancelOutcome::Unlinked(number);
         }
         flight.operations.take_receive(number);
         let entry = Completion { context, flags: ticket.flags, ..Completion::default() };
         flight.nic.fail(&ticket, Side::Receive, entry, 0, Fault::Cancelled);
-        true
+        CancelOutcome::Ended
     }
 
     /// Cancels the plain receive with this context. Returns whether such a receive was found.
@@ -346,6 +353,14 @@ impl Receives {
         flight.nic.fail(&ticket, Side::Receive, entry, 0, Fault::Cancelled);
         true
     }
+}
+
+/// The outcome of cancelling a receive.
+pub(crate) enum CancelOutcome {
+    NotFound,
+    Ended,
+    /// This receive for many messages takes no more. It ends when those that it has taken have ended.
+    Unlinked(usize),
 }
 
 /// Unlinks the plain receive with this context.

@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::flags::{ADDR_ANY, MULTI_RECV, RECV, REMOTE_CQ_DATA};
 use crate::in_flight::InFlight;
 use crate::pieces::scatter;
-use crate::posted::{Arrived, Fetch, Filled, Placement, PlainUserPtr, Scattered};
+use crate::posted::{Arrived, Fetch, Filled, Multi, Placement, PlainUserPtr, PostedReceive, Scattered};
 use crate::receive::Receives;
 use crate::ticket::{Kind, Ticket};
 
@@ -117,12 +117,14 @@ impl InFlight {
 
     /// Returns the buffer of a receive for many messages, if no more data can come into it.
     fn give_back(&mut self, number: usize) {
-        if !self.operations.multi(number).is_some_and(|multi| multi.used_up && multi.fetching == 0) {
-            return;
+        let Some(&mut Multi { used_up: true, fetching: 0, cancelled }) = self.operations.multi(number) else { return };
+        let Some(PostedReceive { ticket, .. }) = self.operations.take_receive(number) else { return };
+        let entry = Completion { context: ticket.context, flags: MULTI_RECV, ..Completion::default() };
+        if cancelled {
+            let entry = Completion { flags: ticket.flags | MULTI_RECV, ..entry };
+            return self.nic.fail(&ticket, Side::Receive, entry, 0, Fault::Cancelled);
         }
-        let Some(posted) = self.operations.take_receive(number) else { return };
-        let entry = Completion { context: posted.ticket.context, flags: MULTI_RECV, ..Completion::default() };
-        self.nic.complete_uncounted(&posted.ticket, Side::Receive, entry, ADDR_ANY);
+        self.nic.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
     }
 
     /// Ends the receive of a fetched payload.

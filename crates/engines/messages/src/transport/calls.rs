@@ -16,6 +16,7 @@ use crate::peers::{Peer, PeerRing};
 use crate::pieces::{gather, total};
 use crate::posted::{PlainReceive, ReceiveRequest};
 use crate::protocols::{Protocol, length_of};
+use crate::receive::CancelOutcome;
 use crate::ticket::{Kind, Ticket};
 use crate::transfer::{Atomic, Note, Transfer};
 use crate::units::links::Route;
@@ -209,7 +210,16 @@ impl Transport {
             flight.nic.fail_transmit(&ticket, Fault::Cancelled);
             return true;
         }
-        receives.cancel(flight, bindings, context)
+        match receives.cancel(flight, bindings, context) {
+            CancelOutcome::NotFound => false,
+            CancelOutcome::Ended => true,
+            CancelOutcome::Unlinked(number) => {
+                // A sender may have filled a part of the buffer since the poll. Its message completes first.
+                self.take_events();
+                self.flight.receive_used_up(number);
+                true
+            }
+        }
     }
 
     // ---- accesses to others' memory ----
