@@ -83,11 +83,13 @@ def page(path, faults):
     is_made = bool(MADE.search("\n".join(lines[:12])))
     if not is_made and path not in LONG_PAGES and len(lines) > PAGE_LINES_MAX:
         faults.append(f"{path}: {len(lines)} lines; split it: a page has at most {PAGE_LINES_MAX}")
-    fenced = False
+    fenced = is_part = False
     for number, line in enumerate(lines, 1):
+        if line.startswith("<!-- "):
+            is_part = "made by `" in line
         if line.lstrip().startswith("```"):
             fenced = not fenced
-        elif fenced or is_made:
+        elif fenced or is_made or is_part:
             continue
         elif line.lstrip().startswith("|"):
             for cell in cells(line):
