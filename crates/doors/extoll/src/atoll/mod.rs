@@ -2,7 +2,7 @@
 //! libatoll: PALMS (`include/atoll.h`, `include/atollrun.h`; seed 002, section 2.2).
 //!
 //! * [`channels`]: messages between host ports. [`objects`]: the objects that C holds. [`port`]: ports and connections.
-//! [`descriptors`]: fields of messages. [`send`], [`receive`], [`utilities`]: the functions.
+//!   [`descriptors`]: fields of messages. [`send`], [`receive`], [`utilities`]: the functions.
 //! * [`atollrun`]: the start of a program. [`codes`]: error codes.
 
 pub mod atollrun;

@@ -4,7 +4,7 @@
 //! * [`codes`]: error codes and their texts. [`port`]: ports and connections. [`post`]: commands. [`descriptors`]:
 //!   commands that a program fills itself. [`notifications`]: probing, matching, reading. [`regions`]: registered
 //!   memory;
-//! [`registration`]: its functions.
+//!   [`registration`]: its functions.
 
 pub mod codes;
 pub mod descriptors;

@@ -24,11 +24,11 @@
 //! * Parts: [`port`]: the port for messages. [`links`]: peers that take messages. [`grants`]: senders and their
 //!   messages ([`receive`]: matching). [`fetch`]: the payload of long messages. [`one_sided`]: the port for reads and
 //!   writes, with
-//! [`directory`]: the regions of a process, [`translations`]: entries found there, [`command_queue`]: commands under way,
-//! [`retired`]: addresses of closed regions.
+//!   [`directory`]: the regions of a process, [`translations`]: entries found there, [`command_queue`]: commands under way,
+//!   [`retired`]: addresses of closed regions.
 //! * [`Units`], with [`send`]: the rows. [`control`]: incoming control messages, and the end of a peer. [`access`]:
 //!   reads and writes.
-//! [`retry`]: refused accesses.
+//!   [`retry`]: refused accesses.
 
 pub(crate) mod access;
 pub mod command_queue;
