@@ -111,14 +111,13 @@ pub(crate) fn user_directory(parent: &Path) -> PathBuf {
 
 /// Makes a folder that only this user can access, unless the path exists.
 pub(crate) fn make(path: &Path) -> Result<(), DirectoryError> {
-    match (fs::DirBuilder::new().mode(0o700).create(path), path.parent()) {
-        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound && !parent.exists() => {
+    let Err(error) = fs::DirBuilder::new().mode(0o700).create(path) else { return Ok(()) };
+    match (error.kind(), path.parent()) {
+        (io::ErrorKind::AlreadyExists, _) => Ok(()),
+        (io::ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
             Err(DirectoryError::NoParent { path: parent.to_owned() })
         }
-        (Err(error), _) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(DirectoryError::NotMade { path: path.to_owned(), error })
-        }
-        _ => Ok(()),
+        _ => Err(DirectoryError::NotMade { path: path.to_owned(), error }),
     }
 }
 
