@@ -22,8 +22,6 @@ COLUMNS_MAX = 100
 CELL_CHARS_MAX = 80
 # Pages that a program makes say so at the top.
 MADE = re.compile(r"\b(Made|Written) by `")
-# A list of small entries is as long as its subject.
-LONG_PAGES = {"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"}
 
 
 def tracked(*patterns):
@@ -81,7 +79,7 @@ def page(path, faults):
     text = read(path)
     lines = text.rstrip("\n").split("\n")
     is_made = bool(MADE.search("\n".join(lines[:12])))
-    if not is_made and path not in LONG_PAGES and len(lines) > PAGE_LINES_MAX:
+    if not is_made and len(lines) > PAGE_LINES_MAX:
         faults.append(f"{path}: {len(lines)} lines; split it: a page has at most {PAGE_LINES_MAX}")
     fenced = is_part = False
     for number, line in enumerate(lines, 1):
