@@ -207,7 +207,7 @@ static inline int is_near(long double got, long double want, long double size, l
         return -1;                                                                                               \
     }
 
-/* A value and an index. The values are few, so many are equal. */
+/* A value and an index. Values repeat often, so that ties are tested. */
 #define PAIR(N, T)                                                                                               \
     struct pair_##N {                                                                                            \
         T value;                                                                                                 \

@@ -386,7 +386,7 @@ fn joining(members: usize) -> (World, Vec<u64>) {
     (world, handles)
 }
 
-/// A group fails while one of its children is told that it is formed: the child is also told of the failure.
+/// A group fails while the message that it is formed is on its way to a child: the child also gets the failure.
 #[test]
 fn a_failure_overtakes_no_child() {
     for told in 0..3 {
