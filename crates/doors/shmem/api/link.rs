@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::all_functions;
 
-/// The second name of a function, for profilers: with a p in front.
+/// The second name of a function, for profilers: the first with a p in front.
 pub fn profiled(name: &str) -> String {
     format!("p{name}")
 }
@@ -17,7 +17,7 @@ pub fn aliases() -> String {
     let mut text = String::from(
         "/* SPDX-License-Identifier: Apache-2.0 OR MIT\n \
          * Made by `make build` from the table in crates/doors/shmem/api; not to be edited.\n \
-         * Every function of libsma.so: taken from the archive, and known by a second name to profilers. */\n\n",
+         * Takes every function of libsma.so from the archive, and gives it a second name for profilers. */\n\n",
     );
     for function in all_functions() {
         writeln!(text, "EXTERN({name}) {} = {name};", profiled(&function.name), name = function.name)
@@ -31,7 +31,7 @@ pub fn version_script() -> String {
     let mut text = String::from(
         "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
          # Made by `make build` from the table in crates/doors/shmem/api; not to be edited.\n\
-         # What libsma.so exports.\n{\n  global:\n",
+         # The names that libsma.so exports.\n{\n  global:\n",
     );
     for function in all_functions() {
         writeln!(text, "    {}; {};", function.name, profiled(&function.name)).expect("a string takes it");

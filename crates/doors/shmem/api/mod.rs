@@ -16,10 +16,10 @@
 //! The library itself does not contain this module. `build.rs` includes it for the exports, `link_files.rs` for the
 //! linker, `tests/generated.rs` for the checked-in files.
 //!
-//! A row has a prototype in C, in which `TYPE` is the type of an element, and the Rust function behind it:
+//! A row is a prototype in C, with `TYPE` as the type of an element, and the Rust function behind it:
 //!
 //! ```text
-//! /// Copies nelems elements of source to dest at PE pe. On return source may be used again.
+//! /// Copies nelems elements from source to dest at PE pe. Returns when source may be reused.
 //! "void shmem_put(TYPE *dest, const TYPE *source, size_t nelems, int pe)" => "rma::put::<TYPE>" [RMA, BLOCKS], ctx;
 //! ```
 //!
@@ -63,9 +63,9 @@ pub struct Section {
 pub enum Generic {
     /// There is no type-generic name.
     No,
-    /// The type of the first pointer to `TYPE`, and whether a context comes first.
+    /// By the type of the first pointer to `TYPE`, and by whether a context comes first.
     Element,
-    /// If the first argument is of this C type, the name selects this function; else that of the generic's name.
+    /// The generic `name` selects this function if the first argument is a `c`, else the C function `name`.
     First { name: &'static str, c: &'static str },
 }
 
@@ -75,7 +75,7 @@ pub struct Row {
     pub prototype: &'static str,
     /// Path and generics of the Rust function, `TYPE` being the element. Ends in `()` if it takes no arguments.
     pub rust: &'static str,
-    /// Its effect, in a line or two.
+    /// The text of the header and of the page: effect, errors, section of the specification.
     pub summary: &'static str,
     /// The sets of types of the family; empty if it is one function.
     pub sets: &'static [&'static Set],
@@ -86,7 +86,7 @@ pub struct Row {
     pub generic: Generic,
     /// Whether the type-generic name accepts a `volatile` object.
     pub volatile: bool,
-    /// Whether it never returns.
+    /// Whether the function never returns.
     pub never: bool,
     /// Deprecated since this version of the specification.
     pub since: Option<&'static str>,
@@ -146,7 +146,7 @@ impl Row {
         Row { since: Some(since), ..self }
     }
 
-    /// Its effect, on one line.
+    /// The summary, on one line.
     pub fn summary(&self) -> String {
         self.summary.split_whitespace().collect::<Vec<_>>().join(" ")
     }

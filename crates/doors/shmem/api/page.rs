@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders `docs/reference/shmem-api.md`: every family with its prototypes, types, type-generic name and meaning, under a heading
-//! that can be linked to (`shmem-api.md#shmem_put`).
+//! Renders `docs/reference/shmem-api.md`: every family with its prototypes, text, types and type-generic name, under a
+//! heading that links can name (`shmem-api.md#shmem_put`).
 
 use std::fmt::Write as _;
 
@@ -46,7 +46,7 @@ fn contents(text: &mut String) {
         writeln!(text, "| [{title}](#{}) | {families} | {functions} |", anchor(&title)).expect("a string takes it");
     }
     let families: usize = SECTIONS.iter().map(|section| section.rows.len()).sum();
-    writeln!(text, "| together | {families} | {} |", all_functions().count()).expect("a string takes it");
+    writeln!(text, "| total | {families} | {} |", all_functions().count()).expect("a string takes it");
 }
 
 fn anchor(heading: &str) -> String {
@@ -56,7 +56,7 @@ fn anchor(heading: &str) -> String {
 
 fn sets(text: &mut String) {
     text.push_str(
-        "\n## Types\n\nThe types that TYPE stands for, and a type's name within names of functions where it differs.\n\n\
+        "\n## Types\n\nThe types that TYPE stands for; in parentheses, the name in function names if it differs.\n\n\
          | set | types |\n|---|---|\n",
     );
     for set in SETS.iter().filter(|set| set.naming == Naming::Infix && set.title.starts_with("the ")) {
@@ -79,7 +79,7 @@ fn in_c(c: &str) -> &str {
 
 fn constants(text: &mut String) {
     text.push_str(
-        "\n## Constants\n\nThose with a star are also known by their old name with an underscore in front \
+        "\n## Constants\n\nA star marks a constant that also has its old name, with an underscore in front \
                    (`_SHMEM_CMP_EQ`, deprecated since 1.3).\n",
     );
     for group in GROUPS {
@@ -111,7 +111,7 @@ fn family(text: &mut String, row: &Row) {
             notes.push(format!("C11, C++: `{}`, with or without a context.", generic_name(row)));
         }
         Generic::Element => notes.push(format!("C11, C++: `{}`.", generic_name(row))),
-        Generic::First { name, c } => notes.push(format!("C11, C++: `{name}`, too, when a `{c}` comes first.")),
+        Generic::First { name, c } => notes.push(format!("C11, C++: `{name}`, if a `{c}` comes first.")),
     }
     if let Some(version) = row.since {
         notes.push(format!("Deprecated since {version}."));

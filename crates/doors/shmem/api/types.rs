@@ -11,7 +11,7 @@ pub struct Type {
     pub c: &'static str,
     /// Its name in Rust; for a size, an integer of that size.
     pub rust: &'static str,
-    /// The C type for which it is another name. `_Generic` and overloads take each type once.
+    /// The C type that it is an alias of. `_Generic` and overloads accept each type once.
     pub alias_of: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ impl Type {
     }
 }
 
-/// The place of the type's name.
+/// The place of the type's name in function names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     /// `shmem_int_put_nbi`
@@ -150,7 +150,7 @@ pub const NUMBERS_OLD: Set = typed(
 );
 /// The types of the reductions by and, or, xor.
 #[rustfmt::skip]
-pub const BITWISE: Set = typed("BITWISE", "the unsigned types and those of fixed size", &[
+pub const BITWISE: Set = typed("BITWISE", "the unsigned and the fixed-size types", &[
     &UCHAR, &USHORT, &UINT, &ULONG, &ULONGLONG, &INT8, &INT16, &INT32, &INT64, &UINT8, &UINT16, &UINT32, &UINT64, &SIZE,
 ]);
 /// The types of sums and products.

@@ -3,7 +3,7 @@
 //! reads
 //!
 //! ```text
-//! /// Its effect.
+//! /// Text of the header and of the page.
 //! "prototype, with TYPE" => "rust::path::<TYPE>" [SETS, OF TYPES], further, properties;
 //! ```
 //!

@@ -7,15 +7,15 @@
 #define SELVEDGE_2ND_(A, B, ...)    B
 #define SELVEDGE_3RD_(A, B, C, ...) C
 
-/* The function that objects of a type select. That function's prototype checks how they are qualified. */
+/* Maps a type, with any qualifier, to its function. The function's prototype checks the qualifiers. */
 #define SELVEDGE_CASE(TYPE, T, OP)       SELVEDGE_QUALIFIED(TYPE, shmem_##T##OP)
 #define SELVEDGE_CTX_CASE(TYPE, T, OP)   SELVEDGE_QUALIFIED(TYPE, shmem_ctx_##T##OP)
 #define SELVEDGE_QUALIFIED(TYPE, CHOICE) , TYPE *: CHOICE, const TYPE *: CHOICE, volatile TYPE *: CHOICE
-/* A selection that may fail in a branch that is not taken. */
+/* A selection that compiles for every type: the compiler also checks the branch that is not taken. */
 #define SELVEDGE_OR_NONE(ARGUMENT, ...) _Generic((ARGUMENT) __VA_ARGS__, default: SELVEDGE_NONE)
-#define SELVEDGE_NONE                   "there is no such function for objects of this type"
+#define SELVEDGE_NONE                   "OpenSHMEM has no such function for this element type"
 
-/* Selects by the type of an argument; by the next one if the first is a context. */
+/* Selects by the type of an argument. CTX: by that of the next argument, if the first is a context. */
 #define SELVEDGE_BY_1ST(EACH, OP, ...) \
     _Generic((SELVEDGE_1ST(__VA_ARGS__)) SELVEDGE_##EACH(SELVEDGE_CASE, OP))(__VA_ARGS__)
 #define SELVEDGE_BY_2ND(EACH, OP, ...) \
@@ -29,9 +29,9 @@
         default: SELVEDGE_OR_NONE(SELVEDGE_2ND(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CASE, OP)), \
         shmem_ctx_t: SELVEDGE_OR_NONE(SELVEDGE_3RD(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CTX_CASE, OP)) \
     )(__VA_ARGS__)
-/* For an object that may be volatile, because other PEs write it. */
+/* Selects by the first argument, which may be volatile, because other PEs write the object. */
 #define SELVEDGE_BY_VOLATILE(EACH, OP, OBJECT, ...) \
     _Generic((OBJECT) SELVEDGE_##EACH(SELVEDGE_CASE, OP))((void *)(OBJECT), __VA_ARGS__)
-/* Selects by whether the first argument is of a certain type. */
+/* Selects THEN if the first argument is a TYPE, otherwise ELSE. */
 #define SELVEDGE_IF_1ST(TYPE, THEN, ELSE, ...) \
     _Generic((SELVEDGE_1ST(__VA_ARGS__)), TYPE: THEN, default: ELSE)(__VA_ARGS__)

@@ -1,5 +1,5 @@
 
 /* ---- Types of elements ----------------------------------------------------------------------------------- */
 
-/* Each list applies X to each type of a set, to the type's name within names of functions, and to Y. In a list of
- * DISTINCT types no two are the same type: int64_t is long. */
+/* Each list calls X(type, name, Y) for each type of a set; name is that of the type in function names. A DISTINCT list
+ * leaves out types that are the same as another one: int64_t is long. */

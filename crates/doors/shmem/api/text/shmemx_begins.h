@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * shmemx.h: the names of Sandia OpenSHMEM for counting puts, and for functions that OpenSHMEM 1.6 has made standard.
- * New programs use shmem.h, which has the same functions and explains the notation of this header.
+ * New programs should use shmem.h, which has the same functions and explains the notation of this header.
  *
  * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.
  */
