@@ -29,7 +29,7 @@ module block_test #(
         .hwif_in(nic_in), .hwif_out(nic_out)
     );
 
-    // The tables of VELO, to which the central block passes accesses on.
+    // The tables of VELO. The central block forwards accesses to them.
     logic velo_rd_ack, velo_rd_err, velo_wr_ack, velo_wr_err, velo_stall_wr, velo_stall_rd;
     logic [63:0] velo_rd_data;
     selvedge_velo_tables_pkg::selvedge_velo_tables__in_t velo_in;
@@ -50,7 +50,7 @@ module block_test #(
     logic [31:0] bytes = 0;
     logic [31:0] message = 0;
 
-    // The RAM of the mailboxes' sizes. The other RAMs are missing, and answer nothing.
+    // The RAM of the mailbox sizes. The other RAMs are missing and do not answer.
     logic [63:0] sizes[32];
     logic ram_rd_ack = 0, ram_wr_ack = 0;
     logic [63:0] ram_data = 0;

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Makes the registers of `selvedge-nic` and the documentation page from the description.
+"""Generates the registers of `selvedge-nic` and the documentation page from the description.
 
     export.py DESCRIPTION RUST_FILE MARKDOWN_FILE
 
-PeakRDL's own exporters make the rest (generate.sh). Theirs for Rust gives access through pointers, with unsafe code and
-volatile loads; `selvedge-nic` has neither. So this one makes names, addresses and sentences, and the NIC has the memory.
+PeakRDL's own exporters generate the rest (generate.sh). Its exporter for Rust accesses registers through pointers, with
+unsafe code and volatile loads; `selvedge-nic` has neither. So this one generates names, addresses and sentences, and the
+NIC has the memory.
 
-What the description must keep, beyond SystemRDL (an error names file and line):
+Rules of the description, beyond SystemRDL (an error names file and line):
 1. The version is at offset 0.
-2. Every register has a sentence (desc) and says what it counts (counts).
+2. Every register has a sentence (desc) and the unit of its value (counts).
 3. A register of a register file is a counter of the register block: one word, without an index. Its name is unique.
 4. Registers of an address map below the top are tables: they have an index, or occur once.
 """
@@ -20,7 +21,7 @@ from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode, MemNode, RegfileNode, RegNode
 
 MADE = "Made by `make registers` from registers/*.rdl; not to be edited."
-# The layout of a NIC's memory places each table at a multiple of this.
+# Tables in a NIC's memory start at multiples of this number of bytes.
 TABLE_ALIGN = 128
 
 
@@ -49,7 +50,7 @@ class Item:
 
     @property
     def software(self):
-        """What hardware lets software do."""
+        """Accesses that hardware allows to software."""
         if isinstance(self.node, MemNode):
             return "read, write" if self.node.is_sw_writable else "read"
         allowed = [word for word, has in (("read", self.node.has_sw_readable), ("write", self.node.has_sw_writable)) if has]
@@ -81,9 +82,9 @@ class Description:
                 self.units.append(child)
                 self.take_tables(child, child, "", None, None)
             else:
-                self.error(child, "only the version, register files and address maps are children of the top")
+                self.error(child, "the top may have only the version register, register files and address maps")
         if self.version is None:
-            self.error(top, "there is no version register at offset 0")
+            self.error(top, "the top has no version register at offset 0")
         self.check_names()
 
     def error(self, node, text):
@@ -113,7 +114,7 @@ class Description:
                 self.tables.append(self.checked(Item(unit, node, name, node.raw_absolute_address, width, count)))
                 continue
             if node.is_array and (stride is not None or len(node.array_dimensions) != 1):
-                self.error(node, "a register has one index at the most")
+                self.error(node, "a register has at most one index")
                 continue
             of_node = (node.array_stride, node.array_dimensions[0]) if node.is_array else (stride, entries)
             if isinstance(node, RegNode):
@@ -126,7 +127,7 @@ class Description:
         if not item.text:
             self.error(item.node, f"register {item.name} has no sentence: give it a desc")
         if not item.counts:
-            self.error(item.node, f"register {item.name} does not say what it counts: give it counts")
+            self.error(item.node, f"register {item.name} has no counts property: give it the unit of its value")
         if isinstance(item.node, RegNode) and item.node.get_property("regwidth") != 64:
             self.error(item.node, f"register {item.name} is not one word of 64 bits")
         if item.live_write not in (None, "lock", "owner"):
@@ -137,7 +138,7 @@ class Description:
         seen = {}
         for item in self.counters + self.tables:
             if item.name in seen:
-                self.error(item.node, f"there are two registers of the name {item.name}")
+                self.error(item.node, f"two registers have the name {item.name}")
             seen[item.name] = item
 
     @property
@@ -161,14 +162,14 @@ def rust(description):
     lines = [
         "// SPDX-License-Identifier: Apache-2.0 OR MIT",
         f"// {MADE}",
-        "//! The registers of a NIC as the description has them: names, addresses, sentences.",
+        "//! The registers of a NIC: names, addresses and sentences from the description.",
         "",
         "/// Version of the layout of a NIC's memory. The register at offset 0 holds it.",
         f"pub const VERSION: u32 = {description.version};",
         "/// Bytes of the register block: the version, then the counters.",
         f"pub const BLOCK_BYTES: usize = {description.block_bytes};",
         "",
-        "/// A named counter of the NIC. Its number is that of its word in the register block.",
+        "/// A counter of the NIC. Its value as an integer is the index of its word in the register block.",
         "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
         "#[repr(usize)]",
         "pub enum Register {",
@@ -179,9 +180,9 @@ def rust(description):
     lines += [f"        Self::{item.variant}," for item in description.counters]
     lines += ["    ];", ""]
     of = lambda value: [(item.variant, value(item)) for item in description.counters]
-    getter(lines, "The functional unit whose counter it is.", "block", "&'static str", of(lambda i: string(i.unit.inst_name)))
+    getter(lines, "The functional unit that the counter belongs to.", "block", "&'static str", of(lambda i: string(i.unit.inst_name)))
     getter(lines, "The name that tools show.", "name", "&'static str", of(lambda i: string(i.name)))
-    getter(lines, "The unit that it counts.", "unit", "&'static str", of(lambda i: string(i.counts)))
+    getter(lines, "The unit of the counter's value.", "unit", "&'static str", of(lambda i: string(i.counts)))
     getter(lines, "Its description, in a sentence.", "text", "&'static str", of(lambda i: string(i.text)))
     lines[-1:] = ["}", ""]
     lines += [
@@ -191,26 +192,26 @@ def rust(description):
     ]
     for item in description.tables:
         lines += [f"    /// {item.text}", f"    {item.variant},"]
-    lines += ["}", "", "impl TableRegister {", "    /// All of them, by unit.", "    pub const ALL: &'static [TableRegister] = &["]
+    lines += ["}", "", "impl TableRegister {", "    /// All table registers, by unit.", "    pub const ALL: &'static [TableRegister] = &["]
     lines += [f"        Self::{item.variant}," for item in description.tables]
     lines += ["    ];", ""]
     of = lambda value: [(item.variant, value(item)) for item in description.tables]
-    getter(lines, "The tables that it is part of.", "block", "&'static str", of(lambda i: string(i.unit.inst_name)))
-    getter(lines, "The name that tools show. An index comes before the dot, if there is one.", "name", "&'static str", of(lambda i: string(i.name)))
+    getter(lines, "The tables that the register belongs to.", "block", "&'static str", of(lambda i: string(i.unit.inst_name)))
+    getter(lines, "The name that tools show. If it has a dot, the index is written before the dot.", "name", "&'static str", of(lambda i: string(i.name)))
     getter(lines, "The unit of its value.", "unit", "&'static str", of(lambda i: string(i.counts)))
     getter(lines, "Its description.", "text", "&'static str", of(lambda i: string(i.text)))
     getter(lines, "The address of its first value in the address map of hardware.", "address", "u64", of(lambda i: f"{i.address:#x}"))
-    getter(lines, "The most values that it may have. 0: it has no index.", "entries_max", "u32", of(lambda i: i.entries))
+    getter(lines, "The largest number of values. 0: the register has no index.", "entries_max", "u32", of(lambda i: i.entries))
     getter(lines, "Bytes between the addresses of two values.", "stride", "u64", of(lambda i: f"{i.stride:#x}"))
-    getter(lines, "Whether software reads it. Else it reads as 0.", "is_readable", "bool", of(lambda i: str(i.is_readable).lower()))
+    getter(lines, "Whether software can read the register. If not, it reads as 0.", "is_readable", "bool", of(lambda i: str(i.is_readable).lower()))
     writes = {None: "Fixed", "lock": "Locked", "owner": "Owner"}
-    getter(lines, "The right to change it while the NIC runs.", "live_write", "LiveWrite", of(lambda i: f"LiveWrite::{writes[i.live_write]}"))
+    getter(lines, "The right to change the register while the NIC runs.", "live_write", "LiveWrite", of(lambda i: f"LiveWrite::{writes[i.live_write]}"))
     lines[-1:] = ["}", ""]
     lines += [
         "/// The right to change a register of a NIC that runs.",
         "#[derive(Clone, Copy, Debug, PartialEq, Eq)]",
         "pub enum LiveWrite {",
-        "    /// Nobody: it follows from the NIC's limits, or the units advance it.",
+        "    /// No process: the value follows from the NIC's limits, or the units advance it.",
         "    Fixed,",
         "    /// Only the NIC's owner.",
         "    Owner,",
@@ -237,13 +238,13 @@ def markdown(description):
         f"<!-- {MADE} -->",
         "",
         f"{top.get_property('desc')} The description is [registers/selvedge.rdl](../../registers/selvedge.rdl);",
-        "[design/registers.md](../design/registers.md) says how it is used. `selvedge registers` shows the values of live NICs.",
+        "[design/registers.md](../design/registers.md) describes its use. `selvedge registers` shows the values of live NICs.",
         "",
-        f"Offset 0 holds the version, {description.version}. Addresses are bytes; every register is a word of 64 bits, little-endian. Addresses below",
-        f"{description.block_bytes:#x} are also offsets in the register block of a NIC's segment, which the layout in [design/memory.md](../design/memory.md) places.",
-        "Counters only grow. They change under the NIC's lock, and anyone may read them. `PtlNIStatus` gives a program `dropped`",
-        "(together with `refused_disabled`), `permission_violations` and `operation_violations`. In the tables, *hardware* is what software",
-        "may do to a register of hardware, *live* what a tool may do to that of a NIC in shared memory.",
+        f"Offset 0 holds the version, {description.version}. Addresses count bytes. Every register is a little-endian word of 64 bits. Addresses below",
+        f"{description.block_bytes:#x} are also offsets in the register block of a NIC's segment, which [design/memory.md](../design/memory.md) describes.",
+        "Counters only grow. Any process may read them without the NIC's lock. `PtlNIStatus` returns `dropped`",
+        "(plus `refused_disabled`), `permission_violations` and `operation_violations`. In the tables, *hardware* is the access of software",
+        "to a register in hardware, *live* the access of a tool to the register of a NIC in shared memory.",
     ]
     for unit in description.units:
         lines += ["", f"## {unit.get_property('name')}", "", f"`{unit.inst_name}`: {unit.get_property('desc')}", ""]
@@ -254,7 +255,7 @@ def markdown(description):
             continue
         lines += ["| address | register | entries | counts | hardware | live | meaning |", "|---|---|---|---|---|---|---|"]
         tables = [item for item in description.tables if item.unit.inst_name == unit.inst_name]
-        live = {None: "read", "owner": "read; its owner writes", "lock": "read, write"}
+        live = {None: "read", "owner": "read; the owner writes", "lock": "read, write"}
         for item in tables:
             place = f"`{item.address:#08x}`" + (f" + `{item.stride:#x}` i" if item.entries else "")
             name = item.name.replace(".", "[i].") if "." in item.name else item.name + ("[i]" if item.entries else "")

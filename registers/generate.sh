@@ -1,29 +1,29 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Makes everything that comes from the description of the registers (registers/*.rdl):
+# Generates the files that come from the description of the registers (registers/*.rdl):
 #
-#   registers/generate.sh              makes it anew (make registers)
-#   registers/generate.sh --check      compares it with what is here; changes nothing
-#   registers/generate.sh --html DIR   makes the HTML site of the registers in DIR (make registers-html)
-#   registers/generate.sh --sums       only compares the checksums of inputs and results; needs no Python
+#   registers/generate.sh              generates them (make registers)
+#   registers/generate.sh --check      compares them with the files in the tree; changes nothing
+#   registers/generate.sh --html DIR   generates the HTML site of the registers in DIR (make registers-html)
+#   registers/generate.sh --sums       compares only the checksums of inputs and results; needs no Python
 #
-# Everything is made in a temporary folder and moved when all of it has succeeded. So an error leaves the files as they were.
-# Exit status: 1 for an error in the description, or stale files; 77 where Python or its packages cannot be had.
+# Files are generated in a temporary folder and moved when all steps have succeeded. So an error leaves the files as they
+# were. Exit status: 1 for an error in the description or stale files; 77 if Python or its packages cannot be installed.
 set -eu
 
 cd "$(dirname "$0")/.."
-# The virtual environment with what requirements.txt names. It is made once.
+# The virtual environment with the packages of requirements.txt. It is made once.
 environment=${SELVEDGE_REGISTERS_VENV:-target/registers-venv}
 description=registers/selvedge.rdl
 sums=registers/generated/sha256sums
 header=include/selvedge_registers.h
 page=docs/reference/registers.md
 nic=crates/core/nic/src/registers/description.rs
-# The register blocks: the central one, which passes accesses to the units' tables on, and theirs.
+# The register blocks: the central one, which forwards accesses to the units' tables, and one for each unit.
 blocks="selvedge_nic selvedge_velo_tables selvedge_rma_tables"
 blocks_without_vpids=selvedge_atu_tables
-# The VPIDs of the prototype. Addresses do not depend on it.
+# Number of VPIDs of the prototype. Addresses do not depend on it.
 vpids=32
 
 made="Made by \`make registers\` from registers/*.rdl; not to be edited."
@@ -40,7 +40,7 @@ sum() {
 check_sums() {
     if sum . 2>/dev/null | cmp -s - "$sums"; then return 0; fi
     sum . 2>/dev/null | diff "$sums" - | sed -n 's/^[<>] [0-9a-f]*  /registers: changed: /p' | sort -u >&2
-    say "the generated files are not those of the description: run \`make registers\`, and commit what it changes"
+    say "the generated files are stale: run \`make registers\` and commit the changes"
     return 1
 }
 
@@ -62,11 +62,11 @@ make_environment() {
     cp registers/requirements.txt "$environment/requirements.txt"
 }
 
-# Runs a step. What it prints is shown if it fails, because PeakRDL's errors name file and line.
+# Runs a step. Shows its output if it fails, because PeakRDL's errors name file and line.
 step() {
     if "$@" >"$work/said" 2>&1; then return 0; fi
     cat "$work/said" >&2
-    say "error, see above; nothing was changed. Correct registers/*.rdl and run it again"
+    say "failed, see above; nothing was changed: correct registers/*.rdl and run it again"
     exit 1
 }
 
@@ -99,7 +99,7 @@ case ${1-} in
     make_environment || exit $?
     work=$(mktemp -d)
     generate
-    # Files that stay as they are keep their times, so that nothing is compiled anew for them.
+    # Unchanged files keep their times, so that nothing is compiled again for them.
     find registers/generated -type f ! -name sha256sums | while read -r file; do
         [ -e "$work/out/$file" ] || rm "$file"
     done
@@ -116,13 +116,13 @@ case ${1-} in
     generate
     cmp -s "$work/sums" "$sums" || {
         diff "$sums" "$work/sums" | sed -n 's/^[<>] [0-9a-f]*  /registers: differs: /p' | sort -u >&2
-        say "PeakRDL makes other files than those here: run \`make registers\`, and commit what it changes"
+        say "PeakRDL generates different files: run \`make registers\` and commit the changes"
         exit 1
     }
     ;;
 --sums) check_sums ;;
 --html)
-    [ -n "${2-}" ] || { say "--html needs a folder"; exit 1; }
+    [ -n "${2-}" ] || { say "--html: no folder given; use --html DIR"; exit 1; }
     make_environment || exit $?
     work=$(mktemp -d)
     step "$environment/bin/peakrdl" html "$description" -o "$work/html" --title "Registers of a Selvedge NIC"
@@ -130,7 +130,7 @@ case ${1-} in
     cp -R "$work/html/." "$2"
     ;;
 *)
-    say "unknown option $1; its first lines say what it does"
+    say "unknown option $1: use --check, --html DIR, --sums or no option"
     exit 1
     ;;
 esac

