@@ -24,7 +24,7 @@ pub(super) fn run(results: &mut Results) -> Result<(), ValidateError> {
     for (id, what, published, simulated, unit) in rows {
         let figures = (Figure::Number(published), Figure::Number(simulated), unit);
         let claim = Claim::shown(id, "seed 002, section 2.6.1", what, figures);
-        results.claims.push(claim.note("Shown: nearly all figures of machines/atoll.toml are assumed."));
+        results.claims.push(claim.note("Only shown: nearly all figures of machines/atoll.toml are assumed."));
     }
     Ok(())
 }

@@ -6,7 +6,8 @@
 //! 2. Verdicts follow from two thresholds ([`HOLDS_PERCENT`], [`NEAR_PERCENT`]) that were fixed before the first run.
 //! 3. A figure that is an input of the model, or the sum of inputs, has no verdict: the model does not predict it.
 //! 4. A figure that the source contradicts elsewhere is shown apart, and has no verdict.
-//! 5. A claim that rests on assumed figures lists its result with each of them halved and doubled ([`Sensitivity`]).
+//! 5. A claim that is tested against its assumed figures lists its result with each of them halved and doubled
+//!    ([`Sensitivity`]).
 
 use std::fmt;
 
@@ -24,7 +25,7 @@ pub const CROSSING_HOLDS: f64 = 1.5;
 /// A crossing is near within this factor of the published size.
 pub const CROSSING_NEAR: f64 = 2.25;
 
-/// A prediction with one assumed figure moved.
+/// A prediction with one assumed figure halved or doubled.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
     /// The key of the machine.
@@ -49,7 +50,7 @@ pub enum Verdict {
     Input,
     /// The source contradicts it in another place.
     Contradicted,
-    /// A figure without a published number.
+    /// A figure that is only shown.
     NotComparable,
 }
 
@@ -218,8 +219,8 @@ impl Claim {
             _ => Verdict::Misses,
         };
         let predicted = match ties {
-            0 => format!("so in {right} of {}", pairs.len()),
-            _ => format!("so in {right} of {}, {ties} tied", pairs.len()),
+            0 => format!("right in {right} of {}", pairs.len()),
+            _ => format!("right in {right} of {}, {ties} tied", pairs.len()),
         };
         Claim {
             predicted: Figure::Words(predicted),
@@ -242,7 +243,7 @@ impl Claim {
         }
     }
 
-    /// Shows an input of the model, or a number without a published counterpart.
+    /// Shows a figure without a verdict: an input, or a number without a published counterpart.
     pub fn shown(
         id: &'static str,
         source: &'static str,
@@ -292,9 +293,8 @@ impl Claim {
         }
     }
 
-    /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within one
-    /// of
-    /// [`CROSSING_NEAR`]: figures are read at sizes that lie a factor of two apart. `None`: they do not cross.
+    /// Compares a size at which two curves cross. It holds within a factor of [`CROSSING_HOLDS`] and is near within
+    /// [`CROSSING_NEAR`], because figures are read at sizes a factor of two apart. `None`: the curves do not cross.
     pub fn crossing(
         id: &'static str,
         source: &'static str,
@@ -328,7 +328,7 @@ impl Claim {
         Claim { verdict: Verdict::Contradicted, ..self }.note(why)
     }
 
-    /// Adds predictions with assumed figures moved. One that holds no longer is near at best.
+    /// Adds predictions with assumed figures halved or doubled. If one does not hold, the claim is near at best.
     pub fn moved(mut self, moved: Vec<Sensitivity>) -> Claim {
         if self.verdict == Verdict::Holds && moved.iter().any(|moved| !moved.holds) {
             self.verdict = Verdict::Near;

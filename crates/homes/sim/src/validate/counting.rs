@@ -31,7 +31,7 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     alltoall(plan, &machine, results)?;
     progress("counting puts: stencil");
     stencil(plan, &machine, results)?;
-    results.left_out = vec!["Absolute bandwidths and rates of figures 3 to 6: the curves are not printed as numbers."];
+    results.left_out = vec!["Absolute bandwidths and rates of figures 3 to 6: the seed prints curves without numbers."];
     Ok(())
 }
 
@@ -46,13 +46,13 @@ fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
         Claim::number(
             "counting-8a",
             "seed 004, 3.1, figure 3",
-            "latency is approximately halved for small messages (8 bytes)",
+            "counting puts approximately halve the latency of small messages (8 bytes)",
             (2.0, ratio[eight], "times"),
         )
         .note(format!(
-            "counting {} us; put, fence, flag {} us. A put, its acknowledgement and a flag are two ways and an answer one after \
-             another: 2.0 needs an answer that costs nothing, or work on each operation that both share and that is not in the \
-             machine's components.",
+            "counting {} us; put, fence, flag {} us. The put, its acknowledgement and the flag cross the network \
+             one after another, so there are three trips against one. A ratio of 2.0 needs an acknowledgement that \
+             costs nothing, or work that both ways do for each operation and that no component of the machine has.",
             short(counting[eight]),
             short(flags[eight])
         )),
@@ -62,11 +62,11 @@ fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
         Claim::order(
             "counting-8b",
             "seed 004, 3.1, figure 3",
-            "the speed-up decreases with size (from 64 bytes on)",
+            "the speed-up decreases with message size (from 64 bytes on)",
             ("falls", &larger),
         )
         .note(format!(
-            "{} at 64 bytes, {} at {} bytes",
+            "Speed-up {} at 64 bytes, {} at {} bytes.",
             short(ratio[6]),
             short(ratio[most as usize]),
             sizes[most as usize]
@@ -79,7 +79,7 @@ fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
         x: AxisOf::logarithmic("message size (bytes)", 2),
         y: AxisOf::logarithmic("latency (us)", 10),
         lines: vec![CurveLine::new("counting put", &x, &counting), CurveLine::new("put, fence, flag", &x, &flags)],
-        about: "Two ranks on two nodes, 10 round trips after one.".into(),
+        about: "Two ranks on two nodes. The mean of 10 round trips, after one that is not timed.".into(),
     });
     Ok(())
 }
@@ -124,14 +124,15 @@ fn alltoall(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result
             "all-to-all: counting puts have the highest bandwidth at every size",
             ("counting first", &first),
         )
-        .note("15 ranks, and 60 for sizes up to 512 bytes; against flags and both barriers."),
+        .note("Compared with flags and both barriers: with 15 ranks, and with 60 ranks for sizes up to 512 bytes."),
     );
     let source = "seed 004, 3.2, figure 4";
-    let why = "The seed names no barrier, and blames the overhead of global synchronization. With a barrier of log2 n rounds a \
-               rank sends fewer messages than with a flag to each other rank, and nobody comes late here.";
+    let why = "The seed does not name the algorithm of its barrier, and gives the overhead of global \
+               synchronization as the reason. In a barrier of log2 n rounds a rank sends fewer messages than with a \
+               flag to each other rank, and no rank arrives late here.";
     for (id, lower, name, note) in [
         ("counting-8d", 2, "dissemination", why),
-        ("counting-8e", 3, "linear", "Through rank 0: 2(n - 1) messages at one node."),
+        ("counting-8e", 3, "linear", "The barrier passes through rank 0, so one node handles 2(n - 1) messages."),
     ] {
         let mut pairs = above(&one, 1, lower);
         pairs.extend(above(&crowd, 1, lower));
@@ -144,11 +145,11 @@ fn alltoall(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result
             Claim::order(
                 id,
                 source,
-                format!("all-to-all: fence and flags are ahead of a barrier ({name}) at every size"),
+                format!("all-to-all: fence and flags beat a barrier ({name}) at every size"),
                 ("flags > barrier", &pairs),
             )
             .note(format!(
-                "{note} Flags over barrier by size: 15 ranks {}; 60 ranks {}.",
+                "{note} Bandwidth of flags over that of the barrier, by size: 15 ranks {}; 60 ranks {}.",
                 ratios(&one),
                 ratios(&crowd)
             )),
@@ -164,7 +165,7 @@ fn alltoall(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result
             ("closes", &[(lead(0), lead(last))]),
         )
         .note(format!(
-            "counting over flags: {} at 8 bytes, {} at {} bytes",
+            "Bandwidth of counting puts over that of flags: {} at 8 bytes, {} at {} bytes.",
             short(lead(0)),
             short(lead(last)),
             sizes[last]
@@ -182,7 +183,8 @@ fn alltoall(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result
         x: AxisOf::logarithmic("message size (bytes)", 2),
         y: AxisOf::logarithmic("bandwidth of a rank (MB/s)", 10),
         lines,
-        about: "Each rank puts to all others, the next first, and waits for all; the mean of three after one, by the slowest rank."
+        about: "Each rank puts to all others, first to the next rank, and waits for their puts. The mean of three \
+                rounds at the slowest rank, after one that is not timed."
             .into(),
     });
     Ok(())
@@ -209,11 +211,12 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         Claim::order(
             "counting-8g",
             "seed 004, 3.3, figure 5",
-            "stencil of 12,800 x 1,280, 4 ranks for each of 1 to 15 nodes: with counting puts it gains with every step",
+            "stencil of 12,800 x 1,280: with counting puts each step from 1 to 15 nodes gains",
             ("keeps scaling", &rising),
         )
         .note(format!(
-            "{} to {} GFLOP/s, 4 to 60 ranks. A point is assumed to cost 1.5 ns; the seed prints no rates.{}",
+            "{} to {} GFLOP/s with 4 to 60 ranks, 4 for each node. A point is assumed to cost 1.5 ns. The seed \
+             prints no rates.{}",
             short(counting[0]),
             short(counting[last]),
             plan.pick("", " 256 rows in this quick run.")
@@ -224,13 +227,14 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         Claim::order(
             "counting-8h",
             "seed 004, 3.3, figure 5",
-            "with flags it scales poorly: less gained from 1 to 15 nodes, and less than half of the ideal 15 times",
+            "flags scale poorly: less than counting puts, and less than half of 15 times",
             ("flags scale less", &[(scaled(&counting), scaled(&flags)), (7.5, scaled(&flags))]),
         )
         .note(format!(
-            "from 4 to 60 ranks: counting {} times, flags {} times; counting over flags at 60 ranks {}. Each rank has an engine, as \
-             each PE of the seed has a helper thread; were there one for the four ranks of a node, the rates at 60 ranks would be {} and \
-             {} GFLOP/s.",
+            "From 4 to 60 ranks the rate grows {} times with counting puts, {} times with flags; 15 times is ideal. \
+             At 60 ranks counting puts have {} times the rate of flags. Each rank has its own engine, as each PE of \
+             the seed has a helper thread. If the four ranks of a node shared one engine, the rates at 60 ranks \
+             would be {} (counting) and {} GFLOP/s (flags).",
             short(scaled(&counting)),
             short(scaled(&flags)),
             short(counting[last] / flags[last]),
@@ -250,11 +254,11 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         Claim::order(
             "counting-8i",
             "seed 004, 3.3, figure 6",
-            "48 ranks: the lead of counting puts is less the larger the first dimension",
+            "48 ranks: the lead of counting puts falls as the first dimension grows",
             ("falls", &falling),
         )
         .note(format!(
-            "{} at 12,800 columns, {} at {}",
+            "Rate of counting puts over that of flags: {} at 12,800 columns, {} at {} columns.",
             short(lead[0]),
             short(lead[lead.len() - 1]),
             widths[widths.len() - 1]
@@ -263,7 +267,7 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     results.claims.push(Claim::shown(
         "counting-8j",
         "seed 004, 3.3, figure 5",
-        "rates at 60 ranks",
+        "rates of the stencil at 60 ranks",
         (
             Figure::Words("not printed".into()),
             Figure::Words(format!("counting {}, flags {}", short(counting[last]), short(flags[last]))),
@@ -277,7 +281,8 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         y: AxisOf::linear("GFLOP/s"),
         lines: vec![CurveLine::new("counting puts", &ranks, &counting), CurveLine::new("flags", &ranks, &flags)],
         about: format!(
-            "12,800 columns in strips, {} rows; a rank computes its part of a row and tells the next.",
+            "12,800 columns in strips, one for each rank, and {} rows. A rank computes its part of a row, then \
+             notifies the next rank.",
             grid.rows
         ),
     });
@@ -288,7 +293,7 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         x: AxisOf::logarithmic("columns", 2),
         y: AxisOf::linear("rate over that with flags"),
         lines: vec![CurveLine::new("48 ranks", &x, &lead)],
-        about: "Fewer rows than above; the lead does not depend on their number once the pipeline is full.".into(),
+        about: "Fewer rows than above: once the pipeline is full, the lead does not depend on their number.".into(),
     });
     Ok(())
 }

@@ -55,9 +55,9 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     progress("ATOLL");
     super::atoll::run(results)?;
     results.left_out = vec![
-        "Figures 9-2 and 9-3: table 9-1 has their numbers. Figure 9-4: it is figure 9-1 by bandwidth.",
+        "Figures 9-2 and 9-3: table 9-1 has their numbers. Figure 9-4: it shows figure 9-1 as bandwidth.",
         "Figures 5-13 to 5-16, registration: they measure a driver and the memory of Linux.",
-        "Figure 7-15, hardware latency by part: the picture has no numbers in the text.",
+        "Figure 7-15, hardware latency by part: the text has no numbers of the picture.",
     ];
     Ok(())
 }
@@ -108,8 +108,9 @@ fn framing(machine: &Machine, results: &mut Results) {
     let large = 4096.0 / (on_link(Class::RmaPut, 4096) / cycle * 2.0) * 100.0;
     let what = "link efficiency of large RMA messages (printed: about 80 %)";
     results.claims.push(Claim::number("extoll-7-3b", source, what, (80.0, large, "%")).contradicted(
-        "274 of 312.5 MB/s are 88 % (table 7-10), and 880 of 1,000 and 2,800 of 3,200 are as much: no link of 80 % carries them. The model has \
-         the frames of a message once, and the five phits that are left of the 41 cycles in each flit.",
+        "Table 7-10 contradicts it: 274 of 312.5 MB/s are 88 %, and so are 880 of 1,000 and 2,800 of 3,200. A link \
+         of 80 % cannot carry them. In the model a message has its frames once, and each flit has the five phits \
+         that remain of the 41 cycles.",
     ));
 }
 
@@ -145,7 +146,7 @@ fn operations(machine: &Arc<Machine>, results: &mut Results) -> Result<(), Valid
     }
     let swapped = results.claims.iter_mut().find(|claim| claim.id == "extoll-9-1c");
     if let Some(claim) = swapped {
-        claim.note = "The table's labels of the two immediate puts are swapped: by its text the one with a notification takes longer.".into();
+        claim.note = "By the text a notification takes longer: the table swaps the labels of the two puts.".into();
     }
     Ok(())
 }
@@ -185,7 +186,7 @@ fn addressing_and_technology(plan: Plan, prototype: &Arc<Machine>, results: &mut
             "put of 8 bytes with a notification, physical addresses through the kernel",
             (2.59, latency(&kernel, Kind::Put, &[8], true)?[0] / 1e3, "us"),
         )
-        .note("Section 7.5.5: the kernel preprocesses all completions. So this put has one, and the target that waits for it passes the kernel."),
+        .note("By section 7.5.5 the kernel preprocesses all completions, so the target waits in the kernel."),
         row("extoll-7-7c", "bandwidth of puts, virtual addresses", (275.0, most(prototype)?, "MB/s")),
         row("extoll-7-7d", "bandwidth of puts, physical addresses", (264.0, most(&kernel)?, "MB/s")),
     ];
@@ -194,12 +195,12 @@ fn addressing_and_technology(plan: Plan, prototype: &Arc<Machine>, results: &mut
         let physical_half = half_of_ping_pong(&kernel, most(&kernel)?, true)?;
         rows.push(row(
             "extoll-7-7e",
-            "half of the bandwidth in a ping-pong, virtual addresses",
+            "size with half of the bandwidth in a ping-pong, virtual addresses",
             (576.0, virtual_half, "bytes"),
         ));
         rows.push(row(
             "extoll-7-7f",
-            "half of the bandwidth in a ping-pong, physical addresses",
+            "size with half of the bandwidth in a ping-pong, physical addresses",
             (1024.0, physical_half, "bytes"),
         ));
     }
@@ -208,14 +209,14 @@ fn addressing_and_technology(plan: Plan, prototype: &Arc<Machine>, results: &mut
         |name: &str| -> Result<f64, ValidateError> { Ok(latency(&machine(name, &[])?, Kind::Velo, &[8], false)?[0]) };
     let fast = |name: &str| most(&machine(name, &[])?);
     rows.extend([
-        row("extoll-7-10a", "start-up, 156 MHz", (1300.0, start(PROTOTYPE)?, "ns")).input().note("It is a row of table 9-1."),
+        row("extoll-7-10a", "start-up, 156 MHz", (1300.0, start(PROTOTYPE)?, "ns")).input().note("As in table 9-1."),
         row("extoll-7-10b", "start-up, 200 MHz", (1000.0, start("extoll-ht400-200")?, "ns")),
         row("extoll-7-10c", "start-up, 500 MHz", (800.0, start("extoll-asic500")?, "ns"))
-            .contradicted("The text beside the table says below 600 ns at 500 MHz (section 7.8)."),
+            .contradicted("The text beside the table says less than 600 ns at 500 MHz (section 7.8)."),
         row("extoll-7-10d", "start-up, 800 MHz", (500.0, start("extoll-asic800")?, "ns")),
         row("extoll-7-10e", "bandwidth, 156 MHz", (274.0, fast(PROTOTYPE)?, "MB/s")),
         row("extoll-7-10f", "bandwidth, 200 MHz", (400.0, fast("extoll-ht400-200")?, "MB/s"))
-            .contradicted("400 MB/s are two bytes a cycle, all that the link carries: section 7.3 says that some 80 % of it are payload."),
+            .contradicted("400 MB/s, two bytes a cycle, is the raw bandwidth. By section 7.3 about 80 % is payload."),
         row("extoll-7-10g", "bandwidth, 500 MHz", (880.0, fast("extoll-asic500")?, "MB/s")),
         row("extoll-7-10h", "bandwidth, 800 MHz, phits of 32 bits", (2800.0, fast("extoll-asic800")?, "MB/s")),
     ]);
@@ -226,14 +227,15 @@ fn addressing_and_technology(plan: Plan, prototype: &Arc<Machine>, results: &mut
     let all = Claim::fact(
         "extoll-7",
         "seed 002, tables 7-7, 7-10",
-        format!("mean error of the {} rows that count at most {ROW_PERCENT} %", errors.len()),
+        format!("mean error of the {} rows that count is at most {ROW_PERCENT} %", errors.len()),
         ("", format!("{} %", short(mean)), mean <= ROW_PERCENT),
     );
     results.claims.extend(rows);
     results.claims.push(all.note(
-        "The largest error is the size that reaches half of the bandwidth with physical addresses: by the table's own latency and bandwidth, \
-         2.59 us times 264 MB/s, it is 684 bytes. Start-up at 200 and 800 MHz is late because software and memory do not get faster with the \
-         device. The bandwidth at 800 MHz is low because five phits of a flit are framing and CRC there, too.",
+        "The largest error is that of extoll-7-7f. The table's own latency and bandwidth, 2.59 us times 264 MB/s, \
+         give 684 bytes. Start-up at 200 and 800 MHz is too slow because software and memory do not become faster \
+         with the device. The bandwidth at 800 MHz is too low because five phits of a flit are framing and CRC \
+         there, too.",
     ));
     Ok(())
 }
@@ -260,12 +262,12 @@ fn rates(plan: Plan, prototype: &Arc<Machine>, results: &mut Results) -> Result<
     let claim = Claim::order(
         "extoll-9-3",
         "seed 002, table 9-3",
-        "message rates of 8 bytes: VELO, then notification put, then put",
+        "message rates at 8 bytes: VELO is first, then notification put, then put",
         ("5.50 > 2.60 > 1.38", &[(velo, notification), (notification, put)]),
     );
     let note = format!(
-        "{} million a second. The order rests on the assumption that a unit of RMA takes the next item when it has done with the one \
-         before, while VELO takes a word a cycle; the rates themselves are not claimed.",
+        "{} million a second. The order depends on an assumption: a unit of RMA takes the next item when it has \
+         finished the one before, while VELO takes a word a cycle. Only the order is claimed.",
         words(&nominal)
     );
     results.claims.push(claim.moved(tried).note(note));
@@ -305,15 +307,22 @@ fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
     results.claims.push(Claim::order(
         "extoll-f1a",
         "seed 002, figure 9-1",
-        "ping-pong of 8 bytes: VELO is before put, and put before get",
+        "ping-pong of 8 bytes: VELO is faster than put, and put faster than get",
         ("VELO < put < get", &[(put[0], velo[0]), (get[0], put[0])]),
     ));
     let at = crossing(&x, &velo, &put);
     results.claims.push(
-        Claim::crossing("extoll-f1b", "seed 002, figure 9-1", "ping-pong: put surpasses VELO at about 400 bytes", (400.0, at)).note(format!(
-            "At 384 bytes VELO takes {} ns and put {} ns in the nearest run. A message of 64 bytes needs 45 cycles of the link, 288 ns, and \
-             nothing else on its way takes as long. That the prototype's put is ahead from 400 bytes on means some 370 ns for such a message, \
-             and no component figure of the text has what is missing.",
+        Claim::crossing(
+            "extoll-f1b",
+            "seed 002, figure 9-1",
+            "ping-pong: put surpasses VELO at about 400 bytes",
+            (400.0, at),
+        )
+        .note(format!(
+            "In the run nearest to 384 bytes VELO takes {} ns and put {} ns. A VELO message of 64 bytes takes 45 \
+             cycles of the link, 288 ns, and no other part of its path takes as long. If put is faster from 400 \
+             bytes on, as on the prototype, such a message takes some 370 ns. No component figure of the text \
+             explains the difference.",
             short(nearest(&x, &velo, 384.0)),
             short(nearest(&x, &put, 384.0))
         )),
@@ -329,7 +338,9 @@ fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
             CurveLine::new("put", &x, &us(&put)),
             CurveLine::new("get", &x, &us(&get)),
         ],
-        about: "Half a round trip of messages and of puts with a notification, a whole get. Ten rounds after one, between neighbours.".into(),
+        about: "VELO and put (with a notification): half a round trip. Get: the whole operation. The mean of ten \
+                rounds between neighbours, after one that is not timed."
+            .into(),
     });
     Ok(())
 }
@@ -358,11 +369,11 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         Claim::within(
             "extoll-f5a",
             "seed 002, section 9.1, table 7-10",
-            "greatest bandwidth",
+            "greatest bandwidth of a stream",
             (274.0, most, "MB/s"),
             ROW_PERCENT,
         )
-        .note("As extoll-7-10e: one prediction, listed twice because it has two bars."),
+        .note("The prediction of extoll-7-10e. It has two limits: as a row of the table, and as the bandwidth."),
     );
     let mut half = None;
     for bytes in (8..=longest).step_by(8) {
@@ -370,16 +381,21 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
             half = Some(bytes as f64);
         }
     }
-    results.claims.push(Claim::within(
-        "extoll-f5b",
-        "seed 002, section 9.1",
-        "the size of a VELO message that reaches half of the greatest bandwidth",
-        (32.0, half.unwrap_or(f64::INFINITY), "bytes"),
-        ROW_PERCENT,
-    )
-    .note("The model's rate of small messages, 6.7 million a second, is that of the software alone, 150 ns on each side. At the 5.5 million that \
-           were measured 24 bytes have 132 MB/s, a little less than half of the greatest bandwidth, and 32 bytes are the first above it. No \
-           component figure has the 32 ns that are missing."));
+    results.claims.push(
+        Claim::within(
+            "extoll-f5b",
+            "seed 002, section 9.1",
+            "size of the VELO message that reaches half of the greatest bandwidth",
+            (32.0, half.unwrap_or(f64::INFINITY), "bytes"),
+            ROW_PERCENT,
+        )
+        .note(
+            "The model sends 6.7 million small messages a second. Only the software limits this rate, with 150 ns \
+             on each side. At the measured 5.5 million a second, messages of 24 bytes have 132 MB/s, a little less \
+             than half of the greatest bandwidth, and 32 bytes is the first size above it. No component figure \
+             explains the missing 32 ns.",
+        ),
+    );
     let (over_put, over_get) = (crossing(&x, &put, &velo), crossing(&x, &get, &velo));
     let source = "seed 002, figure 9-5";
     results.claims.push(Claim::order(
@@ -398,9 +414,10 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     };
     let why = |kind| -> Result<String, ValidateError> {
         Ok(format!(
-            "It rests on the assumption that requester and responder, a state machine each, begin with the next command when this one's \
-             bytes have left. With units that read ahead it would be at {} bytes. VELO has 222 MB/s at 64 bytes, what 45 cycles of the link \
-             allow; its published curve is lower (extoll-f1b), and so the published crossings come earlier.",
+            "The crossing depends on an assumption: requester and responder are one state machine each, and begin \
+             the next command when the bytes of this one have left. With units that read ahead it would be at {} \
+             bytes. VELO has 222 MB/s at 64 bytes, the most that 45 cycles of the link allow. Its published curve \
+             is lower (extoll-f1b), so the published crossings are at smaller sizes.",
             else_at(kind)?
         ))
     };
@@ -412,20 +429,32 @@ fn streams(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         Claim::crossing("extoll-f5e", source, "streams: get surpasses VELO at 512 bytes", (512.0, over_get))
             .note(why(Kind::Get)?),
     );
-    results.claims.push(Claim::order(
-        "extoll-f5f",
-        source,
-        "put surpasses VELO at a smaller size than get",
-        ("put first", &[(over_get.unwrap_or(f64::MAX), over_put.unwrap_or(f64::MAX))]),
-    )
-    .note("Nothing in the components tells them apart: the requester of a put and the responder of a get pass, translate, read and send. So the two curves of the model are one."));
+    results.claims.push(
+        Claim::order(
+            "extoll-f5f",
+            source,
+            "put surpasses VELO at a smaller size than get does",
+            ("put first", &[(over_get.unwrap_or(f64::MAX), over_put.unwrap_or(f64::MAX))]),
+        )
+        .note(
+            "No component distinguishes them: the requester of a put and the responder of a get both take a pass, a \
+             translation, a read and a send. So the two curves of the model coincide.",
+        ),
+    );
     results.curves.push(Curve {
         name: "extoll-stream",
         title: "EXTOLL: bandwidth of streams".into(),
         x: AxisOf::logarithmic("operation size (bytes)", 2),
         y: AxisOf::linear("bandwidth (MB/s)"),
-        lines: vec![CurveLine::new("VELO", &x, &velo), CurveLine::new("put", &x, &put), CurveLine::new("get", &x, &get)],
-        about: format!("{COUNT} operations one after another, by the time between those that arrive, the first 20 left out. Above 64 bytes VELO sends its longest message."),
+        lines: vec![
+            CurveLine::new("VELO", &x, &velo),
+            CurveLine::new("put", &x, &put),
+            CurveLine::new("get", &x, &get),
+        ],
+        about: format!(
+            "{COUNT} operations one after another. The bandwidth follows from the mean time between arrivals, \
+             without the first 20. Above 64 bytes the value of VELO is that of its longest message."
+        ),
     });
     Ok(())
 }
@@ -452,7 +481,7 @@ fn protocols(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
     results.claims.push(Claim::order(
         "extoll-f7a",
         source,
-        "very small messages (8 to 48 bytes): tiny and small by VELO are fastest, then medium, then long",
+        "very small messages (8 to 48 bytes): VELO is fastest, then medium, then long",
         ("VELO < medium < long", &up_to_48),
     ));
     let tracks: Vec<(f64, f64)> = sizes
@@ -462,17 +491,22 @@ fn protocols(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
         .map(|(at, _)| (small[at], medium[at]))
         .collect();
     let ratio = tracks.iter().map(|(small, medium)| medium / small).fold(0.0, f64::max);
-    results.claims.push(Claim::fact(
-        "extoll-f7b",
-        source,
-        "medium tracks small very closely, and is a little slower, at 512 to 1,024 bytes (0 to 25 % here)",
-        (
-            "a little above",
-            format!("at most {} times", short(ratio)),
-            tracks.iter().all(|(small, medium)| medium >= small && *medium <= 1.25 * small),
+    results.claims.push(
+        Claim::fact(
+            "extoll-f7b",
+            source,
+            "at 512 to 1,024 bytes medium tracks small closely, 0 to 25 % (here) slower",
+            (
+                "a little above",
+                format!("at most {} times", short(ratio)),
+                tracks.iter().all(|(small, medium)| medium >= small && *medium <= 1.25 * small),
+            ),
+        )
+        .note(
+            "A part of the difference is the two copies of medium, at 2 GB/s (assumed). VELO messages of 64 bytes \
+             are as fast as the link allows (extoll-f1b).",
         ),
-    )
-    .note("Two copies at 2 GB/s (assumed) are a part of the difference. VELO messages of 64 bytes are as fast as the link, as in extoll-f1b."));
+    );
     results.claims.push(Claim::crossing(
         "extoll-f8",
         "seed 002, figures 9-7, 9-8",
@@ -491,7 +525,9 @@ fn protocols(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
             CurveLine::new("medium", &x, &us(&medium)),
             CurveLine::new("long", &x, &us(&long)),
         ],
-        about: "Half a ping-pong. Tiny and small: VELO, with a header of 8 bytes. Medium: a copy, a put with a notification, a copy. Long: a VELO message, and gets by the target.".into(),
+        about: "Half a ping-pong. Tiny and small: VELO, with a header of 8 bytes. Medium: a copy, a put with a \
+                notification, a copy. Long: a VELO message, then gets by the target."
+            .into(),
     });
     Ok(())
 }
@@ -521,7 +557,7 @@ fn overlap(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     let mut claim = Claim::number(
         "extoll-f6a",
         "seed 002, section 9.2, figure 9-6",
-        format!("greatest overlap of a put with computing, 32 bytes to 4 kB, within {OVERLAP_POINTS} points"),
+        format!("greatest overlap of a put with computing, 32 bytes to 4 kB (limit: {OVERLAP_POINTS} points)"),
         (80.0, most, "%"),
     );
     claim.verdict = match (most - 80.0).abs() {
@@ -530,9 +566,10 @@ fn overlap(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
         _ => super::Verdict::Misses,
     };
     results.claims.push(claim.note(format!(
-        "The runtime is that of the whole benchmark of section 9.2: synchronization, put, synchronization. Timed from the put on, the \
-         greatest overlap is {} %, and that of 32 bytes {} %. The figure's sizes are not in the text; 4 kB is the longest command. Posting \
-         and the fences are not hidden; Open MPI's component above librma is not modelled.",
+        "The overlap is a share of the whole benchmark of section 9.2: synchronization, put, synchronization. As a \
+         share of the time from the put on, the greatest overlap is {} %, and that of 32 bytes {} %. The text does \
+         not give the sizes of the figure. 4 kB is the longest command. Computing cannot hide the posting and the \
+         fences. Open MPI's component above librma is not modelled.",
         short(greatest(1)),
         short(both[0][1])
     )));
@@ -545,11 +582,14 @@ fn overlap(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     let x = as_x(&sizes);
     results.curves.push(Curve {
         name: "extoll-overlap",
-        title: "EXTOLL: computing that a put hides".into(),
+        title: "EXTOLL: overlap of a put with computing".into(),
         x: AxisOf::logarithmic("operation size (bytes)", 2),
         y: AxisOf::linear("overlap (%)"),
         lines: vec![CurveLine::new("put between two fences", &x, &percent)],
-        about: "The longest computing of the put's initiator between the put and the second fence with which all three take no more than one percent longer, over their time without computing.".into(),
+        about: "The initiator computes between its put and the second fence. The overlap is the longest computing \
+                time with which fence, put and fence take at most one percent longer, in percent of their time \
+                without computing."
+            .into(),
     });
     Ok(())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claims of seed 002, chapter 6 and section 8.5: ways of commands to a NIC, the kernel's path, figure 6-7.
+//! Claims of seed 002, chapter 6 and section 8.5: how commands reach a NIC, the path through the kernel, figure 6-7.
 //!
 //! Chapter 6 measures a test design behind the HyperTransport core, and gives its latencies (table 3-1: 90 ns to the
 //! device, a DMA read of 280 ns). They are sums of component figures, so they are shown as inputs. The effects of
@@ -48,21 +48,21 @@ fn starts(results: &mut Results) -> Result<(), ValidateError> {
         (
             "extoll-6a",
             "seed 002, section 6.4.1",
-            "start of a command by trigger page",
+            "time until the device begins with a command, by trigger page",
             380.0,
             InterfaceKind::TriggerPage,
         ),
         (
             "extoll-6b",
             "seed 002, section 6.4.2",
-            "by I/O transaction (printed: around 200 ns; 90 by its own formula)",
+            "the same by I/O transaction (printed: around 200 ns; 90 by its own formula)",
             200.0,
             InterfaceKind::IoTransaction,
         ),
         (
             "extoll-6c",
             "seed 002, section 6.4.3",
-            "by the central flow-controlled queue (printed: < 100 ns)",
+            "the same by the central flow-controlled queue (printed: < 100 ns)",
             100.0,
             InterfaceKind::Cfcq,
         ),
@@ -82,13 +82,13 @@ fn kernel(results: &mut Results) -> Result<(), ValidateError> {
         start_up(InterfaceKind::Kernel)?,
         start_up(InterfaceKind::KernelInterrupt)?,
     );
-    let what = "start-up latency that the kernel adds, both sides";
+    let what = "start-up latency that the kernel adds on both sides together";
     results.claims.push(Claim::number("extoll-8-5a", source, what, (600.0, kernel - user, "ns")).input());
-    let what = "and that interrupts add (approximately another microsecond)";
+    let what = "start-up latency that interrupts add (approximately another microsecond)";
     results.claims.push(Claim::number("extoll-8-5b", source, what, (1000.0, interrupt - kernel, "ns")).input());
     let bandwidth = |way| stream(&by(way, &[])?, Kind::Put, 4096, 64);
     let ratio = bandwidth(InterfaceKind::Kernel)? / bandwidth(InterfaceKind::CfcqData)?;
-    let what = "bandwidth by the kernel, against user space (\"not further affected\")";
+    let what = "bandwidth through the kernel over that of user space (\"not further affected\")";
     results.claims.push(Claim::number("extoll-8-5c", source, what, (1.0, ratio, "x")));
     Ok(())
 }
@@ -106,7 +106,7 @@ fn queues(results: &mut Results) -> Result<(), ValidateError> {
     results.claims.push(Claim::fact(
         "extoll-6d",
         "seed 002, section 6.4.2",
-        "the rate of I/O transactions is that of the trigger page, since both wait for a round trip",
+        "I/O transactions have the rate of the trigger page: both wait for a round trip",
         (
             "the same",
             format!(
@@ -121,7 +121,7 @@ fn queues(results: &mut Results) -> Result<(), ValidateError> {
     results.claims.push(Claim::fact(
         "extoll-6e",
         "seed 002, section 6.4.3",
-        "the rate of posted commands is higher, since nothing is waited for",
+        "the rate of posted commands is higher: they wait for nothing",
         (
             "higher",
             format!(
@@ -137,7 +137,7 @@ fn queues(results: &mut Results) -> Result<(), ValidateError> {
         let words = format!("{:.1} M/s, {fairness:.2}, {}, {longest_ns:.0} ns", rate / 1e6, refused + waited);
         let id = ID_OF[InterfaceKind::ALL.iter().position(|other| other == way).unwrap_or_default()];
         let what = format!(
-            "8 programs send 200 messages each by one NIC, {}: rate, fairness, refusals or waits, longest wait",
+            "8 programs at one NIC, 200 messages each, {}: rate, fairness, refusals or waits, longest wait",
             way.name()
         );
         let figures = (Figure::Words("not measured".to_owned()), Figure::Words(words), "");
@@ -175,7 +175,7 @@ fn figure_6_7(results: &mut Results) -> Result<(), ValidateError> {
             "extoll-6-7d",
             InterfaceKind::IoTransaction,
             "block",
-            "full mailboxes block, and I/O transactions are refused to programs that then receive",
+            "full mailboxes block; a program receives when its I/O transaction is refused",
             false,
         ),
     ];

@@ -186,7 +186,7 @@ impl Experiment<'_> {
             End::Stuck(waiting) => {
                 let how = match waiting.first() {
                     Some(first) => {
-                        format!("{} ranks wait, the first of them, {}, {}", waiting.len(), first.rank, first.what)
+                        format!("{} ranks wait; the first, rank {}, {}", waiting.len(), first.rank, first.what)
                     }
                     None => "no event is left".to_owned(),
                 };

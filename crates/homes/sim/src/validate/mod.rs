@@ -2,8 +2,9 @@
 //! The quantitative claims of the seeds, compared with the predictions of the simulator.
 //!
 //! Each experiment is a program in virtual time on one of the machines in `machines/`. The figures of a machine are
-//! those of its components, never those of a predicted curve, except two of seed 001, whose claims then count as
-//! inputs. A missed claim is also a result: the table shows it with its reason.
+//! those of its components, never those of a predicted curve. Two figures are exceptions: each is fitted to one number
+//! of seed 001, and neither number counts as a prediction. A missed claim is also a result: the table shows it with its
+//! reason.
 //!
 //! | file | subject |
 //! |---|---|
@@ -16,7 +17,7 @@
 //! | `extoll` | seed 002: the EXTOLL prototype and its successors |
 //! | `sharp` | seed 001: reduction in the switches |
 //! | `icofoam` | seed 001: an application that reduces in them |
-//! | `interfaces` | seed 002: ways of commands to a NIC, the kernel's path, full mailboxes |
+//! | `interfaces` | seed 002: how commands reach a NIC, the path through the kernel, full mailboxes |
 //! | `atoll` | seed 002: ATOLL |
 //! | `page` | the results as a Markdown page |
 

@@ -23,8 +23,9 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     progress("PAC: eager and rendezvous");
     rendezvous(plan, results)?;
     results.left_out = vec![
-        "Figure 14, Portals against an accelerator for MPI: a second design, of which the seed gives no figures.",
-        "Table II and section 5.6, area and power: a simulator of time does not predict them. docs/results/rtl/figures.md has those of our engine.",
+        "Figure 14, Portals against an accelerator for MPI: the seed gives no figures of this second design.",
+        "Table II and section 5.6, area and power: a simulator of time does not predict them. \
+         docs/results/rtl/figures.md has those of Selvedge's engine.",
     ];
     Ok(())
 }
@@ -75,12 +76,13 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         Claim::at_least(
             "pac-5a",
             "seed 000, 5.2, figure 11",
-            "PAC without hashing is 10 times as fast as the ARM without hashing (least over all lengths)",
+            "PAC is 10 times as fast as the ARM at any length, both without hashing",
             (10.0, least(&arm_ratio), "times"),
         )
         .note(format!(
-            "{} to {} times; 10 and more {}. Short lists are dominated by the call: hundreds of instructions against a round trip \
-             of 60 ns. What comes after the match (its event, the library that takes it in) is charged to both, which favours software.",
+            "{} to {} times; at least 10 {}. With short lists the call takes most of the time: hundreds of \
+             instructions on the ARM, a round trip of 60 ns to PAC. The work after the match (its event, which the \
+             library takes) is charged to both, which favours the software.",
             short(least(&arm_ratio)),
             short(greatest(&arm_ratio)),
             from(&arm_ratio)
@@ -90,12 +92,12 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         Claim::at_least(
             "pac-5b",
             "seed 000, 5.2, figure 11",
-            "PAC without hashing is 10 times as fast as the desktop without hashing (least over all lengths)",
+            "PAC is 10 times as fast as the desktop at any length, both without hashing",
             (10.0, least(&desktop_ratio), "times"),
         )
         .note(format!(
-            "{} to {} times; 10 and more {}. Before its cliff a 3 GHz core compares an entry in 8.3 ns; PAC's 4 ns are two \
-             cycles of an assumed 500 MHz.",
+            "{} to {} times; at least 10 {}. Before the list outgrows its cache (pac-5d), a 3 GHz core compares an \
+             entry in 8.3 ns. PAC takes 4 ns, two cycles at an assumed 500 MHz.",
             short(least(&desktop_ratio)),
             short(greatest(&desktop_ratio)),
             from(&desktop_ratio)
@@ -105,14 +107,14 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         Claim::at_least(
             "pac-5c",
             "seed 000, 5.2, figure 11",
-            "PAC with hashing is 100 times as fast as the ARM with hashing, steadily (least over all lengths)",
+            "PAC is steadily 100 times as fast as the ARM at any length, both with hashing",
             (100.0, least(&hash_ratio), "times"),
         )
         .note(format!(
-            "{} to {} times. With a hash that finds the entry at once neither depends on the length, and what is left is the \
-             cost of a call: hundreds of instructions against tens of cycles. The seed's simulator counts instructions at a nominal \
-             rate; at 100 million a second, which may be its default, its ARM would be 12 times slower than 1.2 GHz. The machine is \
-             not set from that.",
+            "{} to {} times. The hash finds the entry at once, so neither time depends on the length. The rest is \
+             the cost of a call: hundreds of instructions on the ARM, tens of cycles in PAC. The seed's simulator \
+             counts instructions at a nominal rate. At 100 million a second, which may be its default, its ARM \
+             would be 12 times slower than one of 1.2 GHz. The machine is not set from that rate.",
             short(least(&hash_ratio)),
             short(greatest(&hash_ratio))
         )),
@@ -133,9 +135,10 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
             (16_384.0, at as f64, "messages"),
         )
         .note(format!(
-            "A message costs {} times as much at twice the length. It is entry_bytes, 256 (assumed), that places the cliff: 6 MB \
-             hold 24,576 entries; with 192 bytes it is {thin_cliff}. The ARM's cliff is predicted {arm_cliff}; the seed shows none, \
-             whose simulator counts instructions and perhaps no misses.",
+            "At twice this length a message costs {} times as much. The length depends on entry_bytes, 256 \
+             (assumed): the cache of 6 MB holds 24,576 such entries. With entries of 192 bytes the cost rises \
+             {thin_cliff}. The ARM's is predicted to rise {arm_cliff}. The seed shows no rise there: its simulator \
+             counts instructions, and perhaps no cache misses.",
             short(rise)
         )),
     );
@@ -160,11 +163,11 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         Claim::order(
             "pac-5f",
             "seed 000, figure 12",
-            "PAC is faster than the ARM for queues of 1, 2, 4, 8, 16, without hashing, all received",
+            "PAC is faster than the ARM for queues of 1, 2, 4, 8, 16, both without hashing",
             ("PAC < ARM", &fig12),
         )
         .note(format!(
-            "{} to {} times as fast",
+            "{} to {} times as fast. All messages of a queue are received.",
             short(least(&ratios(&drain_arm, &drain_list))),
             short(greatest(&ratios(&drain_arm, &drain_list)))
         )),
@@ -177,7 +180,7 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
     results.claims.push(Claim::order(
         "pac-5g",
         "seed 000, 5.2",
-        "hashing is faster than a list on all three, from 16 messages on",
+        "from 16 messages on, hashing is faster than a list on all three machines",
         ("hash < list", &hashing),
     ));
     let x: Vec<f64> = lengths.iter().map(|length| *length as f64).collect();
@@ -188,8 +191,9 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         x: AxisOf::logarithmic("unexpected messages", 2),
         y: AxisOf::logarithmic("time of the receive (ns)", 10),
         lines: titles.iter().zip(&times).map(|(title, times)| CurveLine::new(*title, &x, times)).collect(),
-        about: "Three ranks send to rank 0 with descending tags; it receives the last of them. Time of that one receive, by the \
-                receiver's clock. (With a list all that matters is its length, so three senders do for 127.)"
+        about: "Three ranks send to rank 0 with descending tags, and rank 0 receives the last message. The time of \
+                this one receive, by the receiver's clock. (Only the length of the list matters, so three senders \
+                stand for 127.)"
             .into(),
     });
     let x: Vec<f64> = few.iter().map(|length| *length as f64).collect();
@@ -199,7 +203,7 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         x: AxisOf::logarithmic("unexpected messages", 2),
         y: AxisOf::linear("time of a receive (ns)"),
         lines: vec![CurveLine::new("PAC, list", &x, &drain_list), CurveLine::new("ARM, list", &x, &drain_arm)],
-        about: "All of them are received, the last first; the mean of a receive.".into(),
+        about: "All messages are received, the last one first. The mean time of a receive.".into(),
     });
     Ok(())
 }
@@ -220,9 +224,7 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
     let published = [(50.0, 130.0), (80.0, 200.0)];
     let ids = [("pac-6a", "pac-6b"), ("pac-6c", "pac-6d")];
     let what = |ranks: u32, hash: &str| {
-        format!(
-            "PAC {hash} against the ARM without, {ranks} nodes, whole communication time (geometric mean of five patterns)"
-        )
+        format!("PAC {hash}, {ranks} nodes: speed-up of communication over the ARM without")
     };
     let mean = |speedups: &[[f64; 3]], which: usize| {
         (speedups.iter().map(|speedups| speedups[which].ln()).sum::<f64>() / speedups.len() as f64).exp()
@@ -236,12 +238,18 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
         };
         let source = "seed 000, 5.3, figure 13";
         results.claims.push(
-            Claim::number(ids[place].0, source, what(*ranks, "without hashing"), (published[place].0, mean(speedups, 1), "times"))
-                .note(format!(
-                    "{}. As in pac-5c: an instruction-counting simulator at a nominal rate may explain a factor of 12; the rest would \
-                     need lists far longer than a class S run of so many ranks makes.",
-                    each(1)
-                )),
+            Claim::number(
+                ids[place].0,
+                source,
+                what(*ranks, "without hashing"),
+                (published[place].0, mean(speedups, 1), "times"),
+            )
+            .note(format!(
+                "Whole communication time, the geometric mean of five patterns: {}. As in pac-5c, a simulator that \
+                 counts instructions at a nominal rate may explain a factor of 12. The rest would need lists far \
+                 longer than those of a class S run with this number of ranks.",
+                each(1)
+            )),
         );
         results.claims.push(
             Claim::number(
@@ -251,7 +259,8 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
                 (published[place].1, mean(speedups, 2), "times"),
             )
             .note(format!(
-                "{}. At 4 ns an entry, lists of at most {} hardly matter to PAC.",
+                "Whole communication time, the geometric mean of five patterns: {}. PAC takes 4 ns for an entry, so \
+                 lists of at most {} entries hardly matter to it, and hashing hardly helps.",
                 each(2),
                 ranks - 1
             )),
@@ -262,7 +271,7 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
     results.claims.push(Claim::order(
         "pac-6e",
         "seed 000, 5.3, figure 13",
-        "PAC with hashing is not behind PAC without, which is ahead of the ARM, in every pattern",
+        "every pattern: PAC with hashing is no slower than without, and both beat the ARM",
         ("hash >= list > 1", &order),
     ));
     if let [small, large] = &at_platform[..] {
@@ -271,11 +280,11 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
             Claim::order(
                 "pac-6f",
                 "seed 000, 5.3",
-                "the speed-up is greater on 128 nodes than on 32 (geometric mean, without and with hashing)",
+                "the speed-up is greater on 128 nodes than on 32, without and with hashing",
                 ("128 > 32", &larger),
             )
             .note(format!(
-                "without hashing {} against {}, with it {} against {}",
+                "Geometric means of the patterns: without hashing {} against {}, with hashing {} against {}.",
                 short(larger[0].0),
                 short(larger[0].1),
                 short(larger[1].0),
@@ -288,10 +297,13 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
         Claim::range(
             "pac-6g",
             "seed 000, 5.3, figure 13",
-            "hashing in software speeds the ARM up by 10 to 30 %, by pattern",
+            "hashing in software speeds the ARM up by 10 to 30 %, depending on the pattern",
             ((10.0, 30.0), (least(&gains), greatest(&gains)), "%"),
         )
-        .note("Where receives are posted in the order in which messages come, the first entry matches, and a hash finds nothing to save: see pac-6h."),
+        .note(
+            "If receives are posted in the order in which messages arrive, the first entry matches, and a hash \
+             saves nothing. pac-6h shows the opposite case.",
+        ),
     );
     // The largest effect of lists: every message of an all-to-all is unexpected.
     let ranks = platforms[platforms.len() - 1];
@@ -302,7 +314,7 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
         Claim::shown(
             "pac-6h",
             "seed 000, 5.3",
-            format!("what lists could add: an all-to-all of 8 bytes on {ranks} nodes whose messages are all unexpected, against the ARM without hashing"),
+            format!("largest effect of lists: all-to-all of 8 bytes, {ranks} nodes, all unexpected"),
             (
                 Figure::Words("no figure".into()),
                 Figure::Words(format!(
@@ -314,7 +326,11 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
                 "times",
             ),
         )
-        .note("In the patterns above receives are posted before messages come, and matched near the head of the list. Ranks that compute come late; that is not modelled."),
+        .note(
+            "Speed-up over the ARM without hashing, with receives posted in the reverse order of arrival. In the \
+             patterns above receives are posted before messages arrive, and match near the head of the list. Ranks \
+             that compute arrive late, which is not modelled.",
+        ),
     );
     let mut lines = Vec::new();
     let x: Vec<f64> = (1..=patterns::ALL.len()).map(|n| n as f64).collect();
@@ -378,12 +394,12 @@ fn rendezvous(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         Claim::order(
             "pac-7a",
             "seed 000, 5.5, figure 15",
-            "all-to-all of 8 KB: rendezvous with eager limit 0 is fastest, then limit 4096, then eager (messages unexpected)",
+            "unexpected 8 KB all-to-all: rendezvous (eager limit 0, then 4096) beats eager",
             ("0 < 4096 < eager", &order(0)),
         )
         .note(
-            "The schedule: all messages are sent, and have come, before receives are posted. The seed's PAC copies out of its \
-             buffer by itself; here the processor does.",
+            "All messages are sent and have arrived before receives are posted. In the seed PAC copies a message \
+             out of its buffer. Here the processor copies it.",
         ),
     );
     let expected = order(1);
@@ -392,14 +408,17 @@ fn rendezvous(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         Claim::shown(
             "pac-7b",
             "seed 000, 5.5",
-            "the same with receives posted first: no order is claimed",
+            "the same with receives posted first: the seed claims no order",
             (
                 Figure::Words("none".into()),
                 Figure::Words(format!("the same order in {right} of {}", expected.len())),
                 "",
             ),
         )
-        .note("Where every message is expected, rendezvous only adds a round trip: the claim is one about unexpected messages."),
+        .note(
+            "If every message is expected, rendezvous only adds a round trip. The seed's order is one of unexpected \
+             messages.",
+        ),
     );
     results.curves.push(Curve {
         name: "pac-rendezvous",
@@ -407,8 +426,9 @@ fn rendezvous(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         x: AxisOf::logarithmic("nodes", 2),
         y: AxisOf::logarithmic("time (us)", 10),
         lines,
-        about: "Each pair exchanges 8 KB. `unexpected`: sent before receives are posted, and timed without the pause between; \
-                `expected`: receives first. With limit 4096 half of each message goes at once and half is fetched. Contents are compared."
+        about: "Each pair of ranks exchanges 8 KB. `unexpected`: all messages are sent before receives are posted, \
+                and the pause in between is not timed. `expected`: receives are posted first. With eager limit 4096 \
+                half of each message is sent at once, and half is fetched. Contents are compared."
             .into(),
     });
     Ok(())

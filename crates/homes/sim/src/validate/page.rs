@@ -26,26 +26,32 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
     let _ = write!(
         out,
         "# Validation\n\n\
-         Figures and orders that the source documents print, beside the predictions of the simulator. Written by `selvedge validate`.\n\n\
-         The machines in `machines/` are set from figures of components, each with its source, and never from the curves predicted here. \
-         Two curves of seed 001 are exceptions; their claims count as inputs. Published and simulated numbers have columns of their own. A \
-         note says why a prediction misses.\n\n\
+         The numbers and orders that the source documents (seeds) print, beside the predictions of the simulator. \
+         Written by `selvedge validate`.\n\n\
+         The machines in `machines/` are set from figures of their components, each with its source, and never from \
+         the curves predicted here. Two figures are exceptions: each is fitted to one number of seed 001, and \
+         neither number counts as a prediction. Published and simulated numbers have separate columns. A note \
+         explains why a prediction misses.\n\n\
          The thresholds were fixed before the first run:\n\n\
-         - A number *holds* within {HOLDS_PERCENT} % of the published one, is *near* within {NEAR_PERCENT} %, and *misses* beyond.\n\
-         - An order *holds* if it is right everywhere, is *near* if the only exceptions are ties (within {TIE_PERCENT} %), and *misses* otherwise.\n\
-         - A size at which two curves cross *holds* within a factor of {CROSSING_HOLDS}, and is *near* within {CROSSING_NEAR}.\n\
+         - A number *holds* within {HOLDS_PERCENT} % of the published one, is *near* within {NEAR_PERCENT} %, and \
+         *misses* beyond.\n\
+         - An order is compared pair by pair. It *holds* if all pairs are right, is *near* if the others are ties \
+         (within {TIE_PERCENT} %), and *misses* otherwise.\n\
+         - A size at which two curves cross *holds* within a factor of {CROSSING_HOLDS}, and is *near* within \
+         {CROSSING_NEAR}.\n\
          - *input* marks an input of the model or a sum of inputs. It proves nothing.\n\
-         - *apart* marks a figure that its source contradicts in another place.\n\
-         - A dash marks a claim without a number.\n\n\
-         A claim with limits of its own names them. If a claim rests on assumed figures, a table shows it with each of them halved and \
-         doubled. If it does not hold with one of them, it is near at best.\n"
+         - *apart* marks a figure that its source contradicts in another place. It does not count.\n\
+         - A dash marks a figure that is only shown.\n\n\
+         A claim with its own limit states it. For some claims a table repeats the prediction with each assumed \
+         figure halved and doubled. If such a claim does not hold in one row, it is near at best.\n"
     );
     if quick {
         let _ = write!(out, "\nThis was a quick run: fewer sizes and fewer nodes.\n");
     }
     let _ = write!(
         out,
-        "\n## Summary\n\n| document | holds | near | misses | inputs | apart | no number |\n|---|---|---|---|---|---|---|\n"
+        "\n## Summary\n\n| document | holds | near | misses | inputs | apart | only shown |\n\
+         |---|---|---|---|---|---|---|\n"
     );
     for results in results {
         let count = |verdict| results.claims.iter().filter(|claim| claim.verdict == verdict).count();
@@ -73,7 +79,7 @@ pub fn markdown(results: &[Results], quick: bool, pictures: &str) -> String {
         for claim in results.claims.iter().filter(|claim| !claim.moved.is_empty()) {
             let _ = write!(
                 out,
-                "\n**{}**, with one assumed figure moved\n\n| figure | times | simulated | |\n|---|---|---|---|\n",
+                "\n**{}** with one figure halved or doubled\n\n| figure | times | simulated | |\n|---|---|---|---|\n",
                 claim.id
             );
             for Sensitivity { key, factor, predicted, holds } in &claim.moved {

@@ -44,12 +44,12 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     posted_receives(plan, &machines, results)?;
     progress("SeaStar: collectives");
     collectives(plan, &machines, results)?;
-    progress("SeaStar: more streams than the hardware tells apart");
+    progress("SeaStar: more streams than the hardware can demultiplex");
     flow_control(plan, &machines, results)?;
     results.left_out = vec![
-        "Figure 6, CORPSE against COP: two protocols of one author, of which the seed describes one; only that one is here.",
-        "Figure 4, where the time goes: component times, from which the machines are set, so they cannot be predicted.",
-        "The bandwidth of the second-generation SeaStar: announced, not measured.",
+        "Figure 6, CORPSE against COP: the seed does not describe COP, so only CORPSE is modelled.",
+        "Figure 4, where the time goes: its component times are inputs of the machines, so they cannot be predicted.",
+        "The bandwidth of the second-generation SeaStar: the seed announces it, but has no measurement.",
     ];
     Ok(())
 }
@@ -90,12 +90,13 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         Claim::number(
             "seastar-1a",
             "seed 003, VII",
-            "ping-pong latency gains 26 % (8 bytes here; the seed names no size)",
+            "ping-pong latency is 26 % lower on the NIC (8 bytes; the seed names no size)",
             (26.0, percent_less(at(&host, 8), at(&nic, 8)), "%"),
         )
         .note(format!(
-            "host {} us, NIC {} us. Rests on interrupt_ns, 2,000 (recalled): gain by its value: {}. Also on the Portals work of \
-             one command on the NIC, 500 ns, derived from seed 003, IV-A.",
+            "host {} us, NIC {} us. The gain depends on the cost of an interrupt, interrupt_ns = 2,000 (recalled). \
+             Gain by this cost: {}. It also depends on the time that the NIC spends on the Portals work \
+             of a command, 500 ns (derived from seed 003, IV-A).",
             short(at(&host, 8)),
             short(at(&nic, 8)),
             sensitivity.join(", ")
@@ -105,10 +106,10 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         Claim::number(
             "seastar-1b",
             "seed 003, VI-A",
-            "one interrupt less: over 1 us for extremely small messages (8 bytes)",
+            "one interrupt fewer saves over 1 us for extremely small messages (8 bytes)",
             (1.0, gain_us(8), "us"),
         )
-        .note(format!("0 bytes: {} us; 16 bytes: {} us", short(gain_us(0)), short(gain_us(16)))),
+        .note(format!("At 0 bytes {} us are saved, at 16 bytes {} us.", short(gain_us(0)), short(gain_us(16)))),
     );
     let larger: Vec<u64> = vec![32, 64, 128, 256, 512, 1024];
     let mean = larger.iter().map(|size| gain_us(*size)).sum::<f64>() / larger.len() as f64;
@@ -116,12 +117,12 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         Claim::number(
             "seastar-1c",
             "seed 003, VI-A",
-            "two interrupts less: nearly 3 us for larger messages (mean of 32 to 1,024 bytes)",
+            "two interrupts fewer save nearly 3 us for larger messages (32 to 1,024 bytes)",
             (3.0, mean, "us"),
         )
         .note(format!(
-            "{} us at 32 bytes, {} us at 1 KB. The second interrupt is charged in full; the real one can be served while the \
-             processor is in the kernel for the first.",
+            "The figure is the mean of six sizes; {} us are saved at 32 bytes, {} us at 1 KB. The model charges the \
+             second interrupt in full. The real host can serve it while it is still in the kernel for the first.",
             short(gain_us(32)),
             short(gain_us(1024))
         )),
@@ -135,14 +136,14 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         Claim::shown(
             "seastar-1d",
             "seed 003, VI-A",
-            "from programmed I/O to DMA between 16 and 32 bytes",
+            "messages change from programmed I/O to DMA between 16 and 32 bytes",
             (
                 Figure::Words("16 to 32 bytes".into()),
-                Figure::Words(format!("largest step to {} bytes (host), {} bytes (NIC)", step(&host), step(&nic))),
+                Figure::Words(format!("largest rise at {} bytes (host), {} bytes (NIC)", step(&host), step(&nic))),
                 "",
             ),
         )
-        .note("pio_bytes_max = 16 is an input; only the steps' heights are predicted."),
+        .note("pio_bytes_max = 16 is an input, so only the height of the rise is predicted."),
     );
     let moderate: Vec<u64> = sizes.iter().copied().filter(|size| (4096..=65_536).contains(size)).collect();
     let bandwidth = |size: u64| percent_more_bandwidth(at(&host, size), at(&nic, size));
@@ -157,13 +158,13 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         Claim::range(
             "seastar-1e",
             "seed 003, VII",
-            "ping-pong bandwidth gains 10 to 20 % for a large range of sizes (4 to 64 KB here)",
+            "ping-pong bandwidth gains 10 to 20 % over a large range of sizes (4 to 64 KB)",
             ((10.0, 20.0), range, "%"),
         )
         .note(format!(
-            "within 10 to 20 % at these powers of two: {}. The gain in time is constant beyond 1 KB, so its share falls with \
-             1/size: a range of sizes with one share needs a cost for each byte or packet that the NIC saves, which the seed \
-             does not describe.",
+            "The gain is within 10 to 20 % at these powers of two: {}. Beyond 1 KB the NIC saves a constant time, \
+             so the gain in percent falls as 1/size. It could stay in this range over many sizes only if the NIC \
+             also saved a cost for each byte or packet. The seed does not describe such a cost.",
             if within.is_empty() { "none".to_owned() } else { within.join(", ") }
         )),
     );
@@ -172,7 +173,7 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
     results.claims.push(Claim::order(
         "seastar-1f",
         "seed 003, VI-A",
-        "the gain in bandwidth is less the larger the message, from 1 KB on",
+        "from 1 KB on, the gain in bandwidth falls as messages grow",
         ("falls", &pairs),
     ));
     let peak = most as f64 / at(&nic, most);
@@ -180,10 +181,10 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         Claim::shown(
             "seastar-1g",
             "seed 003, VI-A",
-            "peak bandwidth over 1.1 GB/s",
+            "peak bandwidth is over 1.1 GB/s",
             (Figure::AtLeast(1100.0), Figure::Number(peak), "MB/s"),
         )
-        .note("dma_MBps = 1,100 is an input."),
+        .note("dma_MBps = 1,100 is an input, so this figure is only shown."),
     );
     let bytes = plan.pick(1 << 20, 1 << 18);
     let one = pairs::stream(&machines.nic, &[bytes], 4)?[0] * bytes as f64;
@@ -200,25 +201,25 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
         x: AxisOf::logarithmic("message size (bytes)", 2),
         y: AxisOf::logarithmic("latency (us)", 10),
         lines: vec![CurveLine::new("host", &x, &host), CurveLine::new("NIC", &x, &nic)],
-        about: "Two neighbours, 10 round trips (2 above 64 KB) after one; messages with tags, receives posted while the message is \
-                on its way."
+        about: "Two neighbouring nodes exchange messages with tags. The receive is posted while its message is in \
+                flight. The mean of 10 round trips (2 above 64 KB), after one that is not timed."
             .into(),
     });
     let bandwidth_gains: Vec<f64> = sizes.iter().map(|size| bandwidth(*size)).collect();
     results.curves.push(Curve {
         name: "seastar-gain",
-        title: "SeaStar: what the NIC gains in a ping-pong".into(),
+        title: "SeaStar: gain of the NIC in a ping-pong".into(),
         x: AxisOf::logarithmic("message size (bytes)", 2),
         y: AxisOf::linear("gain (%)"),
         lines: vec![
             CurveLine::new("latency, of the host's", &x, &gains),
             CurveLine::new("bandwidth, over the host's", &x[1..], &bandwidth_gains[1..]),
         ],
-        about: "The same runs.".into(),
+        about: "The same runs. Latency: percent less than the host's. Bandwidth: percent more than the host's.".into(),
     });
     results.curves.push(Curve {
         name: "seastar-gain-by-interrupt",
-        title: "SeaStar: the gain at 8 bytes, by what an interrupt costs".into(),
+        title: "SeaStar: gain of the NIC at 8 bytes, by the cost of an interrupt".into(),
         x: AxisOf::linear("interrupt (ns)"),
         y: AxisOf::linear("latency gain (%)"),
         lines: vec![CurveLine::new("8 bytes", &interrupts, &by_interrupt)],
@@ -232,10 +233,10 @@ fn streams(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(),
     let (host, nic) = machines.both(|machine| pairs::stream(machine, &sizes, 64))?;
     let pairs: Vec<(f64, f64)> = nic.iter().copied().zip(host.iter().copied()).collect();
     let gain: Vec<String> =
-        sizes.iter().zip(&pairs).map(|(size, (nic, host))| format!("{size} bytes {}x", short(nic / host))).collect();
+        sizes.iter().zip(&pairs).map(|(size, (nic, host))| format!("{size} bytes: {}x", short(nic / host))).collect();
     results.claims.push(
-        Claim::order("seastar-1i", "seed 003, VI-A", "streams: the NIC is ahead at every size", ("NIC > host", &pairs))
-            .note(format!("by {}", gain.join(", "))),
+        Claim::order("seastar-1i", "seed 003, VI-A", "streams: the NIC is faster at every size", ("NIC > host", &pairs))
+            .note(format!("Bandwidth of the NIC over that of the host: {}", gain.join(", "))),
     );
     let x: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
     let bandwidth = |rates: &[f64]| x.iter().zip(rates).map(|(size, rate)| size * rate).collect::<Vec<_>>();
@@ -279,11 +280,11 @@ fn posted_receives(plan: Plan, machines: &Machines, results: &mut Results) -> Re
         Claim::shown(
             "seastar-2a",
             "seed 003, VI-E",
-            "the NIC takes approximately 30 ns for an item of the list",
+            "the NIC takes approximately 30 ns for each item of the receive list",
             (Figure::Number(30.0), Figure::Number(slope(nic)), "ns"),
         )
         .note(format!(
-            "entry_search_ns = 30 is an input. The host's slope is a prediction: {} ns.",
+            "entry_search_ns = 30 is an input. The host's time for an item is a prediction: {} ns.",
             short(slope(host))
         )),
     );
@@ -293,12 +294,12 @@ fn posted_receives(plan: Plan, machines: &Machines, results: &mut Results) -> Re
         Claim::number(
             "seastar-2b",
             "seed 003, VI-E",
-            "after 50 items the NIC is behind the host (8 bytes here; the seed names no size)",
+            "after 50 items the NIC is slower than the host (8 bytes; the seed names no size)",
             (50.0, crossings[1].unwrap_or(f64::INFINITY), "items"),
         )
         .note(format!(
-            "0 bytes: {}; 64 bytes: {} items. The crossing is the gain of one interrupt over the difference of the slopes, so \
-             it rests on interrupt_ns, too.",
+            "At 0 bytes: {}; at 64 bytes: {} items. The crossing is the time that one interrupt fewer saves, \
+             divided by the difference between the two times for an item. So it depends on interrupt_ns, too.",
             shown(crossings[0]),
             shown(crossings[2])
         )),
@@ -307,7 +308,7 @@ fn posted_receives(plan: Plan, machines: &Machines, results: &mut Results) -> Re
     results.claims.push(Claim::order(
         "seastar-2c",
         "seed 003, VI-E",
-        "with 30 receives posted, as many codes have, the NIC is ahead (8 bytes)",
+        "with 30 receives posted, as in many codes, the NIC is faster (8 bytes)",
         ("NIC < host", &[(host[thirty], nic[thirty])]),
     ));
     let mut lines = Vec::new();
@@ -321,7 +322,7 @@ fn posted_receives(plan: Plan, machines: &Machines, results: &mut Results) -> Re
         x: AxisOf::linear("receives before the one that matches"),
         y: AxisOf::linear("latency (us)"),
         lines,
-        about: "A ping-pong whose receive is the last of the list, at both ranks.".into(),
+        about: "A ping-pong. At both ranks the receive that matches is the last of the posted receives.".into(),
     });
     Ok(())
 }
@@ -375,21 +376,30 @@ fn collectives(plan: Plan, machines: &Machines, results: &mut Results) -> Result
         Claim::order(
             "seastar-3a",
             "seed 003, VI-B",
-            "barrier, allreduce and reduce are faster by the NIC at every number of nodes (send, then post the receive)",
+            "barrier, allreduce, reduce: the NIC is faster on all node counts (send first)",
             ("NIC < host", &ahead(&late)),
         )
-        .note(format!("{range} (reduce 2 to {}). Gains: barrier {}, allreduce {}, reduce {}.", plan.pick(1024, 128), ends(2), ends(3), ends(4))),
+        .note(format!(
+            "{range} (reduce 2 to {}). In barrier and allreduce a rank sends, then posts its receive. Gain with the \
+             fewest and with the most nodes: barrier {}, allreduce {}, reduce {}.",
+            plan.pick(1024, 128),
+            ends(2),
+            ends(3),
+            ends(4)
+        )),
     );
     results.claims.push(
         Claim::order(
             "seastar-3b",
             "seed 003, VI-B",
-            "barrier and allreduce are faster by the NIC at every number of nodes (post the receive, then send, as MPI_Sendrecv)",
+            "barrier, allreduce: the NIC is faster on all node counts (receive first)",
             ("NIC < host", &ahead(&early)),
         )
         .note(format!(
-            "{range}. Gains: barrier {}, allreduce {}. Posting is a round trip of 1 us to the NIC (seed 003, IV-A) against 0.19 us in \
-             the host's kernel. Ahead of the send, and with nothing else under way, it takes back all that one interrupt less has won.",
+            "{range}. A rank posts its receive, then sends, as MPI_Sendrecv does. Gain with the fewest and with the \
+             most nodes: barrier {}, allreduce {}. Posting takes a round trip of 1 us to the NIC (seed 003, IV-A), \
+             but 0.19 us in the host's kernel. It comes before the send, when nothing else is under way. So it \
+             costs nearly all the time that one interrupt fewer saves.",
             ends(0),
             ends(1)
         )),
@@ -404,21 +414,21 @@ fn collectives(plan: Plan, machines: &Machines, results: &mut Results) -> Result
         Claim::order(
             "seastar-3c",
             "seed 003, VI-B",
-            "the more nodes, the more the NIC gains: in microseconds",
+            "the NIC's gain in microseconds grows with the number of nodes",
             ("grows", &in_us),
         )
-        .note("The claim is made of a barrier; taken for all three, sends first."),
+        .note("The seed claims it for the barrier. Here barrier, allreduce and reduce are tested (send first)."),
     );
     results.claims.push(
         Claim::order(
             "seastar-3d",
             "seed 003, VI-B",
-            "the more nodes, the more the NIC gains: in percent",
+            "the NIC's gain in percent grows with the number of nodes",
             ("grows", &in_percent),
         )
         .note(
-            "Longer ways through the network dilute the share. What makes it grow on a real machine, ranks that come late and \
-             messages that then are unexpected, comes from noise that is not modelled.",
+            "With more nodes the paths are longer, and the gain is a smaller share of the time. On a real machine \
+             noise makes ranks late and messages unexpected, so the share grows. Noise is not modelled.",
         ),
     );
     let common = |place: usize| all_gains[place].3.iter().copied();
@@ -428,10 +438,10 @@ fn collectives(plan: Plan, machines: &Machines, results: &mut Results) -> Result
         Claim::order(
             "seastar-3e",
             "seed 003, VI-B",
-            "reduce gains more than allreduce, in percent",
+            "reduce gains more than allreduce does, in percent",
             ("reduce > allreduce", &reduce_ahead),
         )
-        .note("10 reductions one after another, so that they overlap; against both schedules of allreduce."),
+        .note("Ten reductions run one after another, so they overlap. Both schedules of allreduce are compared."),
     );
     let gather = &all_gains[5];
     let last = gather.3.len() - 1;
@@ -444,7 +454,7 @@ fn collectives(plan: Plan, machines: &Machines, results: &mut Results) -> Result
             ("gain falls from its highest", &[(top, gather.3[last])]),
         )
         .note(format!(
-            "gain in percent by nodes: {}",
+            "Gain in percent by number of nodes: {}",
             gather
                 .0
                 .iter()
@@ -460,13 +470,15 @@ fn collectives(plan: Plan, machines: &Machines, results: &mut Results) -> Result
         x: AxisOf::logarithmic("nodes", 2),
         y: AxisOf::logarithmic("time (us)", 10),
         lines: time_lines,
-        about: "Barrier by dissemination, allreduce and allgather by recursive doubling, reduce by a binomial tree (10 one after \
-                another); 16 bytes, of each rank in allgather. From a common beginning until the last rank is done."
+        about: "Barrier by dissemination, allreduce and allgather by recursive doubling, reduce by a binomial tree \
+                (the mean of 10, one after another). Allreduce and reduce have 16 bytes, allgather 16 bytes of each \
+                rank. The time runs from a common start until the last rank has finished. Receive first: a rank \
+                posts its receive, then sends. Send first: it sends, then posts its receive."
             .into(),
     });
     results.curves.push(Curve {
         name: "seastar-collectives-gain",
-        title: "SeaStar: what the NIC gains in collectives".into(),
+        title: "SeaStar: gain of the NIC in collectives".into(),
         x: AxisOf::logarithmic("nodes", 2),
         y: AxisOf::linear("gain (% of the host's time)"),
         lines: gain_lines,
@@ -498,19 +510,16 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         Claim::fact(
             "seastar-4a",
             "seed 003, III-D",
-            "when more than 256 streams meet, nothing is lost, nothing comes twice, and each pair keeps its order",
+            "with more than 256 streams no message is lost or repeated, and pairs keep order",
             (
                 "lossless",
-                format!(
-                    "each of {} runs: every message once, whole, in order",
-                    senders.len() + 1
-                ),
+                format!("in each of {} runs every message arrived once, whole and in order", senders.len() + 1),
                 ordered.refused > 0,
             ),
         )
         .note(format!(
-            "Every byte is compared; a run in which one is wrong is an error, not a result. {many} senders with 2 messages each: {} \
-             refusals on the way.",
+            "The receiver compares every byte, and a wrong byte ends the run with an error. With {many} senders of \
+             2 messages each, messages were refused {} times and sent again.",
             ordered.refused
         )),
     );
@@ -521,12 +530,13 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         Claim::fact(
             "seastar-4b",
             "seed 003, III-D",
-            "up to 256 senders none is refused; when many more meet, some are",
+            "up to 256 senders no message is refused; with many more senders some are",
             ("256", format!("refusals by senders: {}", runs.join(", ")), idle && at_work),
         )
         .note(
-            "streams_max = 256 is an input; that the protocol is idle up to it and works above is the model's. A few more than 256 \
-             senders are not as many streams at once: the nearest end before the farthest begin.",
+            "streams_max = 256 is an input. The model predicts that the protocol does nothing up to this limit, and \
+             works above it. With a few more than 256 senders there are still no more than 256 streams at once: \
+             those of the nearest senders end before those of the farthest begin.",
         ),
     );
     let costs: Vec<String> = senders
@@ -539,13 +549,18 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         Claim::shown(
             "seastar-4c",
             "seed 003, III-D",
-            "what it costs when more than 256 meet",
-            (Figure::Words("no figure".into()), Figure::Words(format!("time over that without a limit: {}", costs.join(", "))), ""),
+            "cost of more than 256 streams at once",
+            (
+                Figure::Words("no figure".into()),
+                Figure::Words(format!("time over that without a limit: {}", costs.join(", "))),
+                "",
+            ),
         )
         .note(format!(
-            "{bytes} bytes from each sender at once: the receiver's bus, 1.1 GB/s, is the bottleneck, and what is sent again comes \
-             before it is idle. {many} senders with two messages of 8 KB each: {}x. Refused messages still cross the network and are sent \
-             again after retry_ns, 10,000 (assumed; the seed leaves a backoff to the future).",
+            "All senders send {bytes} bytes at once. The receiver's bus, 1.1 GB/s, is the bottleneck: messages that \
+             are sent again arrive before it is idle. {many} senders with two messages of 8 KB each: {}x. A refused \
+             message has crossed the network. It is sent again after retry_ns, 10,000 (assumed; the seed leaves a \
+             backoff to future work).",
             short(ordered.time_us / ordered_free.time_us)
         )),
     );
@@ -560,7 +575,7 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
             "the protocol has a measurable but minimal effect on a ping-pong",
             ("minimal", format!("{} % at most, 0 to 1,024 bytes", short(worst)), worst <= super::TIE_PERCENT),
         )
-        .note("Bookkeeping of the protocol has no price in the model, so that what the seed could measure is 0 here."),
+        .note("The model charges no time for the protocol's bookkeeping, so the measured effect is 0 here."),
     );
     let x: Vec<f64> = senders.iter().map(|senders| f64::from(*senders)).collect();
     results.curves.push(Curve {
@@ -573,9 +588,10 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
             CurveLine::new("streams without limit", &x, &without),
         ],
         about: format!(
-            "{bytes} bytes from each sender to one node in the middle of the machine, from the first send to the last receive. The \
-             senders are the nodes around it, cube by cube. (From further away, merging by turns lets the nearer streams end before the \
-             farther begin, and fewer meet; the real router merges by age.)"
+            "Each sender sends {bytes} bytes to one node in the middle of the machine. The time runs from the first \
+             send to the last receive. The senders are the nodes around the receiver, in growing cubes. (The \
+             simulated routers merge streams by turns, the real router by age. With senders further away, near \
+             streams would end before far ones begin, and fewer would meet.)"
         ),
     });
     Ok(())

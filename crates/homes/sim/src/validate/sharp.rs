@@ -2,8 +2,8 @@
 //! Seed 001: all-reduce in switches of Switch-IB 2, against all-reduce by the hosts.
 //!
 //! The tables are those of the seed, section V; latencies in microseconds. Two figures of the machine are fitted to
-//! them, and their target numbers count as inputs: the latency of an aggregation node, to the empty reduction of 128
-//! hosts in table I; and a host's cost of a byte, to its 1,024 bytes in table V.
+//! them: the latency of an aggregation node to the empty reduction of 128 hosts in table I, and a host's cost of a byte
+//! to its 1,024 bytes in table V. Neither of these two numbers counts as a prediction.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ const TABLE_3: [Row; 6] = [
     (64, [3.06, 3.24, 3.24]),
     (128, [3.24, 3.44, 3.57]),
 ];
-/// 128 hosts: bytes, in the switches, by the hosts with HPC-X. Two values in the switches contradict the other tables: `None`.
+/// 128 hosts: bytes, in the switches, by the hosts with HPC-X. `None`: the value contradicts the other tables.
 const TABLE_4: [(u64, Option<f64>, f64); 6] = [
     (0, Some(2.91), 5.25),
     (8, Some(2.83), 6.01),
@@ -98,9 +98,9 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
     progress("SHArP: icoFoam (table VII)");
     icofoam::run(plan, &machine, MPI.as_ns() as f64, results)?;
     results.left_out = vec![
-        "table II: hosts without tuning, whose activity the seed does not describe",
-        "table VII, Open MPI: its algorithm among the 28 processes of a host is not described",
-        "table IV, MVAPICH2: another host algorithm, whose implementation the seed does not describe",
+        "table II: hosts without tuning; the seed does not describe their other activity",
+        "table VII, Open MPI: the seed does not describe its algorithm among the 28 processes of a host",
+        "table IV, MVAPICH2: the seed does not describe the implementation of this other host algorithm",
     ];
     Ok(())
 }
@@ -158,7 +158,7 @@ fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(
                     (published, predicted, "us"),
                 )
                 .input()
-                .note("The latency of an aggregation node is fitted to it."),
+                .note("The latency of an aggregation node is fitted to this number."),
             ),
             (CONTRADICTED, _) => {}
             _ => pairs.push((published, predicted)),
@@ -173,7 +173,7 @@ fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(
             "all-reduce of 256 bytes, 128 hosts",
             (Figure::Words("4.21 (I), 3.50 (V)".into()), Figure::Number(last), "us"),
         )
-        .note("The tables contradict each other here."),
+        .note("Tables I and V contradict each other at this size."),
     );
     let x: Vec<f64> = TABLE_1.iter().map(|(bytes, _)| *bytes as f64).collect();
     let published: Vec<f64> = TABLE_1.iter().map(|(_, row)| row[2]).collect();
@@ -185,7 +185,7 @@ fn native(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(
         x: AxisOf::linear("bytes"),
         y: AxisOf::linear("latency (us)"),
         lines,
-        about: "Ten reductions after two, one after the other, by the slowest host.".into(),
+        about: "The mean of ten reductions in a row at the slowest host, after two that are not timed.".into(),
     });
     Ok(())
 }
@@ -214,7 +214,7 @@ fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, 
     results.claims.push(mean_claim(
         "sharp-5a",
         "seed 001, table V",
-        "all-reduce of 8 to 4,096 bytes in the switches, in pieces of 256 bytes, 128 hosts",
+        "all-reduce of 8 to 4,096 bytes in the switches, pieces of 256 bytes, 128 hosts",
         &tree,
     ));
     let by_hosts: Vec<(f64, f64)> = rows().map(|((row, _), predicted)| (row.2, *predicted)).collect();
@@ -227,14 +227,18 @@ fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, 
         Claim::fact(
             "sharp-5b",
             "seed 001, table V",
-            "the same by the hosts",
+            "all-reduce of 8 to 4,096 bytes by the hosts, 128 hosts",
             ("mean error at most 15 %", format!("{error:.1} % over {} figures", free.len()), error <= 15.0),
         )
-        .note(format!("Recursive doubling; what a byte costs is fitted to 1,024 bytes. Predicted, and in brackets the seed's, by size: {}.", each.join(", "))),
+        .note(format!(
+            "The hosts use recursive doubling. A host's cost of a byte is fitted to the row of 1,024 bytes, which \
+             does not count. Predicted latency in us, and in brackets the seed's, by size: {}.",
+            each.join(", ")
+        )),
     );
     let at = |bytes: u64| TABLE_5.iter().position(|row| row.0 == bytes).unwrap_or(0);
     let gain = |place: usize| hosts[place] / switches[place];
-    let text = |bytes| format!("all-reduce of {bytes} bytes, 128 hosts: by the hosts over in the switches");
+    let text = |bytes| format!("all-reduce of {bytes} bytes, 128 hosts: time by hosts over time in switches");
     results.claims.push(Claim::at_least("sharp-5c", "seed 001, abstract", text("8"), (2.1, gain(at(8)), "times")));
     results.claims.push(Claim::at_least(
         "sharp-5d",
@@ -256,7 +260,7 @@ fn pipelined(machine: &Arc<Machine>, results: &mut Results) -> Result<Vec<f64>, 
             CurveLine::new("by the hosts", &x, &hosts),
             CurveLine::new("by the hosts, seed", &x, &seed_hosts),
         ],
-        about: "In the switches in pieces of 256 bytes, 16 at once; by the hosts by recursive doubling.".into(),
+        about: "In the switches: pieces of 256 bytes, 16 at once. By the hosts: recursive doubling.".into(),
     });
     Ok(switches)
 }
@@ -272,11 +276,12 @@ fn against_hosts(machine: &Arc<Machine>, switches: &[f64], results: &mut Results
         Claim::order(
             "sharp-4a",
             "seed 001, table IV",
-            "all-reduce of 0 to 128 bytes through MPI, 128 hosts: faster in the switches than by HPC-X at every size",
+            "MPI all-reduce, 0 to 128 bytes, 128 hosts: switches beat HPC-X at every size",
             ("HPC-X > SHArP", &order),
         )
         .note(format!(
-            "In the switches the mean error is {:.1} % without 32 and 128 bytes, which other tables contradict; by the hosts {:.1} %.",
+            "The mean error in the switches is {:.1} %, without 32 and 128 bytes, where other tables contradict \
+             this one. By the hosts it is {:.1} %.",
             mean_error(&known),
             mean_error(&TABLE_4.iter().zip(&hosts).map(|(row, predicted)| (row.2, *predicted)).collect::<Vec<_>>())
         )),
@@ -296,15 +301,16 @@ fn distribution(down_the_tree: &[f64], results: &mut Results) -> Result<(), Vali
         columns[column].get(place).copied().unwrap_or(0.0)
     };
     let claims = [
-        ("sharp-6a", "the result comes down the tree, 4 to 4,096 bytes"),
-        ("sharp-6b", "the result comes by multicast"),
-        ("sharp-6c", "the result comes both ways"),
+        ("sharp-6a", "all-reduce of 4 to 4,096 bytes, result sent down the tree"),
+        ("sharp-6b", "the same, result sent by multicast"),
+        ("sharp-6c", "the same, result sent both ways"),
     ];
     let why = [
         "",
-        " No figure of a datagram was fitted: it has its headers, 80 ns in its library (assumed), and 90 ns in each switch, as other packets have. \
-         The seed's take longer, and 0.8 us more from 128 to 256 bytes.",
-        " The first that comes completes the reduction, so the error is that of multicast.",
+        " No figure of a datagram was fitted. A datagram has its headers, 80 ns in its library (assumed), and 90 ns \
+         in each switch, as other packets have. In the seed datagrams take longer, and 0.8 us more at 256 bytes \
+         than at 128.",
+        " The first result that arrives completes the reduction, so the error is that of multicast.",
     ];
     for (column, (id, text)) in claims.into_iter().enumerate() {
         let counted = TABLE_6.iter().filter(|row| row.0 != CONTRADICTED);
@@ -312,7 +318,8 @@ fn distribution(down_the_tree: &[f64], results: &mut Results) -> Result<(), Vali
         let each: Vec<String> =
             TABLE_6.iter().map(|(bytes, row)| format!("{:.2} ({})", of(column, *bytes), row[column])).collect();
         results.claims.push(mean_claim(id, "seed 001, table VI", text, &pairs).note(format!(
-            "Reductions are of words: 4 bytes are 8 here. Predicted, and in brackets the seed's, by size: {}.{}",
+            "Reductions have whole words of 8 bytes, so 4 bytes are 8 here. Predicted latency in us, and in \
+             brackets the seed's, by size: {}.{}",
             each.join(", "),
             why[column]
         )));
@@ -326,11 +333,12 @@ fn distribution(down_the_tree: &[f64], results: &mut Results) -> Result<(), Vali
         Claim::order(
             "sharp-6d",
             "seed 001, table VI",
-            "the result comes sooner by multicast than down the tree: 4 to 128, and 1,024 to 4,096 bytes",
+            "multicast is faster than the tree for 4 to 128 and for 1,024 to 4,096 bytes",
             ("tree > multicast", &ahead),
         )
         .note(format!(
-            "At 256 and 512 bytes the seed has it later, by 0.27 and 0.09 us, and the model sooner, by {:.2} and {:.2} us.",
+            "At 256 and 512 bytes multicast is slower in the seed, by 0.27 and 0.09 us. In the model it is faster, \
+             by {:.2} and {:.2} us.",
             of(0, 256) - of(1, 256),
             of(0, 512) - of(1, 512)
         )),
@@ -344,7 +352,7 @@ fn distribution(down_the_tree: &[f64], results: &mut Results) -> Result<(), Vali
     });
     results.curves.push(Curve {
         name: "sharp-distribution",
-        title: "SHArP: how the result comes, 128 hosts".into(),
+        title: "SHArP: distribution of the result, 128 hosts".into(),
         x: AxisOf::logarithmic("bytes", 2),
         y: AxisOf::logarithmic("latency (us)", 10),
         lines: lines.collect(),

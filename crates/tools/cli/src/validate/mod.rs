@@ -142,14 +142,14 @@ fn text(results: &Results) -> String {
         text.push_str(&format!("  {}: {}\n", claim.id, claim.note));
     }
     for claim in results.claims.iter().filter(|claim| !claim.moved.is_empty()) {
-        text.push_str(&format!("  {} with one assumed figure moved:\n", claim.id));
+        text.push_str(&format!("  {} with one figure halved or doubled:\n", claim.id));
         for Sensitivity { key, factor, predicted, holds } in &claim.moved {
             let verdict = if *holds { "holds" } else { "does not hold" };
             text.push_str(&format!("    {key} x {factor}: {predicted}, {verdict}\n"));
         }
     }
     for line in &results.left_out {
-        text.push_str(&format!("  not here: {line}\n"));
+        text.push_str(&format!("  not compared: {line}\n"));
     }
     text.push('\n');
     text
@@ -159,7 +159,7 @@ fn summary(all: &[Results], quick: bool) -> String {
     let count =
         |verdict| all.iter().flat_map(|results| &results.claims).filter(|claim| claim.verdict == verdict).count();
     format!(
-        "{} hold, {} near, {} miss, {} are inputs, {} are contradicted by their source, {} have no number.{}\n\
+        "{} hold, {} near, {} miss, {} are inputs, {} are contradicted by their source, {} are only shown.{}\n\
          A number holds within {HOLDS_PERCENT} % of what was published, and is near within {NEAR_PERCENT} %; an order holds where it is \
          right everywhere, and is near where the only exceptions are ties (within {TIE_PERCENT} %).\n",
         count(Verdict::Holds),

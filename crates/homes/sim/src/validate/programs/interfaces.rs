@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many programs at one NIC, and mailboxes that become full (seed 002, chapter 6): the built-in programs `commands` and `crossfire`.
+//! Many programs at one NIC, and mailboxes that become full (seed 002, chapter 6): the built-in programs `commands` and
+//! `crossfire`.
 
 use std::sync::Arc;
 

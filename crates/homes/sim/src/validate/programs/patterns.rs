@@ -25,11 +25,13 @@ pub enum Pattern {
 
 pub const ALL: [Pattern; 5] = [Pattern::Is, Pattern::Ft, Pattern::Ep, Pattern::Dt, Pattern::Md];
 
-pub const ABOUT: &str = "The messages of five benchmarks, computing left out. IS: an allreduce of 2,068 bytes (512 buckets and five words), an all-to-all \
-     of one word, one of the keys (2^16 of 4 bytes over all pairs). FT: an all-to-all of 64^3 complex numbers, an allreduce of 16 \
-     bytes. EP: three allreduces of 8, 8 and 80 bytes. DT: a quad tree of 4,096 bytes (assumed). MD: 16 gets of 512 bytes, 16 \
-     puts of 512 bytes, a barrier (assumed). All-to-all posts every receive, then sends, the next rank first. Two iterations, by \
-     the slowest rank.";
+pub const ABOUT: &str = "The messages of five benchmarks, without their computing. IS: an allreduce of 2,068 bytes \
+                         (512 buckets and five words), an all-to-all of one word, and an all-to-all of the keys \
+                         (2^16 keys of 4 bytes over all pairs). FT: an all-to-all of 64^3 complex numbers, and an \
+                         allreduce of 16 bytes. EP: three allreduces of 8, 8 and 80 bytes. DT: a quad tree of \
+                         messages of 4,096 bytes (assumed). MD: 16 gets of 512 bytes, 16 puts of 512 bytes, and a \
+                         barrier (assumed). In an all-to-all a rank posts all receives, then sends, first to the \
+                         next rank. The time is the mean of two iterations, at the slowest rank.";
 
 impl Pattern {
     pub fn name(self) -> &'static str {
