@@ -223,9 +223,8 @@ fn benchmarks(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str))
     }
     let published = [(50.0, 130.0), (80.0, 200.0)];
     let ids = [("pac-6a", "pac-6b"), ("pac-6c", "pac-6d")];
-    let what = |ranks: u32, hash: &str| {
-        format!("PAC {hash}, {ranks} nodes: speed-up of communication over the ARM without")
-    };
+    let what =
+        |ranks: u32, hash: &str| format!("PAC {hash}, {ranks} nodes: speed-up of communication over the ARM without");
     let mean = |speedups: &[[f64; 3]], which: usize| {
         (speedups.iter().map(|speedups| speedups[which].ln()).sum::<f64>() / speedups.len() as f64).exp()
     };
