@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Made by `make registers` from registers/*.rdl; not to be edited.
-//! The registers of a NIC as the description has them: names, addresses, sentences.
+//! The registers of a NIC: names, addresses and sentences from the description.
 
 /// Version of the layout of a NIC's memory. The register at offset 0 holds it.
 pub const VERSION: u32 = 13;
 /// Bytes of the register block: the version, then the counters.
 pub const BLOCK_BYTES: usize = 512;
 
-/// A named counter of the NIC. Its number is that of its word in the register block.
+/// A counter of the NIC. Its value as an integer is the index of its word in the register block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Register {
@@ -15,29 +15,29 @@ pub enum Register {
     Requests = 1,
     /// Requests that matched an entry of a priority list.
     MatchedPriority = 2,
-    /// List entries and unexpected headers that were compared.
+    /// List entries and unexpected headers compared in searches.
     ListSteps = 3,
     /// Bytes written to this process's memory.
     BytesIn = 4,
-    /// Bytes read from this process's memory for others.
+    /// Bytes read from this process's memory for other processes.
     BytesOut = 5,
     /// Requests that matched an entry of an overflow list.
     MatchedOverflow = 6,
     /// Headers kept on an unexpected list.
     Unexpected = 7,
-    /// Requests cut to the memory that their entry had left.
+    /// Requests truncated to the space left in their entry.
     Truncated = 8,
-    /// Messages dropped: no entry, no portal table entry, or no resources (PTL_SR_DROP_COUNT).
+    /// Messages dropped: no matching entry, no portal table entry, or no resources (PTL_SR_DROP_COUNT).
     Dropped = 9,
-    /// Messages refused for their user id (PTL_SR_PERMISSION_VIOLATIONS).
+    /// Messages refused because of their user id (PTL_SR_PERMISSION_VIOLATIONS).
     PermissionViolations = 10,
-    /// Messages refused for their operation (PTL_SR_OPERATION_VIOLATIONS).
+    /// Messages refused because their entry does not permit the operation (PTL_SR_OPERATION_VIOLATIONS).
     OperationViolations = 11,
-    /// Requests that met memory which is not mapped (PTL_NI_SEGV).
+    /// Requests that failed because memory at the target is not mapped (PTL_NI_SEGV).
     Segv = 12,
     /// Full events written.
     Events = 13,
-    /// Full events lost because a queue was full.
+    /// Full events lost because their queue was full.
     EventsOverwritten = 14,
     /// Times that a portal table entry was disabled for lack of resources.
     FlowControl = 15,
@@ -45,19 +45,19 @@ pub enum Register {
     RefusedDisabled = 16,
     /// Triggered operations that fired.
     TriggeredFired = 17,
-    /// Requests of this process that found no living target.
+    /// Requests of this process without a living target process.
     Undeliverable = 18,
-    /// Packets that waited in rings for the owner.
+    /// Packets that waited in a ring for the owner.
     Packets = 19,
-    /// Times that the tables were rebuilt after a process died in the middle of a change.
+    /// Times that the tables were rebuilt after a process died during a change.
     Recoveries = 20,
     /// VELO messages that this process sent.
     VeloSent = 32,
     /// VELO messages written to a mailbox, or taken from a ring.
     VeloReceived = 33,
-    /// VELO messages discarded: the mailbox is full, disabled or not there.
+    /// VELO messages discarded because the mailbox was full, disabled or not open.
     VeloDiscarded = 34,
-    /// Puts that the RMA requester started, notification and immediate puts too.
+    /// Puts that the RMA requester started, notification and immediate puts included.
     RequesterPuts = 40,
     /// Gets that the RMA requester started.
     RequesterGets = 41,
@@ -67,19 +67,19 @@ pub enum Register {
     ResponderLocks = 43,
     /// Puts that the RMA completer finished.
     CompleterPuts = 44,
-    /// Responses to gets that the RMA completer finished.
+    /// Get responses that the RMA completer finished.
     CompleterGets = 45,
-    /// Notifications lost because a queue was full.
+    /// Notifications lost because their queue was full.
     NotificationsDiscarded = 46,
-    /// Translations that the TLB had.
+    /// Translations found in the TLB.
     TlbHits = 48,
-    /// Translations that were read from a global address table.
+    /// Translations read from a global address table.
     TlbMisses = 49,
-    /// Entries that were removed from the TLB.
+    /// Entries that flushes removed from the TLB.
     TlbFlushes = 50,
-    /// Flush requests that the functional units have answered.
+    /// Flush requests that all functional units have answered.
     AtuFlushes = 51,
-    /// Translations refused: no such page, another VPID, or no right.
+    /// Translations refused: no such page, a page of another VPID, or no access right.
     TranslationFaults = 52,
 }
 
@@ -123,7 +123,7 @@ impl Register {
         Self::TranslationFaults,
     ];
 
-    /// The functional unit whose counter it is.
+    /// The functional unit that the counter belongs to.
     pub const fn block(self) -> &'static str {
         match self {
             Self::Requests => "portals",
@@ -205,7 +205,7 @@ impl Register {
         }
     }
 
-    /// The unit that it counts.
+    /// The unit of the counter's value.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Requests => "messages",
@@ -251,39 +251,39 @@ impl Register {
         match self {
             Self::Requests => "Requests that arrived: puts, gets, atomics, swaps.",
             Self::MatchedPriority => "Requests that matched an entry of a priority list.",
-            Self::ListSteps => "List entries and unexpected headers that were compared.",
+            Self::ListSteps => "List entries and unexpected headers compared in searches.",
             Self::BytesIn => "Bytes written to this process's memory.",
-            Self::BytesOut => "Bytes read from this process's memory for others.",
+            Self::BytesOut => "Bytes read from this process's memory for other processes.",
             Self::MatchedOverflow => "Requests that matched an entry of an overflow list.",
             Self::Unexpected => "Headers kept on an unexpected list.",
-            Self::Truncated => "Requests cut to the memory that their entry had left.",
-            Self::Dropped => "Messages dropped: no entry, no portal table entry, or no resources (PTL_SR_DROP_COUNT).",
-            Self::PermissionViolations => "Messages refused for their user id (PTL_SR_PERMISSION_VIOLATIONS).",
-            Self::OperationViolations => "Messages refused for their operation (PTL_SR_OPERATION_VIOLATIONS).",
-            Self::Segv => "Requests that met memory which is not mapped (PTL_NI_SEGV).",
+            Self::Truncated => "Requests truncated to the space left in their entry.",
+            Self::Dropped => "Messages dropped: no matching entry, no portal table entry, or no resources (PTL_SR_DROP_COUNT).",
+            Self::PermissionViolations => "Messages refused because of their user id (PTL_SR_PERMISSION_VIOLATIONS).",
+            Self::OperationViolations => "Messages refused because their entry does not permit the operation (PTL_SR_OPERATION_VIOLATIONS).",
+            Self::Segv => "Requests that failed because memory at the target is not mapped (PTL_NI_SEGV).",
             Self::Events => "Full events written.",
-            Self::EventsOverwritten => "Full events lost because a queue was full.",
+            Self::EventsOverwritten => "Full events lost because their queue was full.",
             Self::FlowControl => "Times that a portal table entry was disabled for lack of resources.",
             Self::RefusedDisabled => "Messages refused because their portal table entry was disabled.",
             Self::TriggeredFired => "Triggered operations that fired.",
-            Self::Undeliverable => "Requests of this process that found no living target.",
-            Self::Packets => "Packets that waited in rings for the owner.",
-            Self::Recoveries => "Times that the tables were rebuilt after a process died in the middle of a change.",
+            Self::Undeliverable => "Requests of this process without a living target process.",
+            Self::Packets => "Packets that waited in a ring for the owner.",
+            Self::Recoveries => "Times that the tables were rebuilt after a process died during a change.",
             Self::VeloSent => "VELO messages that this process sent.",
             Self::VeloReceived => "VELO messages written to a mailbox, or taken from a ring.",
-            Self::VeloDiscarded => "VELO messages discarded: the mailbox is full, disabled or not there.",
-            Self::RequesterPuts => "Puts that the RMA requester started, notification and immediate puts too.",
+            Self::VeloDiscarded => "VELO messages discarded because the mailbox was full, disabled or not open.",
+            Self::RequesterPuts => "Puts that the RMA requester started, notification and immediate puts included.",
             Self::RequesterGets => "Gets that the RMA requester started.",
             Self::ResponderGets => "Gets that the RMA responder answered.",
             Self::ResponderLocks => "Lock requests that the RMA responder answered.",
             Self::CompleterPuts => "Puts that the RMA completer finished.",
-            Self::CompleterGets => "Responses to gets that the RMA completer finished.",
-            Self::NotificationsDiscarded => "Notifications lost because a queue was full.",
-            Self::TlbHits => "Translations that the TLB had.",
-            Self::TlbMisses => "Translations that were read from a global address table.",
-            Self::TlbFlushes => "Entries that were removed from the TLB.",
-            Self::AtuFlushes => "Flush requests that the functional units have answered.",
-            Self::TranslationFaults => "Translations refused: no such page, another VPID, or no right.",
+            Self::CompleterGets => "Get responses that the RMA completer finished.",
+            Self::NotificationsDiscarded => "Notifications lost because their queue was full.",
+            Self::TlbHits => "Translations found in the TLB.",
+            Self::TlbMisses => "Translations read from a global address table.",
+            Self::TlbFlushes => "Entries that flushes removed from the TLB.",
+            Self::AtuFlushes => "Flush requests that all functional units have answered.",
+            Self::TranslationFaults => "Translations refused: no such page, a page of another VPID, or no access right.",
         }
     }
 }
@@ -291,42 +291,42 @@ impl Register {
 /// A register of a unit's tables: one value, or one for each index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableRegister {
-    /// A mailbox takes messages: its VPID is open, and the mailbox is not disabled.
+    /// Enable bits of the mailboxes. 1: the mailbox takes messages, because its VPID is open and the mailbox is not disabled.
     MailboxEnables,
-    /// The base of each mailbox. In shared memory: its offset in the NIC's segment.
+    /// Base address of each mailbox. In shared memory: its offset in the NIC's segment.
     MailboxBases,
-    /// The size of each mailbox, a power of two.
+    /// Size of each mailbox, a power of two.
     MailboxSizes,
-    /// Slots of each mailbox that were written since its VPID was opened. The completer advances it.
+    /// Number of slots written to each mailbox since its VPID was opened. The completer advances it.
     MailboxWritePointers,
-    /// A message has arrived since the interrupt was cleared. It is kept whether it is masked or not.
+    /// 1: a message has arrived since the interrupt was cleared. The bit is set whether or not the interrupt is masked.
     MailboxInterruptsInterrupt,
     /// 1: the interrupt reaches the processor. A program that polls leaves it 0.
     MailboxInterruptsMask,
     /// Writing 1 clears the interrupt. It reads as 0.
     MailboxInterruptsClear,
-    /// Slots of each mailbox that its program has given back since its VPID was opened.
+    /// Number of slots of each mailbox that its program has freed since its VPID was opened.
     MailboxPagesReadPointer,
-    /// The units accept commands for a VPID: a program has it open.
+    /// Enable bits of the VPIDs. 1: the units accept commands for the VPID, because a program has it open.
     CompleterEnables,
-    /// The size of every notification queue, a power of two.
+    /// Size of every notification queue, a power of two.
     NotificationQueueSize,
-    /// The base of the lock space: lock n of VPID v is the 32-bit word at base + 4096 v + 4 n. In shared memory: an offset in the NIC's segment.
+    /// Base of the lock space. Lock n of VPID v is the 32-bit word at base + 4096 v + 4 n. In shared memory: an offset in the NIC's segment.
     LockBase,
-    /// The size of the lock space: 4096 bytes for each VPID.
+    /// Size of the lock space: 4096 bytes for each VPID.
     LockSize,
-    /// Notifications that were written to each queue since its VPID was opened.
+    /// Number of notifications written to each queue since its VPID was opened.
     NotificationWritePointers,
-    /// Notifications that the program of each VPID has read since it was opened.
+    /// Number of notifications that the program of each VPID has read since the VPID was opened.
     NotificationPagesReadPointer,
-    /// Writing it starts a flush: entries leave the TLB, and the units answer when no transfer uses the pages. When all have answered, atu_flushes has grown by one.
+    /// Writing it starts a flush. The entries leave the TLB at once. Each functional unit answers when none of its transfers uses the pages; after the last answer atu_flushes grows by one. A flush of the TLB alone asks no unit and is not counted.
     FlushRequest,
-    /// The base of each table, of 2^18 entries of 8 bytes; bit 0: the table is there. In shared memory: its offset in the NIC's segment.
+    /// Base of each table of 2^18 entries of 8 bytes. Bit 0: the table exists. In shared memory: its offset in the NIC's segment.
     TableBases,
 }
 
 impl TableRegister {
-    /// All of them, by unit.
+    /// All table registers, by unit.
     pub const ALL: &'static [TableRegister] = &[
         Self::MailboxEnables,
         Self::MailboxBases,
@@ -346,7 +346,7 @@ impl TableRegister {
         Self::TableBases,
     ];
 
-    /// The tables that it is part of.
+    /// The tables that the register belongs to.
     pub const fn block(self) -> &'static str {
         match self {
             Self::MailboxEnables => "velo_tables",
@@ -368,7 +368,7 @@ impl TableRegister {
         }
     }
 
-    /// The name that tools show. An index comes before the dot, if there is one.
+    /// The name that tools show. If it has a dot, the index is written before the dot.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MailboxEnables => "mailbox_enables",
@@ -415,22 +415,22 @@ impl TableRegister {
     /// Its description.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::MailboxEnables => "A mailbox takes messages: its VPID is open, and the mailbox is not disabled.",
-            Self::MailboxBases => "The base of each mailbox. In shared memory: its offset in the NIC's segment.",
-            Self::MailboxSizes => "The size of each mailbox, a power of two.",
-            Self::MailboxWritePointers => "Slots of each mailbox that were written since its VPID was opened. The completer advances it.",
-            Self::MailboxInterruptsInterrupt => "A message has arrived since the interrupt was cleared. It is kept whether it is masked or not.",
+            Self::MailboxEnables => "Enable bits of the mailboxes. 1: the mailbox takes messages, because its VPID is open and the mailbox is not disabled.",
+            Self::MailboxBases => "Base address of each mailbox. In shared memory: its offset in the NIC's segment.",
+            Self::MailboxSizes => "Size of each mailbox, a power of two.",
+            Self::MailboxWritePointers => "Number of slots written to each mailbox since its VPID was opened. The completer advances it.",
+            Self::MailboxInterruptsInterrupt => "1: a message has arrived since the interrupt was cleared. The bit is set whether or not the interrupt is masked.",
             Self::MailboxInterruptsMask => "1: the interrupt reaches the processor. A program that polls leaves it 0.",
             Self::MailboxInterruptsClear => "Writing 1 clears the interrupt. It reads as 0.",
-            Self::MailboxPagesReadPointer => "Slots of each mailbox that its program has given back since its VPID was opened.",
-            Self::CompleterEnables => "The units accept commands for a VPID: a program has it open.",
-            Self::NotificationQueueSize => "The size of every notification queue, a power of two.",
-            Self::LockBase => "The base of the lock space: lock n of VPID v is the 32-bit word at base + 4096 v + 4 n. In shared memory: an offset in the NIC's segment.",
-            Self::LockSize => "The size of the lock space: 4096 bytes for each VPID.",
-            Self::NotificationWritePointers => "Notifications that were written to each queue since its VPID was opened.",
-            Self::NotificationPagesReadPointer => "Notifications that the program of each VPID has read since it was opened.",
-            Self::FlushRequest => "Writing it starts a flush: entries leave the TLB, and the units answer when no transfer uses the pages. When all have answered, atu_flushes has grown by one.",
-            Self::TableBases => "The base of each table, of 2^18 entries of 8 bytes; bit 0: the table is there. In shared memory: its offset in the NIC's segment.",
+            Self::MailboxPagesReadPointer => "Number of slots of each mailbox that its program has freed since its VPID was opened.",
+            Self::CompleterEnables => "Enable bits of the VPIDs. 1: the units accept commands for the VPID, because a program has it open.",
+            Self::NotificationQueueSize => "Size of every notification queue, a power of two.",
+            Self::LockBase => "Base of the lock space. Lock n of VPID v is the 32-bit word at base + 4096 v + 4 n. In shared memory: an offset in the NIC's segment.",
+            Self::LockSize => "Size of the lock space: 4096 bytes for each VPID.",
+            Self::NotificationWritePointers => "Number of notifications written to each queue since its VPID was opened.",
+            Self::NotificationPagesReadPointer => "Number of notifications that the program of each VPID has read since the VPID was opened.",
+            Self::FlushRequest => "Writing it starts a flush. The entries leave the TLB at once. Each functional unit answers when none of its transfers uses the pages; after the last answer atu_flushes grows by one. A flush of the TLB alone asks no unit and is not counted.",
+            Self::TableBases => "Base of each table of 2^18 entries of 8 bytes. Bit 0: the table exists. In shared memory: its offset in the NIC's segment.",
         }
     }
 
@@ -456,7 +456,7 @@ impl TableRegister {
         }
     }
 
-    /// The most values that it may have. 0: it has no index.
+    /// The largest number of values. 0: the register has no index.
     pub const fn entries_max(self) -> u32 {
         match self {
             Self::MailboxEnables => 4,
@@ -500,7 +500,7 @@ impl TableRegister {
         }
     }
 
-    /// Whether software reads it. Else it reads as 0.
+    /// Whether software can read the register. If not, it reads as 0.
     pub const fn is_readable(self) -> bool {
         match self {
             Self::MailboxEnables => true,
@@ -522,7 +522,7 @@ impl TableRegister {
         }
     }
 
-    /// The right to change it while the NIC runs.
+    /// The right to change the register while the NIC runs.
     pub const fn live_write(self) -> LiveWrite {
         match self {
             Self::MailboxEnables => LiveWrite::Locked,
@@ -548,7 +548,7 @@ impl TableRegister {
 /// The right to change a register of a NIC that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveWrite {
-    /// Nobody: it follows from the NIC's limits, or the units advance it.
+    /// No process: the value follows from the NIC's limits, or the units advance it.
     Fixed,
     /// Only the NIC's owner.
     Owner,
