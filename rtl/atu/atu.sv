@@ -11,7 +11,7 @@
 //    dropped.
 //
 // Blocks change their state in the cycle that the trace shows; within a cycle in the order: submit, word read, answer to a flush,
-// requester, responder, completion. Cycles: docs/design/rtl-atu.md, "Address translation". Parameters out of range stop elaboration.
+// requester, responder, completion. Cycles: docs/design/rtl-atu.md. Parameters out of range stop elaboration.
 
 module atu
   import atu_pkg::*;

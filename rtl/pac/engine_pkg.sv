@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Inputs and outputs of the engine: packets, commands of the host, answers, transfers, events (docs/design/rtl-engine.md, "The engine").
+// Inputs and outputs of the engine: packets, commands of the host, answers, transfers, events (docs/design/rtl-engine.md).
 //
 // A packet's header is that of crates/core/nic/src/packet.rs, byte 0 in bits 7:0. A command of the host has the same size.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The Portals engine (PAC, seed 000, figure 6): buffers, message processor, list manager, tables, counters with triggered operations,
-// event queues, and the queues of three DMA ports. docs/design/rtl-engine.md, "The engine". The units check the parameters.
+// event queues, and the queues of three DMA ports. docs/design/rtl-engine.md. The units check the parameters.
 //
 //   buffers > dispatch > lists, descriptors > completion > counters, events, transfers
 //

@@ -87,8 +87,8 @@ pub struct Args {
     #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
     pub compute: Compute,
 
-    /// MPI programs: let the machine's switches reduce, for at most N communicators at once [without a number: as many
-    /// as the switches have room for, up to 16]
+    /// MPI and OpenSHMEM programs: let the machine's switches reduce, for at most GROUPS communicators or teams at once
+    /// [without a number: as many as the switches have room for, up to 16]
     #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true,
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub aggregation: Option<Option<u32>>,
