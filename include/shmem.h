@@ -2,22 +2,28 @@
 /*
  * shmem.h: OpenSHMEM 1.6, as Selvedge provides it, deprecated functions included.
  *
- * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited. docs/reference/shmem-api.md lists the same.
+ * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.
+ * docs/reference/shmem-api.md lists the same functions.
  *
- * How to read it. SELVEDGE_FN(int, shmem_my_pe, void) declares int shmem_my_pe(void), and pshmem_my_pe for profilers.
- * A family stands once for all its types, T being the type's name within the function's:
+ * Notation. SELVEDGE_FN(int, shmem_my_pe, void) declares int shmem_my_pe(void), and pshmem_my_pe for profilers.
+ * A family of functions is declared once for all its types. T is the name of the type in function names:
  *     SELVEDGE_CTX_FN(void, P, T##_put, TYPE *dest, const TYPE *source, size_t nelems, int pe)
- * declares shmem_int_put(int *dest, ..), shmem_ctx_int_put(shmem_ctx_t ctx, int *dest, ..), and so on for every type of
- * the list that follows it. In C11 and in C++, names without a type (shmem_put) select a function by the types of their
- * arguments; they come last.
+ * declares shmem_int_put(int *dest, ..), shmem_ctx_int_put(shmem_ctx_t ctx, int *dest, ..), and so on for each type of
+ * the list that follows the family. At the end of the header are names without a type (shmem_put): in C11 and C++ they
+ * select a function by the types of the arguments.
  *
- * Invariants:
- *  1. An argument for memory of another PE (dest of a put, source of a get, ivar, psync) is symmetric: it comes from
- *     shmem_malloc and its like, or is a global or static object. The address is this PE's own.
- *  2. PE numbers are those of the world team, or of the team of the context or the collective.
- *  3. A call with an argument that cannot be right does nothing and reports that on standard error: the first of a
- *     process, and with SHMEM_DEBUG set all of them.
- *  4. Lengths are in elements; of functions with mem in their names, in bytes.
+ * Rules for all functions:
+ *  1. An argument that names memory of another PE (dest of a put, source of a get, psync) is symmetric, as are ivar and
+ *     sig_addr: it comes from shmem_malloc or a function like it, or is a global or static object. The program passes
+ *     the address at its own PE.
+ *  2. PE numbers are those of the world team, or of the team of the context or of the collective.
+ *  3. Lengths and strides count elements. Functions with mem in their names count bytes.
+ *  4. A call with an invalid argument does nothing. The first such call of a process is reported on standard error;
+ *     with SHMEM_DEBUG set, each is.
+ *  5. Operations that write at another PE and return no value may still be under way on return; shmem_quiet completes
+ *     them.
+ *  6. Atomic operations are atomic with respect to each other, for objects of the same type. Objects of atomic
+ *     operations, signals, waits and tests must be aligned to their size.
  */
 #ifndef SHMEM_H
 #define SHMEM_H
@@ -36,21 +42,21 @@
 
 /* ---- Types ----------------------------------------------------------------------------------------------- */
 
-typedef struct shmem_impl_ctx  *shmem_ctx_t;  /* a communication context; programs copy and compare it only */
+typedef struct shmem_impl_ctx  *shmem_ctx_t;  /* a communication context; programs only copy and compare it */
 typedef struct shmem_impl_team *shmem_team_t; /* a team of PEs; likewise */
 typedef struct shmem_impl_ct   *shmem_ct_t;   /* a counter of counting puts; likewise (Selvedge) */
 
 /* The configuration of a new team. */
 typedef struct {
-    int num_contexts; /* contexts that the program will make of it; SHMEM_TEAM_NUM_CONTEXTS */
+    int num_contexts; /* contexts to be made of the team; selected by SHMEM_TEAM_NUM_CONTEXTS */
 } shmem_team_config_t;
 
 /* The configuration of a session. */
 typedef struct {
-    size_t total_ops; /* about how many operations it will have; SHMEM_CTX_SESSION_TOTAL_OPS */
+    size_t total_ops; /* expected number of operations; selected by SHMEM_CTX_SESSION_TOTAL_OPS */
 } shmem_ctx_session_config_t;
 
-/* Complex numbers, under names that C++ accepts, too. */
+/* Complex numbers, by names that C++ accepts, too. */
 #ifdef __cplusplus
 __extension__ typedef double _Complex shmem_impl_complexd;
 __extension__ typedef float _Complex shmem_impl_complexf;
@@ -62,59 +68,59 @@ typedef float _Complex shmem_impl_complexf;
 /* ---- Constants ------------------------------------------------------------------------------------------- */
 
 /* Version. */
-#define SHMEM_MAJOR_VERSION 1                /* of the specification */
-#define SHMEM_MINOR_VERSION 6                /* of the specification */
-#define SHMEM_MAX_NAME_LEN  256              /* characters of SHMEM_VENDOR_STRING, its end included */
+#define SHMEM_MAJOR_VERSION 1                /* major version of the specification */
+#define SHMEM_MINOR_VERSION 6                /* minor version of the specification */
+#define SHMEM_MAX_NAME_LEN  256              /* most bytes of SHMEM_VENDOR_STRING, the closing zero included */
 #define SHMEM_VENDOR_STRING "Selvedge 0.1.0" /* name and version of the library */
 
 /* Handles. */
 #define SHMEM_CTX_INVALID  ((shmem_ctx_t)0)  /* no context */
-#define SHMEM_CTX_DEFAULT  ((shmem_ctx_t)1)  /* the context of operations that name none */
+#define SHMEM_CTX_DEFAULT  ((shmem_ctx_t)1)  /* the default context: that of calls without a context */
 #define SHMEM_TEAM_INVALID ((shmem_team_t)0) /* no team */
-#define SHMEM_TEAM_WORLD   ((shmem_team_t)1) /* all PEs */
-#define SHMEM_TEAM_SHARED  ((shmem_team_t)2) /* the PEs whose memory this PE can read and write by itself */
+#define SHMEM_TEAM_WORLD   ((shmem_team_t)1) /* the world team: all PEs */
+#define SHMEM_TEAM_SHARED  ((shmem_team_t)2) /* PEs whose memory this PE can load and store (shmem_ptr) */
 #define SHMEM_CT_INVALID   ((shmem_ct_t)0)   /* no counter (Selvedge) */
 
 /* Levels of thread support. */
-#define SHMEM_THREAD_SINGLE     0 /* one thread */
-#define SHMEM_THREAD_FUNNELED   1 /* threads, of which only the main one calls the library */
-#define SHMEM_THREAD_SERIALIZED 2 /* threads that never call the library at the same time */
-#define SHMEM_THREAD_MULTIPLE   3 /* any thread calls at any time */
+#define SHMEM_THREAD_SINGLE     0 /* the process has one thread */
+#define SHMEM_THREAD_FUNNELED   1 /* only the main thread calls the library */
+#define SHMEM_THREAD_SERIALIZED 2 /* threads call the library, one at a time */
+#define SHMEM_THREAD_MULTIPLE   3 /* any thread calls the library at any time */
 
-/* Hints to shmem_malloc_with_hints; they may be combined. */
-#define SHMEM_MALLOC_ATOMICS_REMOTE (1l << 0) /* other PEs will do atomic operations on it */
-#define SHMEM_MALLOC_SIGNAL_REMOTE  (1l << 1) /* other PEs will signal in it */
+/* Hints to shmem_malloc_with_hints; bits that may be combined. */
+#define SHMEM_MALLOC_ATOMICS_REMOTE (1l << 0) /* other PEs will use atomic operations on the memory */
+#define SHMEM_MALLOC_SIGNAL_REMOTE  (1l << 1) /* other PEs will update signals in the memory */
 
 /* Teams, contexts and sessions. */
-#define SHMEM_TEAM_NUM_CONTEXTS     (1l << 0) /* mask: num_contexts of a shmem_team_config_t counts */
-#define SHMEM_CTX_PRIVATE           (1l << 0) /* option: used only by the thread that made it */
-#define SHMEM_CTX_SERIALIZED        (1l << 1) /* option: used by one thread at a time */
-#define SHMEM_CTX_NOSTORE           (1l << 2) /* option: fence and quiet need not cover the PE's own stores */
-#define SHMEM_CTX_SESSION_TOTAL_OPS (1l << 0) /* mask: total_ops of a shmem_ctx_session_config_t counts */
-#define SHMEM_CTX_SESSION_BATCH     (1l << 0) /* option: operations may be held back to go together */
+#define SHMEM_TEAM_NUM_CONTEXTS     (1l << 0) /* config_mask: selects num_contexts of shmem_team_config_t */
+#define SHMEM_CTX_PRIVATE           (1l << 0) /* option: only the thread that made the context uses it */
+#define SHMEM_CTX_SERIALIZED        (1l << 1) /* option: one thread at a time uses the context */
+#define SHMEM_CTX_NOSTORE           (1l << 2) /* option: fence and quiet need not cover stores to memory */
+#define SHMEM_CTX_SESSION_TOTAL_OPS (1l << 0) /* config_mask: selects total_ops of shmem_ctx_session_config_t */
+#define SHMEM_CTX_SESSION_BATCH     (1l << 0) /* option: operations may be delayed and sent in batches */
 
-/* How signals are updated. */
-#define SHMEM_SIGNAL_SET 0 /* the signal is set */
-#define SHMEM_SIGNAL_ADD 1 /* the signal is added to */
+/* Signal operators (sig_op). */
+#define SHMEM_SIGNAL_SET 0 /* sets the signal */
+#define SHMEM_SIGNAL_ADD 1 /* adds to the signal */
 
-/* Comparisons of waits and tests: object CMP value. */
-#define SHMEM_CMP_EQ 1 /* = */
-#define SHMEM_CMP_NE 2 /* not = */
-#define SHMEM_CMP_GT 3 /* > */
-#define SHMEM_CMP_GE 4 /* >= */
-#define SHMEM_CMP_LT 5 /* < */
-#define SHMEM_CMP_LE 6 /* <= */
+/* Comparisons of waits and tests (cmp). */
+#define SHMEM_CMP_EQ 1 /* equal */
+#define SHMEM_CMP_NE 2 /* not equal */
+#define SHMEM_CMP_GT 3 /* greater */
+#define SHMEM_CMP_GE 4 /* greater or equal */
+#define SHMEM_CMP_LT 5 /* less */
+#define SHMEM_CMP_LE 6 /* less or equal */
 
 /* Work arrays of collectives over active sets (deprecated since 1.5). */
-#define SHMEM_SYNC_VALUE              0  /* value of each element of psync before and after a call */
-#define SHMEM_SYNC_SIZE               16 /* elements of psync, for any collective */
-#define SHMEM_BCAST_SYNC_SIZE         16 /* for broadcasts */
-#define SHMEM_REDUCE_SYNC_SIZE        16 /* for reductions */
-#define SHMEM_BARRIER_SYNC_SIZE       16 /* for shmem_barrier and shmem_sync */
-#define SHMEM_COLLECT_SYNC_SIZE       16 /* for collect and fcollect */
-#define SHMEM_ALLTOALL_SYNC_SIZE      16 /* for alltoall */
-#define SHMEM_ALLTOALLS_SYNC_SIZE     16 /* for alltoalls */
-#define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1  /* elements of pwrk */
+#define SHMEM_SYNC_VALUE              0  /* value of each element of psync before a call and on return */
+#define SHMEM_SYNC_SIZE               16 /* elements of psync for any collective */
+#define SHMEM_BCAST_SYNC_SIZE         16 /* elements of psync for broadcast */
+#define SHMEM_REDUCE_SYNC_SIZE        16 /* elements of psync for reductions */
+#define SHMEM_BARRIER_SYNC_SIZE       16 /* elements of psync for shmem_barrier and shmem_sync */
+#define SHMEM_COLLECT_SYNC_SIZE       16 /* elements of psync for collect and fcollect */
+#define SHMEM_ALLTOALL_SYNC_SIZE      16 /* elements of psync for alltoall */
+#define SHMEM_ALLTOALLS_SYNC_SIZE     16 /* elements of psync for alltoalls */
+#define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1  /* fewest elements of pwrk */
 
 /* The same constants by their old names (deprecated since 1.3). */
 #define _SHMEM_MAJOR_VERSION           SHMEM_MAJOR_VERSION
@@ -136,8 +142,8 @@ typedef float _Complex shmem_impl_complexf;
 
 /* ---- Types of elements ----------------------------------------------------------------------------------- */
 
-/* Each list applies X to each type of a set, to the type's name within names of functions, and to Y. In a list of
- * DISTINCT types no two are the same type: int64_t is long. */
+/* Each list calls X(type, name, Y) for each type of a set; name is that of the type in function names. A DISTINCT list
+ * leaves out types that are the same as another one: int64_t is long. */
 
 /* the standard RMA types */
 #define SELVEDGE_RMA_DISTINCT(X, Y) \
@@ -181,7 +187,7 @@ typedef float _Complex shmem_impl_complexf;
     SELVEDGE_SYNC_DISTINCT(X, Y) X(int32_t, int32, Y) X(int64_t, int64, Y) X(uint32_t, uint32, Y) \
     X(uint64_t, uint64, Y) X(size_t, size, Y) X(ptrdiff_t, ptrdiff, Y)
 
-/* the unsigned types and those of fixed size */
+/* the unsigned and the fixed-size types */
 #define SELVEDGE_BITWISE_DISTINCT(X, Y) \
     X(unsigned char, uchar, Y) X(unsigned short, ushort, Y) X(unsigned int, uint, Y) X(unsigned long, ulong, Y) \
     X(unsigned long long, ulonglong, Y) X(int8_t, int8, Y) X(int16_t, int16, Y) X(int32_t, int32, Y) \
@@ -228,19 +234,19 @@ typedef float _Complex shmem_impl_complexf;
 #define SELVEDGE_SIZES_OLD(X, Y) \
     X(void, 32, Y) X(void, 64, Y)
 
-/* ---- How functions are declared -------------------------------------------------------------------------- */
+/* ---- Macros that declare functions ----------------------------------------------------------------------- */
 
-/* A function, and the same for profilers. */
+/* Declares a function, and its second name for profilers. */
 #define SELVEDGE_FN(RETURNS, NAME, ...) \
     RETURNS NAME(__VA_ARGS__) SHMEM_FUNCTION_ATTRIBUTES; \
     RETURNS p##NAME(__VA_ARGS__) SHMEM_FUNCTION_ATTRIBUTES;
 
-/* A function, and the same with a context. P is how names begin. */
+/* Declares a function without and with a context. P is the prefix of the names. */
 #define SELVEDGE_CTX_FN(RETURNS, P, NAME, ...) \
     SELVEDGE_FN(RETURNS, P##NAME, __VA_ARGS__) \
     SELVEDGE_FN(RETURNS, P##ctx_##NAME, shmem_ctx_t ctx, __VA_ARGS__)
 
-/* Of a function that does not return. */
+/* Marks a function that does not return. */
 #if defined(__cplusplus)
 #define SELVEDGE_NEVER [[noreturn]]
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
@@ -255,157 +261,191 @@ extern "C" {
 
 /* ---- Library setup, exit and query ----------------------------------------------------------------------------- */
 
-/* Starts OpenSHMEM in this process. Collective. Further calls are counted; each needs a shmem_finalize. */
+/* Starts the library, or counts one more start. Collective over all PEs. The call that starts it returns after a
+ * barrier; if it fails, the program ends with an error message. Each call needs a shmem_finalize. OpenSHMEM 1.5,
+ * 9.1.1. */
 SELVEDGE_FN(void, shmem_init, void)
 
-/* Returns the number of this PE in the job, from 0. */
+/* Returns the number of this PE in the job, counted from 0; -1 if the library is not running. OpenSHMEM 1.5,
+ * 9.1.2. */
 SELVEDGE_FN(int, shmem_my_pe, void)
 
-/* Returns the number of PEs of the job. */
+/* Returns the number of PEs in the job; -1 if the library is not running. OpenSHMEM 1.5, 9.1.3. */
 SELVEDGE_FN(int, shmem_n_pes, void)
 
-/* Undoes one start; the last one completes all communication of all PEs and frees all objects. Collective. */
+/* Undoes one start, after a barrier that completes all operations. Collective over all PEs. The call that undoes
+ * the last start ends the library: symmetric objects, teams and contexts must not be used after it. OpenSHMEM 1.5,
+ * 9.1.4. */
 SELVEDGE_FN(void, shmem_finalize, void)
 
-/* Sets *initialized to 1 between start and end, else to 0. Callable at any time. */
+/* Writes 1 to *initialized if the library is running, else 0. Callable at any time. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void, shmem_query_initialized, int *initialized)
 
-/* Ends the whole job, whose exit status becomes status. Any one PE may call it. */
+/* Ends all PEs of the job, with this exit status. Any one PE may call it. Does not return. OpenSHMEM 1.5, 9.1.5. */
 SELVEDGE_FN(SELVEDGE_NEVER void, shmem_global_exit, int status)
 
-/* Returns 1 if this PE can communicate with PE pe, else 0. */
+/* Returns 1 if pe is a PE of the job, else 0. This PE can communicate with every PE of the job. OpenSHMEM 1.5,
+ * 9.1.6. */
 SELVEDGE_FN(int, shmem_pe_accessible, int pe)
 
-/* Returns 1 if addr is symmetric and can be reached at PE pe, else 0. */
+/* Returns 1 if addr is in symmetric memory and pe is a PE of the job, else 0. OpenSHMEM 1.5, 9.1.7. */
 SELVEDGE_FN(int, shmem_addr_accessible, const void *addr, int pe)
 
-/* Returns the address at which this PE can load and store PE pe's copy of dest; NULL if it cannot. */
+/* Returns the address at which this PE can load and store dest of PE pe; NULL if that memory is not mapped here.
+ * OpenSHMEM 1.5, 9.1.8. */
 SELVEDGE_FN(void *, shmem_ptr, const void *dest, int pe)
 
-/* As shmem_ptr, for PE pe of team. */
+/* Same as shmem_ptr, for PE pe of team. Returns NULL for SHMEM_TEAM_INVALID. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void *, shmem_team_ptr, shmem_team_t team, const void *dest, int pe)
 
-/* Returns the version of the specification that the library carries out. */
+/* Writes SHMEM_MAJOR_VERSION to *major and SHMEM_MINOR_VERSION to *minor. OpenSHMEM 1.5, 9.1.9. */
 SELVEDGE_FN(void, shmem_info_get_version, int *major, int *minor)
 
-/* Copies SHMEM_VENDOR_STRING to name, which has room for SHMEM_MAX_NAME_LEN characters. */
+/* Copies SHMEM_VENDOR_STRING to name, which has room for SHMEM_MAX_NAME_LEN bytes. OpenSHMEM 1.5, 9.1.10. */
 SELVEDGE_FN(void, shmem_info_get_name, char *name)
 
-/* shmem_init; npes is ignored. (Deprecated since 1.2.) */
+/* Starts the library as shmem_init does, but without a shmem_finalize: the library ends with the program. Does
+ * nothing if the library is running. npes is ignored. OpenSHMEM 1.5, 9.1.11. (Deprecated since 1.2.) */
 SELVEDGE_FN(void, start_pes, int npes)
 
-/* shmem_my_pe. (Deprecated since 1.2.) */
+/* Same as shmem_my_pe. (Deprecated since 1.2.) */
 SELVEDGE_FN(int, _my_pe, void)
 
-/* shmem_n_pes. (Deprecated since 1.2.) */
+/* Same as shmem_n_pes. (Deprecated since 1.2.) */
 SELVEDGE_FN(int, _num_pes, void)
 
 /* ---- Thread support -------------------------------------------------------------------------------------------- */
 
-/* As shmem_init, asking for a SHMEM_THREAD_* level; writes the granted level to *provided. Returns 0 on success. */
+/* Same as shmem_init, with a thread level (SHMEM_THREAD_*). Writes the granted level to *provided: the requested
+ * one, or that of the first start if the library is running. Returns 0 on success, nonzero if requested is not a
+ * level or the start fails. OpenSHMEM 1.5, 9.2.1. */
 SELVEDGE_FN(int, shmem_init_thread, int requested, int *provided)
 
-/* Writes the granted level of thread support to *provided. */
+/* Writes the granted thread level (SHMEM_THREAD_*) to *provided. OpenSHMEM 1.5, 9.2.2. */
 SELVEDGE_FN(void, shmem_query_thread, int *provided)
 
 /* ---- Memory management ----------------------------------------------------------------------------------------- */
 
-/* Allocates size bytes of every PE's symmetric heap. Returns NULL if there is no room. Collective, as are the
- * others: all PEs call with the same arguments, and a barrier comes before the return. */
+/* Allocates size bytes in the symmetric heap of every PE and returns the address at this PE. Returns NULL at all
+ * PEs if size is 0 or a PE has no room. Collective over all PEs, with the same size; returns after a barrier
+ * unless size is 0. OpenSHMEM 1.5, 9.3.1. */
 SELVEDGE_FN(void *, shmem_malloc, size_t size)
 
-/* Frees memory, after a barrier. */
+/* Frees memory of the symmetric heap, after a barrier. Collective over all PEs, with the same ptr. Does nothing if
+ * ptr is NULL. OpenSHMEM 1.5, 9.3.1. */
 SELVEDGE_FN(void, shmem_free, void *ptr)
 
-/* Makes an allocation larger or smaller, and moves it if it has to. Keeps as much of its contents as fits. */
+/* Changes the size of an allocation to size bytes, after a barrier. Returns its address, which may have changed.
+ * Keeps the contents up to the smaller size. Returns NULL and keeps the allocation as it was if a PE has no room.
+ * Same as shmem_malloc if ptr is NULL, as shmem_free if size is 0. Collective over all PEs, with the same
+ * arguments. OpenSHMEM 1.5, 9.3.1. */
 SELVEDGE_FN(void *, shmem_realloc, void *ptr, size_t size)
 
-/* As shmem_malloc, at a multiple of alignment, which is a power of two and of sizeof(void *). */
+/* Same as shmem_malloc, at a multiple of alignment bytes. Returns NULL also if alignment is not a power of two or
+ * is above 2^30. The specification also asks for a multiple of sizeof(void *). OpenSHMEM 1.5, 9.3.1. */
 SELVEDGE_FN(void *, shmem_align, size_t alignment, size_t size)
 
-/* As shmem_malloc, with SHMEM_MALLOC_* hints on the use of the memory. */
+/* Same as shmem_malloc. hints is a combination of SHMEM_MALLOC_* bits; they have no effect. OpenSHMEM 1.5, 9.3.2. */
 SELVEDGE_FN(void *, shmem_malloc_with_hints, size_t size, long hints)
 
-/* As shmem_malloc, for count objects of size bytes, all zero. */
+/* Same as shmem_malloc, for count objects of size bytes each, with all bytes 0. OpenSHMEM 1.5, 9.3.3. */
 SELVEDGE_FN(void *, shmem_calloc, size_t count, size_t size)
 
-/* shmem_malloc. (Deprecated since 1.2.) */
+/* Same as shmem_malloc. (Deprecated since 1.2.) */
 SELVEDGE_FN(void *, shmalloc, size_t size)
 
-/* shmem_free. (Deprecated since 1.2.) */
+/* Same as shmem_free. (Deprecated since 1.2.) */
 SELVEDGE_FN(void, shfree, void *ptr)
 
-/* shmem_realloc. (Deprecated since 1.2.) */
+/* Same as shmem_realloc. (Deprecated since 1.2.) */
 SELVEDGE_FN(void *, shrealloc, void *ptr, size_t size)
 
-/* shmem_align. (Deprecated since 1.2.) */
+/* Same as shmem_align. (Deprecated since 1.2.) */
 SELVEDGE_FN(void *, shmemalign, size_t alignment, size_t size)
 
 /* ---- Team management ------------------------------------------------------------------------------------------- */
 
-/* Returns the number of this PE in team, from 0; -1 if it is no member. */
+/* Returns the number of this PE in team, counted from 0; -1 for SHMEM_TEAM_INVALID and invalid handles. OpenSHMEM
+ * 1.5, 9.4.1. */
 SELVEDGE_FN(int, shmem_team_my_pe, shmem_team_t team)
 
-/* Returns the number of PEs of team; -1 for SHMEM_TEAM_INVALID. */
+/* Returns the number of PEs in team; -1 for SHMEM_TEAM_INVALID and invalid handles. OpenSHMEM 1.5, 9.4.2. */
 SELVEDGE_FN(int, shmem_team_n_pes, shmem_team_t team)
 
-/* Writes those fields of a team's configuration that config_mask names. Returns 0 on success. */
+/* Writes the fields of the configuration of team that config_mask selects to *config. Returns 0 on success,
+ * nonzero for SHMEM_TEAM_INVALID and invalid arguments. OpenSHMEM 1.5, 9.4.4. */
 SELVEDGE_FN(int, shmem_team_get_config, shmem_team_t team, long config_mask, shmem_team_config_t *config)
 
-/* Returns the number in dest_team of the PE that is src_pe in src_team; -1 if it has none. */
+/* Returns the number in dest_team of PE src_pe of src_team; -1 if that PE is not in dest_team or an argument is
+ * invalid. OpenSHMEM 1.5, 9.4.5. */
 SELVEDGE_FN(int, shmem_team_translate_pe, shmem_team_t src_team, int src_pe, shmem_team_t dest_team)
 
-/* Makes a team of PEs start, start + stride, and so on of parent_team. Collective over the parent. Returns 0 on
- * success. */
+/* Makes a team of size PEs of parent_team: start, start + stride, and so on. Writes its handle to *new_team, and
+ * SHMEM_TEAM_INVALID at PEs that are not members. Collective over parent_team, with the same arguments. Returns 0
+ * on success; nonzero, with SHMEM_TEAM_INVALID, if an argument is invalid or the PEs have no free team in common
+ * (each has 64, the predefined ones included). OpenSHMEM 1.5, 9.4.6. */
 SELVEDGE_FN(int, shmem_team_split_strided, shmem_team_t parent_team, int start, int stride, int size,
             const shmem_team_config_t *config, long config_mask, shmem_team_t *new_team)
 
-/* Lays parent_team out in rows of xrange PEs; makes a team of this PE's row and one of its column. Returns 0 on
- * success. */
+/* Arranges parent_team in rows of xrange PEs. Makes a team of the PEs in the row of this PE (*xaxis_team) and one
+ * of the PEs in its column (*yaxis_team). Collective over parent_team. Returns 0 on success; nonzero, with
+ * SHMEM_TEAM_INVALID for both, in the same cases as shmem_team_split_strided. OpenSHMEM 1.5, 9.4.7. */
 SELVEDGE_FN(int, shmem_team_split_2d, shmem_team_t parent_team, int xrange, const shmem_team_config_t *xaxis_config,
             long xaxis_mask, shmem_team_t *xaxis_team, const shmem_team_config_t *yaxis_config, long yaxis_mask,
             shmem_team_t *yaxis_team)
 
-/* Destroys a team and those of its contexts that are not private. Collective over the team. */
+/* Destroys a team and the contexts made of it. Collective over the team. Does nothing for SHMEM_TEAM_INVALID.
+ * Predefined teams cannot be destroyed. OpenSHMEM 1.5, 9.4.8. */
 SELVEDGE_FN(void, shmem_team_destroy, shmem_team_t team)
 
 /* ---- Communication contexts ------------------------------------------------------------------------------------ */
 
-/* Makes a context of the world team, with SHMEM_CTX_* options: a stream of operations with a quiet of its own.
- * Returns 0 on success. */
+/* Makes a context of the world team and writes its handle to *ctx. A quiet on a context waits for the operations
+ * of that context. options is a combination of SHMEM_CTX_* bits; they have no effect. Returns 0 on success;
+ * nonzero, with SHMEM_CTX_INVALID, if an option is unknown or no context is free (at most 1024 exist at once).
+ * OpenSHMEM 1.5, 9.5.1. */
 SELVEDGE_FN(int, shmem_ctx_create, long options, shmem_ctx_t *ctx)
 
-/* Makes a context whose PE numbers are those of team. Returns 0 on success. */
+/* Same as shmem_ctx_create, for a context with the PE numbers of team. Returns nonzero also if team is
+ * SHMEM_TEAM_INVALID. OpenSHMEM 1.5, 9.5.2. */
 SELVEDGE_FN(int, shmem_team_create_ctx, shmem_team_t team, long options, shmem_ctx_t *ctx)
 
-/* Completes the operations of a context, and destroys it. */
+/* Completes the operations of a context and destroys it. Does nothing for SHMEM_CTX_INVALID. SHMEM_CTX_DEFAULT
+ * cannot be destroyed. OpenSHMEM 1.5, 9.5.3. */
 SELVEDGE_FN(void, shmem_ctx_destroy, shmem_ctx_t ctx)
 
-/* Writes the team of a context to *team. Returns 0 on success. */
+/* Writes the team of a context to *team. Returns 0 on success; nonzero, with SHMEM_TEAM_INVALID, for
+ * SHMEM_CTX_INVALID and invalid handles. OpenSHMEM 1.5, 9.5.4. */
 SELVEDGE_FN(int, shmem_ctx_get_team, shmem_ctx_t ctx, shmem_team_t *team)
 
 /* ---- Remote memory access -------------------------------------------------------------------------------------- */
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Copies nelems elements of source to dest at PE pe. source may be used again on return. */ \
+    /* Copies nelems elements from source to dest at PE pe. Returns when source may be reused; shmem_quiet \
+     * completes the put. OpenSHMEM 1.5, 9.6.1.1. */ \
     SELVEDGE_CTX_FN(void, P, T##_put, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* Writes one element to dest at PE pe. */ \
+    /* Writes one element, value, to dest at PE pe. shmem_quiet completes it. OpenSHMEM 1.5, 9.6.1.2. */ \
     SELVEDGE_CTX_FN(void, P, T##_p, TYPE *dest, TYPE value, int pe) \
-    /* As shmem_put, with a stride of dst elements in dest and of sst in source. */ \
+    /* Same as shmem_put, with strides of dst elements in dest and of sst elements in source, both at least 1. \
+     * OpenSHMEM 1.5, 9.6.1.3. */ \
     SELVEDGE_CTX_FN(void, P, T##_iput, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, \
                     int pe) \
-    /* As shmem_iput, for nblocks blocks of bsize elements; strides are from block to block. */ \
+    /* Same as shmem_put, for nblocks blocks of bsize elements. Blocks begin dst elements apart in dest and sst \
+     * apart in source. Both strides are at least bsize. New in OpenSHMEM 1.6. */ \
     SELVEDGE_CTX_FN(void, P, T##_ibput, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
                     size_t nblocks, int pe) \
-    /* Copies nelems elements of source at PE pe to dest. They are there on return. */ \
+    /* Copies nelems elements from source at PE pe to dest. Returns when they are in dest. OpenSHMEM 1.5, \
+     * 9.6.1.4. */ \
     SELVEDGE_CTX_FN(void, P, T##_get, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* Returns one element of source at PE pe. */ \
+    /* Returns one element, read from source at PE pe. OpenSHMEM 1.5, 9.6.1.5. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_g, const TYPE *source, int pe) \
-    /* As shmem_get, with a stride of dst elements in dest and of sst in source. */ \
+    /* Same as shmem_get, with strides of dst elements in dest and of sst elements in source, both at least 1. \
+     * OpenSHMEM 1.5, 9.6.1.6. */ \
     SELVEDGE_CTX_FN(void, P, T##_iget, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, \
                     int pe) \
-    /* As shmem_iget, for nblocks blocks of bsize elements; strides are from block to block. */ \
+    /* Same as shmem_get, for nblocks blocks of bsize elements. Blocks begin dst elements apart in dest and sst \
+     * apart in source. Both strides are at least bsize. New in OpenSHMEM 1.6. */ \
     SELVEDGE_CTX_FN(void, P, T##_ibget, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
                     size_t nblocks, int pe)
 SELVEDGE_RMA(SELVEDGE_F, shmem_)
@@ -435,9 +475,9 @@ SELVEDGE_SIZES(SELVEDGE_F, shmem_)
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As shmem_put; source may be used again after a shmem_quiet. */ \
+    /* Same as shmem_put, but source may be reused only after a shmem_quiet. OpenSHMEM 1.5, 9.6.2.1. */ \
     SELVEDGE_CTX_FN(void, P, T##_put_nbi, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* As shmem_get; the elements are there after a shmem_quiet. */ \
+    /* Same as shmem_get, but the elements are in dest only after a shmem_quiet. OpenSHMEM 1.5, 9.6.2.2. */ \
     SELVEDGE_CTX_FN(void, P, T##_get_nbi, TYPE *dest, const TYPE *source, size_t nelems, int pe)
 SELVEDGE_RMA(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -451,33 +491,36 @@ SELVEDGE_BLOCKS(SELVEDGE_F, shmem_)
 
 /* ---- Selvedge: counting puts ----------------------------------------------------------------------------------- */
 
-/* Makes a counter, 0 at every PE. *ct is SHMEM_CT_INVALID if there are too many. Collective over the world team. */
+/* Makes a counter with the value 0 at every PE and writes its handle to *ct; SHMEM_CT_INVALID if all counters are
+ * in use (SELVEDGE_SHMEM_COUNTERS sets their number, 4096 by default). Collective over all PEs. Returns when all
+ * PEs have called it. */
 SELVEDGE_FN(void, shmem_ct_create, shmem_ct_t *ct)
 
-/* Frees a counter and sets *ct to SHMEM_CT_INVALID. Collective over the world team. */
+/* Frees a counter, after a barrier, and sets *ct to SHMEM_CT_INVALID. Collective over all PEs. Does nothing if *ct
+ * is SHMEM_CT_INVALID. */
 SELVEDGE_FN(void, shmem_ct_free, shmem_ct_t *ct)
 
-/* Returns the value of this PE's counter. */
+/* Returns the value of the counter at this PE. */
 SELVEDGE_FN(long, shmem_ct_get, shmem_ct_t ct)
 
-/* Sets this PE's counter. */
+/* Sets the counter at this PE to value. Arrivals during the call are not lost. */
 SELVEDGE_FN(void, shmem_ct_set, shmem_ct_t ct, long value)
 
-/* Waits until this PE's counter has reached wait_for. The counted data has then arrived. */
+/* Waits until the counter at this PE is at least wait_for. The data of the counted puts has then arrived. */
 SELVEDGE_FN(void, shmem_ct_wait, shmem_ct_t ct, long wait_for)
 
-/* Returns 1 if this PE's counter has reached wait_for, else 0. */
+/* Returns 1 if the counter at this PE is at least wait_for, else 0. Does not wait. */
 SELVEDGE_FN(int, shmem_ct_test, shmem_ct_t ct, long wait_for)
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As shmem_put, and adds one to the counter of PE pe once the data is there. */ \
+    /* Same as shmem_put, and adds 1 to the counter at PE pe after the data has arrived there. */ \
     SELVEDGE_CTX_FN(void, P, T##_put_ct, shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* As shmem_put_ct; source may be used again after a shmem_quiet. */ \
+    /* Same as shmem_put_ct, but source may be reused only after a shmem_quiet. */ \
     SELVEDGE_CTX_FN(void, P, T##_put_ct_nbi, shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* As shmem_get, and adds one to the counter of PE pe, which so learns that its data has been read. */ \
+    /* Same as shmem_get, and adds 1 to the counter at PE pe. So PE pe learns that its data has been read. */ \
     SELVEDGE_CTX_FN(void, P, T##_get_ct, shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* As shmem_p, and adds one to the counter of PE pe once the element is there. */ \
+    /* Same as shmem_p, and adds 1 to the counter at PE pe after the element has arrived there. */ \
     SELVEDGE_CTX_FN(void, P, T##_p_ct, shmem_ct_t ct, TYPE *dest, TYPE value, int pe)
 SELVEDGE_RMA(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -494,44 +537,47 @@ SELVEDGE_BLOCKS(SELVEDGE_F, shmem_)
 
 /* For the extended AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Reads source at PE pe. It is atomic, as all of these, with respect to other atomic operations on the same \
-     * object and type. */ \
+    /* Atomically reads source at PE pe and returns its value. OpenSHMEM 1.5, 9.7.1.1. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch, const TYPE *source, int pe) \
-    /* Writes dest at PE pe. */ \
+    /* Atomically writes value to dest at PE pe. OpenSHMEM 1.5, 9.7.1.2. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_set, TYPE *dest, TYPE value, int pe) \
-    /* Writes dest at PE pe. Returns the old value. */ \
+    /* Atomically writes value to dest at PE pe. Returns the old value. OpenSHMEM 1.5, 9.7.1.4. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_swap, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO_EXTENDED(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the standard AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Writes dest at PE pe if it equals cond. Returns the old value. */ \
+    /* Atomically writes value to dest at PE pe if dest equals cond. Returns the old value of dest. OpenSHMEM \
+     * 1.5, 9.7.1.3. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_compare_swap, TYPE *dest, TYPE cond, TYPE value, int pe) \
-    /* Adds one to dest at PE pe. Returns the old value. */ \
+    /* Atomically adds 1 to dest at PE pe. Returns the old value. OpenSHMEM 1.5, 9.7.1.5. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_inc, TYPE *dest, int pe) \
-    /* Adds one to dest at PE pe. */ \
+    /* Atomically adds 1 to dest at PE pe. OpenSHMEM 1.5, 9.7.1.6. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_inc, TYPE *dest, int pe) \
-    /* Adds value to dest at PE pe. Returns the old value. */ \
+    /* Atomically adds value to dest at PE pe. Returns the old value. OpenSHMEM 1.5, 9.7.1.7. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_add, TYPE *dest, TYPE value, int pe) \
-    /* Adds value to dest at PE pe. */ \
+    /* Atomically adds value to dest at PE pe. OpenSHMEM 1.5, 9.7.1.8. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_add, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the bitwise AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Bitwise and of value into dest at PE pe. Returns the old value. */ \
+    /* Atomically combines dest at PE pe with value by bitwise AND. Returns the old value. OpenSHMEM 1.5, \
+     * 9.7.1.9. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_and, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise and of value into dest at PE pe. */ \
+    /* Atomically combines dest at PE pe with value by bitwise AND. OpenSHMEM 1.5, 9.7.1.10. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_and, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise or of value into dest at PE pe. Returns the old value. */ \
+    /* Atomically combines dest at PE pe with value by bitwise OR. Returns the old value. OpenSHMEM 1.5, \
+     * 9.7.1.11. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_or, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise or of value into dest at PE pe. */ \
+    /* Atomically combines dest at PE pe with value by bitwise OR. OpenSHMEM 1.5, 9.7.1.12. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_or, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise exclusive or of value into dest at PE pe. Returns the old value. */ \
+    /* Atomically combines dest at PE pe with value by bitwise XOR. Returns the old value. OpenSHMEM 1.5, \
+     * 9.7.1.13. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_xor, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise exclusive or of value into dest at PE pe. */ \
+    /* Atomically combines dest at PE pe with value by bitwise XOR. OpenSHMEM 1.5, 9.7.1.14. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_xor, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO_BITWISE(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -540,31 +586,38 @@ SELVEDGE_AMO_BITWISE(SELVEDGE_F, shmem_)
 
 /* For the extended AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As shmem_atomic_fetch; the value is in *fetch after a shmem_quiet, as with all of these. */ \
+    /* Same as shmem_atomic_fetch, but the value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, 9.7.2.1. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_fetch_nbi, TYPE *fetch, const TYPE *source, int pe) \
-    /* As shmem_atomic_swap. */ \
+    /* Same as shmem_atomic_swap, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.3. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_swap_nbi, TYPE *fetch, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO_EXTENDED(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the standard AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As shmem_atomic_compare_swap. */ \
+    /* Same as shmem_atomic_compare_swap, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.2. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_compare_swap_nbi, TYPE *fetch, TYPE *dest, TYPE cond, TYPE value, int pe) \
-    /* As shmem_atomic_fetch_inc. */ \
+    /* Same as shmem_atomic_fetch_inc, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.4. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_fetch_inc_nbi, TYPE *fetch, TYPE *dest, int pe) \
-    /* As shmem_atomic_fetch_add. */ \
+    /* Same as shmem_atomic_fetch_add, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.5. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_fetch_add_nbi, TYPE *fetch, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the bitwise AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As shmem_atomic_fetch_and. */ \
+    /* Same as shmem_atomic_fetch_and, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.6. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_fetch_and_nbi, TYPE *fetch, TYPE *dest, TYPE value, int pe) \
-    /* As shmem_atomic_fetch_or. */ \
+    /* Same as shmem_atomic_fetch_or, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.7. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_fetch_or_nbi, TYPE *fetch, TYPE *dest, TYPE value, int pe) \
-    /* As shmem_atomic_fetch_xor. */ \
+    /* Same as shmem_atomic_fetch_xor, but the old value is in *fetch only after a shmem_quiet. OpenSHMEM 1.5, \
+     * 9.7.2.8. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_fetch_xor_nbi, TYPE *fetch, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO_BITWISE(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -573,26 +626,26 @@ SELVEDGE_AMO_BITWISE(SELVEDGE_F, shmem_)
 
 /* For the extended AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* shmem_atomic_fetch. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_fetch. OpenSHMEM 1.5, 9.7.1.1. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(TYPE, P##T##_fetch, const TYPE *source, int pe) \
-    /* shmem_atomic_set. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_set. OpenSHMEM 1.5, 9.7.1.2. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(void, P##T##_set, TYPE *dest, TYPE value, int pe) \
-    /* shmem_atomic_swap. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_swap. OpenSHMEM 1.5, 9.7.1.4. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(TYPE, P##T##_swap, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO_EXTENDED(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the standard AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* shmem_atomic_compare_swap. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_compare_swap. OpenSHMEM 1.5, 9.7.1.3. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(TYPE, P##T##_cswap, TYPE *dest, TYPE cond, TYPE value, int pe) \
-    /* shmem_atomic_fetch_inc. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_fetch_inc. OpenSHMEM 1.5, 9.7.1.5. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(TYPE, P##T##_finc, TYPE *dest, int pe) \
-    /* shmem_atomic_inc. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_inc. OpenSHMEM 1.5, 9.7.1.6. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(void, P##T##_inc, TYPE *dest, int pe) \
-    /* shmem_atomic_fetch_add. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_fetch_add. OpenSHMEM 1.5, 9.7.1.7. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(TYPE, P##T##_fadd, TYPE *dest, TYPE value, int pe) \
-    /* shmem_atomic_add. (Deprecated since 1.4.) */ \
+    /* Same as shmem_atomic_add. OpenSHMEM 1.5, 9.7.1.8. (Deprecated since 1.4.) */ \
     SELVEDGE_FN(void, P##T##_add, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -601,11 +654,11 @@ SELVEDGE_AMO(SELVEDGE_F, shmem_)
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As shmem_put; then, once the data is there, sets or adds signal to sig_addr at PE pe, as sig_op \
-     * (SHMEM_SIGNAL_*) says. */ \
+    /* Same as shmem_put, and updates the signal sig_addr at PE pe after the data has arrived there. sig_op says \
+     * how: SHMEM_SIGNAL_SET sets it to signal, SHMEM_SIGNAL_ADD adds signal to it. OpenSHMEM 1.5, 9.8.3. */ \
     SELVEDGE_CTX_FN(void, P, T##_put_signal, TYPE *dest, const TYPE *source, size_t nelems, uint64_t *sig_addr, \
                     uint64_t signal, int sig_op, int pe) \
-    /* As shmem_put_signal; source may be used again after a shmem_quiet. */ \
+    /* Same as shmem_put_signal, but source may be reused only after a shmem_quiet. OpenSHMEM 1.5, 9.8.4. */ \
     SELVEDGE_CTX_FN(void, P, T##_put_signal_nbi, TYPE *dest, const TYPE *source, size_t nelems, uint64_t *sig_addr, \
                     uint64_t signal, int sig_op, int pe)
 SELVEDGE_RMA(SELVEDGE_F, shmem_)
@@ -620,56 +673,65 @@ SELVEDGE_RMA(SELVEDGE_F, shmem_)
 SELVEDGE_BLOCKS(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
-/* Adds to a signal at PE pe. */
+/* Atomically adds signal to the signal sig_addr at PE pe. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void, shmem_signal_add, uint64_t *sig_addr, uint64_t signal, int pe)
 SELVEDGE_FN(void, shmem_ctx_signal_add, shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
 
-/* Sets a signal at PE pe. */
+/* Atomically sets the signal sig_addr at PE pe to signal. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void, shmem_signal_set, uint64_t *sig_addr, uint64_t signal, int pe)
 SELVEDGE_FN(void, shmem_ctx_signal_set, shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
 
-/* Returns the value of a signal of this PE. */
+/* Returns the value of the signal sig_addr of this PE. OpenSHMEM 1.5, 9.8.5. */
 SELVEDGE_FN(uint64_t, shmem_signal_fetch, const uint64_t *sig_addr)
 
-/* Waits until a signal of this PE compares (SHMEM_CMP_*) with cmp_value. Returns that value. */
+/* Waits until the signal sig_addr of this PE satisfies the comparison cmp (SHMEM_CMP_*) with cmp_value. Returns
+ * the value that did. OpenSHMEM 1.5, 9.10.15. */
 SELVEDGE_FN(uint64_t, shmem_signal_wait_until, uint64_t *sig_addr, int cmp, uint64_t cmp_value)
 
 /* ---- Sessions -------------------------------------------------------------------------------------------------- */
 
-/* Announces a series of operations on a context, with SHMEM_CTX_SESSION_* options. */
+/* Starts a session: tells the library that a series of operations on the context follows. options is a combination
+ * of SHMEM_CTX_SESSION_* bits. The arguments are checked and have no effect. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void, shmem_ctx_session_start, shmem_ctx_t ctx, long options, const shmem_ctx_session_config_t *config,
             long config_mask)
 
-/* Ends a session. Completes no operation. */
+/* Ends a session on the context. Does not complete its operations. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void, shmem_ctx_session_stop, shmem_ctx_t ctx)
 
 /* ---- Collectives: barrier and sync ----------------------------------------------------------------------------- */
 
-/* Completes all operations of the default context, everywhere, and waits for all PEs. */
+/* Completes all operations of the default context and waits until all PEs have called it. OpenSHMEM 1.5, 9.9.1. */
 SELVEDGE_FN(void, shmem_barrier_all, void)
 
-/* Waits for all PEs. Completes only the stores of the PEs themselves. */
+/* Waits until all PEs have called it. Makes their earlier stores to memory visible; does not complete puts and
+ * other operations. OpenSHMEM 1.5, 9.9.4. */
 SELVEDGE_FN(void, shmem_sync_all, void)
 
-/* As shmem_sync_all, for the PEs of team. Returns 0 on success. Its type-generic name is shmem_sync. */
+/* Same as shmem_sync_all, for the PEs of team. Returns 0 on success, nonzero for an invalid team. Its type-generic
+ * name is shmem_sync. OpenSHMEM 1.5, 9.9.3. */
 SELVEDGE_FN(int, shmem_team_sync, shmem_team_t team)
 
 /* ---- Collectives: moving data ---------------------------------------------------------------------------------- */
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Sends nelems elements from each PE of team to each: source block i goes to PE i, dest block i comes from \
-     * PE i. Returns 0 on success, as do all collectives with a result. */ \
+    /* Exchanges blocks of nelems elements among the PEs of team: block i of source goes to PE i, and block i of \
+     * dest comes from PE i. Returns 0 when dest is complete and source may be reused, nonzero on an error. \
+     * OpenSHMEM 1.5, 9.9.5. */ \
     SELVEDGE_FN(int, P##T##_alltoall, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) \
-    /* As shmem_alltoall, with strides of dst and sst elements. */ \
+    /* Same as shmem_alltoall, with strides of dst elements in dest and of sst elements in source, both at least \
+     * 1. OpenSHMEM 1.5, 9.9.6. */ \
     SELVEDGE_FN(int, P##T##_alltoalls, shmem_team_t team, TYPE *dest, const TYPE *source, ptrdiff_t dst, \
                 ptrdiff_t sst, size_t nelems) \
-    /* Copies nelems elements of source at PE pe_root of team to dest at every PE of it, the root included. */ \
+    /* Copies nelems elements from source at PE pe_root of team to dest at every PE of team, the root included. \
+     * Returns 0 when dest is complete and source may be reused, nonzero on an error. OpenSHMEM 1.5, 9.9.7. */ \
     SELVEDGE_FN(int, P##T##_broadcast, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, \
                 int pe_root) \
-    /* Puts the sources of all PEs of team in dest, one behind the other. nelems may differ from PE to PE. */ \
+    /* Concatenates the sources of all PEs of team, in the order of PE numbers, in dest at every PE. nelems may \
+     * differ between PEs. Returns 0 when dest is complete and source may be reused, nonzero on an error. \
+     * OpenSHMEM 1.5, 9.9.8. */ \
     SELVEDGE_FN(int, P##T##_collect, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) \
-    /* As shmem_collect, with the same nelems at every PE. */ \
+    /* Same as shmem_collect, with the same nelems at every PE. OpenSHMEM 1.5, 9.9.8. */ \
     SELVEDGE_FN(int, P##T##_fcollect, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)
 SELVEDGE_RMA(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -684,31 +746,45 @@ SELVEDGE_FN(int, shmem_fcollectmem, shmem_team_t team, void *dest, const void *s
 
 /* ---- Collectives: reductions ----------------------------------------------------------------------------------- */
 
-/* For the unsigned types and those of fixed size. */
+/* For the unsigned and the fixed-size types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Bitwise and over the PEs of team, element by element. Every PE gets the result. */ \
+    /* Computes the bitwise AND of the sources of all PEs of team, for each of nreduce elements, and writes it to \
+     * dest at every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. OpenSHMEM 1.5, 9.9.9.1. */ \
     SELVEDGE_FN(int, P##T##_and_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) \
-    /* Bitwise or. */ \
+    /* Computes the bitwise OR of the sources of all PEs of team, for each of nreduce elements, and writes it to \
+     * dest at every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. OpenSHMEM 1.5, 9.9.9.2. */ \
     SELVEDGE_FN(int, P##T##_or_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) \
-    /* Bitwise exclusive or. */ \
+    /* Computes the bitwise XOR of the sources of all PEs of team, for each of nreduce elements, and writes it to \
+     * dest at every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. OpenSHMEM 1.5, 9.9.9.3. */ \
     SELVEDGE_FN(int, P##T##_xor_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce)
 SELVEDGE_BITWISE(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* The greatest. */ \
+    /* Computes the maximum of the sources of all PEs of team, for each of nreduce elements, and writes it to \
+     * dest at every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. OpenSHMEM 1.5, 9.9.9.4. */ \
     SELVEDGE_FN(int, P##T##_max_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) \
-    /* The least. */ \
+    /* Computes the minimum of the sources of all PEs of team, for each of nreduce elements, and writes it to \
+     * dest at every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. OpenSHMEM 1.5, 9.9.9.5. */ \
     SELVEDGE_FN(int, P##T##_min_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce)
 SELVEDGE_RMA(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the standard RMA types, double _Complex, float _Complex. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* The sum. */ \
+    /* Computes the sum of the sources of all PEs of team, for each of nreduce elements, and writes it to dest at \
+     * every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on an \
+     * error. OpenSHMEM 1.5, 9.9.9.6. */ \
     SELVEDGE_FN(int, P##T##_sum_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) \
-    /* The product. */ \
+    /* Computes the product of the sources of all PEs of team, for each of nreduce elements, and writes it to \
+     * dest at every PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. OpenSHMEM 1.5, 9.9.9.7. */ \
     SELVEDGE_FN(int, P##T##_prod_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce)
 SELVEDGE_NUMBERS(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
@@ -717,38 +793,49 @@ SELVEDGE_NUMBERS(SELVEDGE_F, shmem_)
 
 /* For the standard RMA types, double _Complex, float _Complex. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* The sum over the PEs of team up to this one, this one included, element by element. */ \
+    /* Writes the sum of the sources of this PE and all PEs of team before it to dest, for each of nelems \
+     * elements. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on an \
+     * error. New in OpenSHMEM 1.6. */ \
     SELVEDGE_FN(int, P##T##_sum_inscan, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) \
-    /* The sum over the PEs of team before this one; 0 at the first. */ \
+    /* Writes the sum of the sources of all PEs of team before this one to dest, for each of nelems elements; 0 \
+     * at the first PE. dest may be source. Returns 0 when dest is complete and source may be reused, nonzero on \
+     * an error. New in OpenSHMEM 1.6. */ \
     SELVEDGE_FN(int, P##T##_sum_exscan, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)
 SELVEDGE_NUMBERS(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* ---- Collectives over active sets ------------------------------------------------------------------------------ */
 
-/* As shmem_barrier_all, for pe_size PEs: pe_start, and others at distances of 2^log_pe_stride. psync is symmetric,
- * has SHMEM_SYNC_SIZE elements of SHMEM_SYNC_VALUE, and has them again on return, here and below. (Deprecated
- * since 1.5.) */
+/* Completes all operations of the default context and waits until all PEs of the active set have called it. The
+ * active set is pe_size PEs: pe_start, and others at distances of 2^log_pe_stride. psync is a symmetric array of
+ * SHMEM_SYNC_SIZE elements. Each holds SHMEM_SYNC_VALUE before the call and on return. OpenSHMEM 1.5, 9.9.2.
+ * (Deprecated since 1.5.) */
 SELVEDGE_FN(void, shmem_barrier, int pe_start, int log_pe_stride, int pe_size, long *psync)
 
-/* As shmem_sync_all. (Deprecated since 1.5.) */
+/* Same as shmem_sync_all, for an active set (see shmem_barrier). OpenSHMEM 1.5, 9.9.3. (Deprecated since 1.5.) */
 SELVEDGE_FN(void, shmem_sync, int pe_start, int log_pe_stride, int pe_size, long *psync)
 
 /* For 32, 64 bits. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As the team's. The root is counted within the set; its dest is not written. (Deprecated since 1.5.) */ \
+    /* Copies nelems elements from source at the root to dest at all other PEs of an active set (see \
+     * shmem_barrier). pe_root is the number of the root within the set. dest of the root is not written. \
+     * OpenSHMEM 1.5, 9.9.7. (Deprecated since 1.5.) */ \
     SELVEDGE_FN(void, P##broadcast##T, TYPE *dest, const TYPE *source, size_t nelems, int pe_root, int pe_start, \
                 int log_pe_stride, int pe_size, long *psync) \
-    /* As the team's. (Deprecated since 1.5.) */ \
+    /* Same as the collect of a team, for an active set (see shmem_barrier). OpenSHMEM 1.5, 9.9.8. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##collect##T, TYPE *dest, const TYPE *source, size_t nelems, int pe_start, int log_pe_stride, \
                 int pe_size, long *psync) \
-    /* As the team's. (Deprecated since 1.5.) */ \
+    /* Same as the fcollect of a team, for an active set (see shmem_barrier). OpenSHMEM 1.5, 9.9.8. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##fcollect##T, TYPE *dest, const TYPE *source, size_t nelems, int pe_start, \
                 int log_pe_stride, int pe_size, long *psync) \
-    /* As the team's. (Deprecated since 1.5.) */ \
+    /* Same as the alltoall of a team, for an active set (see shmem_barrier). OpenSHMEM 1.5, 9.9.5. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##alltoall##T, TYPE *dest, const TYPE *source, size_t nelems, int pe_start, \
                 int log_pe_stride, int pe_size, long *psync) \
-    /* As the team's. (Deprecated since 1.5.) */ \
+    /* Same as the alltoalls of a team, for an active set (see shmem_barrier). OpenSHMEM 1.5, 9.9.6. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##alltoalls##T, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, \
                 int pe_start, int log_pe_stride, int pe_size, long *psync)
 SELVEDGE_SIZES_OLD(SELVEDGE_F, shmem_)
@@ -756,14 +843,19 @@ SELVEDGE_SIZES_OLD(SELVEDGE_F, shmem_)
 
 /* For short, int, long, long long. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Bitwise and. pwrk has room for SHMEM_REDUCE_MIN_WRKDATA_SIZE elements, here and below. (Deprecated since \
-     * 1.5.) */ \
+    /* Same as shmem_and_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.1. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_and_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync) \
-    /* Bitwise or. (Deprecated since 1.5.) */ \
+    /* Same as shmem_or_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.2. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_or_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync) \
-    /* Bitwise exclusive or. (Deprecated since 1.5.) */ \
+    /* Same as shmem_xor_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.3. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_xor_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync)
 SELVEDGE_INTEGERS_OLD(SELVEDGE_F, shmem_)
@@ -771,10 +863,14 @@ SELVEDGE_INTEGERS_OLD(SELVEDGE_F, shmem_)
 
 /* For short, int, long, long long, float, double, long double. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* The greatest. (Deprecated since 1.5.) */ \
+    /* Same as shmem_max_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.4. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_max_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync) \
-    /* The least. (Deprecated since 1.5.) */ \
+    /* Same as shmem_min_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.5. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_min_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync)
 SELVEDGE_REALS_OLD(SELVEDGE_F, shmem_)
@@ -782,10 +878,14 @@ SELVEDGE_REALS_OLD(SELVEDGE_F, shmem_)
 
 /* For short, int, long, long long, float, double, long double, double _Complex, float _Complex. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* The sum. (Deprecated since 1.5.) */ \
+    /* Same as shmem_sum_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.6. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_sum_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync) \
-    /* The product. (Deprecated since 1.5.) */ \
+    /* Same as shmem_prod_reduce, for an active set (see shmem_barrier). pwrk is not used. The specification asks \
+     * for max(nreduce/2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) elements of it. OpenSHMEM 1.5, 9.9.9.7. (Deprecated \
+     * since 1.5.) */ \
     SELVEDGE_FN(void, P##T##_prod_to_all, TYPE *dest, const TYPE *source, int nreduce, int pe_start, \
                 int log_pe_stride, int pe_size, TYPE *pwrk, long *psync)
 SELVEDGE_NUMBERS_OLD(SELVEDGE_F, shmem_)
@@ -795,62 +895,76 @@ SELVEDGE_NUMBERS_OLD(SELVEDGE_F, shmem_)
 
 /* For the standard AMO types, short, unsigned short. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Waits until an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value. */ \
+    /* Waits until the symmetric object ivar of this PE satisfies the comparison cmp (SHMEM_CMP_*) with \
+     * cmp_value. OpenSHMEM 1.5, 9.10.1. */ \
     SELVEDGE_FN(void, P##T##_wait_until, TYPE *ivar, int cmp, TYPE cmp_value) \
-    /* Waits until each of nelems objects does. Objects whose status is not 0 are left out, here and below. */ \
+    /* Waits until each of the nelems objects ivars satisfies the comparison cmp (SHMEM_CMP_*) with cmp_value. \
+     * Skips objects whose element of status is not 0; status may be NULL. Returns at once if all are skipped. \
+     * OpenSHMEM 1.5, 9.10.2. */ \
     SELVEDGE_FN(void, P##T##_wait_until_all, TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value) \
-    /* Waits until one of them does. Returns its index; SIZE_MAX if all are left out. */ \
+    /* Waits until one of the nelems objects ivars satisfies the comparison cmp (SHMEM_CMP_*) with cmp_value. \
+     * Returns its index. Skips objects whose element of status is not 0; status may be NULL. Returns SIZE_MAX if \
+     * all are skipped. OpenSHMEM 1.5, 9.10.3. */ \
     SELVEDGE_FN(size_t, P##T##_wait_until_any, TYPE *ivars, size_t nelems, const int *status, int cmp, \
                 TYPE cmp_value) \
-    /* Waits until at least one of them does. Returns how many do, and writes their indices to indices. */ \
+    /* Waits until at least one of the nelems objects ivars satisfies the comparison cmp (SHMEM_CMP_*) with \
+     * cmp_value. Writes the indices of all that do to indices and returns their number. Skips objects whose \
+     * element of status is not 0; status may be NULL. Returns 0 if all are skipped. OpenSHMEM 1.5, 9.10.4. */ \
     SELVEDGE_FN(size_t, P##T##_wait_until_some, TYPE *ivars, size_t nelems, size_t *indices, const int *status, \
                 int cmp, TYPE cmp_value) \
-    /* As shmem_wait_until_all, each object with a value of its own. */ \
+    /* Same as shmem_wait_until_all, with an element of cmp_values for each object. OpenSHMEM 1.5, 9.10.5. */ \
     SELVEDGE_FN(void, P##T##_wait_until_all_vector, TYPE *ivars, size_t nelems, const int *status, int cmp, \
                 const TYPE *cmp_values) \
-    /* As shmem_wait_until_any, each object with a value of its own. */ \
+    /* Same as shmem_wait_until_any, with an element of cmp_values for each object. OpenSHMEM 1.5, 9.10.6. */ \
     SELVEDGE_FN(size_t, P##T##_wait_until_any_vector, TYPE *ivars, size_t nelems, const int *status, int cmp, \
                 const TYPE *cmp_values) \
-    /* As shmem_wait_until_some, each object with a value of its own. */ \
+    /* Same as shmem_wait_until_some, with an element of cmp_values for each object. OpenSHMEM 1.5, 9.10.7. */ \
     SELVEDGE_FN(size_t, P##T##_wait_until_some_vector, TYPE *ivars, size_t nelems, size_t *indices, \
                 const int *status, int cmp, const TYPE *cmp_values)
 SELVEDGE_SYNC(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
-/* shmem_long_wait_until, for C without type-generic names. (Deprecated since 1.4.) */
+/* Same as shmem_long_wait_until, for C without type-generic names. OpenSHMEM 1.5, 9.10.1. (Deprecated since 1.4.) */
 SELVEDGE_FN(void, shmem_wait_until, long *ivar, int cmp, long cmp_value)
 
 /* For short, int, long, long long. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Waits until an object of this PE differs from cmp_value. (Deprecated since 1.4.) */ \
+    /* Waits until the object ivar of this PE differs from cmp_value. OpenSHMEM 1.5, 9.10.1. (Deprecated since \
+     * 1.4.) */ \
     SELVEDGE_FN(void, P##T##_wait, TYPE *ivar, TYPE cmp_value)
 SELVEDGE_INTEGERS_OLD(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
-/* shmem_long_wait. (Deprecated since 1.4.) */
+/* Same as shmem_long_wait. OpenSHMEM 1.5, 9.10.1. (Deprecated since 1.4.) */
 SELVEDGE_FN(void, shmem_wait, long *ivar, long cmp_value)
 
 /* ---- Point-to-point synchronisation: testing ------------------------------------------------------------------- */
 
 /* For the standard AMO types, short, unsigned short. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Returns 1 if an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value, else 0. */ \
+    /* Returns 1 if the symmetric object ivar of this PE satisfies the comparison cmp (SHMEM_CMP_*) with \
+     * cmp_value, else 0. Does not wait. OpenSHMEM 1.5, 9.10.8. */ \
     SELVEDGE_FN(int, P##T##_test, TYPE *ivar, int cmp, TYPE cmp_value) \
-    /* Returns 1 if each of nelems objects does, else 0. Objects whose status is not 0 are left out, here and \
-     * below. */ \
+    /* Returns 1 if each of the nelems objects ivars satisfies the comparison cmp (SHMEM_CMP_*) with cmp_value, \
+     * else 0. Skips objects whose element of status is not 0; status may be NULL. Returns 1 if all are skipped. \
+     * Does not wait. OpenSHMEM 1.5, 9.10.9. */ \
     SELVEDGE_FN(int, P##T##_test_all, TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value) \
-    /* Returns the index of one of them that does; SIZE_MAX if none does. */ \
+    /* Returns the index of one of the nelems objects ivars that satisfies the comparison cmp (SHMEM_CMP_*) with \
+     * cmp_value; SIZE_MAX if none does. Skips objects whose element of status is not 0; status may be NULL. Does \
+     * not wait. OpenSHMEM 1.5, 9.10.10. */ \
     SELVEDGE_FN(size_t, P##T##_test_any, TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value) \
-    /* Returns how many of them do, and writes their indices to indices. */ \
+    /* Writes the indices of all of the nelems objects ivars that satisfy the comparison cmp (SHMEM_CMP_*) with \
+     * cmp_value to indices and returns their number, which may be 0. Skips objects whose element of status is \
+     * not 0; status may be NULL. Does not wait. OpenSHMEM 1.5, 9.10.11. */ \
     SELVEDGE_FN(size_t, P##T##_test_some, TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, \
                 TYPE cmp_value) \
-    /* As shmem_test_all, each object with a value of its own. */ \
+    /* Same as shmem_test_all, with an element of cmp_values for each object. OpenSHMEM 1.5, 9.10.12. */ \
     SELVEDGE_FN(int, P##T##_test_all_vector, TYPE *ivars, size_t nelems, const int *status, int cmp, \
                 const TYPE *cmp_values) \
-    /* As shmem_test_any, each object with a value of its own. */ \
+    /* Same as shmem_test_any, with an element of cmp_values for each object. OpenSHMEM 1.5, 9.10.13. */ \
     SELVEDGE_FN(size_t, P##T##_test_any_vector, TYPE *ivars, size_t nelems, const int *status, int cmp, \
                 const TYPE *cmp_values) \
-    /* As shmem_test_some, each object with a value of its own. */ \
+    /* Same as shmem_test_some, with an element of cmp_values for each object. OpenSHMEM 1.5, 9.10.14. */ \
     SELVEDGE_FN(size_t, P##T##_test_some_vector, TYPE *ivars, size_t nelems, size_t *indices, const int *status, \
                 int cmp, const TYPE *cmp_values)
 SELVEDGE_SYNC(SELVEDGE_F, shmem_)
@@ -858,53 +972,57 @@ SELVEDGE_SYNC(SELVEDGE_F, shmem_)
 
 /* ---- Memory ordering ------------------------------------------------------------------------------------------- */
 
-/* Orders the operations of a context: to each PE, earlier ones arrive before later ones. */
+/* Orders the operations of a context: at each PE, those started before the fence arrive before those started after
+ * it. Does not wait for them. OpenSHMEM 1.5, 9.11.1. */
 SELVEDGE_FN(void, shmem_fence, void)
 SELVEDGE_FN(void, shmem_ctx_fence, shmem_ctx_t ctx)
 
-/* Returns when all operations of a context are complete, at every PE. */
+/* Returns when all operations of a context are complete and visible at all PEs. OpenSHMEM 1.5, 9.11.2. */
 SELVEDGE_FN(void, shmem_quiet, void)
 SELVEDGE_FN(void, shmem_ctx_quiet, shmem_ctx_t ctx)
 
-/* As shmem_quiet, for operations towards npes PEs only. */
+/* Same as shmem_quiet, for operations towards the npes PEs of target_pes. Here it waits for all operations of the
+ * context. New in OpenSHMEM 1.6. */
 SELVEDGE_FN(void, shmem_pe_quiet, const int *target_pes, size_t npes)
 SELVEDGE_FN(void, shmem_ctx_pe_quiet, shmem_ctx_t ctx, const int *target_pes, size_t npes)
 
 /* ---- Distributed locks ----------------------------------------------------------------------------------------- */
 
-/* Completes this PE's operations and releases a lock that it holds. A lock is a symmetric long, at first 0. */
+/* Releases a lock that this PE holds, after a quiet of the default context. A lock is a symmetric long with the
+ * initial value 0. OpenSHMEM 1.5, 9.12.1. */
 SELVEDGE_FN(void, shmem_clear_lock, long *lock)
 
-/* Waits for a lock and takes it. Waiting PEs get it in the order in which they came. */
+/* Waits until a lock is free and takes it. Waiting PEs get it in the order of their calls. A PE must not take a
+ * lock that it holds. OpenSHMEM 1.5, 9.12.1. */
 SELVEDGE_FN(void, shmem_set_lock, long *lock)
 
-/* Takes a lock if it is free. Returns 0 if it has taken the lock, 1 if another PE has it. */
+/* Takes a lock if it is free, without waiting. Returns 0 if this PE has taken the lock, else 1. OpenSHMEM 1.5,
+ * 9.12.1. */
 SELVEDGE_FN(int, shmem_test_lock, long *lock)
 
 /* ---- Profiling ------------------------------------------------------------------------------------------------- */
 
-/* Does nothing by itself. A profiler may define it and read level. */
+/* Does nothing. A profiling library may define it and use level. OpenSHMEM 1.5, 10.1.1. */
 SELVEDGE_FN(void, shmem_pcontrol, int level, ...)
 
 /* ---- Cache control --------------------------------------------------------------------------------------------- */
 
-/* Does nothing: caches of this machine are coherent. The specification has dropped it in 1.5, and the next five.
- * (Deprecated since 1.3.) */
+/* Does nothing: the caches of the machine are coherent. Removed in OpenSHMEM 1.5. (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_set_cache_inv, void)
 
-/* Does nothing. (Deprecated since 1.3.) */
+/* Does nothing: the caches of the machine are coherent. Removed in OpenSHMEM 1.5. (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_set_cache_line_inv, void *dest)
 
-/* Does nothing. (Deprecated since 1.3.) */
+/* Does nothing: the caches of the machine are coherent. Removed in OpenSHMEM 1.5. (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_clear_cache_inv, void)
 
-/* Does nothing. (Deprecated since 1.3.) */
+/* Does nothing: the caches of the machine are coherent. Removed in OpenSHMEM 1.5. (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_clear_cache_line_inv, void *dest)
 
-/* Does nothing. (Deprecated since 1.3.) */
+/* Does nothing: the caches of the machine are coherent. Removed in OpenSHMEM 1.5. (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_udcflush, void)
 
-/* Does nothing. (Deprecated since 1.3.) */
+/* Does nothing: the caches of the machine are coherent. Removed in OpenSHMEM 1.5. (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_udcflush_line, void *dest)
 
 #ifdef __cplusplus
@@ -915,16 +1033,16 @@ SELVEDGE_FN(void, shmem_udcflush_line, void *dest)
 
 /* ---- Type-generic names: C++ ----------------------------------------------------------------------------------- */
 
-/* P, T and NAME together are a function's name; without T, the name to be overloaded. ARGUMENTS are in parentheses. */
+/* Overloads P##NAME by the function P##T##_##NAME. ARGUMENTS are in parentheses. */
 #define SELVEDGE_OVERLOAD(RETURNS, P, T, NAME, ARGUMENTS, ...) \
     inline RETURNS P##NAME(__VA_ARGS__) { return P##T##_##NAME ARGUMENTS; }
-/* The same, and with a context. */
+/* Overloads it without and with a context. */
 #define SELVEDGE_CTX_OVERLOAD(RETURNS, P, T, NAME, ARGUMENTS, ...) \
     SELVEDGE_OVERLOAD(RETURNS, P, T, NAME, ARGUMENTS, __VA_ARGS__) \
     inline RETURNS P##NAME(shmem_ctx_t ctx, __VA_ARGS__) { return P##ctx_##T##_##NAME(ctx, SELVEDGE_LIST ARGUMENTS); }
 #define SELVEDGE_LIST(...) __VA_ARGS__
 
-/* The address of a std::complex<float> as that of a float _Complex. */
+/* Converts the address of a std::complex<float> to that of a float _Complex. */
 template <typename To, typename From> inline To *shmem_impl_as(From *from)
 {
     static_assert(sizeof(To) == sizeof(From), "the argument must point to a std::complex");
@@ -1199,15 +1317,15 @@ SELVEDGE_SYNC_DISTINCT(SELVEDGE_F, shmem_)
 #define SELVEDGE_2ND_(A, B, ...)    B
 #define SELVEDGE_3RD_(A, B, C, ...) C
 
-/* The function that objects of a type select. That function's prototype checks how they are qualified. */
+/* Maps a type, with any qualifier, to its function. The function's prototype checks the qualifiers. */
 #define SELVEDGE_CASE(TYPE, T, OP)       SELVEDGE_QUALIFIED(TYPE, shmem_##T##OP)
 #define SELVEDGE_CTX_CASE(TYPE, T, OP)   SELVEDGE_QUALIFIED(TYPE, shmem_ctx_##T##OP)
 #define SELVEDGE_QUALIFIED(TYPE, CHOICE) , TYPE *: CHOICE, const TYPE *: CHOICE, volatile TYPE *: CHOICE
-/* A selection that may fail in a branch that is not taken. */
+/* A selection that compiles for every type: the compiler also checks the branch that is not taken. */
 #define SELVEDGE_OR_NONE(ARGUMENT, ...) _Generic((ARGUMENT) __VA_ARGS__, default: SELVEDGE_NONE)
-#define SELVEDGE_NONE                   "there is no such function for objects of this type"
+#define SELVEDGE_NONE                   "OpenSHMEM has no such function for this element type"
 
-/* Selects by the type of an argument; by the next one if the first is a context. */
+/* Selects by the type of an argument. CTX: by that of the next argument, if the first is a context. */
 #define SELVEDGE_BY_1ST(EACH, OP, ...) \
     _Generic((SELVEDGE_1ST(__VA_ARGS__)) SELVEDGE_##EACH(SELVEDGE_CASE, OP))(__VA_ARGS__)
 #define SELVEDGE_BY_2ND(EACH, OP, ...) \
@@ -1221,10 +1339,10 @@ SELVEDGE_SYNC_DISTINCT(SELVEDGE_F, shmem_)
         default: SELVEDGE_OR_NONE(SELVEDGE_2ND(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CASE, OP)), \
         shmem_ctx_t: SELVEDGE_OR_NONE(SELVEDGE_3RD(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CTX_CASE, OP)) \
     )(__VA_ARGS__)
-/* For an object that may be volatile, because other PEs write it. */
+/* Selects by the first argument, which may be volatile, because other PEs write the object. */
 #define SELVEDGE_BY_VOLATILE(EACH, OP, OBJECT, ...) \
     _Generic((OBJECT) SELVEDGE_##EACH(SELVEDGE_CASE, OP))((void *)(OBJECT), __VA_ARGS__)
-/* Selects by whether the first argument is of a certain type. */
+/* Selects THEN if the first argument is a TYPE, otherwise ELSE. */
 #define SELVEDGE_IF_1ST(TYPE, THEN, ELSE, ...) \
     _Generic((SELVEDGE_1ST(__VA_ARGS__)), TYPE: THEN, default: ELSE)(__VA_ARGS__)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * shmemx.h: the names of Sandia OpenSHMEM for counting puts, and for functions that OpenSHMEM 1.6 has made standard.
- * New programs use shmem.h, which has the same functions and explains the notation of this header.
+ * New programs should use shmem.h, which has the same functions and explains the notation of this header.
  *
  * Made by `make docs-pages` from the table in crates/doors/shmem/api; not to be edited.
  */
@@ -23,22 +23,22 @@ extern "C" {
 
 /* ---- Counting puts --------------------------------------------------------------------------------------------- */
 
-/* shmem_ct_create. */
+/* Same as shmem_ct_create. */
 SELVEDGE_FN(void, shmemx_ct_create, shmemx_ct_t *ct)
 
-/* shmem_ct_free. */
+/* Same as shmem_ct_free. */
 SELVEDGE_FN(void, shmemx_ct_free, shmemx_ct_t *ct)
 
-/* shmem_ct_get. */
+/* Same as shmem_ct_get. */
 SELVEDGE_FN(long, shmemx_ct_get, shmemx_ct_t ct)
 
-/* shmem_ct_set. */
+/* Same as shmem_ct_set. */
 SELVEDGE_FN(void, shmemx_ct_set, shmemx_ct_t ct, long value)
 
-/* shmem_ct_wait. */
+/* Same as shmem_ct_wait. */
 SELVEDGE_FN(void, shmemx_ct_wait, shmemx_ct_t ct, long wait_for)
 
-/* shmem_ct_test. */
+/* Same as shmem_ct_test. */
 SELVEDGE_FN(int, shmemx_ct_test, shmemx_ct_t ct, long wait_for)
 
 /* The same for bytes (mem). */
@@ -49,10 +49,10 @@ SELVEDGE_FN(void, shmemx_getmem_ct, shmemx_ct_t ct, void *dest, const void *sour
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* shmem_ibput. */ \
+    /* Same as shmem_ibput. */ \
     SELVEDGE_CTX_FN(void, P, T##_ibput, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
                     size_t nblocks, int pe) \
-    /* shmem_ibget. */ \
+    /* Same as shmem_ibget. */ \
     SELVEDGE_CTX_FN(void, P, T##_ibget, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
                     size_t nblocks, int pe)
 SELVEDGE_RMA(SELVEDGE_F, shmemx_)
@@ -69,11 +69,11 @@ SELVEDGE_SIZES(SELVEDGE_F, shmemx_)
 
 /* ---- Signals --------------------------------------------------------------------------------------------------- */
 
-/* shmem_signal_add. */
+/* Same as shmem_signal_add. */
 SELVEDGE_FN(void, shmemx_signal_add, uint64_t *sig_addr, uint64_t signal, int pe)
 SELVEDGE_FN(void, shmemx_ctx_signal_add, shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
 
-/* shmem_signal_set. */
+/* Same as shmem_signal_set. */
 SELVEDGE_FN(void, shmemx_signal_set, uint64_t *sig_addr, uint64_t signal, int pe)
 SELVEDGE_FN(void, shmemx_ctx_signal_set, shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
 
@@ -81,19 +81,19 @@ SELVEDGE_FN(void, shmemx_ctx_signal_set, shmem_ctx_t ctx, uint64_t *sig_addr, ui
 
 /* For the standard RMA types, double _Complex, float _Complex. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* shmem_sum_inscan. */ \
+    /* Same as shmem_sum_inscan. */ \
     SELVEDGE_FN(int, P##T##_sum_inscan, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) \
-    /* shmem_sum_exscan. */ \
+    /* Same as shmem_sum_exscan. */ \
     SELVEDGE_FN(int, P##T##_sum_exscan, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)
 SELVEDGE_NUMBERS(SELVEDGE_F, shmemx_)
 #undef SELVEDGE_F
 
 /* ---- Queries --------------------------------------------------------------------------------------------------- */
 
-/* Returns the seconds since a moment that stays the same while the program runs. */
+/* Returns the time in seconds since a fixed moment of this process. */
 SELVEDGE_FN(double, shmemx_wtime, void)
 
-/* Returns the name of the machine that this PE runs on. Not to be freed or changed. */
+/* Returns the name of the host of this PE. The string belongs to the library: do not change or free it. */
 SELVEDGE_FN(char *, shmemx_nodename, void)
 
 #ifdef __cplusplus
