@@ -12,14 +12,18 @@
 //! This is a suspicion, not a proof: a program may read the same words many times and then continue. So it does not end
 //! the run. The caller decides from the counts when to report it.
 //!
+//! Ranks *contend* if two or more of them repeat updates of the same word ([`Watch::contenders`]).
+//!
 //! Cost: one hash of an operation and one of its reply, and a comparison with [`RECENT_MAX`] words.
+
+use std::collections::BTreeMap;
 
 use selvedge_nic::tables::{Command, kind};
 
 use crate::time::Time;
 
 /// Different operations of a rank that are kept. A loop with more of them counts as progress.
-const RECENT_MAX: usize = 16;
+const RECENT_MAX: usize = 64;
 /// A longer payload or reply is progress.
 const BYTES_MAX: usize = 64;
 
@@ -89,6 +93,17 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Whether it changes the word that it reads.
+    fn is_update(&self) -> bool {
+        matches!(self.kind, kind::FETCH_ATOMIC | kind::SWAP | kind::RMA_LOCK)
+    }
+
+    fn word(&self) -> (u32, u32, u64) {
+        (self.target, self.portal, self.offset)
+    }
+}
+
 impl std::fmt::Display for Operation {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Operation { kind, bytes, target, portal, offset } = self;
@@ -129,9 +144,21 @@ pub struct Repetition {
     pub ranks: Vec<Option<Repeated>>,
 }
 
+/// A rank that repeats an update of a word which another rank updates, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contender {
+    pub rank: u32,
+    /// Time between its last two such updates with the same values.
+    pub turn: Time,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct RecentOperation {
     signature: Signature,
+    operation: Operation,
+    /// The last time, and the time between the last two.
+    last: Time,
+    turn: Time,
     /// Repetitions since the progress with this number.
     times: u64,
     after: u64,
@@ -151,6 +178,8 @@ struct RankHistory {
 pub(super) struct Watch {
     ranks: Vec<RankHistory>,
     since: Time,
+    /// Last progress that was no update.
+    other_since: Time,
     /// Number of progresses of all ranks. Counts from before the latest one are void.
     progress: u64,
 }
@@ -161,22 +190,39 @@ impl Watch {
     }
 
     pub fn progress(&mut self, now: Time) {
+        self.other_since = now;
+        self.progress_by_update(now);
+    }
+
+    fn progress_by_update(&mut self, now: Time) {
         self.since = now;
         self.progress += 1;
     }
 
-    /// Records an operation of a rank; `reads`: its reply is part of the signature.
-    pub fn note(&mut self, now: Time, rank: u32, signature: Signature, operation: Operation, reads: bool) {
+    /// Returns the time of the last progress that was no update.
+    pub fn other_since(&self) -> Time {
+        self.other_since
+    }
+
+    /// Records an operation of a rank; `reads`: its reply is part of the signature. Returns whether the rank has done
+    /// exactly this 2, 4, 8, ... times since the last progress of any rank, after the first time.
+    pub fn note(&mut self, now: Time, rank: u32, signature: Signature, operation: Operation, reads: bool) -> bool {
         let history = &mut self.ranks[rank as usize];
         let recent = history.recent.iter_mut().find(|recent| recent.signature == signature);
         let Some(recent) = recent.filter(|_| signature != Signature::NEW) else {
-            history.learn(signature);
-            return self.progress(now);
+            history.learn(now, signature, operation);
+            match operation.is_update() {
+                true => self.progress_by_update(now),
+                false => self.progress(now),
+            }
+            return false;
         };
         if recent.after != self.progress {
             (recent.times, recent.after) = (0, self.progress);
         }
         recent.times += 1;
+        (recent.turn, recent.last) = (now.saturating_sub(recent.last), now);
+        let times = recent.times;
         let before = history.repeated.filter(|_| history.after == self.progress);
         let (operations, reading) = before.map_or((0, 0), |before| (before.operations, before.reads));
         history.after = self.progress;
@@ -184,8 +230,40 @@ impl Watch {
             operations: operations + 1,
             reads: reading + u64::from(reads),
             last: operation,
-            last_times: recent.times,
+            last_times: times,
         });
+        times >= 2 && times.is_power_of_two()
+    }
+
+    /// Returns the ranks that contend, in their order; none unless a livelock is suspected.
+    pub fn contenders(&self, now: Time) -> Vec<Contender> {
+        if self.suspicion().is_none() {
+            return Vec::new();
+        }
+        let mut updates = Vec::new();
+        for (rank, history) in self.ranks.iter().enumerate() {
+            let repeated = history.recent.iter().filter(|recent| recent.after == self.progress);
+            let current = repeated.filter(|recent| now.saturating_sub(recent.last) <= recent.turn * 2);
+            let of_rank = current.filter(|recent| recent.operation.is_update());
+            updates.extend(of_rank.map(|recent| (recent.operation.word(), rank as u32, recent.turn)));
+        }
+        updates.sort_unstable();
+        let mut turns = BTreeMap::new();
+        for of_word in updates.chunk_by(|one, other| one.0 == other.0) {
+            if of_word.iter().any(|update| update.1 != of_word[0].1) {
+                for &(_, rank, turn) in of_word {
+                    let longest: &mut Time = turns.entry(rank).or_default();
+                    *longest = turn.max(*longest);
+                }
+            }
+        }
+        turns.into_iter().map(|(rank, turn)| Contender { rank, turn }).collect()
+    }
+
+    /// Whether a rank has only repeated itself since the last progress of any rank.
+    pub fn repeats(&self, rank: u32) -> bool {
+        let history = &self.ranks[rank as usize];
+        history.after == self.progress && history.repeated.is_some()
     }
 
     /// Returns the operations that the ranks repeat, if this may be a livelock.
@@ -198,11 +276,11 @@ impl Watch {
 }
 
 impl RankHistory {
-    fn learn(&mut self, signature: Signature) {
+    fn learn(&mut self, now: Time, signature: Signature, operation: Operation) {
         if signature == Signature::NEW {
             return;
         }
-        let recent = RecentOperation { signature, times: 0, after: 0 };
+        let recent = RecentOperation { signature, operation, last: now, turn: Time::ZERO, times: 0, after: 0 };
         if self.recent.len() < RECENT_MAX {
             self.recent.push(recent);
         } else {

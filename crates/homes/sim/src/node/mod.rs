@@ -8,7 +8,7 @@
 //!   └─ Transfers (transfers, departure, arrival, delivery, commands) ── messages between nodes
 //!          ├─ Fabric, PairOrder, Switches
 //!          └─ Nodes (nodes, mailboxes, autonomous) ── the steps that concern one node
-//!                 └─ Events, RankStates, NodeHardware, Messages, Credits, Statistics, Trace, Watch, and the ranks
+//!                 └─ Events, RankStates, NodeHardware, Messages, Credits, Statistics, Trace, Watch, Slices, and the ranks
 //! ```
 //!
 //! | file | subject |
@@ -36,7 +36,8 @@
 //! | `units` | the units of a node: until when each is busy, and its queue |
 //! | `train` | times at which the packets of a message leave, in closed form |
 //! | `list_search` | the cost of searching an ordered list |
-//! | `livelock`, `pace` | ranks that repeat themselves; hosts that vary |
+//! | `livelock`, `slices` | ranks that repeat themselves; time slices of those that contend |
+//! | `pace` | hosts that vary |
 //! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
 //! | [`aggregation`] | trees and a job's share of the aggregation nodes, made before the run |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
@@ -77,6 +78,7 @@ mod rank_states;
 pub mod ranks;
 mod run;
 mod same_node;
+mod slices;
 mod switches;
 pub mod tables;
 pub mod trace;

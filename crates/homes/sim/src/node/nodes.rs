@@ -20,6 +20,7 @@ use super::message::{Message, Messages, Phase};
 use super::outcome::Statistics;
 use super::rank_states::RankStates;
 use super::ranks::{Bytes, Ranks};
+use super::slices::Slices;
 use super::trace::{Span, Trace, Unit};
 use super::units::{NodeUnits, Passage};
 
@@ -39,6 +40,7 @@ pub(super) struct Nodes<R> {
     pub trace: Trace,
     /// Operations that ranks repeat, if the options ask for them.
     pub watch: Option<Watch>,
+    pub slices: Slices,
 }
 
 const NOTIFICATION_BYTES: u64 = 16;

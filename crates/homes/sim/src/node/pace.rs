@@ -11,7 +11,8 @@
 //!
 //! Invariants
 //! 1. The pace depends only on the seed and the rank, so it is the same in every run.
-//! 2. The mean of a step is that of the machine's file: short steps save as much as long steps cost.
+//! 2. The mean of a step is that of the machine's file: short steps save as much as long steps cost. The time for which
+//!    a rank is held ([`Pace::hold`]) comes on top.
 //! 3. Without variation nothing is drawn, and every step takes the time in the machine's file.
 //!
 //! One shortening holds for 1 to 256 steps: numbers drawn anew for each step would cancel out.
@@ -45,18 +46,25 @@ pub(super) struct Pace {
     shorter_ppm: u64,
     /// Steps for which it still holds.
     steps: u64,
+    /// Time by which the next step is longer.
+    held: Time,
 }
 
 impl Pace {
     pub fn new(variation: Variation, rank: u32) -> Pace {
         let random = Random::new(variation.seed, STREAM + u64::from(rank));
-        Pace { random, ppm_max: u64::from(variation.ppm_max.min(500_000)), shorter_ppm: 0, steps: 0 }
+        Pace { random, ppm_max: u64::from(variation.ppm_max.min(500_000)), shorter_ppm: 0, steps: 0, held: Time::ZERO }
     }
 
     /// Returns the time of a step of the host that takes `time` by the machine's file.
     #[inline]
     pub fn step(&mut self, time: Time) -> Time {
-        if self.ppm_max == 0 { time } else { self.varied(time) }
+        if self.ppm_max == 0 { time } else { self.varied(time) + std::mem::take(&mut self.held) }
+    }
+
+    /// Holds the rank in its next step for a time, as a system that takes its processor away. Not without variation.
+    pub fn hold(&mut self, time: Time) {
+        self.held = time;
     }
 
     fn varied(&mut self, time: Time) -> Time {

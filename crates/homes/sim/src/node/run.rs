@@ -25,6 +25,7 @@ use super::rank_commands::fairness;
 use super::rank_states::RankStates;
 use super::ranks::{Ranks, RegisterSums};
 use super::same_node::Unpublished;
+use super::slices::Slices;
 use super::switches::Switches;
 use super::trace::{Span, Trace, Unit};
 use super::transfers::Transfers;
@@ -88,6 +89,7 @@ impl<R: Ranks> Simulation<R> {
             statistics: Statistics::default(),
             trace: Trace::new(options.trace_limit),
             watch: options.watch.then(|| Watch::new(size)),
+            slices: Slices::new(options.variation),
             machine: Rc::new(machine),
             ranks,
         };

@@ -278,7 +278,9 @@ impl<R: Ranks> Transfers<R> {
         let Some(watch) = self.nodes.watch.as_mut().filter(|_| !is_node) else { return };
         let signature = reply.map_or(message.signature, |reply| message.signature.replied(reply));
         let operation = Operation::of(&message.command, message.to);
-        watch.note(now, message.from, signature, operation, reply.is_some());
+        if watch.note(now, message.from, signature, operation, reply.is_some()) {
+            self.nodes.divide_time(now);
+        }
     }
 
     fn class_of(&self, index: u32) -> Class {
