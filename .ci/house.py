@@ -29,7 +29,7 @@ IMPL_FILES_MAX = 5
 
 # Lower rows first. Crates of one row do not depend on each other.
 ROWS = [
-    "core/nic core/fabric core/fabric-manager",
+    "core/nic core/fabric",
     "core/manager",
     "homes/os",
     "homes/job homes/libfabric homes/trace homes/sim-protocol",
@@ -40,7 +40,7 @@ ROWS = [
     "engines/launcher",
     "doors/portals doors/shmem doors/fi doors/extoll doors/sharp doors/nccl doors/mpi-collectives",
     "preload/mpi preload/mpich preload/sim-clocks preload/sim-pmix",
-    "tools/rtl tools/daemon",
+    "tools/rtl",
     "tools/cli",
 ]
 # Doors and preload libraries are C libraries: no other crate links them.
