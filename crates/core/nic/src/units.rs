@@ -369,7 +369,8 @@ impl Nic<'_> {
     }
 
     /// Fails the triggered operations whose executor has died. Each operation runs at most once, so recovery never runs
-    /// one again; only operations on counters and entries are repeated, which is harmless.
+    /// one again; only operations on counters and entries are repeated, which is harmless. The caller may die, too: the
+    /// next one finds what this one has reported.
     pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         for index in 0..self.tables.triggered.len() {
             let record = self.tables.triggered[index];
@@ -381,9 +382,11 @@ impl Nic<'_> {
             } else {
                 let (sent, responded) = self.triggered().reported(&record);
                 if !sent {
+                    self.triggered().begin_report(index as u32, &record.command, false);
                     self.complete_send(&record.command, crate::portals::fail::UNDELIVERABLE);
                 }
                 if record.command.wants_response() && !responded {
+                    self.triggered().begin_report(index as u32, &record.command, true);
                     self.complete_response(&record.command, &Delivery::failed(crate::portals::fail::UNDELIVERABLE));
                 }
             }

@@ -216,8 +216,10 @@ impl TriggeredOperations<'_, '_> {
         }
         self.nic.grants().revoke_for(index)?;
         let record = &mut self.nic.tables.triggered[index as usize];
-        record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
+        // The executor first: a running operation of another process would never be failed if this one died in between.
         record.executor = executor;
+        compiler_fence(SeqCst);
+        record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
         let record = *record;
         self.nic.tables.control.fire_head = record.next;
         if self.nic.tables.triggered.get(record.next as usize).is_none() {

@@ -4,8 +4,10 @@
 use crate::common::{Home, TINY, TestBus, sane};
 use proptest::prelude::*;
 use selvedge_nic::Limits;
+use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::tables::{Command, Request, kind};
+use selvedge_nic::portals::{Event, ack, event_kind, fail};
+use selvedge_nic::tables::{Command, Request, Side, kind};
 
 const COUNTERS: usize = 3;
 
@@ -213,4 +215,32 @@ proptest! {
             }
         }
     }
+}
+
+/// The process that fails the operations of a dead one dies, too, before it has freed their slot.
+#[test]
+fn an_operation_fails_once_even_if_the_process_that_fails_it_dies() {
+    const EXECUTOR: u64 = 7;
+    let mut home = Home::new(&TINY);
+    let mut bus = TestBus::default();
+    let queue = home.nic().queues().alloc(8).expect("room");
+    let counter = home.nic().counters().alloc().expect("room");
+    let source = Side { queue, counter: u32::MAX, ..Side::default() };
+    let request = Request { kind: kind::PUT, length: 8, ack: ack::FULL, ..Request::default() };
+    let command = Command { request, source, ..Command::default() };
+    home.nic().triggered().arm(counter, 1, Action::Command(&command)).expect("room");
+    home.nic().counters().increment(counter, 1, 0);
+    let fired = home.nic().triggered().next_fired(&mut bus, EXECUTOR).expect("no grants").expect("it is due");
+    let firing = home.nic().tables.triggered[fired.index as usize].slot;
+
+    let mut kinds = Vec::new();
+    for _ in 0..3 {
+        home.nic().recover(&mut bus, |process| process != EXECUTOR);
+        while let Taken::Event(Event { kind, fail: code, .. }, _) = home.nic().signals.take_event(queue) {
+            assert_eq!(code, fail::UNDELIVERABLE);
+            kinds.push(kind);
+        }
+        home.nic().tables.triggered[fired.index as usize].slot = firing;
+    }
+    assert_eq!(kinds, [event_kind::SEND, event_kind::ACK]);
 }
