@@ -20,8 +20,6 @@ pub enum LauncherError {
     Program(#[from] ProgramError),
     #[error("cannot block and read signals")]
     Signals(#[source] io::Error),
-    #[error("cannot find the parent of job directories")]
-    DirectoryParent(#[source] io::Error),
     #[error("cannot make the job's directory")]
     Directory(#[source] DirectoryError),
     #[error("cannot write the job's record")]

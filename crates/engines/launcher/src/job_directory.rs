@@ -12,7 +12,7 @@ use crate::options::JobOptions;
 ///
 /// `name`: the name from the job's launcher, if any.
 pub(crate) fn make(options: &JobOptions, name: Option<String>) -> Result<(PathBuf, JobDirectory), LauncherError> {
-    let parent = std::path::absolute(selvedge_job::jobs_folder()).map_err(LauncherError::DirectoryParent)?;
+    let parent = selvedge_job::usable_folder().map_err(LauncherError::Directory)?;
     for name in sweep_stale(&parent) {
         log::info!("removed the files of job {name}, whose launcher is dead");
     }

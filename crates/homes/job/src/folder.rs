@@ -8,6 +8,7 @@
 //!    removed.
 //! 3. A folder first gets a name that no job has, then loses its files: no process finds half of it.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -92,8 +93,18 @@ impl DirectoryError {
     }
 }
 
-/// Returns the parent of all users' job directories: `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
+/// Returns the parent of this user's job directories: `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`; or the
+/// folder that [`usable_folder`] has made there.
 pub fn jobs_folder() -> PathBuf {
+    found_in(shared_folder())
+}
+
+/// Returns the folder of a random name that is in use in this parent, else the parent.
+fn found_in(parent: PathBuf) -> PathBuf {
+    if is_taken(&parent) { private_folder(&parent).unwrap_or(parent) } else { parent }
+}
+
+fn shared_folder() -> PathBuf {
     let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = given("SELVEDGE_DIR") {
         return path;
@@ -103,6 +114,51 @@ pub fn jobs_folder() -> PathBuf {
         return memory.to_owned();
     }
     given("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+/// Returns [`jobs_folder`] as an absolute path, for a launcher, which gives it to its ranks as `SELVEDGE_DIR`. Where
+/// another user has taken the name of this user's directory, it first makes a folder of a random name:
+/// `selvedge-<uid>.<16 hexadecimal digits>`.
+pub fn usable_folder() -> Result<PathBuf, DirectoryError> {
+    let parent = shared_folder();
+    usable_in(std::path::absolute(&parent).map_err(|error| DirectoryError::io("find", &parent, error))?)
+}
+
+fn usable_in(parent: PathBuf) -> Result<PathBuf, DirectoryError> {
+    let parent = found_in(parent);
+    if !is_taken(&parent) {
+        return Ok(parent);
+    }
+    let random = RandomState::new().build_hasher().finish();
+    let private = parent.join(format!("{}{random:016x}", private_prefix()));
+    make(&private)?;
+    check(&private)?;
+    log::warn!(
+        "{} is not a directory of this user: files of jobs go to {}",
+        user_directory(&parent).display(),
+        private.display()
+    );
+    Ok(private)
+}
+
+/// Whether another user's file, or one that is no directory, has the name of this user's directory.
+fn is_taken(parent: &Path) -> bool {
+    let checked = check(&user_directory(parent));
+    matches!(checked, Err(DirectoryError::NotOurs { .. } | DirectoryError::NotADirectory { .. }))
+}
+
+/// Returns the first of this user's folders of a random name.
+fn private_folder(parent: &Path) -> Option<PathBuf> {
+    let prefix = private_prefix();
+    let is_private = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(&prefix)) && check(path).is_ok()
+    };
+    files_in(parent).into_iter().filter(is_private).min()
+}
+
+fn private_prefix() -> String {
+    format!("selvedge-{}.", rustix::process::geteuid().as_raw())
 }
 
 pub(crate) fn user_directory(parent: &Path) -> PathBuf {
@@ -199,4 +255,44 @@ pub(crate) fn remove_directory(path: &Path) -> Result<(), DirectoryError> {
 
 pub(crate) fn files_in(path: &Path) -> Vec<PathBuf> {
     fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Parent;
+
+    #[test]
+    fn another_users_directory_is_left_alone_and_a_random_folder_used() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can make another user's directory");
+            return;
+        }
+        let parent = Parent::new();
+        let path = parent.path().to_owned();
+        assert_eq!(usable_in(path.clone()).expect("nothing is in the way"), path);
+        fs::create_dir(parent.user()).expect("made");
+        std::os::unix::fs::chown(parent.user(), Some(12345), None).expect("root may");
+        // A folder of the kind that is not this user's own is passed over.
+        let trap = path.join(format!("{}0000000000000000", private_prefix()));
+        fs::create_dir(&trap).expect("made");
+        std::os::unix::fs::chown(&trap, Some(12345), None).expect("root may");
+        assert_eq!(found_in(path.clone()), path, "there is none yet");
+
+        let made = usable_in(path.clone()).expect("made");
+        assert_eq!(made.parent(), Some(path.as_path()));
+        assert_eq!(fs::symlink_metadata(&made).expect("there").permissions().mode() & 0o7777, 0o700);
+        assert_eq!(usable_in(path.clone()).expect("found again"), made);
+        assert_eq!(found_in(path), made, "processes without a launcher find it");
+        assert_eq!(usable_in(made.clone()).expect("told by SELVEDGE_DIR"), made);
+    }
+
+    #[test]
+    fn a_symbolic_link_in_the_way_is_not_followed() {
+        let parent = Parent::new();
+        std::os::unix::fs::symlink("/nonexistent", parent.user()).expect("made");
+        let made = usable_in(parent.path().to_owned()).expect("made");
+        assert_ne!(made, parent.path());
+        assert!(check(&made).is_ok());
+    }
 }

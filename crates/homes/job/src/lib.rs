@@ -34,7 +34,7 @@ mod testing;
 
 pub use claim::{Claim, ClaimError, PORTALS_PID_MAX};
 pub use directory::JobDirectory;
-pub use folder::{DirectoryError, jobs_folder};
+pub use folder::{DirectoryError, jobs_folder, usable_folder};
 pub use identity::Identity;
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};

@@ -4,6 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use selvedge_job::DirectoryError;
+
 use super::family::Family;
 use crate::environment::EnvironmentError;
 use crate::program::ProgramError;
@@ -29,8 +31,8 @@ pub enum MpirunError {
     NoLauncher { wanted: Option<Family> },
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
-    #[error("cannot find the parent of job directories")]
-    DirectoryParent(#[source] io::Error),
+    #[error("cannot make the folder of job directories")]
+    Folder(#[source] DirectoryError),
     #[error("cannot block and read signals")]
     Signals(#[source] io::Error),
     #[error("cannot wait for the launcher")]

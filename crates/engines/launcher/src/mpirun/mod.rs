@@ -66,7 +66,8 @@ impl LaunchPlan {
 
     /// Runs the launcher to its end, and removes the files of dead processes.
     pub fn run(&self) -> Result<EndedJob, MpirunError> {
-        let parent = std::path::absolute(selvedge_job::jobs_folder()).map_err(MpirunError::DirectoryParent)?;
+        // The ranks find this folder themselves.
+        let parent = selvedge_job::usable_folder().map_err(MpirunError::Folder)?;
         let before = Leftovers::before(&parent);
         let ended = relay::run(&mut self.command())?;
         if ended.exit_code() != 0 {
