@@ -154,6 +154,17 @@ impl Control {
     }
 }
 
+impl Disconnect {
+    /// Whether the other side has closed a connection that was made.
+    pub fn is_by_peer(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        match self {
+            Disconnect::Closed => true,
+            Disconnect::Failed(error) => matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset),
+        }
+    }
+}
+
 impl From<Errno> for Disconnect {
     fn from(error: Errno) -> Disconnect {
         Disconnect::Failed(error.into())

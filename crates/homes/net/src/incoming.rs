@@ -31,8 +31,8 @@ use crate::settings::Settings;
 /// connection, and may come after the connection's end.
 pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(500);
 
-/// The longest greeting. A sender may make no calls for a while; a connection that is silent for longer is closed.
-const GREETING_MAX: Duration = Duration::from_secs(600);
+/// The longest greeting. A sender that makes no calls for longer connects again.
+pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) enum Frame {
     Received(ReceivedFrame),

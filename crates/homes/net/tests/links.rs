@@ -413,6 +413,63 @@ fn a_stranger_disturbs_nobody() {
     b.close();
 }
 
+/// More connections that say nothing than a process keeps. Members get in, even if they were closed for others' sake.
+#[test]
+fn a_flood_of_strangers_keeps_no_member_out() {
+    use std::io::Write;
+    let (b, at_b) = open(settings(Progress::Thread));
+    let connect = || std::net::TcpStream::connect(b.address().socket()).expect("it listens");
+    let mut strangers: Vec<_> = (0..350).map(|_| connect()).collect();
+    let members: Vec<_> = (0..4).map(|_| open(settings(Progress::Calls))).collect();
+    for (number, (member, _)) in (0..).zip(&members) {
+        send(member, member.peer(b.address()), number, 0);
+        for at in 0..strangers.len() / members.len() {
+            let mut stranger = connect();
+            // Some begin a message.
+            let _ = stranger.write_all(&[40, 0, 0, 0, 2][..at % 6]);
+            strangers[at] = stranger;
+        }
+    }
+    let polled: Vec<&Links> = members.iter().map(|(links, _)| &**links).collect();
+    poll_until(&polled, "all packets come", || at_b.packets.lock().expect("no panic").len() == members.len());
+    for (links, kept) in &members {
+        assert!(kept.lost.lock().expect("no panic").is_empty());
+        links.close();
+    }
+    b.close();
+}
+
+/// A relay closes the first connections, as a process does that strangers flood.
+#[test]
+fn a_connection_that_is_closed_before_its_greeting_is_made_again() {
+    let ((a, at_a), (b, at_b)) = (open(settings(Progress::Calls)), open(settings(Progress::Thread)));
+    let relay = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = LinkAddress::new(relay.local_addr().expect("bound"), b.address().token());
+    let to = b.address().socket();
+    let relaying = std::thread::spawn(move || {
+        for _ in 0..3 {
+            drop(relay.accept().expect("a connection"));
+        }
+        let (one, _) = relay.accept().expect("a connection");
+        let other = std::net::TcpStream::connect(to).expect("it listens");
+        let pairs = [(&one, &other), (&other, &one)];
+        std::thread::scope(|scope| {
+            for (mut from, mut into) in pairs {
+                scope.spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut into);
+                    let _ = into.shutdown(std::net::Shutdown::Both);
+                });
+            }
+        });
+    });
+    send(&a, a.peer(address), 0, 10);
+    poll_until(&[&a], "the packet comes", || !at_b.packets.lock().expect("no panic").is_empty());
+    assert!(at_a.lost.lock().expect("no panic").is_empty());
+    a.close();
+    b.close();
+    relaying.join().expect("it has ended");
+}
+
 /// Greets as a member of the job with any claim. Returns the answer, or the error.
 fn greet(links: &Links, address: LinkAddress, nid: u32) -> Result<(std::net::TcpStream, Answer), GreetingError> {
     use std::io::{Read, Write};

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opening and closing of links: a process's control connections, accepted, greeted, timed, closed.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::sync::Once;
 use std::time::{Duration, Instant};
+
+use log::Level;
 
 use super::payloads::abandon_placed;
 use super::progress_state::ProgressState;
@@ -16,11 +19,14 @@ use crate::errors::{LinkError, OpenError};
 use crate::faults::FaultyNetwork;
 use crate::greeting::{Answer, GreetingError, NO_HOST};
 use crate::ids::PeerId;
-use crate::incoming::{Frame, Incoming, LAST_FRAMES, ProvenSender};
+use crate::incoming::{Frame, GREETING_MAX, Incoming, LAST_FRAMES, ProvenSender};
 use crate::random::fill_random;
 
-/// Limit of connections that have not proved themselves. Further ones are closed.
+/// Limit of connections that have not proved themselves. With a further one, a random one of them is closed: so a
+/// stranger's do not keep those of members out, whose greetings take one round trip.
 const UNPROVEN_MAX: usize = 256;
+/// Limit of peers. A member of the job cannot fill this process's memory by claiming one address after the other.
+const PEERS_MAX: usize = 1 << 17;
 /// The time that connections wait when this process has no descriptor for them.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -54,16 +60,33 @@ impl ProgressState {
                     continue;
                 }
             };
-            if self.incoming.iter().filter(|incoming| incoming.is_unproven()).count() >= UNPROVEN_MAX {
-                log::warn!("a connection from {from} was closed: too many connections have not proved themselves");
-                continue;
-            }
+            self.make_room(shared);
             let number = self.incoming.insert(Incoming::new(control, nonce));
             if let Some(incoming) = self.incoming.get_mut(number) {
                 shared.watch.add(incoming.control(), Watched::Incoming(number));
             }
             self.advance_incoming(shared, number);
         }
+    }
+
+    /// Makes room for a connection that has not proved itself.
+    fn make_room(&mut self, shared: &Shared) {
+        let unproven = self.incoming.unproven();
+        if unproven.len() < UNPROVEN_MAX {
+            return;
+        }
+        let mut random = [0; 8];
+        // Without randomness the first one goes.
+        let _ = fill_random(&mut random);
+        let number = unproven[(u64::from_le_bytes(random) % unproven.len() as u64) as usize];
+        self.close_unproven(shared, number, Level::Warn, &"too many connections have not proved themselves");
+    }
+
+    /// Closes a connection that has not proved itself.
+    fn close_unproven(&mut self, shared: &Shared, number: usize, level: Level, why: &dyn Display) {
+        let from = self.incoming.get_mut(number).and_then(|incoming| incoming.control().peer_ip());
+        self.strangers.report(level, from, why);
+        self.drop_incoming(shared, number);
     }
 
     /// Stops accepting for a while: most likely this process has no free descriptor. The listener stays readable.
@@ -91,15 +114,15 @@ impl ProgressState {
             // The end of a connection keeps it readable: it is watched no longer, only timed.
             Ok(()) if incoming.has_ended() => shared.watch.remove(incoming.control()),
             Ok(()) => shared.watch.update(incoming.control(), Watched::Incoming(number)),
-            Err(why) => {
-                let level = if why == GreetingError::Ended { log::Level::Info } else { log::Level::Warn };
-                log::log!(level, "a connection to this process ended: {why}");
-                let peer = incoming.peer();
-                self.drop_incoming(shared, number);
-                if let Some(peer) = peer {
+            Err(why) => match incoming.peer() {
+                Some(peer) => {
+                    log::warn!("a connection to this process ended: {why}");
+                    self.drop_incoming(shared, number);
                     shared.lose(shared.lock(), peer, &LinkError::Greeting(why));
                 }
-            }
+                None if why == GreetingError::Ended => self.close_unproven(shared, number, Level::Info, &why),
+                None => self.close_unproven(shared, number, Level::Warn, &why),
+            },
         }
     }
 
@@ -123,7 +146,7 @@ impl ProgressState {
     /// Ends greetings that take too long, and links to peers whose last frames have come.
     fn check_times(&mut self, shared: &Shared) {
         self.accept_again(shared);
-        let (mut over, mut missing, now) = (Vec::new(), Vec::new(), Instant::now());
+        let (mut over, mut missing, mut failed, now) = (Vec::new(), Vec::new(), Vec::new(), Instant::now());
         for number in self.incoming.numbers() {
             let Some(incoming) = self.incoming.get_mut(number) else { continue };
             incoming.send_due(now);
@@ -132,15 +155,21 @@ impl ProgressState {
             if incoming.is_over() {
                 over.extend(incoming.peer());
                 self.drop_incoming(shared, number);
-            } else if is_lost || incoming.is_stale() {
+            } else if is_lost {
                 self.drop_incoming(shared, number);
+            } else if incoming.is_stale() {
+                let limit = GREETING_MAX.as_secs();
+                self.close_unproven(shared, number, Level::Warn, &format_args!("no greeting within {limit} s"));
             }
         }
         let has_incoming = |peer| self.incoming.iter().any(|incoming| incoming.peer() == Some(peer));
         {
             let mut senders = shared.lock();
-            let mut repeats = Vec::new();
+            let (mut repeats, mut closed) = (Vec::new(), Vec::new());
             for (id, peer) in senders.peers.iter_mut() {
+                if peer.outgoing.connection.is_due_again(now) {
+                    closed.push(id);
+                }
                 if peer.outgoing.check_timeout(now) {
                     repeats.push(id);
                 }
@@ -150,6 +179,12 @@ impl ProgressState {
                 }
             }
             repeats.into_iter().for_each(|peer| senders.peers.mark_busy(peer));
+            for peer in closed {
+                failed.extend(shared.connect(&mut senders, peer).err().map(|error| (peer, error)));
+            }
+        }
+        for (peer, error) in failed {
+            shared.lose(shared.lock(), peer, &error);
         }
         for peer in over {
             shared.lose(shared.lock(), peer, &LinkError::Ended);
@@ -161,7 +196,10 @@ impl ProgressState {
 
     pub(super) fn waits_for_time(&self, shared: &Shared) -> bool {
         let senders = shared.lock();
-        let waits = |link: &crate::outgoing::Outgoing| link.connection.ending_since().is_some() || link.waits_for_ack();
+        let waits = |link: &crate::outgoing::Outgoing| {
+            let connection = &link.connection;
+            connection.ending_since().is_some() || connection.was_closed_by_receiver() || link.waits_for_ack()
+        };
         senders.peers.has_busy()
             || senders.peers.iter().any(|peer| waits(&peer.outgoing))
             || self.faulty.as_ref().is_some_and(FaultyNetwork::holds_frames)
@@ -195,6 +233,9 @@ impl Shared {
         if let Some(known) = known.filter(|&known| known != NO_HOST && known != nid) {
             return Err(GreetingError::Host { claimed: nid, known });
         }
+        if senders.peers.with_address(&address).is_none() && senders.peers.iter().count() >= PEERS_MAX {
+            return Err(GreetingError::NotReady(format!("it has {PEERS_MAX} peers, which is its limit")));
+        }
         let peer = senders.peers.number_of(address, nid);
         Ok((peer, Answer { link: link as u32, key: u64::from_le_bytes(key), endpoint }))
     }
@@ -212,8 +253,10 @@ impl Shared {
         let connection = &mut target.outgoing.connection;
         match connection.advance(&target.address, &self.address, &self.settings, endpoint, nonce) {
             Ok(()) => {
-                if let Some(control) = connection.control() {
-                    self.watch.update(control, Watched::Outgoing(peer));
+                match connection.control() {
+                    Some(control) if connection.was_closed_by_receiver() => self.watch.remove(control),
+                    Some(control) => self.watch.update(control, Watched::Outgoing(peer)),
+                    None => {}
                 }
                 peers.mark_busy(peer);
             }

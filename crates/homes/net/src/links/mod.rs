@@ -39,6 +39,7 @@ mod senders;
 mod shared;
 mod state;
 mod step;
+mod strangers;
 mod watch;
 
 use std::sync::{Arc, Mutex, Weak};

@@ -10,6 +10,8 @@ use crate::ids::PeerId;
 use crate::incoming::Incoming;
 use crate::read_queue::ReadQueue;
 
+use super::strangers::Strangers;
+
 /// The links from peers, by their numbers, which frames carry.
 #[derive(Default)]
 pub(super) struct IncomingLinks {
@@ -46,6 +48,12 @@ impl IncomingLinks {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Incoming> {
         self.links.iter().flatten()
+    }
+
+    /// Returns the numbers of the links whose senders have not proved themselves.
+    pub(super) fn unproven(&self) -> Vec<usize> {
+        let is_unproven = |link: &Option<Incoming>| link.as_ref().is_some_and(Incoming::is_unproven);
+        (0..).zip(&self.links).filter(|(_, link)| is_unproven(link)).map(|(number, _)| number).collect()
     }
 }
 
@@ -88,6 +96,7 @@ pub(super) struct ProgressState {
     pub(super) waiting: Vec<usize>,
     /// A network that frames pass first, in tests.
     pub(super) faulty: Option<FaultyNetwork>,
+    pub(super) strangers: Strangers,
     /// The time since which no connection can be accepted, for want of descriptors.
     pub(super) refuses_since: Option<Instant>,
     pub(super) rounds: u32,

@@ -5,14 +5,18 @@
 //! |---|---|---|---|---|
 //! | `Closed` | none | none | [`Connection::connect`], at the first packet | `Greeting` |
 //! | `Greeting` | connects, greets | wait | the answer | `Open` |
+//! | | | | its end without an answer | `ClosedByReceiver` |
+//! | `ClosedByReceiver` | ended | wait | [`Connection::connect`], after [`RETRY_AFTER`] | `Greeting` |
 //! | `Open` | acknowledgements of frames | are sent | its end ([`Connection::note_end`]) | `Ending` |
 //! | `Ending` | ended | are sent; the peer's last frames may still come | silence of the peer | `Lost` |
 //! | `Lost` | none | refused | | |
 //!
 //! Every state but `Lost` goes to `Lost` on [`Connection::lose`]. A greeting has no time limit, because the peer's
-//! program may compute. The kernel detects a lost host.
+//! program may compute. The kernel detects a lost host. A receiver that strangers flood may close a connection before
+//! its greeting, so the sender connects again until the time-out of links; a process that has ended refuses the next
+//! connection.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::address::LinkAddress;
 use crate::control::{Control, Disconnect};
@@ -24,6 +28,9 @@ use crate::greeting::{Answer, GreetingError, Hello, Key, NO_HOST, Nonce, Offer};
 use crate::retransmission::{InvalidAck, Window};
 use crate::settings::{Check, Settings};
 
+/// The pause before a connection that was closed in its greeting is made again.
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+
 pub(crate) struct Connection {
     stage: Stage,
 }
@@ -31,6 +38,7 @@ pub(crate) struct Connection {
 enum Stage {
     Closed,
     Greeting(Box<Greeting>),
+    ClosedByReceiver(Box<Greeting>, Instant),
     Open(Box<Open>),
     Ending(Box<Open>, Instant),
     Lost,
@@ -39,6 +47,8 @@ enum Stage {
 struct Greeting {
     control: Control,
     key: Option<Key>,
+    /// The time at which the receiver first closed a connection.
+    first_closed: Option<Instant>,
 }
 
 pub(super) struct Open {
@@ -84,14 +94,14 @@ impl Connection {
     pub(super) fn open(&self) -> Option<&Open> {
         match &self.stage {
             Stage::Open(open) | Stage::Ending(open, _) => Some(open),
-            Stage::Closed | Stage::Greeting(_) | Stage::Lost => None,
+            Stage::Closed | Stage::Greeting(_) | Stage::ClosedByReceiver(..) | Stage::Lost => None,
         }
     }
 
     pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
         match &mut self.stage {
             Stage::Open(open) | Stage::Ending(open, _) => Some(open),
-            Stage::Closed | Stage::Greeting(_) | Stage::Lost => None,
+            Stage::Closed | Stage::Greeting(_) | Stage::ClosedByReceiver(..) | Stage::Lost => None,
         }
     }
 
@@ -99,7 +109,7 @@ impl Connection {
     pub fn control(&self) -> Option<&Control> {
         match &self.stage {
             Stage::Closed | Stage::Lost => None,
-            Stage::Greeting(greeting) => Some(&greeting.control),
+            Stage::Greeting(greeting) | Stage::ClosedByReceiver(greeting, _) => Some(&greeting.control),
             Stage::Open(open) | Stage::Ending(open, _) => Some(&open.control),
         }
     }
@@ -109,11 +119,23 @@ impl Connection {
         self.open().map(|open| &open.name[..])
     }
 
-    /// Begins to connect.
+    /// Begins to connect, for the first time or after the receiver has closed the last connection.
     pub fn connect(&mut self, address: &LinkAddress, settings: &Settings) -> Result<(), LinkError> {
         let control = Control::connect(settings.at, address.socket(), settings.timeout)?;
-        self.stage = Stage::Greeting(Box::new(Greeting { control, key: None }));
+        let first_closed =
+            if let Stage::ClosedByReceiver(before, _) = &self.stage { before.first_closed } else { None };
+        self.stage = Stage::Greeting(Box::new(Greeting { control, key: None, first_closed }));
         Ok(())
+    }
+
+    /// Whether the receiver has closed the connection in its greeting. It is no longer watched.
+    pub fn was_closed_by_receiver(&self) -> bool {
+        matches!(self.stage, Stage::ClosedByReceiver(..))
+    }
+
+    /// Whether such a connection is due to be made again.
+    pub fn is_due_again(&self, now: Instant) -> bool {
+        matches!(self.stage, Stage::ClosedByReceiver(_, since) if now.saturating_duration_since(since) >= RETRY_AFTER)
     }
 
     /// Continues the greeting, or reads the receiver's messages. [`LinkError::Ended`] on an open link: the peer has
@@ -126,8 +148,8 @@ impl Connection {
         endpoint: &mut Endpoint,
         nonce: impl Fn() -> Nonce,
     ) -> Result<(), LinkError> {
-        let Greeting { control, key } = match &mut self.stage {
-            Stage::Closed | Stage::Lost => return Ok(()),
+        let Greeting { control, key, .. } = match &mut self.stage {
+            Stage::Closed | Stage::ClosedByReceiver(..) | Stage::Lost => return Ok(()),
             Stage::Open(open) | Stage::Ending(open, _) => return open.advance(),
             Stage::Greeting(greeting) => &mut **greeting,
         };
@@ -168,9 +190,31 @@ impl Connection {
             };
             control.send(&offer.encode(&made));
             *key = Some(made);
-            control.advance().map_err(end_of)?;
+            if let Err(end) = control.advance() {
+                return self.end_greeting(end, settings.timeout);
+            }
         }
-        ended.map_err(end_of)
+        ended.or_else(|end| self.end_greeting(end, settings.timeout))
+    }
+
+    /// Ends a connection without an answer. It is made again, unless the receiver cannot be reached, or has closed
+    /// connections for the time-out of links.
+    fn end_greeting(&mut self, end: Disconnect, timeout: Duration) -> Result<(), LinkError> {
+        if !end.is_by_peer() {
+            return Err(end_of(end));
+        }
+        let now = Instant::now();
+        match std::mem::replace(&mut self.stage, Stage::Lost) {
+            Stage::Greeting(mut greeting) => {
+                let since = *greeting.first_closed.get_or_insert(now);
+                self.stage = Stage::ClosedByReceiver(greeting, now);
+                if now.saturating_duration_since(since) < timeout { Ok(()) } else { Err(end_of(end)) }
+            }
+            other => {
+                self.stage = other;
+                Err(end_of(end))
+            }
+        }
     }
 
     /// Notes that the control connection of an open link has ended.
