@@ -11,7 +11,7 @@
 //!
 //! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than in the
 //! C library's allocator at this size. Pages return to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and
-//! the pages in use. The bookkeeping's memory comes from the C library ([`crate::system::Allocator`]), so allocating it
+//! the pages in use. The bookkeeping's memory comes from the allocator behind ([`crate::system::Allocator`]), so allocating it
 //! never takes the pool's own lock.
 
 use std::cell::UnsafeCell;
@@ -151,6 +151,11 @@ impl Pool {
         self.bytes.store(table.bytes, Relaxed);
         *held.state() = State::With(table);
         true
+    }
+
+    /// Whether a large block has been requested.
+    pub fn was_requested(&self) -> bool {
+        !matches!(self.lock().state(), State::Untried)
     }
 
     /// Allocates at least `bytes` at a multiple of `align`, a power of two. `None`: the C library must do it.
