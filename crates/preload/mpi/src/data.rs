@@ -14,17 +14,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
+use selvedge_os::children::{FileName, SharedMapping};
 use selvedge_os::program::{StaticData, static_data, thread_count};
 use selvedge_os::shared::{SharedRange, sealed};
 
-use crate::file;
 use crate::huge::HugePages;
 use crate::pool::LARGE_BYTES;
 
 struct Data {
     file: OwnedFd,
-    start: u64,
-    bytes: u64,
+    mapping: SharedMapping,
     /// Whether this process is a forked child of the process that made the file.
     inherited: AtomicBool,
 }
@@ -41,11 +40,13 @@ pub fn share() -> bool {
         return false;
     }
     let Some(file) = filled(pages.start, bytes) else { return false };
+    let Ok(name) = FileName::of(file.as_fd()) else { return false };
+    let mapping = SharedMapping { start: pages.start, bytes, file: name };
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
     // SAFETY: the mapping replaces exactly the pages of the static data, in one step of the kernel, by pages with the same
     // contents; no other thread runs that could have changed them since the copy.
     let placed = unsafe { rustix::mm::mmap(pages.start as *mut _, bytes as usize, protection, flags, &file, 0) };
-    placed.is_ok() && DATA.set(Data { file, start: pages.start, bytes, inherited: AtomicBool::new(false) }).is_ok()
+    placed.is_ok() && DATA.set(Data { file, mapping, inherited: AtomicBool::new(false) }).is_ok()
 }
 
 fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
@@ -64,14 +65,15 @@ fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
 /// The range to report to peers. `None`: the data are not shared, or they are the parent's.
 pub fn shared() -> Option<SharedRange> {
     let data = DATA.get().filter(|data| !data.inherited.load(Relaxed))?;
-    Some(SharedRange { base: data.start, bytes: data.bytes, descriptor: data.file.as_raw_fd() })
+    Some(SharedRange { base: data.mapping.start, bytes: data.mapping.bytes, descriptor: data.file.as_raw_fd() })
 }
 
 /// Replaces the shared data by a private copy, in a forked child. Returns false if out of memory.
 pub fn make_private() -> bool {
     DATA.get().is_none_or(|data| {
+        let all = data.mapping.start..data.mapping.start + data.mapping.bytes;
         // SAFETY: the pages are our mapping of the file from offset 0 on, and the forked child has only this thread.
         data.inherited.swap(true, Relaxed)
-            || unsafe { file::copy_private(data.file.as_fd(), 0, data.start as *mut u8, data.bytes) }
+            || unsafe { data.mapping.make_private(data.file.as_fd(), std::iter::once(all)) }
     })
 }

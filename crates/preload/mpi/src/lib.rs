@@ -9,7 +9,6 @@
 //! | [`malloc`] | large blocks are shared memory, which peers map | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`pool`], [`blocks`] | the pages of those blocks | |
 //! | [`data`] | the program's static data are shared memory, too | `SELVEDGE_SHARED_MALLOC=0` |
-//! | [`mod@file`] | sealed memory files, which hold both | |
 //! | [`huge`] | the bytes worth sharing if only private memory has huge pages | |
 //! | [`fork`] | a forked child gets private copies of both | |
 //! | [`yields`] | most calls of `sched_yield` skip the kernel, if every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
@@ -23,7 +22,6 @@
 mod blocks;
 mod data;
 mod early;
-mod file;
 mod fork;
 mod huge;
 mod kallsyms;

@@ -5,7 +5,7 @@
 //! 1. Every page belongs to exactly one of: a block (allocated, or short, free and kept for reuse), the dirty pages
 //!    (free, with old contents), the clean pages (free, zero, without memory behind them).
 //! 2. All bookkeeping is in the process's private memory: no peer can mislead `malloc`.
-//! 3. The file has its final length from the beginning, and is sealed ([`crate::file`]).
+//! 3. The file has its final length from the beginning, and is sealed ([`sealed`]).
 //! 4. The range stays mapped while the process lives: an address in it always belongs to the pool.
 //! 5. A forked child gets private copies of its blocks ([`crate::fork`]), and allocates no new ones here.
 //!
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_os::address_space::reserve_bytes_max;
+use selvedge_os::children::{FileName, SharedMapping};
 use selvedge_os::extents::Extents;
 use selvedge_os::shared::{SharedRange, file_bytes_max, sealed};
 
 use crate::blocks::{Blocks, Freed, PAGES_MAX};
-use crate::file;
 use crate::huge::HugePages;
 
 /// Blocks of this many bytes and more are shared.
@@ -63,6 +63,7 @@ enum State {
 /// The bookkeeping of the pages.
 pub struct PageTable {
     file: OwnedFd,
+    name: FileName,
     base: u64,
     bytes: u64,
     page: u64,
@@ -223,6 +224,7 @@ impl PageTable {
                 let mut clean = Extents::default();
                 clean.give(0, bytes / page);
                 return Some(PageTable {
+                    name: FileName::of(file.as_fd()).ok()?,
                     file,
                     base,
                     bytes,
@@ -352,11 +354,13 @@ impl PageTable {
         if std::mem::replace(&mut self.inherited, true) {
             return true;
         }
-        self.blocks.runs().all(|(first, pages)| {
-            let (offset, bytes) = (first * self.page, pages * self.page);
-            // SAFETY: the pages are a run of allocated blocks in our mapping of `file`, and the forked child has only this thread.
-            unsafe { file::copy_private(self.file.as_fd(), offset, self.address(first), bytes) }
-        })
+        let mapping = SharedMapping { start: self.base, bytes: self.bytes, file: self.name };
+        let runs = self.blocks.runs().map(|(first, pages)| {
+            let start = self.base + first * self.page;
+            start..start + pages * self.page
+        });
+        // SAFETY: the pages are runs of allocated blocks, and the forked child has only this thread.
+        unsafe { mapping.make_private(self.file.as_fd(), runs) }
     }
 
     fn address(&self, page: u64) -> *mut u8 {
