@@ -8,7 +8,8 @@
 //! 2. The copy has the protection that each page has in the parent.
 //! 3. Pages without memory in the file have none in the copy.
 //! 4. Between the fork and the child's own code there are only system calls and copies. Nothing is allocated.
-//! 5. The parent waits until the child has its copies ([`Handover`]), because its stores would show in pages not copied yet.
+//! 5. The parent waits until the child has its copies ([`Handover`]), because its stores would show in pages not copied
+//!    yet.
 //!    Children of `vfork` and `posix_spawn` use the parent's memory anyway, until they exec.
 //!
 //! Costs in a child: reading `/proc/self/maps`; a copy of the memory, and four system calls for each part that has one
@@ -94,7 +95,8 @@ impl SharedMapping {
         self.for_each_part(|part, protection| {
             while let Some(range) = wanted.peek() {
                 let both = range.start.max(part.start)..range.end.min(part.end);
-                // SAFETY: the pages map the file, as `for_each_part` says, and this function has the requirements of `copy`.
+                // SAFETY: the pages map the file, as `for_each_part` says, and this function has the requirements of
+                // `copy`.
                 if both.start < both.end && !unsafe { copy(file, both.start - self.start, &both, protection) } {
                     return false;
                 }
@@ -154,7 +156,8 @@ impl Handover {
         unsafe { libc::pthread_mutex_unlock(self.lock.get()) };
     }
 
-    /// Makes the copies, and lets the parent continue. If `copy` returns false, the child ends here, for lack of memory.
+    /// Makes the copies, and lets the parent continue. If `copy` returns false, the child ends here, for lack of
+    /// memory.
     ///
     /// # Safety
     /// As for `before`.
@@ -186,7 +189,8 @@ impl Default for Handover {
     }
 }
 
-/// Replaces pages that map the file from `offset` on by private memory with the same contents, and with this protection.
+/// Replaces pages that map the file from `offset` on by private memory with the same contents, and with this
+/// protection.
 ///
 /// # Safety
 /// The pages are mapped, no other thread uses them, and the caller may replace them.
@@ -279,8 +283,8 @@ fn pair(word: &[u8], separator: u8) -> Option<(u64, u64)> {
     Some((number(&word[..at], 16)?, number(&word[at + 1..], 16)?))
 }
 
-/// Calls `each` with the beginning of every line of `/proc/self/maps`, until it returns false. Mappings that `each` changes
-/// are behind the place that is read, so none is missed.
+/// Calls `each` with the beginning of every line of `/proc/self/maps`, until it returns false. Mappings that `each`
+/// changes are behind the place that is read, so none is missed.
 fn for_each_line(mut each: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let file: OwnedFd = rustix::fs::open(c"/proc/self/maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [0_u8; 4096];

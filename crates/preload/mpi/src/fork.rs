@@ -34,5 +34,6 @@ unsafe extern "C" fn in_parent() {
 unsafe extern "C" fn in_child() {
     // SAFETY: as in `before`.
     unsafe { HANDOVER.in_child(|| POOL.make_private() && data::make_private()) };
+    POOL.wipe();
     POOL.end_hold();
 }

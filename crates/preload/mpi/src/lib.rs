@@ -10,6 +10,9 @@
 //! | [`pool`], [`blocks`] | the pages of those blocks | |
 //! | [`data`] | the program's static data are shared memory, too | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`huge`] | the bytes worth sharing if only private memory has huge pages | |
+//! | [`mappings`] | what the program maps over them is private memory, for peers, too | |
+//! | [`advice`] | `madvise` treats them as private memory | |
+//! | [`altered`], [`ranges`] | the pages to which the program has done so | |
 //! | [`fork`] | a forked child gets private copies of both | |
 //! | [`yields`] | most calls of `sched_yield` skip the kernel, if every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
 //! | [`kallsyms`] | hides `/proc/kallsyms`, which libfabric reads at every start | |
@@ -19,6 +22,8 @@
 //!
 //! Not handled: a child made by the bare system call `clone`, which shares its parent's large blocks and static data.
 
+mod advice;
+mod altered;
 mod blocks;
 mod data;
 mod early;
@@ -26,8 +31,10 @@ mod fork;
 mod huge;
 mod kallsyms;
 mod malloc;
+mod mappings;
 mod pool;
 mod process;
+mod ranges;
 mod system;
 mod yields;
 
@@ -51,6 +58,7 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 extern "C" fn before_main() {
     keeping_errno(|| {
         system::decide();
+        mappings::find_next();
         if is_sharing_wanted() && data::share() {
             fork::install();
         }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@
 enum { KIB = 1024, MIB = 1024 * KIB };
 
 struct range {
-    uint64_t base, bytes;
+    uint64_t base, bytes, lost;
     int descriptor;
 };
 
@@ -299,6 +300,82 @@ static void protections(void)
     sigaction(SIGSEGV, &before, NULL);
 }
 
+static long resident(void)
+{
+    long size, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%ld %ld", &size, &pages) == 2);
+    fclose(file);
+    return pages;
+}
+
+static unsigned char *advised;
+
+static void wiped(void)
+{
+    CHECK(all(advised, 0, MIB) && all(advised + MIB, 6, 4096) && all(static_pages + 4096, 0, 4096));
+    memset(advised, 1, MIB);
+}
+
+static void wiped_twice(void)
+{
+    wiped();
+    in_child(wiped);
+}
+
+static void kept(void)
+{
+    CHECK(all(advised, 7, 8192));
+}
+
+/* Memory of malloc is private and anonymous: madvise(2) says what it does. */
+static void advice(void)
+{
+    int (*const by_function)(void *, size_t, int) = madvise;
+    advised = NULL;
+    CHECK(posix_memalign((void **)&advised, 2 * MIB, 32 * MIB) == 0);
+    for (int way = 0; way < 3; way++) {
+        memset(advised, 7, 32 * MIB);
+        long before = resident();
+        errno = 5;
+        CHECK((way == 0 ? by_function(advised, 16 * MIB, MADV_DONTNEED)
+               : way == 1 ? (int)syscall(SYS_madvise, advised, 16 * MIB, MADV_DONTNEED)
+                          : by_function(advised, 16 * MIB - 1, MADV_DONTNEED)) == 0);
+        CHECK(errno == 5 && resident() < before - 3000);
+        CHECK(all(advised, 0, 16 * MIB) && all(advised + 16 * MIB, 7, 16 * MIB));
+    }
+    memset(advised, 7, MIB);
+    CHECK(madvise(advised, MIB, MADV_FREE) == 0);
+    memset(advised, 8, MIB);
+    CHECK(all(advised, 8, MIB));
+    CHECK(mprotect(advised, MIB, PROT_NONE) == 0 && madvise(advised, MIB, MADV_DONTNEED) == 0);
+    CHECK(mprotect(advised, MIB, PROT_READ | PROT_WRITE) == 0 && all(advised, 0, MIB));
+    CHECK(madvise(advised + 1, MIB, MADV_DONTNEED) == -1 && errno == EINVAL);
+    CHECK(madvise(advised, MIB, 12345) == -1 && errno == EINVAL);
+    CHECK(madvise(advised, MIB, MADV_REMOVE) == -1 && errno == EINVAL);
+    memset(static_pages, 4, sizeof static_pages);
+    CHECK(madvise(static_pages, 4096, MADV_DONTNEED) == 0);
+    CHECK(all(static_pages, 0, 4096) && all(static_pages + 4096, 4, 4096));
+    CHECK(madvise(advised, MIB, MADV_WIPEONFORK) == 0 && madvise(static_pages + 4096, 4096, MADV_WIPEONFORK) == 0);
+    memset(advised, 5, MIB);
+    memset(advised + MIB, 6, 4096);
+    in_child(wiped_twice);
+    CHECK(all(advised, 5, MIB) && all(static_pages + 4096, 4, 4096));
+    memset(advised, 7, MIB);
+    CHECK(madvise(advised, 8192, MADV_KEEPONFORK) == 0 && madvise(static_pages + 4096, 4096, MADV_KEEPONFORK) == 0);
+    in_child(kept);
+    CHECK(madvise(advised, MIB, MADV_WIPEONFORK) == 0);
+    free(advised);
+    CHECK(posix_memalign((void **)&advised, 2 * MIB, 32 * MIB) == 0);
+    memset(advised, 7, MIB);
+    in_child(kept);
+    void *own = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(own, 1, MIB);
+    CHECK(madvise(own, MIB, MADV_DONTNEED) == 0 && all(own, 0, MIB) && munmap(own, MIB) == 0);
+    memset(static_pages, 0, sizeof static_pages);
+    free(advised);
+}
+
 static void files(void)
 {
     FILE *(*const open[])(const char *, const char *) = { fopen, fopen64 };
@@ -319,6 +396,7 @@ int main(int argc, char **argv)
     threads();
     children();
     protections();
+    advice();
     files();
     return 0;
 }

@@ -22,7 +22,7 @@
     } while (0)
 
 struct range {
-    uint64_t base, bytes;
+    uint64_t base, bytes, lost;
     int descriptor;
 };
 
