@@ -141,6 +141,7 @@ for mpi; do
         *) example "$ranks" onesided ;;
         esac
         example "$ranks" shared
+        [ "$ranks" != 2 ] || example 2 memory
         # In our environment a library reduces in the order of the ranks.
         exact=
         [ "$transport" != ours ] || exact=exact

@@ -7,7 +7,10 @@
 #include "suite.h"
 
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,6 +257,76 @@ CASE(child_sees_what_was_there, 2, "a child of fork finds static objects unchang
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFEXITED(status));
     CHECK_OP(WEXITSTATUS(status), ==, 0);
+    communicate();
+}
+
+enum { PAGE = 4096 };
+static unsigned char pages[8 * PAGE] __attribute__((aligned(PAGE)));
+static sigjmp_buf fault;
+
+static void on_fault(int signal)
+{
+    (void)signal;
+    siglongjmp(fault, 1);
+}
+
+static bool can_write(volatile unsigned char *at)
+{
+    if (sigsetjmp(fault, 1)) return false;
+    *at = *at;
+    return true;
+}
+
+static int result_of(unsigned char *function)
+{
+    if (sigsetjmp(fault, 1)) return -1;
+    return ((int (*)(void))(void *)function)();
+}
+
+/* The number of the first page that is not as below; 0 if all are. */
+static int page_that_differs(bool can_execute)
+{
+    if (can_write(pages) || pages[0] != 1) return 1;
+    if (can_write(pages + PAGE)) return 2;
+    if (!can_write(pages + 2 * PAGE) || pages[2 * PAGE] != 1) return 3;
+    if (can_execute && result_of(pages + 3 * PAGE) != 7) return 4;
+    return can_write(pages + 4 * PAGE) && pages[4 * PAGE] == 9 && pages[5 * PAGE] == 1 ? 0 : 5;
+}
+
+CASE(child_has_the_protections, 2, "pages of static objects have the parent's protections in a child, and in its child")
+{
+    struct sigaction before, action = {.sa_handler = on_fault};
+    const unsigned char seven[] = {0xb8, 7, 0, 0, 0, 0xc3};
+    const int both = PROT_READ | PROT_WRITE;
+    memset(pages, 1, sizeof pages);
+    memcpy(pages + 3 * PAGE, seven, sizeof seven);
+    barrier();
+    sigaction(SIGSEGV, &action, &before);
+    CHECK_EQ(mprotect(pages, PAGE, PROT_READ), 0);
+    CHECK_EQ(mprotect(pages + PAGE, PAGE, PROT_NONE), 0);
+    bool can_execute = mprotect(pages + 3 * PAGE, PAGE, PROT_READ | PROT_EXEC) == 0;
+#ifndef __x86_64__
+    can_execute = false;
+#endif
+    CHECK_EQ(mmap(pages + 4 * PAGE, PAGE, both, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED, 0);
+    pages[4 * PAGE] = 9;
+    CHECK_EQ(page_that_differs(can_execute), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int differs = page_that_differs(can_execute);
+        const pid_t grandchild = differs ? -1 : fork();
+        if (grandchild == 0) _exit(page_that_differs(can_execute));
+        int status = 0;
+        waitpid(grandchild, &status, 0);
+        _exit(differs ? differs : 10 * WEXITSTATUS(status));
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status));
+    CHECK_OP(WEXITSTATUS(status), ==, 0);
+    CHECK_EQ(mprotect(pages, sizeof pages, both), 0);
+    CHECK_EQ(pages[PAGE], 1);
+    sigaction(SIGSEGV, &before, NULL);
     communicate();
 }
 

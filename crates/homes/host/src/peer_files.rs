@@ -6,8 +6,9 @@
 //! 1. A record does not change once its `bytes` is set.
 //! 2. A file is mapped at its first use, and stays mapped. The values in a peer's record are checked against the
 //!    mapping.
+//! 3. A range where the peer has mapped something else is not found ([`Lost`]).
 //!
-//! Cost of a look-up: two comparisons for each file.
+//! Cost of a look-up: two comparisons for each file, and one load.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -15,9 +16,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relax
 
 use selvedge_os::address_space::check_room;
 use selvedge_os::mapping::{Mapping, sealed_inode};
-use selvedge_os::shared::{self, RANGES_MAX};
+use selvedge_os::shared::{self, Lost, RANGES_MAX, lost_bytes};
 
-/// A file that its owner has mapped as a whole: its address in the owner, its size, and the owner's descriptor and inode of the file.
+/// A file that its owner has mapped: the address of its memory in the owner, its size without the last page, and the
+/// owner's descriptor and inode of the file.
 #[repr(C)]
 #[derive(Default)]
 pub struct SharedFile {
@@ -42,7 +44,21 @@ pub fn publish(files: &[SharedFile; RANGES_MAX]) {
 #[derive(Default)]
 pub struct PeerFiles {
     /// None if the file cannot be mapped.
-    mappings: [OnceLock<Option<Mapping>>; RANGES_MAX],
+    mappings: [OnceLock<Option<MappedFile>>; RANGES_MAX],
+}
+
+struct MappedFile {
+    mapping: Mapping,
+    /// The bytes before the page of the lost parts.
+    bytes: u64,
+}
+
+impl MappedFile {
+    #[inline(always)]
+    fn lost(&self) -> &Lost {
+        // SAFETY: the mapping has a page behind its first `bytes`, which begins with this record of atomics.
+        unsafe { &*self.mapping.base().wrapping_add(self.bytes as usize).cast::<Lost>() }
+    }
 }
 
 impl PeerFiles {
@@ -55,19 +71,24 @@ impl PeerFiles {
             if !within(offset, bytes, file.bytes.load(Relaxed)) {
                 return None;
             }
-            let mapping = mapping.get_or_init(|| map(file, pid)).as_ref()?;
+            let file = mapping.get_or_init(|| map(file, pid)).as_ref()?;
             // A peer may have overwritten the record since the file was mapped. So check against the mapping.
-            within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
+            let found = within(offset, bytes, file.bytes) && !file.lost().has(offset, bytes);
+            found.then(|| file.mapping.base().wrapping_add(offset as usize))
         })
     }
 }
 
 #[cold]
-fn map(file: &SharedFile, pid: u32) -> Option<Mapping> {
+fn map(file: &SharedFile, pid: u32) -> Option<MappedFile> {
     let (descriptor, inode) = (file.descriptor.load(Acquire), file.inode.load(Acquire));
     let bytes = file.bytes.load(Acquire);
+    if bytes % lost_bytes() != 0 {
+        return None;
+    }
     check_room(Path::new("a peer's memory file"), bytes)
-        .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes))
+        .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes.saturating_add(lost_bytes())))
+        .map(|mapping| MappedFile { mapping, bytes })
         .inspect_err(|error| log::debug!("shared memory of process {pid} cannot be mapped: {error}"))
         .ok()
 }

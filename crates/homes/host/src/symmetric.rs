@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 
 use crate::endpoint::arena_path;
 use crate::interface::ArenaRange;
+use selvedge_os::children::{FileName, SharedMapping};
 use selvedge_os::mapping::{MapError, Mapping};
 use selvedge_os::program::keep_private_in_children;
 
@@ -87,7 +88,9 @@ impl Symmetric {
         }
         let bytes = (pages.end - pages.start) as usize;
         debug_assert!(bytes as u64 <= self.committed());
-        keep_private_in_children(pages.clone())?;
+        let file = FileName::mapped_at(self.mapping.base() as u64)?;
+        let moved = SharedMapping { start: pages.start, bytes: bytes as u64, file };
+        keep_private_in_children(moved, self.mapping.file())?;
         // SAFETY: copies the program's own readable pages into pages of our mapping, which no other code knows yet.
         unsafe { std::ptr::copy_nonoverlapping(pages.start as *const u8, self.mapping.base(), bytes) };
         // SAFETY: the file holds the same bytes, so the contents at these addresses stay the same. No other thread

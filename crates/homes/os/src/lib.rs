@@ -8,15 +8,17 @@
 //! | [`extents`] | free runs of pages in a range | none |
 //! | [`futex`] | sleep until a shared word changes | `futex` |
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
+//! | [`children`] | private copies of shared mappings in forked children | `mmap`, `mprotect`, `mremap` |
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`copy`] | long copies into memory that other cores have in their caches | none |
 //! | [`library`] | functions of libraries that the process has loaded | none |
 //! | [`lines`] | hints about cache lines that go between cores | none |
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
-//! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
+//! | [`program`] | the program's static data, moved into a shared file | none |
 //! | [`process`] | identities of processes, and whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
+//! | [`raw`] | system calls past the C library's functions | any |
 //! | [`shared`] | sealed memory files, and those in which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
 //! | [`sync`] | locks that stay usable after a panic of their holder | none |
 //! | [`thread`] | identity of the running thread | none |
@@ -29,6 +31,7 @@
 
 pub mod address_space;
 pub mod asymmetric;
+pub mod children;
 pub mod cma;
 pub mod copy;
 pub mod extents;
@@ -40,6 +43,7 @@ pub mod memory;
 pub mod process;
 pub mod program;
 pub mod ranks;
+pub mod raw;
 pub mod shared;
 pub mod sync;
 pub mod thread;

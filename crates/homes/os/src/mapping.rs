@@ -16,7 +16,7 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SealFlags, Stat};
@@ -236,6 +236,11 @@ impl Mapping {
     pub fn file_bytes(&self) -> Result<u64, MapError> {
         self.still_there()?;
         file_bytes(&self.file, &self.path)
+    }
+
+    /// Returns the file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Returns the page-aligned start of the range.

@@ -10,10 +10,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
-use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::OnceLock;
 
-use rustix::mm::{MapFlags, ProtFlags};
+use crate::children::{Handover, SharedMapping};
 
 /// The program's static data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,20 +94,15 @@ pub fn thread_count() -> usize {
 
 // ---- Forked children ---------------------------------------------------------------------------------------------
 
-static MOVED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-/// A word that parent and child share: 1 once the child has its copy.
-static COPIED: AtomicUsize = AtomicUsize::new(0);
+/// The static data that were moved, and the descriptor of their file.
+static MOVED: OnceLock<(SharedMapping, RawFd)> = OnceLock::new();
+static HANDOVER: Handover = Handover::new();
 
-/// Gives each later child of `fork` a private copy of these pages. The parent continues when the child has copied them.
-///
-/// Children of `vfork` and `posix_spawn` share the parent's memory anyway, until they exec.
-pub fn keep_private_in_children(pages: Range<u64>) -> Result<(), std::io::Error> {
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
-    let word = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), rustix::param::page_size(), protection, flags)? };
-    COPIED.store(word as usize, SeqCst);
-    MOVED[0].store(pages.start as usize, SeqCst);
-    MOVED[1].store((pages.end - pages.start) as usize, SeqCst);
+/// Gives each later child of `fork` a private copy of these pages, which will be a shared mapping of a file.
+pub fn keep_private_in_children(pages: SharedMapping, file: BorrowedFd<'_>) -> Result<(), std::io::Error> {
+    if MOVED.set((pages, file.as_raw_fd())).is_err() {
+        return Err(std::io::ErrorKind::AlreadyExists.into());
+    }
     // SAFETY: the handlers are functions of this object, which stays loaded.
     match unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) } {
         0 => Ok(()),
@@ -115,67 +110,27 @@ pub fn keep_private_in_children(pages: Range<u64>) -> Result<(), std::io::Error>
     }
 }
 
-fn copied() -> Option<&'static AtomicU32> {
-    // SAFETY: the pointer is null, or that of the page of `keep_private_in_children`, which is never unmapped.
-    unsafe { (COPIED.load(SeqCst) as *const AtomicU32).as_ref() }
-}
-
 unsafe extern "C" fn before_fork() {
-    if let Some(word) = copied() {
-        word.store(0, SeqCst);
-    }
+    // SAFETY: this and the two functions below are the handlers of a fork.
+    unsafe { HANDOVER.before(true) };
 }
 
 unsafe extern "C" fn after_fork() {
-    let Some(word) = copied() else { return };
-    // After a failed fork there is no child that would reply.
-    for _ in 0..2_000 {
-        if word.load(SeqCst) != 0 {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_micros(50));
-    }
-}
-
-/// Replaces shared pages by a private copy. Only `parts` (offsets) hold anything but zeroes. False: there is no memory
-/// for the copy, and the pages have not changed.
-///
-/// It makes only system calls and a copy, so it may run between fork and the child's own code.
-///
-/// # Safety
-/// The pages are whole, mapped and readable, and the caller may replace them. No other thread of this process writes to
-/// them meanwhile.
-pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<Item = Range<usize>>) -> bool {
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: the pages are mapped, readable and may be replaced, by this function's contract, and no thread writes to
-    // them meanwhile. The copy has the same length, and no other code uses it. The kernel puts it in their place in one
-    // step.
-    unsafe {
-        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
-            for part in parts {
-                ptr::copy_nonoverlapping(start.add(part.start), copy.cast::<u8>().add(part.start), part.len());
-            }
-            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            libc::mremap(copy, bytes, bytes, how, start) != libc::MAP_FAILED
-        })
-    }
+    // SAFETY: as in `before_fork`.
+    unsafe { HANDOVER.in_parent() };
 }
 
 unsafe extern "C" fn in_child() {
-    let (start, bytes) = (MOVED[0].load(SeqCst), MOVED[1].load(SeqCst));
-    let Some(word) = copied() else { return };
-    // SAFETY: the pages are the ones that were moved: mapped and readable, and this library may replace them. In the
-    // child of a fork only this thread exists, so no other thread writes to them meanwhile.
-    let done = unsafe { make_private(start as *mut u8, bytes, std::iter::once(0..bytes)) };
-    word.store(1, SeqCst);
-    if !done {
-        let words = b"selvedge: a forked child has no memory for its own copy of the static data\n";
-        // SAFETY: the pointer and length are those of a constant; `_exit` has no preconditions.
-        unsafe {
-            libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
-            libc::_exit(127);
-        }
-    }
+    let copy = || {
+        MOVED.get().is_none_or(|(pages, file)| {
+            let all = pages.start..pages.start + pages.bytes;
+            // SAFETY: in the child of a fork only this thread exists. The pages are static data, which this library may
+            // replace by a copy. A descriptor that is no longer the file's is found out.
+            unsafe { pages.make_private(BorrowedFd::borrow_raw(*file), std::iter::once(all)) }
+        })
+    };
+    // SAFETY: as in `before_fork`.
+    unsafe { HANDOVER.in_child(copy) };
 }
 
 #[cfg(test)]

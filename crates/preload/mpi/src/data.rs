@@ -10,21 +10,23 @@
 //! ([`crate::huge`]); and data of a program linked with libsma, which puts them into its symmetric memory.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
+use selvedge_os::children::{FileName, SharedMapping};
 use selvedge_os::program::{StaticData, static_data, thread_count};
-use selvedge_os::shared::{SharedRange, sealed};
+use selvedge_os::shared::{Lost, SharedRange, lost_bytes, sealed};
 
-use crate::file;
+use crate::altered::Place;
 use crate::huge::HugePages;
 use crate::pool::LARGE_BYTES;
 
 struct Data {
     file: OwnedFd,
-    start: u64,
-    bytes: u64,
+    mapping: SharedMapping,
+    lost: &'static Lost,
     /// Whether this process is a forked child of the process that made the file.
     inherited: AtomicBool,
 }
@@ -41,15 +43,24 @@ pub fn share() -> bool {
         return false;
     }
     let Some(file) = filled(pages.start, bytes) else { return false };
+    let Ok(name) = FileName::of(file.as_fd()) else { return false };
+    let mapping = SharedMapping { start: pages.start, bytes, file: name };
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
-    // SAFETY: the mapping replaces exactly the pages of the static data, in one step of the kernel, by pages with the same
+    // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
+    let last =
+        unsafe { rustix::mm::mmap(ptr::null_mut(), lost_bytes() as usize, protection, MapFlags::SHARED, &file, bytes) };
+    let Ok(last) = last else { return false };
+    // SAFETY: the file's last page is for this record of atomics, and stays mapped.
+    let lost = unsafe { &*last.cast::<Lost>() };
+    // SAFETY: the mapping replaces exactly the pages of the static data, in one step of the kernel, by pages with the
+    // same
     // contents; no other thread runs that could have changed them since the copy.
     let placed = unsafe { rustix::mm::mmap(pages.start as *mut _, bytes as usize, protection, flags, &file, 0) };
-    placed.is_ok() && DATA.set(Data { file, start: pages.start, bytes, inherited: AtomicBool::new(false) }).is_ok()
+    placed.is_ok() && DATA.set(Data { file, mapping, lost, inherited: AtomicBool::new(false) }).is_ok()
 }
 
 fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
-    let file = sealed(c"selvedge-data", bytes).ok()?;
+    let file = sealed(c"selvedge-data", bytes + lost_bytes()).ok()?;
     // SAFETY: `static_data` found these pages mapped and readable, and no other thread runs that could change them.
     let data = unsafe { std::slice::from_raw_parts(start as *const u8, bytes as usize) };
     for (at, page) in data.chunks(rustix::param::page_size()).enumerate() {
@@ -61,17 +72,25 @@ fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
     Some(file)
 }
 
-/// The range to report to peers. `None`: the data are not shared, or they are the parent's.
-pub fn shared() -> Option<SharedRange> {
+/// The pages and their file. `None`: the data are not shared, or they are the parent's.
+pub fn place() -> Option<Place> {
     let data = DATA.get().filter(|data| !data.inherited.load(Relaxed))?;
-    Some(SharedRange { base: data.start, bytes: data.bytes, descriptor: data.file.as_raw_fd() })
+    let SharedMapping { start: base, bytes, .. } = data.mapping;
+    // SAFETY: `share` has found the record there.
+    Some(unsafe { Place::new(base, bytes, &raw const *data.lost as u64, data.file.as_raw_fd()) })
+}
+
+/// The range to report to peers.
+pub fn shared() -> Option<SharedRange> {
+    place().map(|place| place.range)
 }
 
 /// Replaces the shared data by a private copy, in a forked child. Returns false if out of memory.
 pub fn make_private() -> bool {
     DATA.get().is_none_or(|data| {
+        let all = data.mapping.start..data.mapping.start + data.mapping.bytes;
         // SAFETY: the pages are our mapping of the file from offset 0 on, and the forked child has only this thread.
         data.inherited.swap(true, Relaxed)
-            || unsafe { file::copy_private(data.file.as_fd(), 0, data.start as *mut u8, data.bytes) }
+            || unsafe { data.mapping.make_private(data.file.as_fd(), std::iter::once(all)) }
     })
 }

@@ -4,7 +4,7 @@
 //! Blocks of [`LARGE_BYTES`] (a page) and more come from a memory file that the processes of a job map
 //! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor. Cross-memory
 //! attach would cost three to four times as much, because the kernel looks up each page. Smaller blocks come from the C
-//! library.
+//! library. If another allocator is behind this library, all blocks come from it ([`system`]).
 //!
 //! Not shared: stacks, memory that a program maps itself, and blocks that gain more from huge pages ([`crate::huge`]).
 //! Nothing is shared if limits on address space or file size (`ulimit -v`, `-f`) leave no room.
@@ -12,13 +12,14 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
+use crate::fork;
 use crate::pool::{Block, LARGE_BYTES, POOL};
 use crate::process::{is_sharing_wanted, keeping_errno};
-use crate::{fork, system};
+use crate::system::{self, first_of, own};
 
-/// Makes the pool at its first use.
+/// Makes the pool at its first use, unless another allocator than the C library's is behind this library.
 pub fn begin() {
-    if POOL.begin(is_sharing_wanted) {
+    if system::is_c_library() && POOL.begin(is_sharing_wanted) {
         fork::install();
     }
 }
@@ -31,6 +32,9 @@ fn take(bytes: usize, align: usize) -> Option<Block> {
 
 #[cold]
 fn take_large(bytes: usize, align: usize) -> Option<Block> {
+    if !system::is_c_library() {
+        return None;
+    }
     keeping_errno(|| {
         begin();
         POOL.take(bytes, align)
@@ -86,8 +90,8 @@ mod exported {
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
         let large = POOL.holds(block.cast());
-        if !large && (block.is_null() || bytes < LARGE_BYTES) {
-            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
+        if !large && (block.is_null() || bytes < LARGE_BYTES || !system::is_c_library()) {
+            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the allocator's.
             return if block.is_null() { unsafe { malloc(bytes) } } else { unsafe { system::realloc(block, bytes) } };
         }
         if large && bytes == 0 {
@@ -101,12 +105,12 @@ mod exported {
         let held = if large {
             POOL.size(block.cast()).unwrap_or_else(|| invalid("realloc()"))
         } else {
-            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
+            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the allocator.
             unsafe { system::usable_size(block) }
         };
         let to = match take(bytes, 1) {
             Some(block) => block.start.cast(),
-            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
+            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the allocator.
             None if !large => return unsafe { system::realloc(block, bytes) },
             // SAFETY: allocating has no preconditions.
             None => unsafe { system::malloc(bytes) },
@@ -124,9 +128,13 @@ mod exported {
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, bytes: usize) -> *mut c_void {
+        if let Some(other) = own::REALLOCARRAY.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(block, count, bytes) };
+        }
         match count.checked_mul(bytes) {
             // SAFETY: this function has the contract of `realloc` for `block`.
-            Some(all) => unsafe { realloc(block, all) },
+            Some(all) => unsafe { first_of::realloc(block, all) },
             None => fail(libc::ENOMEM),
         }
     }
@@ -134,7 +142,7 @@ mod exported {
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn free(block: *mut c_void) {
         if !POOL.holds(block.cast()) {
-            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
+            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the allocator's.
             return unsafe { system::free(block) };
         }
         if !keeping_errno(|| POOL.give(block.cast())) {
@@ -143,15 +151,23 @@ mod exported {
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
-    pub unsafe extern "C" fn free_sized(block: *mut c_void, _: usize) {
+    pub unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize) {
+        if let Some(other) = own::FREE_SIZED.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(block, bytes) };
+        }
         // SAFETY: this function has the contract of `free`.
-        unsafe { free(block) }
+        unsafe { first_of::free(block) }
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
-    pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _: usize, _: usize) {
+    pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, bytes: usize) {
+        if let Some(other) = own::FREE_ALIGNED_SIZED.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(block, align, bytes) };
+        }
         // SAFETY: this function has the contract of `free`.
-        unsafe { free(block) }
+        unsafe { first_of::free(block) }
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -166,20 +182,28 @@ mod exported {
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn aligned_alloc(align: usize, bytes: usize) -> *mut c_void {
+        if let Some(other) = own::ALIGNED_ALLOC.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(align, bytes) };
+        }
         if !align.is_power_of_two() {
             return fail(libc::EINVAL);
         }
         // SAFETY: allocating has no preconditions.
-        unsafe { memalign(align, bytes) }
+        unsafe { first_of::memalign(align, bytes) }
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn posix_memalign(block: *mut *mut c_void, align: usize, bytes: usize) -> c_int {
+        if let Some(other) = own::POSIX_MEMALIGN.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(block, align, bytes) };
+        }
         if !align.is_power_of_two() || align % size_of::<usize>() != 0 {
             return libc::EINVAL;
         }
         // SAFETY: allocating has no preconditions.
-        let found = keeping_errno(|| unsafe { memalign(align, bytes) });
+        let found = keeping_errno(|| unsafe { first_of::memalign(align, bytes) });
         if found.is_null() {
             return libc::ENOMEM;
         }
@@ -190,12 +214,20 @@ mod exported {
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
+        if let Some(other) = own::VALLOC.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(bytes) };
+        }
         // SAFETY: allocating has no preconditions.
-        unsafe { memalign(rustix::param::page_size(), bytes) }
+        unsafe { first_of::memalign(rustix::param::page_size(), bytes) }
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+        if let Some(other) = own::PVALLOC.get() {
+            // SAFETY: this function has the contract of the other allocator's.
+            return unsafe { other(bytes) };
+        }
         match bytes.checked_next_multiple_of(rustix::param::page_size()) {
             // SAFETY: allocating has no preconditions.
             Some(whole) => unsafe { valloc(whole) },
@@ -208,7 +240,7 @@ mod exported {
         if POOL.holds(block.cast()) {
             return POOL.size(block.cast()).unwrap_or_else(|| invalid("malloc_usable_size()"));
         }
-        // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
+        // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the allocator's.
         unsafe { system::usable_size(block) }
     }
 }

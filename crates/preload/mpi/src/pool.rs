@@ -5,27 +5,31 @@
 //! 1. Every page belongs to exactly one of: a block (allocated, or short, free and kept for reuse), the dirty pages
 //!    (free, with old contents), the clean pages (free, zero, without memory behind them).
 //! 2. All bookkeeping is in the process's private memory: no peer can mislead `malloc`.
-//! 3. The file has its final length from the beginning, and is sealed ([`crate::file`]).
+//! 3. The file has its final length from the beginning, and is sealed ([`sealed`]).
 //! 4. The range stays mapped while the process lives: an address in it always belongs to the pool.
 //! 5. A forked child gets private copies of its blocks ([`crate::fork`]), and allocates no new ones here.
 //!
 //! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than in the
 //! C library's allocator at this size. Pages return to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and
-//! the pages in use. The bookkeeping's memory comes from the C library ([`crate::system::Allocator`]), so allocating it
+//! the pages in use. The bookkeeping's memory comes from the allocator behind ([`crate::system::Allocator`]), so
+//! allocating it
 //! never takes the pool's own lock.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_os::address_space::reserve_bytes_max;
+use selvedge_os::children::{FileName, SharedMapping};
 use selvedge_os::extents::Extents;
-use selvedge_os::shared::{SharedRange, file_bytes_max, sealed};
+use selvedge_os::raw;
+use selvedge_os::shared::{SharedRange, file_bytes_max, lost_bytes, sealed};
 
+use crate::altered::{Altered, Place};
 use crate::blocks::{Blocks, Freed, PAGES_MAX};
-use crate::file;
 use crate::huge::HugePages;
 
 /// Blocks of this many bytes and more are shared.
@@ -45,11 +49,17 @@ pub struct Pool {
     /// The start and length of the range; 0 until it exists.
     base: AtomicU64,
     bytes: AtomicU64,
+    /// The file; -1 without one, and in a forked child of the process that made it.
+    descriptor: AtomicI32,
     lock: UnsafeCell<libc::pthread_mutex_t>,
     state: UnsafeCell<State>,
+    /// Altered pages of the pool and of static data.
+    altered: UnsafeCell<Altered>,
 }
 
-// SAFETY: `state` is only accessed through `Locked`, which holds the mutex. The other fields are atomics and a mutex.
+// SAFETY: `state` and `altered` are only accessed through `Locked`, which holds the mutex. The other fields are atomics
+// and a
+// mutex.
 unsafe impl Sync for Pool {}
 
 enum State {
@@ -63,6 +73,7 @@ enum State {
 /// The bookkeeping of the pages.
 pub struct PageTable {
     file: OwnedFd,
+    name: FileName,
     base: u64,
     bytes: u64,
     page: u64,
@@ -95,9 +106,24 @@ impl Drop for Locked<'_> {
 
 impl Locked<'_> {
     fn state(&mut self) -> &mut State {
-        // SAFETY: the mutex is held, so no other thread accesses the state. The borrow is tied to `self`, so it ends before the
+        // SAFETY: the mutex is held, so no other thread accesses the state. The borrow is tied to `self`, so it ends
+        // before the
         // mutex is unlocked, and `&mut self` keeps it unique.
         unsafe { &mut *self.0.state.get() }
+    }
+
+    /// The table, and the altered pages.
+    fn parts(&mut self) -> (Option<&mut PageTable>, &mut Altered) {
+        // SAFETY: as in `state`; the two are different fields.
+        let (state, altered) = unsafe { (&mut *self.0.state.get(), &mut *self.0.altered.get()) };
+        match state {
+            State::With(table) => (Some(table), altered),
+            _ => (None, altered),
+        }
+    }
+
+    fn altered(&mut self) -> &mut Altered {
+        self.parts().1
     }
 
     fn table(&mut self) -> Option<&mut PageTable> {
@@ -113,8 +139,10 @@ impl Pool {
         Pool {
             base: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            descriptor: AtomicI32::new(-1),
             lock: UnsafeCell::new(libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP),
             state: UnsafeCell::new(State::Untried),
+            altered: UnsafeCell::new(Altered::new()),
         }
     }
 
@@ -149,8 +177,14 @@ impl Pool {
         };
         self.base.store(table.base, Relaxed);
         self.bytes.store(table.bytes, Relaxed);
+        self.descriptor.store(table.file.as_raw_fd(), Release);
         *held.state() = State::With(table);
         true
+    }
+
+    /// Whether a large block has been requested.
+    pub fn was_requested(&self) -> bool {
+        !matches!(self.lock().state(), State::Untried)
     }
 
     /// Allocates at least `bytes` at a multiple of `align`, a power of two. `None`: the C library must do it.
@@ -160,7 +194,13 @@ impl Pool {
 
     /// Frees a block. Returns false if no block begins there.
     pub fn give(&self, start: *mut u8) -> bool {
-        self.lock().table().is_some_and(|table| table.give(start as u64))
+        let mut held = self.lock();
+        let (Some(table), altered) = held.parts() else { return false };
+        if !altered.is_empty() && !table.restore(start as u64, 0, altered) {
+            // The block stays allocated: its pages cannot be used again.
+            return true;
+        }
+        table.give(start as u64)
     }
 
     /// The length of the block that begins here.
@@ -170,14 +210,53 @@ impl Pool {
 
     /// Resizes a block in place. Returns false, without effect, if that is not possible.
     pub fn resize(&self, start: *mut u8, bytes: usize) -> bool {
-        self.lock().table().is_some_and(|table| table.resize(start as u64, bytes as u64))
+        let mut held = self.lock();
+        let (Some(table), altered) = held.parts() else { return false };
+        // Pages that the block loses become other blocks'.
+        if !altered.is_empty() && !table.restore(start as u64, bytes as u64, altered) {
+            return false;
+        }
+        table.resize(start as u64, bytes as u64)
+    }
+
+    /// Whether some of these addresses belong to the pool.
+    #[inline(always)]
+    pub fn reaches(&self, addresses: &Range<u64>) -> bool {
+        let base = self.base.load(Relaxed);
+        addresses.start < base + self.bytes.load(Relaxed) && base < addresses.end
+    }
+
+    /// The pool's pages and file. `None`: there is no range, or it belongs to the parent process. Takes no lock.
+    pub fn place(&self) -> Option<Place> {
+        // Pairs with the store of `begin_once`.
+        let descriptor = self.descriptor.load(Acquire);
+        let (base, bytes) = (self.base.load(Relaxed), self.bytes.load(Relaxed));
+        // SAFETY: the mapping has one page behind its `bytes`, for this record of atomics, and stays mapped.
+        (descriptor >= 0).then(|| unsafe { Place::new(base, bytes, base + bytes, descriptor) })
+    }
+
+    /// Changes the records of altered pages.
+    pub fn alter(&self, change: impl FnOnce(&mut Altered)) {
+        change(self.lock().altered());
+    }
+
+    /// Clears the pages that are zero in forked children, in a child that holds the lock and has its private copies.
+    /// The kernel does so from then on.
+    pub fn wipe(&self) {
+        let mut held = Locked(self);
+        for pages in held.altered().wiped.iter() {
+            for advice in [libc::MADV_DONTNEED, libc::MADV_WIPEONFORK] {
+                // SAFETY: these are whole pages of the program, which has asked that a child finds them zero.
+                unsafe { raw::madvise(pages.start, pages.end - pages.start, advice) };
+            }
+        }
+        held.altered().wiped.forget();
+        std::mem::forget(held);
     }
 
     /// The range to report to peers. `None`: there is no range, or it belongs to the parent process.
     pub fn shared(&self) -> Option<SharedRange> {
-        let mut held = self.lock();
-        let table = held.table().filter(|table| !table.inherited)?;
-        Some(SharedRange { base: table.base, bytes: table.bytes, descriptor: table.file.as_raw_fd() })
+        self.place().map(|place| place.range)
     }
 
     /// Takes the lock and keeps it until [`Pool::end_hold`], across a fork. Returns true if the child must copy blocks.
@@ -195,6 +274,7 @@ impl Pool {
     /// Replaces all blocks by private copies, in a forked child that holds the lock. Returns false if out of memory.
     pub fn make_private(&self) -> bool {
         let mut held = Locked(self);
+        self.descriptor.store(-1, Relaxed);
         let copied = held.table().is_none_or(PageTable::make_private);
         std::mem::forget(held);
         copied
@@ -213,11 +293,12 @@ impl PageTable {
             if let Ok((file, base)) = range(bytes) {
                 if huge == HugePages::Both {
                     // SAFETY: the range was just mapped, and MADV_HUGEPAGE does not change its contents.
-                    unsafe { advise(base as *mut u8, bytes as usize, libc::MADV_HUGEPAGE) };
+                    unsafe { raw::madvise(base, bytes, libc::MADV_HUGEPAGE) };
                 }
                 let mut clean = Extents::default();
                 clean.give(0, bytes / page);
                 return Some(PageTable {
+                    name: FileName::of(file.as_fd()).ok()?,
                     file,
                     base,
                     bytes,
@@ -281,7 +362,7 @@ impl PageTable {
         if self.inherited {
             // The pages are private copies: their addresses stay reserved, their contents are dropped.
             // SAFETY: the pages belong to a block that was just freed, so their contents are no longer used.
-            unsafe { advise(start as *mut u8, (pages * self.page) as usize, libc::MADV_DONTNEED) };
+            unsafe { raw::madvise(start, pages * self.page, libc::MADV_DONTNEED) };
             return true;
         }
         self.put_back(first, pages, false);
@@ -315,6 +396,14 @@ impl PageTable {
         true
     }
 
+    /// Makes the pages of a block behind its first `keep` bytes like new ones. Returns false if that is not possible.
+    #[cold]
+    fn restore(&self, start: u64, keep: u64, altered: &mut Altered) -> bool {
+        let end = start + self.size(start).unwrap_or(0) as u64;
+        let from = start + keep.min(end - start).next_multiple_of(self.page);
+        self.inherited || from >= end || altered.restore(&(from..end), &self.place())
+    }
+
     fn put_back(&mut self, first: u64, pages: u64, clean: bool) {
         if clean {
             self.clean.give(first, pages);
@@ -330,12 +419,12 @@ impl PageTable {
             let Some((first, pages)) = self.dirty.take_longest() else { return };
             self.dirty_pages -= pages;
             let start = self.address(first);
-            let bytes = (pages * self.page) as usize;
+            let bytes = pages * self.page;
             // SAFETY: these pages belong to our mapping and to no block, so their contents are not needed. If the
             // kernel refuses to take them back, they are zeroed here.
             unsafe {
-                if !advise(start, bytes, libc::MADV_REMOVE) {
-                    ptr::write_bytes(start, 0, bytes);
+                if raw::madvise(start as u64, bytes, libc::MADV_REMOVE) != 0 {
+                    ptr::write_bytes(start, 0, bytes as usize);
                 }
             }
             self.clean.give(first, pages);
@@ -347,11 +436,19 @@ impl PageTable {
         if std::mem::replace(&mut self.inherited, true) {
             return true;
         }
-        self.blocks.runs().all(|(first, pages)| {
-            let (offset, bytes) = (first * self.page, pages * self.page);
-            // SAFETY: the pages are a run of allocated blocks in our mapping of `file`, and the forked child has only this thread.
-            unsafe { file::copy_private(self.file.as_fd(), offset, self.address(first), bytes) }
-        })
+        let mapping = SharedMapping { start: self.base, bytes: self.bytes, file: self.name };
+        let runs = self.blocks.runs().map(|(first, pages)| {
+            let start = self.base + first * self.page;
+            start..start + pages * self.page
+        });
+        // SAFETY: the pages are runs of allocated blocks, and the forked child has only this thread.
+        unsafe { mapping.make_private(self.file.as_fd(), runs) }
+    }
+
+    fn place(&self) -> Place {
+        let end = self.base + self.bytes;
+        // SAFETY: the mapping has one page behind its `bytes`, for this record of atomics, and stays mapped.
+        unsafe { Place::new(self.base, self.bytes, end, self.file.as_raw_fd()) }
     }
 
     fn address(&self, page: u64) -> *mut u8 {
@@ -364,22 +461,13 @@ impl PageTable {
     }
 }
 
-/// `madvise` by a direct system call. Open MPI and other libraries replace the C library's function, and theirs may
-/// call `free`, which would wait for the lock held here.
-///
-/// # Safety
-/// The range consists of whole mapped pages. If `advice` drops contents, they are no longer used.
-unsafe fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
-    // SAFETY: this function requires whole mapped pages whose contents may be dropped if `advice` does so.
-    unsafe { libc::syscall(libc::SYS_madvise, start, bytes, advice) == 0 }
-}
-
-/// Makes a file and maps it: the file, and the mapping's address.
+/// Makes a file for `bytes` and a page more, and maps it: the file, and the mapping's address.
 fn range(bytes: u64) -> rustix::io::Result<(OwnedFd, u64)> {
-    let file = sealed(c"selvedge-malloc", bytes)?;
+    let all = bytes + lost_bytes();
+    let file = sealed(c"selvedge-malloc", all)?;
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
     // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
-    let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes as usize, protection, flags, &file, 0)? };
+    let base = unsafe { rustix::mm::mmap(ptr::null_mut(), all as usize, protection, flags, &file, 0)? };
     Ok((file, base as u64))
 }
 

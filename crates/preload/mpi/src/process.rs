@@ -18,6 +18,16 @@ pub fn is_sharing_wanted() -> bool {
     variable(c"SELVEDGE_SHARED_MALLOC") != Some(b"0") && variable(c"SELVEDGE_SIM").is_none()
 }
 
+/// Writes a line on standard error if `SELVEDGE_LOG` asks for lines of level `info`.
+pub fn inform(words: &[&[u8]]) {
+    if !matches!(variable(c"SELVEDGE_LOG"), Some(b"info" | b"debug" | b"trace")) {
+        return;
+    }
+    let line = [&b"selvedge: "[..], words.concat().as_slice(), b"\n"].concat();
+    // SAFETY: `write` reads `line.len()` bytes of `line`, which lives across the call.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
+
 /// Runs `call` and restores `errno` afterwards.
 pub fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     // SAFETY: the C library returns the address of this thread's `errno`, which is always valid.

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use selvedge_os::ranks;
+use selvedge_os::{ranks, raw};
 
 use crate::process::variable;
 
@@ -55,7 +55,7 @@ pub extern "C" fn sched_yield() -> c_int {
     CALLS.set(calls);
     if calls % every() == 0 {
         // SAFETY: the system call takes no arguments. It is made directly, because the C function is replaced by this one.
-        unsafe { libc::syscall(libc::SYS_sched_yield) };
+        unsafe { raw::call(libc::SYS_sched_yield, [0; 6]) };
     } else {
         std::hint::spin_loop();
     }

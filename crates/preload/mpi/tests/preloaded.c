@@ -7,10 +7,14 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,7 +29,7 @@
 enum { KIB = 1024, MIB = 1024 * KIB };
 
 struct range {
-    uint64_t base, bytes;
+    uint64_t base, bytes, lost;
     int descriptor;
 };
 
@@ -196,6 +200,182 @@ static void children(void)
     free(untouched);
 }
 
+/* Runs `body` in a child, whose checks must succeed. */
+static void in_child(void (*body)(void))
+{
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static sigjmp_buf fault;
+static unsigned char *guard, *read_only, *code, *replaced, *unmapped, *not_in_children;
+static unsigned char static_pages[8 * 4096] __attribute__((aligned(4096)));
+
+static void on_fault(int signal)
+{
+    (void)signal;
+    siglongjmp(fault, 1);
+}
+
+static int can_read(volatile unsigned char *at)
+{
+    if (sigsetjmp(fault, 1))
+        return 0;
+    (void)*at;
+    return 1;
+}
+
+static int can_write(volatile unsigned char *at)
+{
+    if (sigsetjmp(fault, 1))
+        return 0;
+    *at = *at;
+    return 1;
+}
+
+static int result_of(unsigned char *function)
+{
+    if (sigsetjmp(fault, 1))
+        return -1;
+    return ((int (*)(void))(void *)function)();
+}
+
+static void protected(void)
+{
+    CHECK(!can_read(guard) && can_write(guard + 4096) && guard[4096] == 1);
+    CHECK(can_read(read_only + 4096) && !can_write(read_only + 4096) && read_only[4096] == 2 && can_write(read_only));
+    CHECK(!can_write(static_pages) && static_pages[5] == 3 && can_write(static_pages + 4096));
+    CHECK(!can_read(static_pages + 2 * 4096));
+#ifdef __x86_64__
+    CHECK(result_of(code) == 7 && result_of(static_pages + 4 * 4096) == 7);
+#endif
+    CHECK(can_write(replaced + 4096) && replaced[4096] == 9 && replaced[0] == 5 && replaced[2 * 4096] == 5);
+    CHECK(!can_read(unmapped + 4096) && unmapped[0] == 6);
+}
+
+static void protected_in_child(void)
+{
+    protected();
+    CHECK(!can_read(not_in_children));
+    in_child(protected);
+}
+
+/* A child has the protections of its parent's pages, and what the program has mapped there. */
+static void protections(void)
+{
+    struct sigaction before, action = { .sa_handler = on_fault };
+    sigaction(SIGSEGV, &action, &before);
+    unsigned char **blocks[] = { &guard, &read_only, &code, &replaced, &unmapped, &not_in_children };
+    for (int i = 0; i < 6; i++) {
+        CHECK(posix_memalign((void **)blocks[i], 4096, 64 * KIB) == 0);
+        memset(*blocks[i], i + 1, 64 * KIB);
+    }
+    const unsigned char seven[] = { 0xb8, 7, 0, 0, 0, 0xc3 };
+    memcpy(code, seven, sizeof seven);
+    memset(static_pages, 3, sizeof static_pages);
+    memcpy(static_pages + 4 * 4096, seven, sizeof seven);
+    replaced[0] = replaced[2 * 4096] = 5;
+    unmapped[0] = 6;
+    CHECK(mprotect(guard, 4096, PROT_NONE) == 0 && mprotect(read_only + 4096, 8192, PROT_READ) == 0);
+    CHECK(mprotect(code, 4096, PROT_READ | PROT_EXEC) == 0);
+    CHECK(mprotect(static_pages, 4096, PROT_READ) == 0 && mprotect(static_pages + 2 * 4096, 8192, PROT_NONE) == 0);
+    CHECK(mprotect(static_pages + 4 * 4096, 4096, PROT_READ | PROT_EXEC) == 0);
+    CHECK(mmap(replaced + 4096, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+    replaced[4096] = 9;
+    CHECK(munmap(unmapped + 4096, 4096) == 0 && madvise(not_in_children, 4096, MADV_DONTFORK) == 0);
+    protected();
+    in_child(protected_in_child);
+    CHECK(mprotect(guard, 4096, PROT_READ | PROT_WRITE) == 0 && mprotect(read_only, 64 * KIB, PROT_READ | PROT_WRITE) == 0);
+    CHECK(mprotect(static_pages, sizeof static_pages, PROT_READ | PROT_WRITE) == 0 && static_pages[2 * 4096] == 3);
+    memset(static_pages, 0, sizeof static_pages);
+    CHECK(madvise(not_in_children, 4096, MADV_DOFORK) == 0);
+    free(guard);
+    free(read_only);
+    free(not_in_children);
+    sigaction(SIGSEGV, &before, NULL);
+}
+
+static long resident(void)
+{
+    long size, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%ld %ld", &size, &pages) == 2);
+    fclose(file);
+    return pages;
+}
+
+static unsigned char *advised;
+
+static void wiped(void)
+{
+    CHECK(all(advised, 0, MIB) && all(advised + MIB, 6, 4096) && all(static_pages + 4096, 0, 4096));
+    memset(advised, 1, MIB);
+}
+
+static void wiped_twice(void)
+{
+    wiped();
+    in_child(wiped);
+}
+
+static void kept(void)
+{
+    CHECK(all(advised, 7, 8192));
+}
+
+/* Memory of malloc is private and anonymous: madvise(2) says what it does. */
+static void advice(void)
+{
+    int (*const by_function)(void *, size_t, int) = madvise;
+    advised = NULL;
+    CHECK(posix_memalign((void **)&advised, 2 * MIB, 32 * MIB) == 0);
+    for (int way = 0; way < 3; way++) {
+        memset(advised, 7, 32 * MIB);
+        long before = resident();
+        errno = 5;
+        CHECK((way == 0 ? by_function(advised, 16 * MIB, MADV_DONTNEED)
+               : way == 1 ? (int)syscall(SYS_madvise, advised, 16 * MIB, MADV_DONTNEED)
+                          : by_function(advised, 16 * MIB - 1, MADV_DONTNEED)) == 0);
+        CHECK(errno == 5 && resident() < before - 3000);
+        CHECK(all(advised, 0, 16 * MIB) && all(advised + 16 * MIB, 7, 16 * MIB));
+    }
+    memset(advised, 7, MIB);
+    CHECK(madvise(advised, MIB, MADV_FREE) == 0);
+    memset(advised, 8, MIB);
+    CHECK(all(advised, 8, MIB));
+    CHECK(mprotect(advised, MIB, PROT_NONE) == 0 && madvise(advised, MIB, MADV_DONTNEED) == 0);
+    CHECK(mprotect(advised, MIB, PROT_READ | PROT_WRITE) == 0 && all(advised, 0, MIB));
+    CHECK(madvise(advised + 1, MIB, MADV_DONTNEED) == -1 && errno == EINVAL);
+    CHECK(madvise(advised, MIB, 12345) == -1 && errno == EINVAL);
+    CHECK(madvise(advised, MIB, MADV_REMOVE) == -1 && errno == EINVAL);
+    memset(static_pages, 4, sizeof static_pages);
+    CHECK(madvise(static_pages, 4096, MADV_DONTNEED) == 0);
+    CHECK(all(static_pages, 0, 4096) && all(static_pages + 4096, 4, 4096));
+    CHECK(madvise(advised, MIB, MADV_WIPEONFORK) == 0 && madvise(static_pages + 4096, 4096, MADV_WIPEONFORK) == 0);
+    memset(advised, 5, MIB);
+    memset(advised + MIB, 6, 4096);
+    in_child(wiped_twice);
+    CHECK(all(advised, 5, MIB) && all(static_pages + 4096, 4, 4096));
+    memset(advised, 7, MIB);
+    CHECK(madvise(advised, 8192, MADV_KEEPONFORK) == 0 && madvise(static_pages + 4096, 4096, MADV_KEEPONFORK) == 0);
+    in_child(kept);
+    CHECK(madvise(advised, MIB, MADV_WIPEONFORK) == 0);
+    free(advised);
+    CHECK(posix_memalign((void **)&advised, 2 * MIB, 32 * MIB) == 0);
+    memset(advised, 7, MIB);
+    in_child(kept);
+    void *own = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(own, 1, MIB);
+    CHECK(madvise(own, MIB, MADV_DONTNEED) == 0 && all(own, 0, MIB) && munmap(own, MIB) == 0);
+    memset(static_pages, 0, sizeof static_pages);
+    free(advised);
+}
+
 static void files(void)
 {
     FILE *(*const open[])(const char *, const char *) = { fopen, fopen64 };
@@ -215,6 +395,8 @@ int main(int argc, char **argv)
     functions();
     threads();
     children();
+    protections();
+    advice();
     files();
     return 0;
 }

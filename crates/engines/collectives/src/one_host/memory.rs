@@ -19,6 +19,7 @@ use selvedge_os::sync::IgnorePoison;
 use super::log;
 use super::segment::MemberPlace;
 use selvedge_host::peer_files::{PeerFiles, SharedFile, within};
+use selvedge_os::shared::{self, RANGES_MAX, SharedRange, is_lost};
 use selvedge_os::{cma, copy};
 
 /// Bytes reduced at once: they stay in the first-level cache. If a block takes system calls, blocks are longer.
@@ -199,7 +200,14 @@ pub(super) fn is_shared(place: &MemberPlace, address: u64, bytes: usize) -> bool
     let file_has = |file: &SharedFile| {
         within(address.wrapping_sub(file.base.load(Relaxed)), bytes as u64, file.bytes.load(Relaxed))
     };
-    place.files.iter().any(file_has) || find_mapped(pid_of(place), address, bytes).is_some()
+    let in_file = place.files.iter().any(file_has) && !is_lost(own_ranges(), address, bytes as u64);
+    in_file || find_mapped(pid_of(place), address, bytes).is_some()
+}
+
+/// This process's memory files. They do not change once they are published.
+fn own_ranges() -> &'static [SharedRange; RANGES_MAX] {
+    static OWN: OnceLock<[SharedRange; RANGES_MAX]> = OnceLock::new();
+    OWN.get_or_init(shared::ranges)
 }
 
 /// The mapped files of the process with this word, shared by all groups.
