@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::raw;
+
 /// The program's static data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaticData {
@@ -146,18 +148,20 @@ unsafe extern "C" fn after_fork() {
 /// The pages are whole, mapped and readable, and the caller may replace them. No other thread of this process writes to
 /// them meanwhile.
 pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<Item = Range<usize>>) -> bool {
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: the pages are mapped, readable and may be replaced, by this function's contract, and no thread writes to
     // them meanwhile. The copy has the same length, and no other code uses it. The kernel puts it in their place in one
     // step.
     unsafe {
-        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
-            for part in parts {
-                ptr::copy_nonoverlapping(start.add(part.start), copy.cast::<u8>().add(part.start), part.len());
-            }
-            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            libc::mremap(copy, bytes, bytes, how, start) != libc::MAP_FAILED
-        })
+        let copy = raw::mmap(0, bytes, protection, flags, -1, 0);
+        if (-4095..0).contains(&copy) {
+            return false;
+        }
+        for part in parts {
+            raw::copy(start.add(part.start), (copy as *mut u8).add(part.start), part.len());
+        }
+        let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+        raw::call(libc::SYS_mremap, [copy as usize, bytes, bytes, how, start as usize, 0]) == start as isize
     }
 }
 
