@@ -53,6 +53,7 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 extern "C" fn before_main() {
     keeping_errno(|| {
         system::decide();
+        process::keep_sanitizer_from_children();
         if is_sharing_wanted() && data::share() {
             fork::install();
         }
