@@ -58,7 +58,7 @@ use crate::report::say;
 use crate::signals::Signals;
 
 /// The loss of a program whose loader does not look for libraries in the folder of this tree.
-const WITHOUT: &str = "it finds Selvedge's libraries at most in the system's folders";
+const WITHOUT: &str = "it does not load Selvedge's libraries from this tree";
 
 /// Runs a job to its end, and returns its exit code. Deaths, and hosts that fail, are reported on standard error.
 ///
