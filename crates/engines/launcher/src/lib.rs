@@ -11,17 +11,21 @@
 //! | `pmi_server` | the server side of PMI-1 |
 //! | `options`, `error`, `job_directory` | the user's options of a job; its errors; its directory |
 //! | [`program`] | the file of a program |
+//! | [`executable`] | its ELF file, as the loader sees it |
+//! | [`preload`] | the order of libraries that are loaded before its own |
 //! | [`report`], `signals` | messages, exit codes; signals |
 //!
 //! The command reads arguments, prints results and exits. The supervisor of a job reports deaths by [`report::say`].
 
 pub mod environment;
 mod error;
+pub mod executable;
 pub mod hosts;
 mod job_directory;
 pub mod mpirun;
 mod options;
 mod pmi_server;
+pub mod preload;
 pub mod program;
 mod rank;
 pub mod report;

@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! 1. Committed memory is backed: touching it never fails for lack of space. It only grows.
-//! 2. Static data keep their addresses and contents ([`selvedge_os::program`]).
+//! 2. Static data keep their addresses and contents ([`selvedge_os::program`]), and redzones of a sanitizer stay.
 //!
 //! Costs: address space for the reserve; the committed memory. Adopting copies the static data once.
 
@@ -21,6 +21,7 @@ use crate::interface::ArenaRange;
 use selvedge_os::children::{FileName, SharedMapping};
 use selvedge_os::mapping::{MapError, Mapping};
 use selvedge_os::program::keep_private_in_children;
+use selvedge_os::{raw, sanitizer};
 
 /// The number of this file among the arena files of a process.
 const NUMBER: u32 = 1;
@@ -59,7 +60,9 @@ impl Symmetric {
     pub fn commit(&self, bytes: u64) -> Result<(), MapError> {
         if bytes > self.committed() {
             self.mapping.grow(bytes)?;
-            self.committed.fetch_max(bytes, Release);
+            let before = self.committed.fetch_max(bytes, Release);
+            let more = bytes.saturating_sub(before) as usize;
+            sanitizer::has_pointers(self.mapping.base().wrapping_add(before as usize), more);
         }
         Ok(())
     }
@@ -92,7 +95,7 @@ impl Symmetric {
         let moved = SharedMapping { start: pages.start, bytes: bytes as u64, file };
         keep_private_in_children(moved, self.mapping.file())?;
         // SAFETY: copies the program's own readable pages into pages of our mapping, which no other code knows yet.
-        unsafe { std::ptr::copy_nonoverlapping(pages.start as *const u8, self.mapping.base(), bytes) };
+        unsafe { raw::copy(pages.start as *const u8, self.mapping.base(), bytes) };
         // SAFETY: the file holds the same bytes, so the contents at these addresses stay the same. No other thread
         // runs.
         unsafe { self.mapping.map_over(pages.start as *mut u8, bytes) }?;

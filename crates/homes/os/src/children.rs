@@ -19,7 +19,6 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr;
 
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::mm::ProtFlags;
@@ -216,7 +215,7 @@ unsafe fn copy(file: Option<BorrowedFd<'_>>, offset: u64, pages: &Range<u64>, pr
         for part in parts(file, offset..offset + bytes as u64) {
             let at = (part.start - offset) as usize;
             let length = (part.end - part.start) as usize;
-            ptr::copy_nonoverlapping((start as *const u8).add(at), (copy as *mut u8).add(at), length);
+            raw::copy((start as *const u8).add(at), (copy as *mut u8).add(at), length);
         }
         if protection != both && !protect(copy, protection) {
             return false;
@@ -332,7 +331,7 @@ mod tests {
             rustix::io::pwrite(&file, &[*page as u8 + 1], page * PAGE).unwrap();
         }
         // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
-        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), 64 * PAGE as usize, BOTH, MapFlags::SHARED, &file, 0) };
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), 64 * PAGE as usize, BOTH, MapFlags::SHARED, &file, 0) };
         let name = FileName::of(file.as_fd()).unwrap();
         let mapping = SharedMapping { start: start.unwrap() as u64, bytes: 64 * PAGE, file: name };
         (file, mapping)

@@ -18,7 +18,8 @@
 //! | [`program`] | the program's static data, moved into a shared file | none |
 //! | [`process`] | identities of processes, and whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
-//! | [`raw`] | system calls past the C library's functions | any |
+//! | [`raw`] | system calls and copies past the C library's functions | any |
+//! | [`sanitizer`] | the runtime library of a sanitizer | none |
 //! | [`shared`] | sealed memory files, and those in which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
 //! | [`sync`] | locks that stay usable after a panic of their holder | none |
 //! | [`thread`] | identity of the running thread | none |
@@ -44,6 +45,7 @@ pub mod process;
 pub mod program;
 pub mod ranks;
 pub mod raw;
+pub mod sanitizer;
 pub mod shared;
 pub mod sync;
 pub mod thread;

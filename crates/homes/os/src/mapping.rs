@@ -16,7 +16,7 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SealFlags, Stat};
@@ -24,6 +24,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
+
+use crate::raw;
 
 /// Extra address space after an opened file's reserve. Without it, consecutive files would be mapped at the same
 /// distance, a large power of two. The same offset in two files would then have addresses with equal low 28 bits. AMD's
@@ -224,12 +226,14 @@ impl Mapping {
     /// # Safety
     /// The caller may replace these pages, and they have the same contents as the file.
     pub unsafe fn map_over(&self, at: *mut u8, bytes: usize) -> Result<(), MapError> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
         // SAFETY: the caller may replace these pages, and they have the contents of the file, by this function's
-        // contract. So a reader finds the same bytes.
-        let placed = unsafe { rustix::mm::mmap(at.cast(), bytes, protection, flags, &self.file, 0) };
-        placed.map(|_| ()).map_err(|errno| io_error(&self.path, errno))
+        // contract. So a reader finds the same bytes. A sanitizer does not see the call, and its redzones stay.
+        let placed = unsafe { raw::mmap(at as usize, bytes, protection, flags, self.file.as_raw_fd(), 0) };
+        match i32::try_from(placed) {
+            Ok(error @ -4095..0) => Err(io_error(&self.path, Errno::from_raw_os_error(-error))),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the present length of the file, which a peer may have grown.
@@ -284,7 +288,6 @@ impl Mapping {
     /// Exchanges the file behind our descriptor for /dev/null. A concurrent `grow` then sees one or the other, and
     /// never a descriptor of an unrelated file.
     fn let_go_of_file(&self) {
-        use std::os::fd::AsRawFd;
         // Without a free descriptor the file stays open until the drop, which only costs its space.
         if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
             // SAFETY: both descriptors are open and ours; ours stays open throughout.

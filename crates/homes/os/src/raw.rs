@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls past the C library's functions. `libselvedge_mpi_preload.so` replaces some of these, and other libraries
-//! change their code (Open MPI's and UCX's memory hooks). Such a replacement may call `free`, and wait for a lock that
-//! the caller holds.
+//! System calls and copies past the C library's functions. `libselvedge_mpi_preload.so` replaces some of these, and other
+//! libraries change their code (Open MPI's and UCX's memory hooks). Such a replacement may call `free`, and wait for a
+//! lock that the caller holds. The replacements of sanitizers take a copy of whole pages for an access to the redzones in
+//! them, and a new mapping for new memory.
 
 use std::ffi::{c_int, c_long};
 
@@ -64,6 +65,40 @@ pub unsafe fn madvise(start: u64, bytes: u64, advice: c_int) -> isize {
     unsafe { call(libc::SYS_madvise, [start as usize, bytes as usize, advice as usize, 0, 0, 0]) }
 }
 
+/// `mmap`. Returns the kernel's result: the address, or an error number.
+///
+/// # Safety
+/// The requirements of the system call.
+pub unsafe fn mmap(at: usize, bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: u64) -> isize {
+    let arguments = [at, bytes, protection as usize, flags as usize, file as usize, offset as usize];
+    // SAFETY: this function has the requirements of the system call.
+    unsafe { call(libc::SYS_mmap, arguments) }
+}
+
+/// Copies bytes, where `memcpy` would report redzones.
+///
+/// # Safety
+/// `from` is readable and `to` is writable for `bytes` bytes, and they do not overlap.
+pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the instruction copies `rcx` bytes from `rsi` to `rdi`, by this function's contract; the direction flag is
+    // clear, as the ABI requires.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") bytes => _, inout("rsi") from => _, inout("rdi") to => _,
+            options(nostack, preserves_flags),
+        );
+    }
+    // SAFETY: each byte lies in the ranges of this function's contract. Volatile accesses stay single ones.
+    #[cfg(not(target_arch = "x86_64"))]
+    unsafe {
+        for at in 0..bytes {
+            to.add(at).write_volatile(from.add(at).read_volatile());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +115,14 @@ mod tests {
             );
         }
         assert_eq!(checked(5), 5);
+    }
+
+    #[test]
+    fn all_bytes_are_copied_and_no_others() {
+        let from: Vec<u8> = (0..100).collect();
+        let mut to = [0; 100];
+        // SAFETY: both ranges are arrays of 100 bytes.
+        unsafe { copy(from[3..].as_ptr(), to[1..].as_mut_ptr(), 90) };
+        assert!(to[1..91] == from[3..93] && to[0] == 0 && to[91..].iter().all(|byte| *byte == 0));
     }
 }

@@ -14,6 +14,7 @@
 //! | `lock` | the lock under which a thread makes a request |
 //! | [`threads`] | ranks with several threads: which thread hands the turn over |
 //! | [`simulator`] | the simulator's end |
+//! | `tasks` | the threads of this process |
 //! | [`system`] | shared files, sleeping on a word |
 //!
 //! Invariants
@@ -34,6 +35,7 @@ mod polls;
 pub mod rank;
 pub mod simulator;
 pub mod system;
+mod tasks;
 pub mod threads;
 
 pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, Published, VARIABLE, units};

@@ -20,6 +20,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use crate::page::{Parked, kind};
 use crate::rank::RankEnd;
 use crate::system::{sleep_on_for, wake};
+use crate::tasks::Tasks;
 
 /// Sleep of a parked thread before it checks whether it is the last running one: first, and at most.
 const NAP_NS: u32 = 20_000;
@@ -120,36 +121,15 @@ fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
 /// Hashes the number of times that each other thread has gone to sleep; changes when one has run. `None`: one is awake.
 fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     let mut ran = 0u64;
-    // SAFETY: `opendir` gets a C string constant. `directory` is not null and belongs to this function until `closedir`. Each
-    // entry is valid until the next `readdir`, and its name is a C string.
-    unsafe {
-        let directory = libc::opendir(c"/proc/self/task".as_ptr());
-        if directory.is_null() {
-            return Some(0);
+    let Some(tasks) = Tasks::open() else { return Some(0) };
+    for thread in tasks.filter(|thread| *thread != own) {
+        match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
+            Some(slot) if slot.go.load(Relaxed) == 0 => {}
+            Some(_) => return None,
+            None => ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(sleeps(thread)?),
         }
-        let mut asleep = true;
-        while asleep {
-            let entry = libc::readdir(directory);
-            if entry.is_null() {
-                break;
-            }
-            let name = std::ffi::CStr::from_ptr((*entry).d_name.as_ptr());
-            let Some(thread) = name.to_str().ok().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            if thread == own {
-                continue;
-            }
-            match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
-                Some(slot) => asleep = slot.go.load(Relaxed) == 0,
-                None => {
-                    let sleeps = sleeps(thread);
-                    asleep = sleeps.is_some();
-                    ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(sleeps.unwrap_or(0));
-                }
-            }
-        }
-        libc::closedir(directory);
-        asleep.then_some(ran)
     }
+    Some(ran)
 }
 
 /// Returns how often a thread has gone to sleep, if it is asleep in the kernel or has ended. `None`: it is awake.

@@ -59,6 +59,7 @@ extern "C" fn before_main() {
     keeping_errno(|| {
         system::decide();
         mappings::find_next();
+        process::keep_sanitizer_from_children();
         if is_sharing_wanted() && data::share() {
             fork::install();
         }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment and the `errno` of this process.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
+
+use selvedge_os::program::static_data;
+use selvedge_os::sanitizer;
 
 /// The value of an environment variable.
 pub fn variable(name: &CStr) -> Option<&'static [u8]> {
@@ -26,6 +29,17 @@ pub fn inform(words: &[&[u8]]) {
     let line = [&b"selvedge: "[..], words.concat().as_slice(), b"\n"].concat();
     // SAFETY: `write` reads `line.len()` bytes of `line`, which lives across the call.
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
+
+unsafe extern "C" {
+    static environ: *const *mut c_char;
+}
+
+/// Programs that this one starts do not load the runtime of its sanitizer. For the start of the process.
+pub fn keep_sanitizer_from_children() {
+    let linked = static_data().map(|data| data.libraries).unwrap_or_default();
+    // SAFETY: the C library's `environ`, which no other thread uses before `main` runs.
+    unsafe { sanitizer::keep_from_children(environ, &linked) };
 }
 
 /// Runs `call` and restores `errno` afterwards.

@@ -49,9 +49,12 @@ pub unsafe fn install(environment: *const *const c_char) {
         let mut action: Action = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_ONSTACK;
-        if real_sigaction(libc::SIGSEGV, &action, ptr::null_mut()) == 0
+        let mut before: Action = std::mem::zeroed();
+        if real_sigaction(libc::SIGSEGV, &action, &mut before) == 0
             && libc::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0
         {
+            // The runtime of a sanitizer has its handler already.
+            PROGRAM_ACTION.store(Box::into_raw(Box::new(before)), SeqCst);
             INSTALLED.store(true, SeqCst);
             libc::pthread_atfork(None, None, Some(enable_real_counter));
         }

@@ -11,6 +11,7 @@
 //! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
 //! | [`copies`] | `memcpy`, `memmove`: a rank that copies does not wait |
 //! | [`counter`] | the processor's counter of cycles |
+//! | [`leaks`] | `dl_iterate_phdr`: the search for leaks takes no virtual time |
 //! | [`children`] | programs that the rank starts: they have the real counter |
 //! | [`real`] | the C library's functions |
 //!
@@ -25,6 +26,7 @@ mod clocks;
 mod copies;
 #[cfg(target_arch = "x86_64")]
 mod counter;
+mod leaks;
 mod real;
 mod sleeps;
 
@@ -42,6 +44,9 @@ extern "C" fn find_page(_: c_int, _: *const *const c_char, environment: *const *
     unsafe {
         counter::install(environment)
     };
+    let linked = selvedge_os::program::static_data().map(|data| data.libraries).unwrap_or_default();
+    // SAFETY: the same array; no thread of the program runs yet.
+    unsafe { selvedge_os::sanitizer::keep_from_children(environment.cast(), &linked) };
 }
 
 #[used]

@@ -81,6 +81,7 @@ fn start(args: Args) -> Result<ExitCode> {
         println!("{}{}", Shell::Sh.lines(&plan.variables)?, plan.command_line());
         return Ok(ExitCode::SUCCESS);
     }
+    plan.lacks.iter().for_each(|line| say(line));
     let ended = plan.run()?;
     for dead in &ended.dead {
         say(&format!("process {} (number {} of job {}) died", dead.os_pid, dead.number, dead.job));

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use shell::{Shell, shell_word};
-pub use variables::{PROVIDER, Target, Variable, libraries, variables};
+pub use variables::{PROVIDER, Target, Variable, libraries, preloads, variables};
 
 /// The provider's directory below the prefix. It holds no other library of libfabric's, because libfabric loads every provider in it.
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";

@@ -21,13 +21,16 @@
 //! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 also finds our
 //! component ([`component`]), which takes over if it was built for exactly this version of the MPI.
 //!
-//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that
-//! it already names. On a simulated machine the simulator sets `LD_PRELOAD`.
+//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preloads`]), behind the libraries that it
+//! already names ([`mod@crate::preload`]). `ASAN_OPTIONS` and `TSAN_OPTIONS` are for programs with sanitizers. On a
+//! simulated machine the simulator sets all three.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::EnvironmentError;
+use crate::executable::Executable;
+use crate::preload::{LD_PRELOAD, Preloads, options};
 
 /// The MPI or library that the environment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +66,7 @@ const OPENMPI: &[(&str, &str)] = &[
 ];
 
 /// The variables that Open MPI 5 gives to processes of other hosts and to spawned ones. The first two are PMIx's own.
-const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD";
+const PASSED_ON: &str = "OMPI_*,OPAL_*,FI_*,SELVEDGE_*,LD_PRELOAD,ASAN_OPTIONS,TSAN_OPTIONS";
 const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
@@ -121,7 +124,13 @@ fn preloaded_files(target: Target) -> &'static [&'static str] {
 
 /// The variables that load our libraries into the processes.
 pub fn libraries(target: Target, provider_directory: &Path) -> impl Iterator<Item = Variable> {
-    preload(target, provider_directory).into_iter().chain(component(target, provider_directory))
+    let preloads = preloads(target, provider_directory);
+    let set = preloads.iter().flat_map(|preloads| {
+        let variable = |name: &str| std::env::var_os(name).unwrap_or_default();
+        let libraries = (LD_PRELOAD, preloads.value(&variable(LD_PRELOAD), &Executable::default()));
+        [libraries].into_iter().chain(options(variable)).map(|(name, value)| Variable { name, value })
+    });
+    set.chain(component(target, provider_directory)).collect::<Vec<_>>().into_iter()
 }
 
 /// The directories in which Open MPI looks for components: its own, those that the user has named, and ours if the tree
@@ -149,38 +158,18 @@ fn component_path(ours: &Path, before: &OsStr) -> OsString {
     [ours.as_os_str(), before].join(OsStr::new(":"))
 }
 
-/// The variable that loads our libraries before the C library and before the MPI. `None`: this tree has none of them,
-/// or their path has a space or a colon, at which the loader would end the name.
-fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
+/// Our libraries before the C library and before the MPI. `None`: this tree has none of them, or their path has a space
+/// or a colon, at which the loader would end the name.
+pub fn preloads(target: Target, provider_directory: &Path) -> Option<Preloads> {
     let files = preloaded_files(target).iter().map(|file| provider_directory.join(file)).filter(|file| file.is_file());
-    let files: Vec<_> = files.collect();
+    let ours: Vec<_> = files.collect();
     let splits = |file: &PathBuf| file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte));
-    if files.is_empty() || files.iter().any(splits) {
-        return None;
-    }
-    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    Some(Variable { name: "LD_PRELOAD", value: preloaded(&files, &before) })
-}
-
-/// The value that loads libraries before those that are already preloaded.
-fn preloaded(files: &[PathBuf], before: &OsStr) -> OsString {
-    let before = before.to_string_lossy();
-    let others = before.split([':', ' ']).filter(|other| !other.is_empty()).map(Path::new);
-    let others = others.filter(|other| files.iter().all(|file| file != other));
-    files.iter().map(PathBuf::as_path).chain(others).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new(":"))
+    (!ours.is_empty() && !ours.iter().any(splits)).then(|| Preloads { ours, ..Preloads::default() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn preloaded_libraries_stay_after_ours() {
-        let value = |before: &str| preloaded(&["/opt/m.so".into()], OsStr::new(before));
-        assert_eq!(value(""), "/opt/m.so");
-        assert_eq!(value("/a.so /b.so:/opt/m.so"), "/opt/m.so:/a.so:/b.so");
-        assert_eq!(preloaded(&["/m.so".into(), "/n.so".into()], OsStr::new("/n.so:/a.so")), "/m.so:/n.so:/a.so");
-    }
 
     #[test]
     fn our_component_is_found_beside_others() {
@@ -194,8 +183,7 @@ mod tests {
     #[test]
     fn a_tree_without_the_library_does_without() {
         assert_eq!(libraries(Target::Openmpi, Path::new("/nowhere/lib")).count(), 0);
-        assert_eq!(preload(Target::Mpich, Path::new("/nowhere")), None);
-        assert_eq!(preload(Target::Mpich, Path::new("/no where")), None);
+        assert!(preloads(Target::Mpich, Path::new("/nowhere")).is_none());
     }
 
     fn names(target: Target) -> Vec<&'static str> {

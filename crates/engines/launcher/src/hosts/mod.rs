@@ -49,16 +49,25 @@ use agents::NotPrepared;
 use host_list::HostEntry;
 
 use crate::error::LauncherError;
+use crate::executable::Executable;
 use crate::job_directory;
 use crate::options::JobOptions;
+use crate::preload::lack;
 use crate::rank::spawn::{Share, SpawnPlan};
+use crate::report::say;
 use crate::signals::Signals;
+
+/// The loss of a program whose loader does not look for libraries in the folder of this tree.
+const WITHOUT: &str = "it does not load Selvedge's libraries from this tree";
 
 /// Runs a job to its end, and returns its exit code. Deaths, and hosts that fail, are reported on standard error.
 ///
 /// The code: 0 if every rank exited with 0; else that of the first rank that failed (128 + the signal's number if a
 /// signal killed it); the code given to an abort; 124 after the time limit; that of a host that could not start ranks.
 pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
+    if let Ok(file) = options.executable() {
+        lack(&file, Executable::read(&file).loading, WITHOUT).iter().for_each(|line| say(line));
+    }
     let entries = host_list::of_job(options)?;
     if entries.is_empty() { run_here(options) } else { run_on(&entries, options) }
 }

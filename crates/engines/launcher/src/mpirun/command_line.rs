@@ -6,6 +6,7 @@
 //! that the MPI is not recognised, or that the launcher gets one of our options.
 
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use super::MpirunError;
@@ -62,6 +63,14 @@ const VALUES: &[(&str, usize)] = &[
     ("errfile-pattern", 1),
 ];
 
+/// A program of the command line.
+#[derive(Debug)]
+pub struct Program {
+    pub file: PathBuf,
+    /// The positions of the launcher's options for it.
+    options: Range<usize>,
+}
+
 /// The words of the command line.
 pub struct CommandLine {
     words: Vec<OsString>,
@@ -103,21 +112,40 @@ impl CommandLine {
         Ok(Some(self.words.remove(at)))
     }
 
-    /// The file of the program. `None`: not found.
-    pub fn program(&self, search_path: &OsStr) -> Option<PathBuf> {
-        let at = self.options_end(search_path)?;
-        find_program(&self.words[at], search_path).ok()
+    /// The programs whose files are found: several are separated by `:`.
+    pub fn programs(&self, search_path: &OsStr) -> Vec<Program> {
+        let mut programs = Vec::new();
+        let mut from = 0;
+        while let Some(at) = self.options_end(from, search_path) {
+            if let Ok(file) = find_program(&self.words[at], search_path) {
+                programs.push(Program { file, options: from..at });
+            }
+            let Some(colon) = self.words[at..].iter().position(|word| word == ":") else { break };
+            from = at + colon + 1;
+        }
+        programs
+    }
+
+    /// Adds options for a program, after those that it has. True: it has none that mention `name`.
+    pub fn add_options(&mut self, program: &Program, name: &str, options: Vec<OsString>) -> bool {
+        let given = &self.words[program.options.clone()];
+        if given.iter().any(|word| word.to_string_lossy().contains(name)) {
+            return false;
+        }
+        let end = program.options.end - usize::from(given.last().is_some_and(|word| word == "--"));
+        self.words.splice(end..end, options);
+        true
     }
 
     fn position(&self, wanted: impl Fn(&str) -> bool) -> Option<usize> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let end = self.options_end(&path).unwrap_or(self.words.len());
+        let end = self.options_end(0, &path).unwrap_or(self.words.len());
         self.words[..end].iter().position(|word| word.to_str().is_some_and(&wanted))
     }
 
-    /// The position of the program's name.
-    fn options_end(&self, search_path: &OsStr) -> Option<usize> {
-        let mut at = 0;
+    /// The position of the name of the program whose options begin here.
+    fn options_end(&self, from: usize, search_path: &OsStr) -> Option<usize> {
+        let mut at = from;
         let mut uncertain = false; // after an option that may or may not take a value
         while at < self.words.len() {
             let word = self.words[at].to_string_lossy();
@@ -150,7 +178,7 @@ mod tests {
     }
 
     fn program_at(text: &str) -> Option<usize> {
-        line(text).options_end(OsStr::new("/bin:/usr/bin"))
+        line(text).options_end(0, OsStr::new("/bin:/usr/bin"))
     }
 
     #[test]
@@ -179,9 +207,28 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_the_program_is_found() {
-        let found = line("-n 2 sh -c true").program(OsStr::new("/bin:/usr/bin"));
-        assert!(found.is_some_and(|file| file.ends_with("sh")));
-        assert_eq!(line("-n 2 no-such-program").program(OsStr::new("/bin")), None);
+    fn the_files_of_the_programs_are_found() {
+        let path = OsStr::new("/bin:/usr/bin");
+        let found = |text: &str| -> Vec<String> {
+            let files = line(text).programs(path).into_iter().map(|program| program.file);
+            files.map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(found("-n 2 sh -c true"), ["sh"]);
+        assert_eq!(found("-n 2 no-such-program"), Vec::<String>::new());
+        assert_eq!(found("-n 2 sh -c true : -n 1 no-such-program a : -n 3 cat x"), ["sh", "cat"]);
+    }
+
+    #[test]
+    fn options_are_added_to_the_programs_that_have_none() {
+        let with = |text: &str, number: usize| {
+            let mut line = line(text);
+            let program = line.programs(OsStr::new("/bin:/usr/bin")).swap_remove(number);
+            let added = line.add_options(&program, "NAME", vec!["-x".into(), "NAME=1".into()]);
+            (added, line.into_arguments().join(OsStr::new(" ")).into_string().unwrap())
+        };
+        assert_eq!(with("-n 2 sh -c true", 0), (true, "-n 2 -x NAME=1 sh -c true".into()));
+        assert_eq!(with("-n 2 -- sh -c true", 0), (true, "-n 2 -x NAME=1 -- sh -c true".into()));
+        assert_eq!(with("-n 2 sh a : -n 1 cat b", 1), (true, "-n 2 sh a : -n 1 -x NAME=1 cat b".into()));
+        assert_eq!(with("-x NAME=2 sh", 0), (false, "-x NAME=2 sh".into()));
     }
 }

@@ -22,9 +22,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use command_line::Program;
 use leftovers::Leftovers;
 
 use crate::environment::{self, Variable};
+use crate::executable::Executable;
+use crate::preload::{self, LD_PRELOAD, OPENMPI_HOOKS, Preloads};
 
 /// The launcher to start, its variables and its arguments.
 pub struct LaunchPlan {
@@ -34,6 +37,8 @@ pub struct LaunchPlan {
     pub arguments: Vec<OsString>,
     /// Variables are set that allow Open MPI to run as root. Otherwise it refuses.
     pub allows_root: bool,
+    /// Lines about programs into which our libraries are not loaded.
+    pub lacks: Vec<String>,
 }
 
 /// A job after the end of its launcher.
@@ -47,12 +52,16 @@ pub struct EndedJob {
 
 impl LaunchPlan {
     /// Chooses the MPI and the launcher, unless the user has chosen, and makes the environment.
-    pub fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine) -> Result<LaunchPlan, MpirunError> {
+    pub fn make(
+        mpi: Option<Family>,
+        launcher: Option<PathBuf>,
+        mut line: CommandLine,
+    ) -> Result<LaunchPlan, MpirunError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let program = line.program(&path);
-        let library = program.as_deref().and_then(family::library_of);
-        let (family, launcher) =
-            choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
+        let programs = line.programs(&path);
+        let program = programs.first().map(|program| program.file.as_path());
+        let library = program.and_then(family::library_of);
+        let (family, launcher) = choose(mpi, launcher, library, program.and_then(virtual_environment), &path)?;
         let provider = environment::provider_directory(&environment::prefix()?)?;
         let mut variables = environment::variables(family.target(), &provider)?;
         variables.extend(environment::libraries(family.target(), &provider));
@@ -61,7 +70,21 @@ impl LaunchPlan {
             let allow_root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
             variables.extend(allow_root.map(|name| Variable { name, value: "1".into() }));
         }
-        Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments(), allows_root })
+        let files: Vec<Executable> = programs.iter().map(|program| Executable::read(&program.file)).collect();
+        let (hooks, value) = OPENMPI_HOOKS;
+        let has_hooks = family == Family::Openmpi && std::env::var_os(hooks).is_none();
+        if has_hooks && files.iter().any(Executable::has_thread_sanitizer) {
+            variables.push(Variable { name: hooks, value: value.into() });
+        }
+        if let Some(preloads) = environment::preloads(family.target(), &provider) {
+            // From the last to the first, because added words move those behind them.
+            for (program, file) in programs.iter().zip(&files).rev() {
+                preload_into(&mut line, program, file, family, &preloads);
+            }
+        }
+        let both = programs.iter().zip(&files);
+        let lacks = both.filter_map(|(program, file)| preload::lack(&program.file, file.loading, WITHOUT)).collect();
+        Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments(), allows_root, lacks })
     }
 
     /// Runs the launcher to its end, and removes the files of dead processes.
@@ -90,6 +113,24 @@ impl LaunchPlan {
         words.map(|word| environment::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
     }
 }
+
+/// Adds the launcher's options that preload libraries into one program, if it needs others than most do. The launcher
+/// itself must not load the runtime of a sanitizer, which would report the launcher's leaks.
+fn preload_into(line: &mut CommandLine, program: &Program, file: &Executable, family: Family, preloads: &Preloads) {
+    let users = std::env::var_os(LD_PRELOAD).unwrap_or_default();
+    let value = preloads.value(&users, file);
+    if value != preloads.value(&users, &Executable::default()) {
+        let options = match family {
+            Family::Openmpi => vec!["-x".into(), [OsStr::new(LD_PRELOAD), &value].join(OsStr::new("="))],
+            Family::Mpich => vec!["-env".into(), LD_PRELOAD.into(), value],
+        };
+        line.add_options(program, LD_PRELOAD, options);
+    }
+}
+
+/// The loss of an MPI program that does not load our libraries.
+const WITHOUT: &str = "its memory is not shared, its collective operations use no aggregation nodes, and its MPI may not \
+                       find Selvedge's provider";
 
 /// Chooses the MPI and its launcher: by the user's options, else by the program's MPI library, else by the program's Python virtual
 /// environment, else by PATH.

@@ -18,10 +18,13 @@ use std::process::{Command, Stdio};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::CpuSet;
 use selvedge_job::{Identity, JobDirectory};
+use selvedge_os::sanitizer::is_runtime;
 
 use super::connection::Connection;
 use super::output::Stream;
+use crate::executable::Executable;
 use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
+use crate::preload::{LD_PRELOAD, OPENMPI_HOOKS, Preloads, options};
 
 /// The part of a job that runs on this host.
 pub(crate) struct Share {
@@ -42,6 +45,7 @@ impl Share {
 /// The common settings of all ranks of this host.
 pub(crate) struct SpawnPlan {
     executable: PathBuf,
+    program: Executable,
     name: OsString,
     args: Vec<OsString>,
     pub(crate) size: usize,
@@ -77,13 +81,24 @@ impl SpawnPlan {
     ) -> io::Result<SpawnPlan> {
         let here = share.ranks.len();
         let capture_output = options.tag_output || share.through_pipes;
+        let mut set = environment(options, share.variables, directory, parent);
+        let program = Executable::read(&executable);
+        let users = variable(&set, LD_PRELOAD);
+        let is_first = program.runtime() == program.libraries.first().map(String::as_str);
+        if program.runtime().is_some() && !(users.is_empty() && is_first) {
+            set.insert(LD_PRELOAD.into(), Preloads::default().value(&users, &program));
+        }
+        if program.is_sanitized() {
+            set_options(&mut set);
+        }
         Ok(SpawnPlan {
             executable,
+            program,
             name: options.program().to_owned(),
             args: options.command.iter().skip(1).cloned().collect(),
             size: options.ranks as usize,
             ranks: share.ranks,
-            set: environment(options, share.variables, directory, parent),
+            set,
             unset: variables_of_outer_launchers(),
             capture_output,
             forward_stdin: share.through_pipes || io::stdin().is_terminal(),
@@ -94,16 +109,30 @@ impl SpawnPlan {
     }
 
     /// Changes the plan to virtual time on a machine with a core for each rank. Each rank loads these libraries first.
-    pub(crate) fn simulate(&mut self, preloads: &[PathBuf]) -> io::Result<()> {
-        let name = OsString::from("LD_PRELOAD");
-        let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();
-        let given = Some(given).filter(|given| !given.is_empty());
-        let all: Vec<OsString> = preloads.iter().map(|preload| preload.clone().into()).chain(given).collect();
-        self.set.insert(name, all.join(OsStr::new(":")));
+    pub(crate) fn simulate(&mut self, preloads: &Preloads) -> io::Result<()> {
+        let libraries = preloads.value(&variable(&self.set, LD_PRELOAD), &self.program);
+        self.set.insert(LD_PRELOAD.into(), libraries);
+        set_options(&mut self.set);
+        let mut set = |wanted: bool, (name, value): (&str, &str)| {
+            if wanted && variable(&self.set, name).is_empty() {
+                self.set.insert(name.into(), value.into());
+            }
+        };
+        // The runtime starts a program that looks up symbols, past the functions that give it the real cycle counter.
+        let is_sanitized = self.program.is_sanitized();
+        set(is_sanitized, ("SELVEDGE_SIM_TSC", "0"));
+        set(self.program.has_thread_sanitizer(), OPENMPI_HOOKS);
         // In addition to sockets and pipes: a rank's page, wake-up pipe, process and NICs.
         self.open_files = allow_open_files(12 * self.size + 64)?;
         self.simulated = true;
         Ok(())
+    }
+
+    /// Whether ranks have the runtime of a sanitizer: their program's, or one that the user preloads.
+    pub(crate) fn is_sanitized(&self) -> bool {
+        let preloaded = variable(&self.set, LD_PRELOAD);
+        let is_preloaded = preloaded.as_encoded_bytes().split(|byte| *byte == b':').any(is_runtime);
+        is_preloaded || self.program.is_sanitized()
     }
 
     /// The program as the user gave it.
@@ -203,6 +232,18 @@ impl Preparation {
         };
         if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// Sets the variables for sanitizers.
+fn set_options(set: &mut BTreeMap<OsString, OsString>) {
+    for (name, value) in options(|name| variable(set, name)) {
+        set.insert(name.into(), value);
+    }
+}
+
+/// A variable of the ranks, empty if there is none.
+fn variable(set: &BTreeMap<OsString, OsString>, name: &str) -> OsString {
+    set.get(OsStr::new(name)).cloned().or_else(|| std::env::var_os(name)).unwrap_or_default()
 }
 
 fn environment(

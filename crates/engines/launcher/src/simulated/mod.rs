@@ -34,9 +34,11 @@ use selvedge_sim_protocol::Costs;
 
 use crate::environment::EnvironmentError;
 use crate::error::{LauncherError, with_causes};
+use crate::executable::Executable;
 use crate::job_directory;
 use crate::mpirun::Family;
 use crate::options::{Binding, JobOptions};
+use crate::preload::{Preloads, lack};
 use crate::program::ProgramError;
 use crate::rank::spawn::{Share, SpawnPlan, library_folder};
 use crate::signals::Signals;
@@ -91,6 +93,9 @@ const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
 /// The directory of our provider for libfabric.
 const PROVIDERS: &str = "libselvedge";
 
+/// The loss of a simulated program that does not load our libraries.
+const WITHOUT: &str = "its clocks and sleeps are real, and its computing takes no virtual time";
+
 /// Prepares a job. No rank is started yet.
 pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let Launch { ranks, command, env, tag_output, keep_going, costs, grant } = launch;
@@ -99,11 +104,14 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let executable = options.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
-    let mut preloads = vec![folder.join(PRELOAD)];
-    preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
-    preloads.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
-    if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
+    let mut preloads = Preloads { clocks: vec![folder.join(PRELOAD)], ours: Vec::new() };
+    preloads.ours.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
+    preloads.ours.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
+    if let Some(missing) = preloads.clocks.iter().chain(&preloads.ours).find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
+    }
+    if let Some(line) = lack(&executable, Executable::read(&executable).loading, WITHOUT) {
+        job::say(&line);
     }
     mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut options.env)?;
     let signals = Signals::block().map_err(LauncherError::Signals)?;

@@ -82,13 +82,14 @@ fn used(pid: u32) -> Duration {
     if known { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
 }
 
+/// Whether no thread runs. One that is traced (state `t`) works: a debugger or a search for leaks has stopped it.
 fn all_sleep(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().all(|thread| {
         let Ok(stat) = fs::read_to_string(thread.path().join("stat")) else { return true };
         // The fields after the name, which may hold any characters.
         let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next().map(str::to_owned));
-        matches!(state.as_deref(), Some("S" | "T" | "t"))
+        matches!(state.as_deref(), Some("S" | "T"))
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::{Ended, Place, runs, wait_until};
@@ -83,31 +83,83 @@ fn a_shell_can_evaluate_the_environment() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["FI_PROVIDER"], "selvedge");
 }
 
-/// It precedes libraries that the user preloads, and is set only if the tree has it.
+/// It follows libraries that the user preloads, and is set only if the tree has it. The variables for sanitizers come with it.
 #[test]
 fn the_library_for_ranks_is_preloaded() {
     let tree = Tree::new("preload");
     let said = |arguments: &[&str]| {
         let mut command = tree.command("openmpi", arguments);
+        command.env("ASAN_OPTIONS", "detect_leaks=0");
         // The loader only warns about a library that it cannot load; ours is an empty file here.
         Ended::from(command.env("LD_PRELOAD", "/nowhere/libother.so").output().unwrap()).out
     };
     assert!(!said(&["env", "openmpi"]).contains("LD_PRELOAD="));
     fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so"), "").unwrap();
     let value =
-        format!("{}:/nowhere/libother.so", tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so").display());
+        format!("/nowhere/libother.so:{}", tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so").display());
     for whom in ["openmpi", "mpich", "ofi"] {
         assert!(said(&["env", whom]).contains(&value), "{whom}");
+        assert!(said(&["env", whom]).contains("detect_leaks=0:verify_asan_link_order=0"), "{whom}");
+        assert!(said(&["env", whom]).contains("TSAN_OPTIONS='ignore_noninstrumented_modules=1'"), "{whom}");
     }
     fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpich_preload.so"), "").unwrap();
     for (whom, both) in [("openmpi", false), ("mpich", true), ("ofi", false)] {
-        let found = said(&["env", whom]).contains("libselvedge_mpi_preload.so:")
-            && said(&["env", whom]).contains("libselvedge_mpich_preload.so:/nowhere/libother.so");
+        let found = said(&["env", whom]).contains("/nowhere/libother.so:")
+            && said(&["env", whom]).contains("/libselvedge_mpich_preload.so");
         assert_eq!(found, both, "{whom}");
     }
     fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpi_collectives.so"), "").unwrap();
     for (whom, is_mpi) in [("openmpi", true), ("mpich", true), ("ofi", false)] {
-        assert_eq!(said(&["env", whom]).contains("libselvedge_mpi_collectives.so:"), is_mpi, "{whom}");
+        assert_eq!(said(&["env", whom]).contains("libselvedge_mpi_collectives.so"), is_mpi, "{whom}");
+    }
+}
+
+/// Compiles an empty program with these words for the compiler. False: it does not know them.
+fn compiled(program: &Path, words: &[&str]) -> bool {
+    let source = program.with_extension("c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut command = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    command.arg(&source).arg("-o").arg(program).args(words).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// Only the ranks of that program load the runtime, each program its own.
+#[test]
+fn the_runtime_of_a_sanitizer_comes_first() {
+    let tree = Tree::new("sanitizer");
+    fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so"), "").unwrap();
+    let program = tree.file("sanitized");
+    if !compiled(&program, &["-fsanitize=address"]) {
+        return;
+    }
+    let program = program.to_str().unwrap();
+    for (whom, option) in [("openmpi", "-x LD_PRELOAD="), ("mpich", "-env LD_PRELOAD ")] {
+        let said =
+            tree.output(whom, &["mpirun", "--mpi", whom, "--dry-run", "-n", "1", "sh", ":", "-n", "2", program]).out;
+        let line = said.lines().last().unwrap().replace('\'', "");
+        assert!(line.contains(&format!(" -n 1 sh : -n 2 {option}libasan.so.")), "{line}");
+        assert!(line.contains("libselvedge_mpi_preload.so ") && line.ends_with(program), "{line}");
+        assert!(!said.lines().any(|line| line.starts_with("export LD_PRELOAD") && line.contains("libasan")), "{said}");
+    }
+}
+
+/// The line names the program and why. musl's loader would end it, so it gets none of our libraries.
+#[test]
+fn a_program_that_cannot_load_our_libraries_is_named() {
+    let tree = Tree::new("lacks");
+    fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so"), "").unwrap();
+    let program = tree.file("without");
+    for (words, why) in [
+        (&["-static"][..], "without is statically linked: its memory is not shared"),
+        (&["-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"], "without is linked to musl"),
+    ] {
+        if !compiled(&program, words) {
+            continue;
+        }
+        let path = program.to_str().unwrap();
+        let said = tree.output("openmpi", &["mpirun", "--mpi", "openmpi", "-n", "2", path]);
+        assert_eq!(said.err.matches(why).count(), 1, "{}", said.err);
+        let dry = tree.output("openmpi", &["mpirun", "--mpi", "openmpi", "--dry-run", "-n", "2", path]);
+        assert_eq!(dry.out.contains("-x LD_PRELOAD="), why.contains("musl"), "{}", dry.out);
     }
 }
 
