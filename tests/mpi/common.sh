@@ -98,12 +98,12 @@ over_hosts() {
     esac
 }
 
-# build MPI: compiles the examples into build/mpi/MPI. Debian's compiles the one in Fortran. Global Arrays is Debian's
-# package, made with its Open MPI.
+# build MPI: compiles the examples and windows.c into build/mpi/MPI. Debian's compiles the one in Fortran. Global Arrays
+# is Debian's package, made with its Open MPI.
 build() {
     into=$tree/mpi/$1
     mkdir -p "$into"
-    for source in examples/mpi/*.c; do
+    for source in examples/mpi/*.c tests/mpi/windows.c; do
         made=$into/$(basename "$source" .c)
         if [ ! -x "$made" ] || [ -n "$(find "$source" examples/mpi/*.h -newer "$made")" ]; then
             "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm -lpthread || return 1

@@ -86,6 +86,8 @@ impl LaunchError {
 const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 /// The library that replaces PMIx.
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
+/// The library that mends faults of Open MPI.
+const OPENMPI: &str = "libselvedge/libselvedge_openmpi_preload.so";
 /// The library that gives MPI's collective operations to aggregation nodes.
 const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
 /// The directory of our provider for libfabric.
@@ -99,7 +101,8 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let executable = options.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
-    let mut preloads = vec![folder.join(PRELOAD)];
+    let mut preloads: Vec<_> = (mpi != Some(Family::Mpich)).then(|| folder.join(OPENMPI)).into_iter().collect();
+    preloads.push(folder.join(PRELOAD));
     preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
     preloads.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
     if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
