@@ -5,9 +5,11 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | [`sleeps`] | a sleep of one second at the end of each job is left out |
 //! | [`atomics`] | operations by which windows of 4.1 crash, abort, or wait for themselves |
 //!
 //! The component's own references to its functions go through the loader, which prefers a preloaded library. In the
 //! processes of other MPIs nothing calls these functions.
 
 mod atomics;
+mod sleeps;

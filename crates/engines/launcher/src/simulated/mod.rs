@@ -101,6 +101,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let executable = options.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
+    // Before the clocks, because it leaves out a sleep.
     let mut preloads: Vec<_> = (mpi != Some(Family::Mpich)).then(|| folder.join(OPENMPI)).into_iter().collect();
     preloads.push(folder.join(PRELOAD));
     preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
