@@ -27,7 +27,7 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   sim_pmix          PMIx for simulated ranks of Open MPI
 #   mpi_preload       a malloc with shared large blocks, cheaper yields: before the C library of MPI ranks
 #   mpi_collectives   collective operations in aggregation nodes: before the MPI
-#   mpich_preload     communicators and windows of shared memory: before MPICH
+#   mpich_preload     communicators and windows of shared memory, long puts and gets: before MPICH
 #   openmpi_preload   mends faults of btl/ofi: before Open MPI
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload openmpi_preload)
 

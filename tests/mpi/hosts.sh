@@ -128,7 +128,7 @@ for mpi; do
     example spawn
     connect
     two_jobs
-    example windows words dynamic
+    example windows
     [ "$programs" = all ] || continue
     example hello
     example pingpong 20

@@ -16,8 +16,9 @@
 //!
 //! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within a host use no
 //! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
-//! communicators and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`)
-//! only warns.
+//! communicators and windows of shared memory. It also keeps the data of long puts and gets whole, which
+//! `MPIR_CVAR_CH4_OFI_AM_LONG_FORCE_PIPELINE` does not: some of those end by a failed assertion of MPICH's. MPICH's own
+//! variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) only warns.
 //!
 //! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 also finds our
 //! component ([`component`]), which takes over if it was built for exactly this version of the MPI.

@@ -86,8 +86,9 @@ impl LaunchError {
 const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 /// The library that replaces PMIx.
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
-/// The library that mends faults of Open MPI.
+/// The libraries that mend faults of each MPI.
 const OPENMPI: &str = "libselvedge/libselvedge_openmpi_preload.so";
+const MPICH: &str = "libselvedge/libselvedge_mpich_preload.so";
 /// The library that gives MPI's collective operations to aggregation nodes.
 const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
 /// The directory of our provider for libfabric.
@@ -105,6 +106,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let mut preloads: Vec<_> = (mpi != Some(Family::Mpich)).then(|| folder.join(OPENMPI)).into_iter().collect();
     preloads.push(folder.join(PRELOAD));
     preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
+    preloads.extend((mpi != Some(Family::Openmpi)).then(|| folder.join(MPICH)));
     preloads.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
     if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
