@@ -27,8 +27,9 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   sim_pmix          PMIx for simulated ranks of Open MPI
 #   mpi_preload       a malloc with shared large blocks, cheaper yields: before the C library of MPI ranks
 #   mpi_collectives   collective operations in aggregation nodes: before the MPI
-#   mpich_preload     communicators and windows of shared memory: before MPICH
-PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload)
+#   mpich_preload     communicators and windows of shared memory, long puts and gets: before MPICH
+#   openmpi_preload   mends faults of btl/ofi: before Open MPI
+PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload openmpi_preload)
 
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
@@ -69,7 +70,7 @@ setup:
 	@./setup.sh
 
 $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a $(SMA_LINK) &: FORCE
-	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
+	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)

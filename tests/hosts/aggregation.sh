@@ -103,6 +103,11 @@ case $mpis in
     ;;
 esac
 
+# Windows, under the MPI that chooses another way for them on one host.
+case $mpis in
+*debian*) ends "$(version debian), 6 ranks, windows" 0 launch debian ours 6 "$limit" "$tree/mpi/debian/windows" ;;
+esac
+
 start_manager
 export SELVEDGE_MANAGER=10.77.255.1:7390
 for number in 1 2 3; do start_node $number; done

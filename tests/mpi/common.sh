@@ -9,6 +9,8 @@
 #
 # and two transports: `stock` (or `none`, for programs without MPI), the MPI's own choice between processes of one
 # machine, and `ours`, the provider build/lib/libselvedge, with the environment that `selvedge env` prints.
+#
+# With SELVEDGE_TEST_THREADS=multiple every program of a script asks for MPI_THREAD_MULTIPLE (threads.c).
 
 tree=$PWD/build
 selvedge=${SELVEDGE:-$tree/bin/selvedge}
@@ -37,12 +39,19 @@ version() {
     esac
 }
 
+# ask_for_threads: sets the environment in which programs ask for MPI_THREAD_MULTIPLE, if this pass wants that.
+ask_for_threads() {
+    [ "${SELVEDGE_TEST_THREADS:-}" ] || return 0
+    export LD_PRELOAD="$tree/mpi/threads.so${LD_PRELOAD:+:$LD_PRELOAD}"
+}
+
 # environment MPI TRANSPORT: sets the environment of that transport. Call it in a subshell.
 environment() {
     # By default Open MPI refuses to run as root, and to run more ranks than cores; a test machine needs both.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+    ask_for_threads
     [ "$2" = ours ] || return 0
     case $1 in
     mpich) printed=$("$selvedge" env mpich) ;;
@@ -98,12 +107,15 @@ over_hosts() {
     esac
 }
 
-# build MPI: compiles the examples, and the program about memory, into build/mpi/MPI. Debian's compiles the one in
-# Fortran. Global Arrays is Debian's package, made with its Open MPI.
+# build MPI: compiles the examples, windows.c and memory.c into build/mpi/MPI. Debian's compiles the one in Fortran.
+# Global Arrays is Debian's package, made with its Open MPI.
 build() {
     into=$tree/mpi/$1
     mkdir -p "$into"
-    for source in examples/mpi/*.c tests/mpi/memory.c; do
+    # Scripts for several MPIs run concurrently.
+    cc -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC tests/mpi/threads.c -o "$into/threads.so" -ldl &&
+        mv "$into/threads.so" "$tree/mpi/threads.so" || return 1
+    for source in examples/mpi/*.c tests/mpi/windows.c tests/mpi/memory.c; do
         made=$into/$(basename "$source" .c)
         if [ ! -x "$made" ] || [ -n "$(find "$source" examples/mpi/*.h -newer "$made")" ]; then
             "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm -lpthread || return 1
@@ -130,7 +142,10 @@ leftovers() { find "/dev/shm/selvedge-$(id -u)" -type f ! -name '.*' 2>/dev/null
 
 # outcome STATUS BEGAN_S TEXT: reports a program whose output is in the file $printed, and counts it in $failed if it failed.
 outcome() {
-    if [ "$1" = 0 ]; then
+    if [ "$1" = 0 ] && [ "${SELVEDGE_TEST_THREADS:-}" ] && ! grep -q MPI_THREAD_MULTIPLE "$printed"; then
+        echo "    $3: did not ask for MPI_THREAD_MULTIPLE"
+        failed=$((failed + 1))
+    elif [ "$1" = 0 ]; then
         echo "    $3: right, $(($(date +%s) - $2)) s"
     else
         echo "    $3: exit status $1"

@@ -6,7 +6,7 @@
 # About two minutes for each MPI.
 #
 # usage: tests/mpi/hosts.sh [--transport ours|stock] [--short] [MPI]...
-#        --short: hosts.c, spawn.c and connect.c only
+#        --short: hosts.c, spawn.c, connect.c and windows.c only
 # Exit status: 77 when test hosts cannot be made.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -128,6 +128,7 @@ for mpi; do
     example spawn
     connect
     two_jobs
+    example windows
     [ "$programs" = all ] || continue
     example hello
     example pingpong 20

@@ -3,7 +3,8 @@
 #
 # The short test of this directory, for every change: all examples over our provider on 1, 2 and 4 ranks, under every
 # installed MPI; then some of them on a simulated machine, twice each: the same binaries, whose clocks show virtual
-# time. Each example checks itself, and two simulations have to print the same. About two minutes.
+# time. Each example checks itself, and two simulations have to print the same. The programs on 4 ranks ask for
+# MPI_THREAD_MULTIPLE; with SELVEDGE_TEST_THREADS=multiple all do (common.sh). About two minutes.
 #
 # usage: tests/mpi/run.sh [--transport ours|stock] [MPI]...
 set -u
@@ -44,6 +45,9 @@ example() {
     outcome "$status" "$began" "$ranks ranks, $*"
 }
 
+# in_virtual_time COMMAND [ARGUMENT]...
+in_virtual_time() { (ask_for_threads && exec timeout -k 10 240 "$@"); }
+
 # simulated PROGRAM [ARGUMENT]...: two concurrent runs on $machine, with $options and without the MPI's launcher. Values
 # measured by the wall clock may differ; everything else may not.
 machine=cluster options=
@@ -51,7 +55,7 @@ simulated() {
     began=$(date +%s)
     status=0
     for run in 1 2; do
-        timeout -k 10 240 "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
+        in_virtual_time "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
             >"$printed.all$run" 2>"$printed.errors$run" </dev/null &
         [ "$run" = 2 ] || first=$!
     done
@@ -68,10 +72,20 @@ simulated() {
     fi
 }
 
+# passes LIMIT_MS: the last simulated program took less virtual time.
+passes() {
+    if awk -v limit="$1" '/^ *virtual time/ { found = $4 == "ms" ? $3 : $4 == "us" || $4 == "ns" ? 0 : 1000; exit }
+        END { exit !(found < limit) }' "$printed.all1"; then
+        return
+    fi
+    echo "    it took more than $1 ms of virtual time"
+    failed=$((failed + 1))
+}
+
 # accesses LEAST: in the program onesided on EXTOLL the RMA unit carries out at least LEAST gets: reads, and those
 # behind puts. Without long messages, whose payload is also got, there are no others.
 accesses() {
-    SELVEDGE_FI_BOUNCE_MAX=65536 timeout -k 10 240 "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml \
+    in_virtual_time "$selvedge" sim -n 4 --machine machines/extoll-ht400.toml --env SELVEDGE_FI_BOUNCE_MAX=65536 \
         --json="$printed.json" -- "$tree/mpi/$mpi/onesided" >/dev/null 2>&1 </dev/null
     count=$(sed -n 's/^ *"requester_gets": *\([0-9]*\).*/\1/p' "$printed.json")
     if [ "${count:-0}" -ge "$1" ]; then
@@ -131,7 +145,9 @@ for mpi; do
     fi
     build "$mpi" || fail "the examples do not compile under $mpi"
     say "$(version "$mpi"), $transport"
+    whole_pass=${SELVEDGE_TEST_THREADS:-}
     for ranks in 1 2 4; do
+        [ "$ranks" != 4 ] || export SELVEDGE_TEST_THREADS=multiple
         example "$ranks" hello
         [ "$ranks" = 1 ] || example "$ranks" pingpong 20
         example "$ranks" halo2d 128 20
@@ -140,6 +156,9 @@ for mpi; do
         debian-stock) example "$ranks" onesided fence pscw lock accumulate fetch passive ;;
         *) example "$ranks" onesided ;;
         esac
+        # Over its own transport, Open MPI 4.1 crashes in swaps.
+        # shellcheck disable=SC2046  # a word, or none
+        example "$ranks" windows $([ "$mpi-$transport" != debian-stock ] || echo types)
         example "$ranks" shared
         [ "$ranks" != 2 ] || example 2 memory
         # In our environment a library reduces in the order of the ranks.
@@ -147,8 +166,11 @@ for mpi; do
         [ "$transport" != ours ] || exact=exact
         # shellcheck disable=SC2086  # a word, or none
         example "$ranks" collectives $exact
+        # With MPI_THREAD_MULTIPLE Open MPI 4.1 never returns from waiting for a request that has failed.
+        parts=
+        [ "$mpi" != debian ] || [ -z "${SELVEDGE_TEST_THREADS:-}" ] || parts="types lengths ways blocking messages comms late"
         # shellcheck disable=SC2086
-        example "$ranks" nonblocking $exact
+        example "$ranks" nonblocking $exact $parts
         [ "$ranks" = 1 ] || example "$ranks" nonblocking threads
         example "$ranks" is
         example "$ranks" ft
@@ -156,6 +178,7 @@ for mpi; do
         [ "$ranks" != 4 ] || { example 4 ep && example 4 dt BH && example 4 dt WH; }
         [ ! -x "$tree/mpi/$mpi/lennard_jones" ] || example "$ranks" lennard_jones 20
     done
+    export SELVEDGE_TEST_THREADS="$whole_pass"
     [ "$transport" = ours ] || continue
     example 4 flood
     for setting in SELVEDGE_MODE=host SELVEDGE_PATH=bounce; do
@@ -173,6 +196,8 @@ for mpi; do
     say "an address space of 8 GB"
     (ulimit -v 8000000 && failed=0 && example 4 pingpong 20 && exit "$failed") || failed=$((failed + 1))
     simulated hello
+    # UCX, in the MPIs of PyPI, measures the processor's clock for 42 ms before the program begins.
+    if [ "$mpi" = debian ]; then passes 1; else passes 100; fi
     simulated pingpong 20
     simulated halo2d 128 10
     simulated is S
@@ -180,8 +205,7 @@ for mpi; do
     simulated flood
     machine=extoll-ht400
     simulated onesided
-    # With Open MPI 4.1 one-sided operations are messages here.
-    [ "$mpi" = debian ] || accesses 500
+    accesses 500
     machine=switchib2
     reductions 1
     machine=cluster

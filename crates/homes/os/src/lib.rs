@@ -8,6 +8,7 @@
 //! | [`extents`] | free runs of pages in a range | none |
 //! | [`futex`] | sleep until a shared word changes | `futex` |
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
+//! | [`caller`] | the library that has called a function of ours | none |
 //! | [`children`] | private copies of shared mappings in forked children | `mmap`, `mprotect`, `mremap` |
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`copy`] | long copies into memory that other cores have in their caches | none |
@@ -32,6 +33,7 @@
 
 pub mod address_space;
 pub mod asymmetric;
+pub mod caller;
 pub mod children;
 pub mod cma;
 pub mod copy;

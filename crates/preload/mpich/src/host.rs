@@ -6,11 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::mpich::{COMM_TYPE_SHARED, Mpich, UNDEFINED};
 
-/// A number for this host and namespace, from the boot id and the namespace's file.
+/// A number for this host and namespace, from the boot id and the namespace's file. In virtual time every rank has a
+/// host of its own.
 pub fn number() -> u64 {
     let mut hasher = DefaultHasher::new();
     std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
     std::fs::read_link("/proc/self/ns/pid").ok().hash(&mut hasher);
+    std::env::var_os("SELVEDGE_SIM").and_then(|_| std::env::var_os("SELVEDGE_RANK")).hash(&mut hasher);
     hasher.finish()
 }
 

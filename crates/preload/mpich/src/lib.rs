@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `libselvedge_mpich_preload.so`: MPICH's communicators and windows of shared memory.
+//! `libselvedge_mpich_preload.so`: MPICH's communicators and windows of shared memory, and long puts and gets.
 //!
 //! Messages within a host reach our provider only if MPICH assumes that every rank is on its own host
 //! (`MPIR_CVAR_NOLOCAL`). Then its communicators of `MPI_COMM_TYPE_SHARED` have one rank, and `MPI_Win_allocate_shared`
@@ -12,35 +12,20 @@
 //! | `MPI_Win_shared_query` | returns the parts of such a window |
 //! | `MPI_Win_get_attr` | returns its flavor |
 //! | `MPI_Win_free` | unmaps the file |
+//! | `MPI_Put`, `MPI_Get` and their variants | long ones of mixed numbers move as bytes ([`transfers`]) |
 //!
 //! All else is MPICH's ([`mpich`]): puts, gets and accumulates on these windows go to the provider like all others.
 //! Programs of another MPI, or of MPICH's library for the standard ABI (`libmpi_abi.so`), get their own library's
 //! functions.
 
-mod host;
-mod mpich;
-mod window;
-
-use std::ffi::{CStr, c_int, c_void};
-
-use mpich::{Handle, Mpich, library, next};
-
-/// Calls the function of this name in the process's MPI, with unchanged arguments.
+/// Calls the process's MPI, which has the function without this library.
 macro_rules! forward {
-    ($name:ident ($($argument:expr),*) as $type:ty) => {{
-        let Some(function) = next($name) else { return mpich::ERR_OTHER };
-        // SAFETY: the function of this name has these arguments, which the program gave.
+    ($next:ident ($($argument:expr),*) as $type:ty) => {{
+        let Some(function) = $next.find() else { return mpich::ERR_OTHER };
+        // SAFETY: the function of this name has these arguments, which the program gave, or equivalent ones.
         unsafe { std::mem::transmute::<*mut c_void, $type>(function)($($argument),*) }
     }};
 }
-
-type SplitType = unsafe extern "C" fn(Handle, c_int, c_int, Handle, *mut i32) -> c_int;
-type AllocateShared = unsafe extern "C" fn(isize, c_int, Handle, Handle, *mut c_void, *mut i32) -> c_int;
-type AllocateSharedLarge = unsafe extern "C" fn(isize, isize, Handle, Handle, *mut c_void, *mut i32) -> c_int;
-type SharedQuery = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut c_int, *mut c_void) -> c_int;
-type SharedQueryLarge = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut isize, *mut c_void) -> c_int;
-type GetAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_int) -> c_int;
-type Free = unsafe extern "C" fn(*mut i32) -> c_int;
 
 /// Exports a function under its name and under that of the profiling interface (MPI 4.1, 15.2), by which MPICH's `mpi_f08` calls it.
 macro_rules! export {
@@ -52,16 +37,38 @@ macro_rules! export {
         /// # Safety
         /// The arguments are those of the standard's function.
         #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!("the name has no NUL"),
-            };
+            static NEXT: Next = Next::new(
+                match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("the name has no NUL"),
+                },
+            );
             // SAFETY: this function has the same contract.
-            unsafe { $function(NAME, $($argument),*) }
+            unsafe { $function(&NEXT, $($argument),*) }
         }
     };
 }
+
+mod bytes;
+mod datatypes;
+mod host;
+mod mpich;
+mod transfers;
+mod window;
+
+use std::ffi::{c_int, c_void};
+
+use mpich::{Handle, Mpich, Next, library};
+
+type SplitType = unsafe extern "C" fn(Handle, c_int, c_int, Handle, *mut i32) -> c_int;
+type AllocateShared = unsafe extern "C" fn(isize, c_int, Handle, Handle, *mut c_void, *mut i32) -> c_int;
+type AllocateSharedLarge = unsafe extern "C" fn(isize, isize, Handle, Handle, *mut c_void, *mut i32) -> c_int;
+type SharedQuery = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut c_int, *mut c_void) -> c_int;
+type SharedQueryLarge = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut isize, *mut c_void) -> c_int;
+type GetAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_int) -> c_int;
+type Free = unsafe extern "C" fn(*mut i32) -> c_int;
 
 export! {
     MPI_Comm_split_type PMPI_Comm_split_type =
@@ -83,7 +90,7 @@ export! {
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn comm_split_type(
-    name: &CStr,
+    next: &Next,
     comm: Handle,
     split_type: c_int,
     key: c_int,
@@ -98,7 +105,7 @@ unsafe fn comm_split_type(
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
-        None => forward!(name(comm, split_type, key, info, new) as SplitType),
+        None => forward!(next(comm, split_type, key, info, new) as SplitType),
     }
 }
 
@@ -107,7 +114,7 @@ unsafe fn comm_split_type(
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn win_allocate_shared(
-    name: &CStr,
+    next: &Next,
     size: isize,
     unit: c_int,
     info: Handle,
@@ -118,7 +125,7 @@ unsafe fn win_allocate_shared(
     match library() {
         // SAFETY: this function has the same contract.
         Some(mpich) => unsafe { window::allocate(mpich, size, unit, info as i32, comm as i32, base.cast(), win) },
-        None => forward!(name(size, unit, info, comm, base, win) as AllocateShared),
+        None => forward!(next(size, unit, info, comm, base, win) as AllocateShared),
     }
 }
 
@@ -127,7 +134,7 @@ unsafe fn win_allocate_shared(
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn win_allocate_shared_c(
-    name: &CStr,
+    next: &Next,
     size: isize,
     unit: isize,
     info: Handle,
@@ -141,7 +148,7 @@ unsafe fn win_allocate_shared_c(
             let unit = c_int::try_from(unit).unwrap_or(-1);
             window::allocate(mpich, size, unit, info as i32, comm as i32, base.cast(), win)
         },
-        None => forward!(name(size, unit, info, comm, base, win) as AllocateSharedLarge),
+        None => forward!(next(size, unit, info, comm, base, win) as AllocateSharedLarge),
     }
 }
 
@@ -166,7 +173,7 @@ unsafe fn query(win: Handle, rank: c_int, size: *mut isize, base: *mut c_void) -
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn win_shared_query(
-    name: &CStr,
+    next: &Next,
     win: Handle,
     rank: c_int,
     size: *mut isize,
@@ -181,7 +188,7 @@ unsafe fn win_shared_query(
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
-        None => forward!(name(win, rank, size, unit, base) as SharedQuery),
+        None => forward!(next(win, rank, size, unit, base) as SharedQuery),
     }
 }
 
@@ -190,7 +197,7 @@ unsafe fn win_shared_query(
 /// # Safety
 /// The arguments are those of the standard's function.
 unsafe fn win_shared_query_c(
-    name: &CStr,
+    next: &Next,
     win: Handle,
     rank: c_int,
     size: *mut isize,
@@ -205,7 +212,7 @@ unsafe fn win_shared_query_c(
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
-        None => forward!(name(win, rank, size, unit, base) as SharedQueryLarge),
+        None => forward!(next(win, rank, size, unit, base) as SharedQueryLarge),
     }
 }
 
@@ -213,7 +220,7 @@ unsafe fn win_shared_query_c(
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-unsafe fn win_get_attr(name: &CStr, win: Handle, key: c_int, value: *mut c_void, found: *mut c_int) -> c_int {
+unsafe fn win_get_attr(next: &Next, win: Handle, key: c_int, value: *mut c_void, found: *mut c_int) -> c_int {
     if key == mpich::WIN_CREATE_FLAVOR && library().is_some() && window::is_shared(win as i32) {
         // SAFETY: the standard requires places for the address of the value, which is static, and for the flag.
         unsafe {
@@ -222,18 +229,18 @@ unsafe fn win_get_attr(name: &CStr, win: Handle, key: c_int, value: *mut c_void,
         }
         return mpich::SUCCESS;
     }
-    forward!(name(win, key, value, found) as GetAttribute)
+    forward!(next(win, key, value, found) as GetAttribute)
 }
 
 /// `MPI_Win_free` (MPI 4.1, 12.2.5).
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-unsafe fn win_free(name: &CStr, win: *mut i32) -> c_int {
+unsafe fn win_free(next: &Next, win: *mut i32) -> c_int {
     // The window stays in the table during the call, because callbacks of the program that MPICH calls may query it.
     // SAFETY: the standard requires a window there.
     let window_to_free = library().and_then(|_| window::find(unsafe { *win }));
-    let outcome = forward!(name(win) as Free);
+    let outcome = forward!(next(win) as Free);
     if let (Some(window_to_free), mpich::SUCCESS) = (window_to_free, outcome) {
         window::free(window_to_free);
     }

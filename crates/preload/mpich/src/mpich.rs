@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use selvedge_os::library::{self, loaded, symbol};
 
@@ -23,7 +24,8 @@ pub const COMM_TYPE_SHARED: c_int = 1;
 pub const WIN_CREATE_FLAVOR: c_int = 0x66000007;
 pub static WIN_FLAVOR_SHARED: c_int = 4;
 const INFO_NULL: i32 = 0x1c000000;
-const BYTE: i32 = 0x4c00010d;
+pub const DATATYPE_NULL: i32 = 0x0c000000;
+pub const BYTE: i32 = 0x4c00010d;
 
 /// The functions of MPICH that this library calls.
 pub struct Mpich {
@@ -38,7 +40,7 @@ pub struct Mpich {
     win_create: unsafe extern "C" fn(*mut c_void, isize, c_int, i32, i32, *mut i32) -> c_int,
 }
 
-const FILES: [&CStr; 2] = [c"libmpi.so.12", c"libmpich.so.12"];
+pub const FILES: [&CStr; 2] = [c"libmpi.so.12", c"libmpich.so.12"];
 
 /// MPICH, if the process has loaded it. The calling program has loaded its MPI, so the first result never changes.
 pub fn library() -> Option<&'static Mpich> {
@@ -65,8 +67,25 @@ fn find() -> Option<Mpich> {
 }
 
 /// The function of this name that the process would have without this library.
-pub fn next(name: &CStr) -> Option<*mut c_void> {
-    library::next(name, FILES.into_iter().chain([c"libmpi_abi.so.1"]))
+pub struct Next {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { name, found: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Looks the function up in the first call that finds it. The address is code, so no ordering is needed.
+    pub fn find(&self) -> Option<*mut c_void> {
+        let mut found = self.found.load(Relaxed);
+        if found.is_null() {
+            found = library::next(self.name, FILES.into_iter().chain([c"libmpi_abi.so.1"]))?;
+            self.found.store(found, Relaxed);
+        }
+        Some(found)
+    }
 }
 
 fn checked(code: c_int) -> Result<(), c_int> {

@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_long};
 use libc::{clock_t, clockid_t, rusage, time_t, timespec, timeval, timezone};
 use selvedge_sim_protocol::{EPOCH_S, RankEnd, UPTIME_S};
 
+use crate::calibration;
 use crate::real::next;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -98,7 +99,7 @@ pub extern "C" fn gettimeofday(into: *mut timeval, zone: *mut timezone) -> c_int
     // are written to. A `timezone` is two `int`s; zeros mean Greenwich.
     unsafe {
         if !into.is_null() {
-            *into = to_timeval(epoch_ns(end));
+            *into = to_timeval(epoch_ns(end) + calibration::slept_ns());
         }
         if !zone.is_null() {
             zone.cast::<[c_int; 2]>().write([0; 2]);

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::SeqC
 use libc::{sigaction as Action, siginfo_t, ucontext_t};
 use selvedge_sim_protocol::{RankEnd, UPTIME_S};
 
+use crate::calibration;
 use crate::real::next;
 
 const PR_SET_TSC: c_int = 26;
@@ -138,7 +139,7 @@ fn emulate_read(end: &RankEnd, context: &mut ucontext_t) -> bool {
             _ => return false,
         }
     };
-    let count = UPTIME_S * 1_000_000_000 + end.read_clock() / 1000;
+    let count = UPTIME_S * 1_000_000_000 + end.read_clock() / 1000 + calibration::slept_ns_for(at);
     registers[libc::REG_RAX as usize] = (count & 0xffff_ffff) as i64;
     registers[libc::REG_RDX as usize] = (count >> 32) as i64;
     registers[libc::REG_RIP as usize] += length;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`clocks`] | `clock_gettime` and its relatives, `getrusage`, `times` |
 //! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
+//! | [`calibration`] | sleeps by which a library measures the processor's clock take no time |
 //! | [`copies`] | `memcpy`, `memmove`: a rank that copies does not wait |
 //! | [`counter`] | the processor's counter of cycles |
 //! | [`leaks`] | `dl_iterate_phdr`: the search for leaks takes no virtual time |
@@ -20,6 +21,7 @@
 //!
 //! This crate does not use the standard library's clocks, because those call the functions that it replaces.
 
+mod calibration;
 #[cfg(target_arch = "x86_64")]
 mod children;
 mod clocks;

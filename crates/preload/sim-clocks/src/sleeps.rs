@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_uint};
 use libc::{clockid_t, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval, useconds_t};
 use selvedge_sim_protocol::RankEnd;
 
+use crate::calibration;
 use crate::clocks::when_ps;
 use crate::leaks;
 use crate::real::next;
@@ -73,6 +74,7 @@ pub extern "C" fn clock_nanosleep(
 #[unsafe(no_mangle)]
 pub extern "C" fn usleep(us: useconds_t) -> c_int {
     match RankEnd::of_process() {
+        Some(_) if calibration::leaves_out(us) => 0,
         Some(end) => {
             pass(end, u64::from(us) * 1000);
             0

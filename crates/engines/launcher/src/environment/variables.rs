@@ -6,17 +6,19 @@
 //!
 //! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
 //! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set below that
-//! of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx` would
-//! use UCX with any provider. For the provider, both the MTL and the BTL read the same list. It has a name for each of
-//! them and one for both. The launcher of Open MPI 5 gives its variables only to processes of its own host, and no
-//! variable named with `-x` to spawned processes. Its PMIx takes the names of more from
+//! of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. Open MPI 4.1 has
+//! `osc pt2pt`, too, with the fixed priority 10: it sends messages, and fails with `MPI_THREAD_MULTIPLE`. `osc ucx`
+//! would use UCX with any provider. For the provider, both the MTL and the BTL read the same list. It has a name for
+//! each of them and one for both. The launcher of Open MPI 5 gives its variables only to processes of its own host, and
+//! no variable named with `-x` to spawned processes. Its PMIx takes the names of more from
 //! `PMIX_MCA_pmdl_ompi_include_envars`, and gives those to all processes on all hosts ([`PASSED_ON`]). Open MPI 4.1
 //! needs `-x` for variables that do not begin with `OMPI_`.
 //!
 //! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise messages within a host use no
 //! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` still gives programs their
-//! communicators and windows of shared memory. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`)
-//! only warns.
+//! communicators and windows of shared memory. It also keeps the data of long puts and gets whole, which
+//! `MPIR_CVAR_CH4_OFI_AM_LONG_FORCE_PIPELINE` does not: some of those end by a failed assertion of MPICH's. MPICH's own
+//! variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) only warns.
 //!
 //! Both: `libselvedge_mpi_collectives.so` carries out collective operations within a host. Open MPI 4.1 also finds our
 //! component ([`component`]), which takes over if it was built for exactly this version of the MPI.
@@ -61,7 +63,7 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_mtl_ofi_provider_include", PROVIDER),
     ("OMPI_MCA_btl_ofi_provider_include", PROVIDER),
     ("OMPI_MCA_osc", "^ucx"),
-    ("OMPI_MCA_osc_rdma_priority", "8"),
+    ("OMPI_MCA_osc_rdma_priority", "50"),
     ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
@@ -117,7 +119,9 @@ fn preloaded_files(target: Target) -> &'static [&'static str] {
         Target::Mpich => {
             &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so", "libselvedge_mpich_preload.so"]
         }
-        Target::Openmpi => &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so"],
+        Target::Openmpi => {
+            &["libselvedge_mpi_preload.so", "libselvedge_mpi_collectives.so", "libselvedge_openmpi_preload.so"]
+        }
         Target::Ofi => &["libselvedge_mpi_preload.so"],
     }
 }

@@ -88,6 +88,9 @@ impl LaunchError {
 const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 /// The library that replaces PMIx.
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
+/// The libraries that mend faults of each MPI.
+const OPENMPI: &str = "libselvedge/libselvedge_openmpi_preload.so";
+const MPICH: &str = "libselvedge/libselvedge_mpich_preload.so";
 /// The library that gives MPI's collective operations to aggregation nodes.
 const COLLECTIVES: &str = "libselvedge/libselvedge_mpi_collectives.so";
 /// The directory of our provider for libfabric.
@@ -104,8 +107,12 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let executable = options.executable().map_err(LaunchError::Program)?;
     let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
-    let mut preloads = Preloads { clocks: vec![folder.join(PRELOAD)], ours: Vec::new() };
+    // Open MPI's leaves out a sleep, so it comes before the clocks.
+    let mut clocks: Vec<_> = (mpi != Some(Family::Mpich)).then(|| folder.join(OPENMPI)).into_iter().collect();
+    clocks.push(folder.join(PRELOAD));
+    let mut preloads = Preloads { clocks, ours: Vec::new() };
     preloads.ours.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
+    preloads.ours.extend((mpi != Some(Family::Openmpi)).then(|| folder.join(MPICH)));
     preloads.ours.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
     if let Some(missing) = preloads.clocks.iter().chain(&preloads.ours).find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
