@@ -105,7 +105,7 @@ esac
 
 # Windows, under the MPI that chooses another way for them on one host.
 case $mpis in
-*debian*) ends "$(version debian), 6 ranks, windows" 0 launch debian ours 6 "$limit" "$tree/mpi/debian/windows" ;;
+*debian*) ends "$(version debian), 6 ranks, windows" 0 launch debian ours 6 "$limit" "$tree/mpi/debian/windows" words dynamic ;;
 esac
 
 start_manager
