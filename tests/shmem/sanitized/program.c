@@ -13,7 +13,7 @@ enum { THREADS = 4, WORDS = 3000, BLOCKS = 2500 };
 
 static long data[WORDS], count;
 static char small[13];
-static void *kept;
+static void *volatile kept;
 static volatile int one = 1;
 
 static void *work(void *number)

@@ -331,7 +331,8 @@ mod tests {
             rustix::io::pwrite(&file, &[*page as u8 + 1], page * PAGE).unwrap();
         }
         // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
-        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), 64 * PAGE as usize, BOTH, MapFlags::SHARED, &file, 0) };
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), 64 * PAGE as usize, BOTH, MapFlags::SHARED, &file, 0) };
         let name = FileName::of(file.as_fd()).unwrap();
         let mapping = SharedMapping { start: start.unwrap() as u64, bytes: 64 * PAGE, file: name };
         (file, mapping)
