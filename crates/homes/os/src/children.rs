@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(found(1..3), []);
         assert_eq!(found(41..63), []);
         assert_eq!(found(5..5), []);
-        assert_eq!(parts(None, 7..9).collect::<Vec<_>>(), [7..9]);
+        assert!(parts(None, 7..9).eq(std::iter::once(7..9)));
     }
 
     #[test]

@@ -36,16 +36,6 @@ fn split(range: Range<u64>, shared: &[(Range<u64>, Place)]) -> impl Iterator<Ite
     })
 }
 
-/// `madvise` of the libraries behind this one. Returns the kernel's result.
-///
-/// # Safety
-/// The requirements of `madvise`.
-unsafe fn next_madvise(part: &Range<u64>, advice: c_int) -> isize {
-    let words = [part.start as usize, (part.end - part.start) as usize, advice as usize, 0, 0, 0];
-    // SAFETY: this function has the requirements of `madvise`.
-    keeping_errno(|| unsafe { MADVISE.result(words) })
-}
-
 /// Follows advice for one shared part. Returns the kernel's result.
 ///
 /// # Safety
@@ -53,7 +43,7 @@ unsafe fn next_madvise(part: &Range<u64>, advice: c_int) -> isize {
 unsafe fn advise_shared(part: &Range<u64>, place: &Place, advice: c_int) -> isize {
     let bytes = part.end - part.start;
     // SAFETY: this function has the requirements of `madvise`. The kernel checks the range and the advice.
-    let kernel = |advice| unsafe { next_madvise(part, advice) };
+    let kernel = |advice| unsafe { raw::madvise(part.start, bytes, advice) };
     match advice {
         libc::MADV_WIPEONFORK | libc::MADV_KEEPONFORK => {
             let checked = kernel(libc::MADV_KEEPONFORK);
@@ -103,7 +93,7 @@ pub unsafe fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnc
             // SAFETY: this function has the requirements of `advise_shared`.
             Some(place) => keeping_errno(|| unsafe { advise_shared(&part, &place, advice) }),
             // SAFETY: this function has the requirements of `madvise`.
-            None => unsafe { next_madvise(&part, advice) },
+            None => unsafe { raw::madvise(part.start, part.end - part.start, advice) },
         };
         if result == 0 {
             result = followed;

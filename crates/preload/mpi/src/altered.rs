@@ -4,8 +4,7 @@
 //! Invariants
 //! 1. A page at which the program has mapped something else, or nothing, is *lost*: peers read in the file's last page
 //!    that the file is not its memory ([`Lost`]). They know before the call that replaces it returns.
-//! 2. Lost pages, and pages with another protection, become the pool's again when their block ends: the file is mapped
-//!    over
+//! 2. Lost pages, and pages with another protection, become the pool's again when their block ends: the file is mapped over
 //!    them.
 //! 3. *Wiped* pages are zero in forked children.
 
@@ -82,8 +81,7 @@ impl Altered {
         self.lost.is_empty() && self.changed.is_empty() && self.wiped.is_empty()
     }
 
-    /// Maps the file over pages of a block that ends, if they were altered, so that they are like new ones. Returns
-    /// false
+    /// Maps the file over pages of a block that ends, if they were altered, so that they are like new ones. Returns false
     /// if the kernel has no room for one more mapping: then the pages cannot be used again.
     pub fn restore(&mut self, pages: &Range<u64>, place: &Place) -> bool {
         self.wiped.remove(pages);
@@ -96,8 +94,7 @@ impl Altered {
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let (start, bytes) = (pages.start as usize, (pages.end - pages.start) as usize);
         let arguments = [start, bytes, protection as usize, flags as usize, descriptor as usize, offset as usize];
-        // SAFETY: the pages belong to the pool and to a block that has ended: whatever is mapped there is no longer
-        // used.
+        // SAFETY: the pages belong to the pool and to a block that has ended: whatever is mapped there is no longer used.
         if unsafe { raw::call(libc::SYS_mmap, arguments) } < 0 {
             return false;
         }

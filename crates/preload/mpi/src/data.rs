@@ -52,8 +52,7 @@ pub fn share() -> bool {
     let Ok(last) = last else { return false };
     // SAFETY: the file's last page is for this record of atomics, and stays mapped.
     let lost = unsafe { &*last.cast::<Lost>() };
-    // SAFETY: the mapping replaces exactly the pages of the static data, in one step of the kernel, by pages with the
-    // same
+    // SAFETY: the mapping replaces exactly the pages of the static data, in one step of the kernel, by pages with the same
     // contents; no other thread runs that could have changed them since the copy.
     let placed = unsafe { rustix::mm::mmap(pages.start as *mut _, bytes as usize, protection, flags, &file, 0) };
     placed.is_ok() && DATA.set(Data { file, mapping, lost, inherited: AtomicBool::new(false) }).is_ok()

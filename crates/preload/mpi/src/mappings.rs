@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replaces the calls by which a program changes mappings of its memory: `mmap`, `munmap`, `mremap`,
-//! `remap_file_pages`,
-//! `shmat`, `mprotect`, `pkey_mprotect`, and these and `madvise` through `syscall`. (`shmdt` unmaps only what `shmat`
-//! has
-//! mapped.) Open MPI, UCX and libfabric replace the code of the C library's functions, to keep their lists of
-//! registered
+//! Replaces the calls by which a program changes mappings of its memory: `mmap`, `munmap`, `mremap`, `remap_file_pages`,
+//! `shmat`, `mprotect`, `pkey_mprotect`, and these and `madvise` through `syscall`. (`shmdt` unmaps only what `shmat` has
+//! mapped.) Open MPI, UCX and libfabric replace the code of the C library's functions, to keep their lists of registered
 //! memory: so each call goes on to the next definition, and they hear of it.
 //!
 //! Invariants
-//! 1. Before the kernel replaces shared pages, peers know that they are lost ([`crate::altered`]): from then on they
-//!    read
+//! 1. Before the kernel replaces shared pages, peers know that they are lost ([`crate::altered`]): from then on they read
 //!    and write what the program has mapped there, as any private memory.
 //! 2. Memory of `malloc` and static data behave as private memory: `mremap` moves a private copy, and
 //!    `remap_file_pages` is refused.
@@ -98,8 +94,7 @@ fn make_private(range: &Range<u64>) -> bool {
     })
 }
 
-/// The next definition of a C function that makes a system call. Others may have replaced its code to hear of calls, so
-/// it
+/// The next definition of a C function that makes a system call. Others may have replaced its code to hear of calls, so it
 /// is called, and not the kernel.
 pub struct Next {
     name: &'static CStr,
@@ -133,21 +128,6 @@ impl Next {
             }
             let result = std::mem::transmute::<*mut c_void, Function>(at)(a, b, c, d, e, f);
             if self.is_int { result as c_int as isize } else { result }
-        }
-    }
-
-    /// As `call`, but returns an error as the kernel does.
-    ///
-    /// # Safety
-    /// The contract of the function.
-    pub unsafe fn result(&self, words: [usize; 6]) -> isize {
-        // SAFETY: this function has the contract of the C function. The C library returns the address of this thread's
-        // `errno`, which is always valid.
-        unsafe {
-            match self.call(words) {
-                -1 => -(*libc::__errno_location() as isize),
-                found => found,
-            }
         }
     }
 }
@@ -349,8 +329,7 @@ mod exported {
         let words = [a, b, c, d, e, f];
         let call = || {
             let next = SYSCALL.load(Relaxed);
-            // SAFETY: this function has the contract of the system call. Calls of the C library's function do not
-            // differ from
+            // SAFETY: this function has the contract of the system call. Calls of the C library's function do not differ from
             // those of this type.
             unsafe {
                 if next.is_null() {

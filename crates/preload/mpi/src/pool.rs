@@ -11,8 +11,7 @@
 //!
 //! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than in the
 //! C library's allocator at this size. Pages return to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and
-//! the pages in use. The bookkeeping's memory comes from the allocator behind ([`crate::system::Allocator`]), so
-//! allocating it
+//! the pages in use. The bookkeeping's memory comes from the allocator behind ([`crate::system::Allocator`]), so allocating it
 //! never takes the pool's own lock.
 
 use std::cell::UnsafeCell;
@@ -57,11 +56,12 @@ pub struct Pool {
     altered: UnsafeCell<Altered>,
 }
 
-// SAFETY: `state` and `altered` are only accessed through `Locked`, which holds the mutex. The other fields are atomics
-// and a
+// SAFETY: `state` and `altered` are only accessed through `Locked`, which holds the mutex. The other fields are atomics and a
 // mutex.
 unsafe impl Sync for Pool {}
 
+// A process has one, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 enum State {
     /// No large block has been requested yet.
     Untried,
@@ -106,8 +106,7 @@ impl Drop for Locked<'_> {
 
 impl Locked<'_> {
     fn state(&mut self) -> &mut State {
-        // SAFETY: the mutex is held, so no other thread accesses the state. The borrow is tied to `self`, so it ends
-        // before the
+        // SAFETY: the mutex is held, so no other thread accesses the state. The borrow is tied to `self`, so it ends before the
         // mutex is unlocked, and `&mut self` keeps it unique.
         unsafe { &mut *self.0.state.get() }
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Address ranges, disjoint and in ascending order. A call costs O(log n) in their number for each range that it
-//! changes.
+//! Address ranges, disjoint and in ascending order. A call costs O(log n) in their number for each range that it changes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
