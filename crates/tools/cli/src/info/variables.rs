@@ -189,6 +189,11 @@ mod tests {
             ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),
             ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),
             ("SELVEDGE_PREFIX", "/", "/proc/self/exe"),
+            ("SELVEDGE_SIM_TSC", "0", "2"),
+            ("SELVEDGE_OPENMPI", "/", "/nowhere at all"),
+            ("SELVEDGE_MPICH", "/", "/nowhere at all"),
+            ("SELVEDGE_OSHMEM", "/", "/nowhere at all"),
+            ("SELVEDGE_SANDIA", "/", "/nowhere at all"),
         ];
         for variable in VARIABLES.iter().filter(|variable| variable.values != "anything") {
             let (_, good, bad) = cases.iter().find(|case| case.0 == variable.name).expect("a line above");
