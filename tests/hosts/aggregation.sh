@@ -90,7 +90,7 @@ of_command() { ps -e -o pid=,args= | awk -v text="$1" 'index($0, text) && !/awk|
 
 program() { launch "$mpi" ours 6 "$limit" "$tree/mpi/$mpi/collectives" "$@"; }
 
-spread=3 limit=180
+spread=3 limit=400
 export SELVEDGE_LOG=info
 # No length limit, so that no operation is the MPI's.
 export SELVEDGE_AGGREGATION_BYTES=1G
