@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* memory: two ranks change the mappings of blocks of malloc and of static data, and exchange what is there now: by messages, gets and
+/* memory: two ranks change the mappings of blocks of malloc and of static data, and exchange the new contents by messages, gets and
  * puts. Then forked children must have the parent's protections, and madvise(2) do what it says. */
 #define _GNU_SOURCE
 #include <mpi.h>

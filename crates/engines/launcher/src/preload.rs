@@ -6,8 +6,8 @@
 //! 3. the user's own libraries, which see the calls of the program first
 //! 4. ours, which replace functions of the MPI and of the C library
 //!
-//! Where a runtime cannot come first (`selvedge env` does not know the program), AddressSanitizer is told not to insist
-//! ([`options`]). Our `malloc` then calls that of the runtime.
+//! Where a runtime cannot come first (`selvedge env` does not know the program), an option keeps AddressSanitizer from
+//! refusing that order ([`options`]). Our `malloc` then calls that of the runtime.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -228,7 +228,7 @@ pub unsafe extern "C" fn mca_btl_ofi_afop(
     let place = (endpoint, address);
     if is_share_of_own_lock(place, operation, operand, flags) {
         SHARE.set(Some(place));
-        // SAFETY: by this function's contract, the result has 8 bytes. It says that nobody has the lock.
+        // SAFETY: by this function's contract, the result has 8 bytes. A zero means that the lock is free.
         unsafe {
             result.cast::<u64>().write(0);
             if let Some(complete) = completion {

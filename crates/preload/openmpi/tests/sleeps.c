@@ -3,7 +3,7 @@
  * of sleep which reach the C library's place (COUNTER), and a program that closes components. With LIBRARY the component
  * is part of a library, whose function of this name closes it.
  *
- *     sleeps [FILE CALLS]...      closes each component: so many of its calls have to reach the counter */
+ *     sleeps [FILE CALLS]...      closes each component: CALLS of its calls have to reach the counter */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <unistd.h>

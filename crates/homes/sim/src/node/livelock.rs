@@ -91,9 +91,7 @@ impl Operation {
         let (bytes, portal, offset) = (request.length, request.portal, request.remote_offset);
         Operation { kind: request.kind, bytes, target, portal, offset }
     }
-}
 
-impl Operation {
     /// Whether it changes the word that it reads.
     fn is_update(&self) -> bool {
         matches!(self.kind, kind::FETCH_ATOMIC | kind::SWAP | kind::RMA_LOCK)
