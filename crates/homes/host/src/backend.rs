@@ -86,6 +86,15 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Returns the reason for which the process behind an id of another host is lost. None: it lives as far as this
+    /// process knows, or it has announced its end. Asks nobody.
+    fn loss(&self, _id: u64) -> Option<String> {
+        None
+    }
+
+    /// Watches the process behind an id of another host, so that the loss of its host is noticed.
+    fn watch(&self, _id: u64) {}
+
     /// Sends a packet to the NIC behind an id of another host: a response, or a packet that was set aside, but no new
     /// request. Packets to one process keep their order. A response may wait for the next packet to that process, or
     /// for the next poll. The payload may be taken, but not after an error. `Gone`: that process will not answer

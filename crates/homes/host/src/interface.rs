@@ -354,6 +354,21 @@ impl Interface {
         }
     }
 
+    /// Returns the reason for which a process of another host is lost, if this process knows of it. A process that has
+    /// announced its end is not lost.
+    #[cold]
+    pub fn remote_loss(&self, id: u64) -> Option<String> {
+        if self.is_remote(id) { self.backend.loss(id) } else { None }
+    }
+
+    /// Watches a process of another host, so that the loss of its host is noticed.
+    #[cold]
+    pub fn watch_remote(&self, id: u64) {
+        if self.is_remote(id) {
+            self.backend.watch(id);
+        }
+    }
+
     /// Whether an operation to this id finds a NIC. True if only the home, or another host, can tell.
     pub fn has_peer(&self, id: u64) -> bool {
         !self.offers.executes_here || self.endpoint(id).is_some() || self.answers_remotely(id)

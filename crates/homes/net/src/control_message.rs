@@ -6,6 +6,8 @@
 //! | [`ControlMessage::Ack`] | receiver to sender | all frames before this number were taken |
 //! | [`ControlMessage::Nack`] | receiver to sender | the same, and the frame of this number must be sent again |
 //! | [`ControlMessage::End`] | sender to receiver | the last frame has a smaller number; acknowledge when all were taken |
+//! | | receiver to sender | its process ends in order; the number is 0 |
+//! | [`ControlMessage::Sent`] | sender to receiver | without a check: the last frame so far has a smaller number |
 //!
 //! A message is its length (4 bytes), its kind (1), the number (8) and a tag (16). The tag is BLAKE3 over the count of
 //! earlier messages of this side, the kind and the number, with the key from the greeting. So no other process can
@@ -18,6 +20,7 @@ use crate::tags::{TAG_BYTES, are_equal, tag_of};
 const ACK: u8 = 5;
 const NACK: u8 = 6;
 const END: u8 = 7;
+const SENT: u8 = 8;
 const BODY_BYTES: usize = 1 + 8 + TAG_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,7 @@ pub(crate) enum ControlMessage {
     Ack(u64),
     Nack(u64),
     End(u64),
+    Sent(u64),
 }
 
 /// Makes or checks the tags of one direction of a connection: its key and its count of messages.
@@ -48,6 +52,7 @@ impl MessageSealer {
             ControlMessage::Ack(number) => (ACK, number),
             ControlMessage::Nack(number) => (NACK, number),
             ControlMessage::End(number) => (END, number),
+            ControlMessage::Sent(number) => (SENT, number),
         };
         let mut bytes = (BODY_BYTES as u32).to_le_bytes().to_vec();
         bytes.push(kind);
@@ -69,6 +74,7 @@ impl MessageSealer {
             ACK => Ok(ControlMessage::Ack(number)),
             NACK => Ok(ControlMessage::Nack(number)),
             END => Ok(ControlMessage::End(number)),
+            SENT => Ok(ControlMessage::Sent(number)),
             _ => Err(GreetingError::Malformed),
         }
     }
@@ -94,9 +100,8 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_were_sent() {
         let (mut sender, mut receiver) = sealers();
-        for message in
-            [ControlMessage::Ack(5), ControlMessage::Nack(u64::MAX), ControlMessage::End(0), ControlMessage::Ack(5)]
-        {
+        use ControlMessage::{Ack, End, Nack, Sent};
+        for message in [Ack(5), Nack(u64::MAX), Sent(7), End(0), Ack(5)] {
             assert_eq!(receiver.open(&sender.seal(message)[LENGTH_BYTES..]), Ok(message));
         }
     }

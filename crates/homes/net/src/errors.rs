@@ -4,6 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use crate::control::Disconnect;
 use crate::endpoint::EndpointError;
 use crate::greeting::GreetingError;
 
@@ -23,17 +24,45 @@ pub enum LinkError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Greeting(#[from] GreetingError),
-    #[error("the process has ended, or its host is lost")]
+    /// The peer has announced its end.
+    #[error("its process has ended")]
     Ended,
     #[error(
-        "its frame {0} is missing, though later ones have come; set SELVEDGE_NET_CHECK=crc to have lost frames repeated"
+        "its connection has closed, and it has not announced its end: it was killed, or has \
+             lost this process"
     )]
+    Vanished,
+    /// The kernel of the peer's host acknowledges nothing.
+    #[error("its host does not answer: {0}")]
+    Silent(io::Error),
+    #[error("its frame {0} is missing, though it was sent; set SELVEDGE_NET_CHECK=crc to have lost frames repeated")]
     Missing(u64),
+    /// A frame of a link without a check.
+    #[error("a frame is damaged: {0}; set SELVEDGE_NET_CHECK=crc to have such frames sent again")]
+    Damaged(String),
     /// The user of the links ended it ([`crate::Links::disconnect`]).
     #[error("{0}")]
     Disconnected(String),
     #[error("libfabric: {0}")]
     Endpoint(String),
+}
+
+impl LinkError {
+    /// Returns the reason for which an open link's control connection has ended. `is_announced`: the peer has announced
+    /// its end on it.
+    pub(crate) fn of_end(end: Disconnect, is_announced: bool) -> LinkError {
+        match end {
+            _ if is_announced => LinkError::Ended,
+            end if end.is_by_peer() => LinkError::Vanished,
+            Disconnect::Failed(error) => LinkError::Silent(error),
+            Disconnect::Closed => LinkError::Vanished,
+        }
+    }
+
+    /// Whether the control connection of an open link has ended, and the peer's last frames may still come.
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self, LinkError::Ended | LinkError::Vanished | LinkError::Silent(_))
+    }
 }
 
 /// Reasons for which links could not be opened.
@@ -45,4 +74,18 @@ pub enum OpenError {
     System(#[from] io::Error),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+}
+
+/// The end of a peer, as this process has seen it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The peer has announced its end. Otherwise it is lost.
+    pub is_orderly: bool,
+    pub why: String,
+}
+
+impl From<&LinkError> for Loss {
+    fn from(why: &LinkError) -> Loss {
+        Loss { is_orderly: matches!(why, LinkError::Ended), why: why.to_string() }
+    }
 }

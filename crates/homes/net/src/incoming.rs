@@ -20,6 +20,7 @@ use crate::address::LinkAddress;
 use crate::control::Control;
 use crate::control_message::{ControlMessage, MessageSealer};
 use crate::endpoint::ReceivedFrame;
+use crate::errors::LinkError;
 use crate::frame::{self, Assembler, FrameError, Record, Seal};
 use crate::greeting::{Answer, GreetingError, Hello, Key, Nonce, Offer, refusal};
 use crate::ids::{NicName, PeerId};
@@ -30,6 +31,9 @@ use crate::settings::Settings;
 /// The longest silence of a peer that has ended, before it is lost. Its last frames do not travel on the control
 /// connection, and may come after the connection's end.
 pub(crate) const LAST_FRAMES: Duration = Duration::from_millis(500);
+
+/// The part of a pause between two checks that counts as time for which a frame is missing.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The longest greeting. A sender that makes no calls for longer connects again.
 pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);
@@ -83,12 +87,25 @@ struct Open {
     reads: ReadQueue,
     /// Early frames, by number. Receive buffers bound them.
     held: BTreeMap<u64, Frame>,
-    /// The time since which a frame is missing while later ones are held.
-    missing_since: Option<Instant>,
+    /// The sender has said that it has sent the frames before this number.
+    sent_before: u64,
+    missing: MissingFrame,
     /// The time at which the control connection ended, or the last frame came after that.
     ended: Option<Instant>,
+    /// The reason for which it ended.
+    why: Option<LinkError>,
     /// Number of frames that were damaged, doubled or out of order.
     faults: u64,
+}
+
+/// The next frame, if it is missing.
+#[derive(Clone, Copy)]
+struct MissingFrame {
+    number: u64,
+    /// The time for which it has been missing.
+    time: Duration,
+    /// The time of the last check.
+    checked: Instant,
 }
 
 pub(crate) struct ProvenSender {
@@ -145,11 +162,13 @@ impl Incoming {
             while let Some(message) = self.control.take_message()? {
                 match open.received.open(&message)? {
                     ControlMessage::End(number) => open.order.end_announced(number),
-                    _ => return Err(GreetingError::Malformed),
+                    ControlMessage::Sent(number) => open.sent_before = open.sent_before.max(number),
+                    ControlMessage::Ack(_) | ControlMessage::Nack(_) => return Err(GreetingError::Malformed),
                 }
             }
-            if ended.is_err() {
+            if let Err(end) = ended {
                 open.ended.get_or_insert_with(Instant::now);
+                open.why.get_or_insert(LinkError::of_end(end, open.order.is_end_announced()));
             }
             self.send_due(Instant::now());
         }
@@ -184,8 +203,10 @@ impl Incoming {
             assembler: Assembler::default(),
             reads: ReadQueue::default(),
             held: BTreeMap::new(),
-            missing_since: None,
+            sent_before: 0,
+            missing: MissingFrame { number: 0, time: Duration::ZERO, checked: Instant::now() },
             ended: None,
+            why: None,
             faults: 0,
         }));
         Ok(())
@@ -200,7 +221,6 @@ impl Incoming {
                 Err(RejectedFrame::Early(early)) => {
                     let Stage::Open(open) = &mut self.stage else { return Err(RejectedFrame::Foreign) };
                     done.extend(open.held.insert(early, frame));
-                    open.missing_since.get_or_insert_with(Instant::now);
                     return Ok(());
                 }
                 Err(error) => {
@@ -210,7 +230,6 @@ impl Incoming {
             }
             if let Stage::Open(open) = &mut self.stage {
                 next = open.held.remove(&open.order.expected());
-                open.missing_since = (next.is_none() && !open.held.is_empty()).then(Instant::now);
             }
         }
         Ok(())
@@ -292,10 +311,17 @@ impl Incoming {
         }
     }
 
-    /// Returns the number of a frame that has been missing for this time while later ones came.
-    pub fn missing_frame(&self, patience: Duration) -> Option<u64> {
-        let open = self.open()?;
-        open.missing_since.filter(|since| since.elapsed() > patience).map(|_| open.order.expected())
+    /// Returns the number of a frame that has been missing for this time, while later ones came or its sender said that
+    /// it was sent. Long pauses between the calls do not count: frames may have come meanwhile.
+    pub fn missing_frame(&mut self, patience: Duration, now: Instant) -> Option<u64> {
+        let Stage::Open(open) = &mut self.stage else { return None };
+        let number = open.order.expected();
+        let before = open.missing;
+        let is_missing = !open.held.is_empty() || open.sent_before > number;
+        let pause = now.saturating_duration_since(before.checked).min(PAUSE_MAX);
+        let time = if is_missing && before.number == number { before.time + pause } else { Duration::ZERO };
+        open.missing = MissingFrame { number, time, checked: now };
+        (time > patience).then_some(number)
     }
 
     /// Whether the control connection has ended.
@@ -309,11 +335,26 @@ impl Incoming {
         self.open().is_some_and(is_over)
     }
 
+    /// Returns the peer and the reason for which its control connection has ended.
+    pub fn end(&mut self) -> Option<(PeerId, LinkError)> {
+        let Stage::Open(open) = &mut self.stage else { return None };
+        Some((open.peer, open.why.take()?))
+    }
+
+    /// Tells the sender that this process ends.
+    pub fn announce_end(&mut self) {
+        if let Stage::Open(open) = &mut self.stage {
+            self.control.send(&open.sent.seal(ControlMessage::End(0)));
+            // If the connection has ended, the sender knows.
+            let _ = self.control.send_now();
+        }
+    }
+
     /// Whether the link waits for time to pass: for its last frames, or for a message that becomes due.
     pub fn waits_for_time(&self) -> bool {
         let has_message =
             |open: &Open| open.seal != Seal::None && open.order.has_message() || self.control.has_to_send();
-        let waits = |open: &Open| open.ended.is_some() || open.missing_since.is_some() || has_message(open);
+        let waits = |open: &Open| open.ended.is_some() || !open.held.is_empty() || has_message(open);
         self.open().is_some_and(waits)
     }
 
@@ -366,7 +407,7 @@ impl Open {
 pub(crate) enum RejectedFrame {
     #[error("the frame's link or key is unknown")]
     Foreign,
-    #[error("duplicate frame {0}; set SELVEDGE_NET_CHECK=crc to have such frames ignored")]
+    #[error("duplicate frame {0}")]
     Duplicate(u64),
     #[error("frame {0} came before an earlier one")]
     Early(u64),

@@ -107,6 +107,12 @@ impl RemoteHosts {
         }
     }
 
+    /// Returns the reason for which the process behind an id is lost. None: it lives, or has announced its end.
+    fn loss(&self, id: u64) -> Option<String> {
+        let loss = self.links.loss_of(self.names.known(id)?)?;
+        (!loss.is_orderly).then_some(loss.why)
+    }
+
     /// Gives a packet to the link of the process behind an id, for its NIC number `ni`.
     fn send(&self, id: u64, ni: u32, packet: &Packet, payload: Source<'_>) -> Result<(), PostError> {
         let peer = match self.names.find(&self.links, id) {
@@ -151,6 +157,16 @@ impl Backend for Home {
 
     fn answers(&self, id: u64) -> bool {
         self.0.answers(id)
+    }
+
+    fn loss(&self, id: u64) -> Option<String> {
+        self.0.loss(id)
+    }
+
+    fn watch(&self, id: u64) {
+        if let Lookup::Peer(peer) = self.0.names.find(&self.0.links, id) {
+            self.0.links.watch(peer);
+        }
     }
 
     fn post(

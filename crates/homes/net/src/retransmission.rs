@@ -244,6 +244,11 @@ impl FrameOrder {
         self.ack_now |= number == self.expected;
     }
 
+    /// Whether the sender has announced its end.
+    pub fn is_end_announced(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Whether the sender has ended, and all its frames were taken.
     pub fn is_complete(&self) -> bool {
         self.last == Some(self.expected)

@@ -137,8 +137,12 @@ impl ProgressState {
         }
     }
 
+    /// Ends all links from peers, which learn that this process ends in order.
     pub(super) fn drop_all_incoming(&mut self, shared: &Shared) {
         for number in self.incoming.numbers() {
+            if let Some(incoming) = self.incoming.get_mut(number) {
+                incoming.announce_end();
+            }
             self.drop_incoming(shared, number);
         }
     }
@@ -151,9 +155,9 @@ impl ProgressState {
             let Some(incoming) = self.incoming.get_mut(number) else { continue };
             incoming.send_due(now);
             let is_lost = incoming.peer().is_some_and(|peer| shared.is_lost(peer));
-            missing.extend(incoming.peer().zip(incoming.missing_frame(shared.settings.timeout)));
+            missing.extend(incoming.peer().zip(incoming.missing_frame(shared.settings.timeout, now)));
             if incoming.is_over() {
-                over.extend(incoming.peer());
+                over.extend(incoming.end());
                 self.drop_incoming(shared, number);
             } else if is_lost {
                 self.drop_incoming(shared, number);
@@ -170,12 +174,13 @@ impl ProgressState {
                 if peer.outgoing.connection.is_due_again(now) {
                     closed.push(id);
                 }
+                peer.outgoing.tell_sent(now);
                 if peer.outgoing.check_timeout(now) {
                     repeats.push(id);
                 }
                 let is_due = peer.outgoing.connection.ending_since().is_some_and(|at| at.elapsed() > LAST_FRAMES);
                 if is_due && !has_incoming(id) {
-                    over.push(id);
+                    over.extend(peer.outgoing.connection.take_end().map(|why| (id, why)));
                 }
             }
             repeats.into_iter().for_each(|peer| senders.peers.mark_busy(peer));
@@ -183,11 +188,8 @@ impl ProgressState {
                 failed.extend(shared.connect(&mut senders, peer).err().map(|error| (peer, error)));
             }
         }
-        for (peer, error) in failed {
-            shared.lose(shared.lock(), peer, &error);
-        }
-        for peer in over {
-            shared.lose(shared.lock(), peer, &LinkError::Ended);
+        for (peer, why) in failed.into_iter().chain(over) {
+            shared.lose(shared.lock(), peer, &why);
         }
         for (peer, number) in missing {
             shared.lose(shared.lock(), peer, &LinkError::Missing(number));
@@ -261,11 +263,11 @@ impl Shared {
                 peers.mark_busy(peer);
             }
             // Its last frames may still come.
-            Err(LinkError::Ended) if connection.is_open() => {
+            Err(end) if end.is_end() && connection.is_open() => {
                 if let Some(control) = connection.control() {
                     self.watch.remove(control);
                 }
-                connection.note_end(Instant::now());
+                connection.note_end(Instant::now(), end);
             }
             Err(error) => self.lose(senders, peer, &error),
         }

@@ -42,7 +42,7 @@ mod step;
 mod strangers;
 mod watch;
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ use watch::Watch;
 
 use crate::address::LinkAddress;
 use crate::control::listen;
-use crate::errors::{LinkError, OpenError, SendError};
+use crate::errors::{LinkError, Loss, OpenError, SendError};
 use crate::forked::ParentOnly;
 use crate::greeting::NO_HOST;
 use crate::ids::{NicName, PeerId};
@@ -176,6 +176,37 @@ impl Links {
         self.shared.is_lost(peer)
     }
 
+    /// Returns the end of a peer that has ended or is lost.
+    pub fn loss_of(&self, peer: PeerId) -> Option<Loss> {
+        self.shared.lock().peers.get(peer)?.loss.as_deref().cloned()
+    }
+
+    /// Opens the link to a peer, unless it is open, so that the kernel finds out if the peer's host is lost.
+    pub fn watch(&self, peer: PeerId) {
+        let senders = self.shared.lock();
+        if senders.peers.get(peer).is_some_and(|target| target.outgoing.connection.is_closed()) {
+            let _ = self.connect_first(senders, peer);
+        }
+    }
+
+    /// Connects to a peer for the first time. None: the peer is lost.
+    fn connect_first<'a>(
+        &'a self,
+        mut senders: MutexGuard<'a, Senders>,
+        peer: PeerId,
+    ) -> Option<MutexGuard<'a, Senders>> {
+        let before = self.shared.state.load();
+        let connected = self.shared.connect(&mut senders, peer);
+        self.start_thread_at_first_link(before);
+        match connected {
+            Ok(()) => Some(senders),
+            Err(error) => {
+                self.shared.lose(senders, peer, &error);
+                None
+            }
+        }
+    }
+
     /// Takes a packet for a NIC of a peer. It is sent soon; the first one connects.
     pub fn send(
         &self,
@@ -194,13 +225,7 @@ impl Links {
             return Err(SendError::Full);
         }
         if target.outgoing.connection.is_closed() {
-            let before = shared.state.load();
-            let connected = shared.connect(&mut senders, peer);
-            self.start_thread_at_first_link(before);
-            if let Err(error) = connected {
-                shared.lose(senders, peer, &error);
-                return Err(SendError::Gone);
-            }
+            senders = self.connect_first(senders, peer).ok_or(SendError::Gone)?;
         }
         let rest = senders.note_taken();
         let Senders { endpoint, peers, .. } = &mut *senders;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
 
 use crate::address::LinkAddress;
+use crate::errors::Loss;
 use crate::greeting::NO_HOST;
 use crate::ids::PeerId;
 use crate::outgoing::Outgoing;
@@ -16,6 +17,8 @@ pub(super) struct Peer {
     pub(super) address: LinkAddress,
     pub(super) nid: u32,
     pub(super) outgoing: Outgoing,
+    /// Its end, once it is lost.
+    pub(super) loss: Option<Box<Loss>>,
     /// It is in the list of [`Peers::mark_busy`].
     is_busy: bool,
 }
@@ -42,7 +45,7 @@ impl Peers {
             if self.peers.len() == self.peers.capacity() {
                 self.peers.reserve_exact(self.peers.len() / 4 + 16);
             }
-            self.peers.push(Peer { address, nid, outgoing: Outgoing::new(self.check), is_busy: false });
+            self.peers.push(Peer { address, nid, outgoing: Outgoing::new(self.check), loss: None, is_busy: false });
         }
         if nid != NO_HOST {
             self[number].nid = nid;

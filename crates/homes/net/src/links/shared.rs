@@ -9,7 +9,7 @@ use super::state::{PollCounter, StateWord};
 use super::watch::{Watch, Watched};
 use crate::address::LinkAddress;
 use crate::endpoint::{Endpoint, EndpointError};
-use crate::errors::LinkError;
+use crate::errors::{LinkError, Loss};
 use crate::faults::Refusals;
 use crate::forked::ParentOnly;
 use crate::ids::PeerId;
@@ -75,6 +75,8 @@ impl Shared {
         }
         match why {
             LinkError::Ended => log::info!("the process at {} has ended", target.address),
+            // The program's operations fail, or its door says what it has lost.
+            LinkError::Vanished => log::info!("the process at {} is lost: {why}", target.address),
             why => log::warn!("the process at {} is lost: {why}", target.address),
         }
         if let Some(control) = target.outgoing.connection.control() {
@@ -83,6 +85,7 @@ impl Shared {
         // Its requests fail now, and the program may use their memory again.
         senders.stop_reading_from(peer);
         senders.lose(peer);
+        senders.peers[peer].loss = Some(Box::new(Loss::from(why)));
         drop(senders);
         self.sink.lost(peer);
     }

@@ -107,11 +107,14 @@ impl ProgressState {
             self.waiting.push(number);
         }
         if let Err(why) = taken {
-            log::warn!("a frame was dropped: {why}");
-            if why != RejectedFrame::Foreign {
-                if let Some(peer) = incoming.peer() {
-                    shared.lose(shared.lock(), peer, &LinkError::Endpoint(why.to_string()));
-                }
+            if why == RejectedFrame::Foreign {
+                log::warn!("a frame was dropped: {why}");
+            } else if let Some(peer) = incoming.peer() {
+                let error = match shared.settings.check {
+                    Check::None => LinkError::Damaged(why.to_string()),
+                    Check::Crc | Check::Mac => LinkError::Disconnected(why.to_string()),
+                };
+                shared.lose(shared.lock(), peer, &error);
             }
         }
     }

@@ -30,6 +30,8 @@ use crate::settings::{Check, Settings};
 
 /// The pause before a connection that was closed in its greeting is made again.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
+/// The time without a further frame after which the receiver is told how many there were.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Connection {
     stage: Stage,
@@ -40,8 +42,13 @@ enum Stage {
     Greeting(Box<Greeting>),
     ClosedByReceiver(Box<Greeting>, Instant),
     Open(Box<Open>),
-    Ending(Box<Open>, Instant),
+    Ending(Box<Open>, Ending),
     Lost,
+}
+
+struct Ending {
+    since: Instant,
+    why: LinkError,
 }
 
 struct Greeting {
@@ -63,8 +70,14 @@ pub(super) struct Open {
     sent: MessageSealer,
     received: MessageSealer,
     is_end_announced: bool,
+    /// The receiver has announced the end of its process.
+    has_receiver_ended: bool,
     /// The receiver has acknowledged all frames before this number.
     acked: u64,
+    /// The receiver was told that frames before this number were sent.
+    told: u64,
+    /// The number of frames at the last look, and the time at which it was first seen.
+    seen: (u64, Instant),
 }
 
 impl Connection {
@@ -83,7 +96,15 @@ impl Connection {
 
     /// Returns the time at which the control connection ended, while the peer's last frames may still come.
     pub fn ending_since(&self) -> Option<Instant> {
-        if let Stage::Ending(_, since) = self.stage { Some(since) } else { None }
+        if let Stage::Ending(_, ending) = &self.stage { Some(ending.since) } else { None }
+    }
+
+    /// Returns the reason for which the control connection ended.
+    pub fn take_end(&mut self) -> Option<LinkError> {
+        match &mut self.stage {
+            Stage::Ending(_, ending) => Some(std::mem::replace(&mut ending.why, LinkError::Vanished)),
+            _ => None,
+        }
     }
 
     /// Whether frames can be sent, also while the link ends.
@@ -138,8 +159,8 @@ impl Connection {
         matches!(self.stage, Stage::ClosedByReceiver(_, since) if now.saturating_duration_since(since) >= RETRY_AFTER)
     }
 
-    /// Continues the greeting, or reads the receiver's messages. [`LinkError::Ended`] on an open link: the peer has
-    /// ended.
+    /// Continues the greeting, or reads the receiver's messages. An error that [`LinkError::is_end`] on an open link:
+    /// the control connection has ended.
     pub fn advance(
         &mut self,
         address: &LinkAddress,
@@ -172,7 +193,10 @@ impl Connection {
                         sent,
                         received,
                         is_end_announced: false,
+                        has_receiver_ended: false,
                         acked: 0,
+                        told: 0,
+                        seen: (0, Instant::now()),
                     }));
                 }
                 // The first acknowledgements may have come with the answer.
@@ -218,9 +242,9 @@ impl Connection {
     }
 
     /// Notes that the control connection of an open link has ended.
-    pub fn note_end(&mut self, now: Instant) {
+    pub fn note_end(&mut self, since: Instant, why: LinkError) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
-            Stage::Open(open) => Stage::Ending(open, now),
+            Stage::Open(open) => Stage::Ending(open, Ending { since, why }),
             other => other,
         };
     }
@@ -237,8 +261,13 @@ impl Open {
         while let Some(message) = self.control.take_message()? {
             let now = Instant::now();
             let message = self.received.open(&message)?;
-            let (ControlMessage::Ack(number) | ControlMessage::Nack(number)) = message else {
-                return Err(GreetingError::Malformed.into());
+            let number = match message {
+                ControlMessage::Ack(number) | ControlMessage::Nack(number) => number,
+                ControlMessage::End(_) => {
+                    self.has_receiver_ended = true;
+                    continue;
+                }
+                ControlMessage::Sent(_) => return Err(GreetingError::Malformed.into()),
             };
             let moved = match (&mut self.window, message) {
                 (Some(window), ControlMessage::Ack(_)) => window.on_ack(number, now),
@@ -249,23 +278,40 @@ impl Open {
             moved.map_err(|InvalidAck| GreetingError::Malformed)?;
             self.acked = self.acked.max(number);
         }
-        ended.map_err(|_| LinkError::Ended)
+        ended.map_err(|end| LinkError::of_end(end, self.has_receiver_ended))
+    }
+
+    /// Tells the receiver of a link without a check how many frames were sent, when none has followed for a while. So it
+    /// notices if the last one was lost.
+    pub(super) fn tell_sent(&mut self, now: Instant) {
+        let number = self.header.number;
+        if self.window.is_some() || number == self.told {
+            return;
+        }
+        if self.seen.0 != number {
+            self.seen = (number, now);
+        } else if now.saturating_duration_since(self.seen.1) >= TELL_AFTER {
+            self.told = number;
+            self.control.send(&self.sent.seal(ControlMessage::Sent(number)));
+            // If the connection has ended, the next look at it finds that.
+            let _ = self.control.send_now();
+        }
     }
 
     /// Announces the end of the link, once. Returns whether frames are unacknowledged.
     pub(super) fn announce_end(&mut self) -> bool {
         let number = self.header.number;
-        if !self.is_end_announced && number != 0 {
+        if !self.is_end_announced {
             self.is_end_announced = true;
             self.control.send(&self.sent.seal(ControlMessage::End(number)));
         }
-        self.acked < number && self.control.send_now().is_ok()
+        self.control.send_now().is_ok() && self.acked < number
     }
 }
 
 fn end_of(end: Disconnect) -> LinkError {
     match end {
-        Disconnect::Closed => LinkError::Ended,
+        Disconnect::Closed => LinkError::Vanished,
         Disconnect::Failed(error) => LinkError::Io(error),
     }
 }

@@ -153,6 +153,13 @@ impl Outgoing {
         repeats
     }
 
+    /// Tells the receiver how many frames were sent, when none has followed for a while.
+    pub fn tell_sent(&mut self, now: Instant) {
+        if let Some(open) = self.connection.open_mut() {
+            open.tell_sent(now);
+        }
+    }
+
     /// Announces the end of the link, once. Returns whether frames are unacknowledged.
     pub fn announce_end(&mut self) -> bool {
         self.connection.open_mut().is_some_and(Open::announce_end)

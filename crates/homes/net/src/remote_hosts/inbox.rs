@@ -21,16 +21,19 @@ impl Inbox {
         let _ = self.hosts.set(Arc::downgrade(hosts));
     }
 
-    /// Returns the links, and a packet with its sender's id in this process. None: it was dropped and reported.
+    /// Returns the links, and a packet with its sender's id in this process. None: it is malformed. Its sender is lost
+    /// then, because the programs would wait for this packet.
     fn open(&self, from: PeerId, packet: &[u8; HEADER_BYTES]) -> Option<(Arc<RemoteHosts>, Packet)> {
         let hosts = self.hosts.get().and_then(Weak::upgrade)?;
-        let packet = Packet::decode(packet)
-            .inspect_err(|error| log::error!("a packet of another host was dropped: {error:?}"))
-            .ok()?;
-        match hosts.names.rename(&hosts.links, from, packet) {
+        let opened =
+            Packet::decode(packet).map_err(|error| format!("a packet is malformed ({error:?})")).and_then(|packet| {
+                let renamed = hosts.names.rename(&hosts.links, from, packet);
+                renamed.map_err(|()| "the origin of a packet does not match its link".to_owned())
+            });
+        match opened {
             Ok(packet) => Some((hosts, packet)),
-            Err(_) => {
-                log::error!("a packet was dropped: its origin does not match its link");
+            Err(why) => {
+                hosts.links.disconnect(from, &why);
                 None
             }
         }

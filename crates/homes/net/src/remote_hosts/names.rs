@@ -108,6 +108,14 @@ impl Names {
         Lookup::Peer(peer)
     }
 
+    /// Returns the peer behind an id, as far as is known. Never blocks.
+    pub(super) fn known(&self, id: u64) -> Option<PeerId> {
+        match self {
+            Names::Job { peers, .. } => peers.lock().ignore_poison().get(&id).map(|known| known.peer),
+            Names::AsMet => ((id >> 32) as u32).checked_sub(1).map(PeerId),
+        }
+    }
+
     /// Whether the process behind an id is this peer, as far as is known. Never blocks.
     pub(super) fn is_peer(&self, id: u64, peer: PeerId) -> bool {
         match self {
