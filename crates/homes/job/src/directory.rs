@@ -11,6 +11,7 @@
 //! | `<pid>.<ni>.nic` | a NIC's segment | the claimant |
 //! | `<pid>.<ni>.rings` | the rings into a NIC | the claimant |
 //! | `<ospid>.arena`, `<ospid>.<k>.spill` | a process's shared memory | that process |
+//! | `lost` | [`LostRank`]s of all hosts | the launcher, when a rank ends early and the job goes on |
 //! | `<ospid>.dead` | [`Tombstone`] | the launcher, when the process ends early |
 //!
 //! Invariants
@@ -32,7 +33,7 @@ use crate::folder::{
 };
 use crate::identity::Identity;
 use crate::names::is_job_name;
-use crate::records::{JOB_RECORD, JobRecord, Tombstone, claimants_in};
+use crate::records::{JOB_RECORD, JobRecord, LOST_RANKS, LostRank, Tombstone, claimant_of, claimants_in};
 
 /// An open job directory. No process sweeps it while it is open.
 #[derive(Debug)]
@@ -219,6 +220,21 @@ impl JobDirectory {
     /// Writes the launcher's record of the job.
     pub fn write_record(&self, record: &JobRecord) -> Result<(), DirectoryError> {
         self.replace(&self.path.join(JOB_RECORD), record.to_line().as_bytes())
+    }
+
+    /// Returns the process that has claimed a Portals process id.
+    pub fn claimant(&self, pid: u16) -> Option<Identity> {
+        claimant_of(&self.claim_file(pid))
+    }
+
+    /// Returns the ranks that ended early, on any host, as the launcher has recorded them.
+    pub fn lost_ranks(&self) -> Vec<LostRank> {
+        LostRank::read(&self.path.join(LOST_RANKS))
+    }
+
+    /// Records the ranks that ended early.
+    pub fn write_lost_ranks(&self, lost: &[LostRank]) -> Result<(), DirectoryError> {
+        self.replace(&self.path.join(LOST_RANKS), LostRank::to_lines(lost).as_bytes())
     }
 
     /// Returns the launcher's tombstone of this process; `None` without one.

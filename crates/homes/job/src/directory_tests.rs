@@ -142,6 +142,20 @@ fn records_and_tombstones_are_read_as_written() {
 }
 
 #[test]
+fn lost_ranks_are_read_as_written_and_bounded() {
+    let parent = Parent::new();
+    let job = JobDirectory::create_in(parent.path(), "a").expect("made");
+    assert_eq!(job.lost_ranks(), []);
+    let lost: Vec<_> =
+        (0..100).map(|rank| LostRank { rank, has_failed: rank != 0, how: format!("\"{rank}\"\n") }).collect();
+    job.write_lost_ranks(&lost).expect("written");
+    assert_eq!(job.lost_ranks(), lost[..64]);
+    fs::write(job.path().join("lost"), "{\"rank\":3}\nx\n{\"rank\":4,\"failed\":true,\"how\":\"x\"}\n")
+        .expect("written");
+    assert_eq!(job.lost_ranks(), [LostRank { rank: 4, has_failed: true, how: "x".into() }]);
+}
+
+#[test]
 fn damaged_records_are_no_records() {
     let parent = Parent::new();
     let job = JobDirectory::create_in(parent.path(), "a").expect("made");

@@ -39,6 +39,6 @@ pub use identity::Identity;
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};
 pub use place::own_place;
-pub use records::{JobRecord, Tombstone};
+pub use records::{JobRecord, LostRank, Tombstone};
 pub use service::{Service, ServiceError};
 pub use sweep::{clear_dead_ids, sweep_stale, write_missing_tombstones};

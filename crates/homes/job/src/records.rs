@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::identity::Identity;
 
 pub(crate) const JOB_RECORD: &str = "job";
+pub(crate) const LOST_RANKS: &str = "lost";
 
 /// The launcher's record of its job: the file `job`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +82,52 @@ impl Tombstone {
     }
 }
 
+/// Limit of [`LostRank`]s in the record: a program names the first ones.
+const LOST_RANKS_MAX: usize = 64;
+
+/// A rank that ended early, on any host: a line of the launcher's file `lost`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRank {
+    /// Its rank in the job.
+    pub rank: u32,
+    /// It was killed, or has exited with another status than 0.
+    pub has_failed: bool,
+    /// Its end in words.
+    pub how: String,
+}
+
+impl LostRank {
+    /// Returns the content of the file.
+    pub(crate) fn to_lines(lost: &[LostRank]) -> String {
+        let line = |LostRank { rank, has_failed, how }: &LostRank| {
+            format!("{}\n", serde_json::json!({ "rank": rank, "failed": has_failed, "how": how }))
+        };
+        lost.iter().take(LOST_RANKS_MAX).map(line).collect()
+    }
+
+    /// Reads the file. Malformed lines are skipped.
+    pub(crate) fn read(path: &Path) -> Vec<LostRank> {
+        let of_line = |line: &str| {
+            let value: serde_json::Value = serde_json::from_str(line).ok()?;
+            let rank = u32::try_from(value.get("rank")?.as_u64()?).ok()?;
+            let has_failed = value.get("failed")?.as_bool()?;
+            Some(LostRank { rank, has_failed, how: value.get("how")?.as_str()?.to_owned() })
+        };
+        let text = read_file(path).and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+        text.lines().filter_map(of_line).collect()
+    }
+}
+
 fn read_json(path: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&read_file(path)?).ok()
+}
+
+fn read_file(path: &Path) -> Option<Vec<u8>> {
     let meta = fs::symlink_metadata(path).ok()?;
     if !meta.is_file() || meta.len() > 1 << 20 {
         return None;
     }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    fs::read(path).ok()
 }
 
 fn identity_in(value: &serde_json::Value) -> Option<Identity> {

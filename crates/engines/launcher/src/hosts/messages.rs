@@ -90,6 +90,13 @@ pub(crate) enum Order {
         /// The job continues, so peers must learn of the death.
         job_goes_on: bool,
     },
+    /// Record that a rank of any host has ended early, while the job goes on.
+    Lost {
+        rank: usize,
+        has_failed: bool,
+        /// Its end in words.
+        how: String,
+    },
     /// Send this signal to all ranks of the host.
     Signal(i32),
     Input(#[serde(skip)] Vec<u8>),

@@ -19,7 +19,7 @@ use std::process::ExitStatus;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use selvedge_host::segment::mark_dead;
-use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
+use selvedge_job::{Identity, JobDirectory, LostRank, Tombstone, write_missing_tombstones};
 
 use super::messages::{Event, Order, Status};
 use crate::rank::connection::{Connection, ConnectionState};
@@ -35,6 +35,8 @@ pub(crate) struct Ranks {
     /// The ranks that were started, in ascending order of their numbers.
     ranks: Vec<Rank>,
     input: Option<Input>,
+    /// The ranks of all hosts that ended early while the job went on.
+    lost: Vec<LostRank>,
 }
 
 struct Rank {
@@ -72,7 +74,7 @@ pub(crate) enum Part {
 impl Ranks {
     /// Creates the ranks without starting any. `mask`: the signal mask of the ranks.
     pub(crate) fn new(directory: JobDirectory, plan: SpawnPlan, mask: libc::sigset_t) -> Ranks {
-        Ranks { directory, plan, mask, ranks: Vec::new(), input: None }
+        Ranks { directory, plan, mask, ranks: Vec::new(), input: None, lost: Vec::new() }
     }
 
     pub(crate) fn plan(&self) -> &SpawnPlan {
@@ -170,6 +172,10 @@ impl Ranks {
                 }
             }
             Order::Bury { rank, orderly, job_goes_on } => self.bury(rank, orderly, job_goes_on),
+            Order::Lost { rank, has_failed, how } => {
+                let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+                self.record_lost(LostRank { rank, has_failed, how });
+            }
             Order::Signal(signal) => self.signal(signal),
             Order::Input(bytes) => {
                 if let Some(input) = &mut self.input {
@@ -226,6 +232,13 @@ impl Ranks {
             signal_rank(who.pid, libc::SIGKILL);
         }
         self.ranks[at].reap();
+    }
+
+    fn record_lost(&mut self, lost: LostRank) {
+        self.lost.push(lost);
+        if let Err(error) = self.directory.write_lost_ranks(&self.lost) {
+            say(&error.to_string());
+        }
     }
 
     fn write_tombstones(&self, rank: usize, who: Identity, status: ExitStatus, job_goes_on: bool) {

@@ -5,7 +5,8 @@
 //!
 //! Invariants
 //! 1. PMI requests that a rank sent before it died are handled before its death.
-//! 2. A dead rank is buried before its death has any other effect: its tombstone is written, its NICs are marked dead.
+//! 2. A dead rank is recorded as lost on all hosts if the job goes on, and buried, before its death has any other
+//!    effect: its tombstone is written, its NICs are marked dead.
 //! 3. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
 use std::io;
@@ -376,8 +377,11 @@ impl<'a> Supervisor<'a> {
         say(&format!("host {name} is lost: {why}"));
         self.lost.push(name);
         let mut replies = Replies::new();
+        lost.iter().for_each(|&rank| self.members[rank].state = State::Gone);
         for rank in lost {
-            self.members[rank].state = State::Gone;
+            if self.options.keep_going {
+                self.tell_lost(rank, true, &format!("its host is lost: {why}"));
+            }
             self.server.rank_ended(rank, &mut replies);
             if rank == 0 {
                 self.input = None;
@@ -406,6 +410,10 @@ impl<'a> Supervisor<'a> {
     fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
         let orderly = status.success() && self.server.has_left(rank);
         let job_goes_on = self.phase == Phase::Running;
+        if !self.server.has_left(rank) && job_goes_on && (status.success() || self.options.keep_going) {
+            let before = if status.success() { " before it had finalized" } else { "" };
+            self.tell_lost(rank, !status.success(), &format!("it {}{before}", describe_end(status)));
+        }
         self.order_for(rank, Order::Bury { rank, orderly, job_goes_on });
         self.members[rank].state = State::Gone;
         let mut replies = Replies::new();
@@ -417,6 +425,13 @@ impl<'a> Supervisor<'a> {
             if !self.options.keep_going {
                 self.end();
             }
+        }
+    }
+
+    /// Tells all hosts that a rank has ended early, while the job goes on: programs that wait for it end.
+    fn tell_lost(&mut self, rank: usize, has_failed: bool, how: &str) {
+        for host in 0..self.hosts.len() {
+            self.order(host, Order::Lost { rank, has_failed, how: how.to_owned() });
         }
     }
 
