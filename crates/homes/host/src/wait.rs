@@ -28,6 +28,8 @@ use selvedge_os::{asymmetric, futex, lines};
 pub const TICK: Duration = Duration::from_millis(20);
 /// The longest sleep if the kernel lacks the asymmetric fence.
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
+/// A wait that has slept for long sleeps for this part of that time before it polls again, so that it costs little.
+const SLEEP_PART: u32 = 32;
 const LOOKS: u32 = 64;
 /// The time that a waiter spins before it yields the core between rounds. After this time the wait is longer than the
 /// latency of a message.
@@ -219,6 +221,7 @@ impl Interface {
         let hot = &self.own.segment.header().hot;
         hot.sleepers.fetch_add(1, SeqCst);
         let fenced = asymmetric::heavy();
+        let began = Instant::now();
         let result = loop {
             let seen = hot.wake.load(SeqCst);
             self.progress_all();
@@ -231,9 +234,11 @@ impl Interface {
             if look() {
                 break Ok(true);
             }
+            let now = Instant::now();
             let mut sleep = if fenced { Duration::from_nanos(self.config.nap_ns) } else { UNFENCED_SLEEP };
+            sleep = sleep.max(((now - began) / SLEEP_PART).min(TICK));
             if let Some(deadline) = deadline {
-                let left = deadline.saturating_duration_since(Instant::now());
+                let left = deadline.saturating_duration_since(now);
                 if left.is_zero() {
                     break Err(WaitEnd::TimedOut);
                 }
