@@ -156,6 +156,29 @@ cut_off() {
     [ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank detected the loss"
 }
 
+# ended_after_loss HOW NUMBER: the last job's PEs, but for the lost ones, have named a lost PE, its host and the reason.
+ended_after_loss() {
+    count=$(grep -c -e "^selvedge: PE [0-9]*: PE [0-9]* on host[0-9]* is lost: .*$1.*; this PE waits, and ends itself" "$work/printed")
+    [ "$count" -ge "$2" ] || complain "$what: $count PEs, not $2, have named the loss: $1"
+    [ "$took" -le 60 ] || complain "$what: it took $took s"
+}
+
+# pes_lose CALL: PEs wait in a call, and the network of host 3 is cut. The set of hosts is unusable afterwards.
+pes_lose() {
+    (
+        tries=0
+        until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 1200 ]; do
+            tries=$((tries + 1))
+            sleep 0.1
+        done
+        "$hosts" cut "$set" 3
+    ) &
+    : >"$work/printed"
+    SELVEDGE_NET_TIMEOUT=2 job "PEs wait in $1, a host is cut off" 1 "$three" 3 "$work/losses" "$1" compute
+    wait $!
+    ended_after_loss "" 1
+}
+
 # services ASKERS NODE [SECRET]: starts an endpoint with a service under that node of host 1, for ASKERS clients. Sets
 # $answering.
 services() {
@@ -181,6 +204,7 @@ answered() {
 compile tests/hosts/links.c "$work/links" || exit 1
 "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/services.c -o "$work/services" -lfabric || exit 1
 "$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/pes.c -o "$work/pes" || exit 1
+"$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/shmem/losses.c -o "$work/losses" || exit 1
 compile tests/death/traffic.c "$work/traffic" || exit 1
 hosts_anew
 
@@ -287,6 +311,21 @@ job "more ranks than cores" 0 host1:8,host2:8 16 "$work/links" names
 echo "hosts: losses"
 deaths nic 1
 meeting 1
+for call in barrier_all wait_until; do
+    job "PEs wait in $call, one on another host is killed" 137 "$two" 4 --keep-going "$work/losses" $call kill
+    ended_after_loss "it was killed by SIGKILL" 3
+done
+job "a PE waits in quiet, one on another host is killed" 137 "$two" 2 --keep-going "$work/losses" quiet kill
+ended_after_loss "it was killed by SIGKILL" 1
+# shellcheck disable=SC2016  # for the inner shell
+job "PEs wait, one host has another secret" 1 "$three" 3 \
+    sh -c 'test $SELVEDGE_HOST != 2 || export SELVEDGE_SECRET=00; exec "$@"' sh "$work/losses" barrier_all wait
+ended_after_loss "" 1
+for faults in corrupt=1,seed=1 loss=0.5,seed=4; do
+    SELVEDGE_NET_FAULTS=$faults SELVEDGE_NET_TIMEOUT=2 \
+        job "PEs wait, frames have no check, $faults" 1 "$three" 3 "$work/losses" barrier_all wait
+    ended_after_loss "set SELVEDGE_NET_CHECK=crc" 1
+done
 SELVEDGE_NET_FAULTS=delay=5ms meeting 2
 if [ "$long" ]; then
     # Two hundred ranks, and each way of checking frames.
@@ -307,5 +346,9 @@ if [ "$long" ]; then
     unset SELVEDGE_NET_CHECK
 fi
 cut_off
+for call in barrier_all wait_until; do
+    hosts_anew
+    pes_lose $call
+done
 
 [ "$failed" = 0 ] || { echo "hosts: $failed checks failed" >&2 && exit 1; }

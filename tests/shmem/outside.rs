@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the OpenSHMEM suite that look at a job from outside: the number of times that a PE prints something, values
-//! of the environment that end a program, programs at a fixed address, programs without a launcher, and files that a
-//! job leaves.
+//! of the environment that end a program, programs at a fixed address, programs without a launcher, PEs that wait for
+//! lost ones, and files that a job leaves.
 //!
 //! The programs are families of the suite in this folder. Compiler and launcher come from the built tree, as for
 //! `runner.rs`.
@@ -221,6 +221,92 @@ fn a_pe_that_is_killed_ends_the_others_reductions_in_a_node() {
         assert_eq!(ended.lines_with(&report).len(), 1, "{}", ended.err);
     }
     assert!(ended.lines_with("timeout").is_empty(), "{}", ended.err);
+}
+
+/// The program of waits for a lost PE.
+fn losses() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("losses.c");
+        let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("losses");
+        let compiled = compiler::compiler().compile(&[source], &program);
+        compiled.unwrap_or_else(|message| panic!("{message} (is there a tree? `make build`)"));
+        program
+    })
+}
+
+/// Runs three PEs, of which the last ends in a way and the others wait in a call. Returns the job's exit code.
+fn waits_for_a_lost_pe(arguments: &[&str], call: &str, end: &str, how: &str) -> Option<i32> {
+    let place = std::env::temp_dir().join(format!("selvedge-losses-{}-{}", std::process::id(), unique()));
+    fs::create_dir_all(&place).expect("a directory for the job");
+    let output = Command::new(tree::launcher())
+        .args(["run", "-n", "3", "--timeout", JOB_TIMEOUT_S, "--keep-going"])
+        .args(arguments)
+        .arg(losses())
+        .args([call, end])
+        .env("SELVEDGE_DIR", &place)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the launcher starts");
+    let _ = fs::remove_dir_all(&place);
+    let ended = Ended::from(output);
+    for pe in 0..2 {
+        let report = format!("selvedge: PE {pe}: PE 2 on ");
+        let lines = ended.lines_with(&report);
+        assert!(
+            matches!(&lines[..], [line] if line.contains(how)),
+            "{call}, {end}, {arguments:?}: {how}: {}{}",
+            ended.out,
+            ended.err
+        );
+    }
+    assert!(ended.lines_with("did not wait").is_empty(), "{}", ended.out);
+    ended.code
+}
+
+#[test]
+fn a_pe_that_waits_for_a_lost_one_ends_itself() {
+    let killed = "is lost: it was killed by SIGKILL";
+    for call in [
+        "barrier_all",
+        "sync_all",
+        "team_sync",
+        "broadcast",
+        "collect",
+        "alltoall",
+        "wait_until",
+        "wait_any",
+        "signal_wait",
+        "malloc",
+        "lock",
+        "finalize",
+    ] {
+        assert_eq!(waits_for_a_lost_pe(&[], call, "kill", killed), Some(137), "{call}");
+    }
+    for call in ["barrier_all", "wait_until", "quiet", "get", "atomic"] {
+        assert_eq!(waits_for_a_lost_pe(&["--mode", "host"], call, "kill", killed), Some(137), "{call}");
+    }
+}
+
+#[test]
+fn any_early_end_is_noticed() {
+    assert_eq!(waits_for_a_lost_pe(&[], "barrier_all", "fail", "is lost: it exited with status 3"), Some(3));
+    let exited = "is lost: it exited with status 0 before it had finalized";
+    assert_eq!(waits_for_a_lost_pe(&[], "wait_until", "exit", exited), Some(1), "the waiting PEs have failed");
+}
+
+#[test]
+fn pes_that_do_not_wait_go_on_after_a_loss() {
+    let ended = Command::new(tree::launcher())
+        .args(["run", "-n", "3", "--timeout", JOB_TIMEOUT_S, "--keep-going"])
+        .arg(losses())
+        .args(["none", "kill"])
+        .stdin(Stdio::null())
+        .output()
+        .map(Ended::from)
+        .expect("the launcher starts");
+    assert_eq!(ended.code, Some(137), "{}", ended.err);
+    assert_eq!(ended.lines_with(" went on").len(), 2, "{}{}", ended.out, ended.err);
 }
 
 #[test]

@@ -236,7 +236,7 @@ unsafe fn move_general(
             // The static data may be unmapped although counters are mapped. The data must arrive before the count.
             (Reach::Nic(remote), Direction::Put) if world.memory_mapped() => {
                 world.nic_put(ctx, remote, local, bytes);
-                world.contexts.quiet(world.interface, ctx);
+                world.quiet(ctx);
             }
             (Reach::Nic(remote), Direction::Get) if world.memory_mapped() => world.nic_get(ctx, remote, local, bytes),
             (Reach::Nic(remote), Direction::Put) => {

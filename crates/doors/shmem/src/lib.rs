@@ -19,6 +19,7 @@
 //!
 //! | file | subject |
 //! |---|---|
+//! | [`waiting`] | waits, and lost PEs |
 //! | [`mapped`] | the short path to directly mapped memory |
 //! | [`remote`] | the general path: by directly mapped memory, or by commands of the NIC |
 //! | [`mod@world`] | this PE, its tables, and its records of other PEs |
@@ -26,7 +27,7 @@
 //! | [`handles`], [`types`] | handles and elements of C programs |
 //!
 //! A file imports only files below it. From the bottom: `handles`, `types` and `check`; the records in `world/`;
-//! `world`; `mapped` and `remote`; the functions; `start` and `exports`. No file imports this one.
+//! `world`; `waiting`; `mapped` and `remote`; the functions; `start` and `exports`. No file imports this one.
 //!
 //! Invariants
 //! 1. A peer's memory is directly mapped if the job's processes may map it; else commands of the NIC reach it (host
@@ -60,6 +61,7 @@ pub mod symmetric;
 pub mod team;
 pub mod types;
 pub mod wait;
+mod waiting;
 pub mod world;
 
 pub use check::Call;

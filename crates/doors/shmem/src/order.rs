@@ -24,14 +24,14 @@ pub fn quiet(call: Call, ctx: Ctx) {
     memory_fence(Ordering::SeqCst);
     let Some(world) = world(call) else { return };
     if world.contexts.has_commands || ctx != Ctx::DEFAULT {
-        wait_for_commands(call, world, ctx);
+        quiet_commands(call, world, ctx);
     }
 }
 
 #[inline(never)]
-fn wait_for_commands(call: Call, world: &World, ctx: Ctx) {
+fn quiet_commands(call: Call, world: &World, ctx: Ctx) {
     check_context(call, ctx);
-    world.contexts.quiet(world.interface, ctx);
+    world.quiet(ctx);
 }
 
 #[cold]
@@ -61,5 +61,5 @@ pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usi
 
 pub(crate) fn quiet_all(world: &World) {
     memory_fence(Ordering::SeqCst);
-    world.contexts.quiet_all(world.interface);
+    world.contexts.with_commands().for_each(|commands| world.wait_for_commands(commands));
 }

@@ -304,7 +304,7 @@ impl World {
     pub(crate) unsafe fn nic_get_counting(&self, ctx: Ctx, remote: NicAddress, bits: u64, into: *mut u8, bytes: usize) {
         let get = CommandSpec::new(kind::GET, bytes);
         self.issue(ctx, remote, &CommandSpec { sink: into, match_bits: bits, is_awaited: true, ..get });
-        self.contexts.quiet(self.interface, ctx);
+        self.quiet(ctx);
     }
 
     /// An atomic without a result.
@@ -358,7 +358,7 @@ impl World {
             unsafe { std::ptr::copy_nonoverlapping(compare, spec.operand.as_mut_ptr().cast(), bytes.min(32)) };
         }
         self.issue(ctx, remote, &spec);
-        self.contexts.quiet(self.interface, ctx);
+        self.quiet(ctx);
     }
 
     /// Starts a command. The context's counter counts its end.

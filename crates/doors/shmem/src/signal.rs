@@ -97,7 +97,7 @@ unsafe fn put_general(
                 if matches!(flag, Reach::Mapped(_)) {
                     // The static data may be unmapped although the heap is mapped. The data must arrive before the
                     // signal.
-                    world.contexts.quiet(world.interface, ctx);
+                    world.quiet(ctx);
                 }
             }
             None => return,

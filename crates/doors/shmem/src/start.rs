@@ -29,6 +29,7 @@ use crate::world::contexts::Contexts;
 use crate::world::counters::Counters;
 use crate::world::heap::Heap;
 use crate::world::layout::Layout;
+use crate::world::losses::{self, HOST_NAME_BYTES, Losses};
 use crate::world::peer::{MemoryStart, Peer, PeerNic};
 use crate::world::teams::Teams;
 use crate::world::{self, World, world};
@@ -151,7 +152,8 @@ pub fn finalize(call: Call) {
 }
 
 /// Runs at the end of the program. Finalizes a program that called `start_pes`. One that forgot `shmem_finalize` just
-/// ends, and its memory stays mapped at its peers.
+/// ends, and its memory stays mapped at its peers. It does not leave the job in order, so that PEs that wait for it
+/// notice its end.
 extern "C" fn at_exit() {
     let _ = std::panic::catch_unwind(|| {
         let Some(world) = world::existing() else { return };
@@ -164,7 +166,11 @@ extern "C" fn at_exit() {
         }
         world.symmetric.forget();
         world.opened.interface.shut();
-        world.process.finalize_at_exit();
+        if STARTED.load(SeqCst) > 0 {
+            world.process.end_unfinalized();
+        } else {
+            world.process.finalize_at_exit();
+        }
     });
 }
 
@@ -243,6 +249,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
         pid: std::process::id().into(),
         root: symmetric.base() as u64,
         data_at: sizes.data.bytes.start,
+        host_name: losses::own_host_name(),
     };
     let records = own.exchange(&process)?;
     own.check(&records)?;
@@ -278,6 +285,12 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
         counters: Counters::new(max_counters as usize),
         commands,
         teams: Teams::new(me, n_pes, |pe| memory_mapped || (near_mapped && is_near(&records[pe]))),
+        losses: Losses::new(
+            records.iter().map(|record| record.host_name).collect(),
+            process.directory().record().is_some(),
+            me,
+            records.iter().map(|record| record.id),
+        ),
         symmetric,
         process,
         opened,
@@ -294,7 +307,7 @@ fn is_oversubscribed(records: &[StartRecord]) -> bool {
     records.iter().any(|record| pes_of_hosts.get(&(record.id >> 32)).is_some_and(|&pes| pes > record.cores))
 }
 
-/// The record that a PE sends to all others at the start: 12 words.
+/// The record that a PE sends to all others at the start: 12 words, and the name of its host.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct StartRecord {
@@ -314,9 +327,10 @@ struct StartRecord {
     /// The start of its symmetric memory, and of its static data.
     root: u64,
     data_at: u64,
+    host_name: [u8; HOST_NAME_BYTES],
 }
 
-const START_RECORD_WORDS: usize = 12;
+const START_RECORD_BYTES: usize = 12 * 8 + HOST_NAME_BYTES;
 
 impl StartRecord {
     /// Sends this record to all PEs and returns the records of all.
@@ -335,10 +349,11 @@ impl StartRecord {
             self.root,
             self.data_at,
         ];
-        let own: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let own: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain(self.host_name).collect();
         let all = process.exchange(&own)?;
         let record = |bytes: &[u8]| {
-            let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+            let (words, name) = bytes.split_at(START_RECORD_BYTES - HOST_NAME_BYTES);
+            let mut words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
             let mut next = || words.next().unwrap_or_default();
             StartRecord {
                 id: next(),
@@ -353,9 +368,10 @@ impl StartRecord {
                 pid: next(),
                 root: next(),
                 data_at: next(),
+                host_name: name.try_into().unwrap_or_default(),
             }
         };
-        Ok(all.chunks_exact(START_RECORD_WORDS * 8).map(record).collect())
+        Ok(all.chunks_exact(START_RECORD_BYTES).map(record).collect())
     }
 
     fn memory(&self) -> MemoryStart {
@@ -404,6 +420,7 @@ mod tests {
             pid: 0,
             root: 0,
             data_at: 0,
+            host_name: [0; HOST_NAME_BYTES],
         };
         assert!(!is_oversubscribed(&[at(0, 2), at(0, 2), at(1, 1)]));
         assert!(is_oversubscribed(&[at(0, 2), at(0, 2), at(1, 1), at(1, 1)]), "host 1 has one core");

@@ -9,10 +9,11 @@
 //! | [`layout`], [`heap`] | layout of the symmetric memory, blocks of its heap |
 //! | [`contexts`], [`counters`] | contexts; counters of counting puts |
 //! | [`teams`], [`span`], [`step_numbers`], [`group`] | teams, their PEs, their step numbers, their aggregation nodes |
+//! | [`losses`] | PEs that have ended early |
 //! | [`peer`], [`commands`] | another PE's memory and NIC; the memory that this PE offers to commands |
 //!
-//! They depend neither on this file nor on their users. This file waits, and attaches a peer at the first communication
-//! with it. `start.rs` makes the world.
+//! They depend neither on this file nor on their users. This file attaches a peer at the first communication with it.
+//! `waiting.rs` waits, `start.rs` makes the world.
 //!
 //! Invariants
 //! 1. There is one [`World`]. The first `shmem_init` makes it and it is never freed, so references to it stay valid.
@@ -29,7 +30,6 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use selvedge_process::{Interface, Opened, Process, Symmetric, Window};
 
@@ -40,6 +40,7 @@ use crate::world::contexts::Contexts;
 use crate::world::counters::Counters;
 use crate::world::heap::Heap;
 use crate::world::layout::page_bytes;
+use crate::world::losses::Losses;
 use crate::world::peer::{Peer, PeerNic};
 use crate::world::teams::{TeamView, Teams};
 
@@ -50,14 +51,11 @@ pub(crate) mod counters;
 pub(crate) mod group;
 pub(crate) mod heap;
 pub(crate) mod layout;
+pub(crate) mod losses;
 pub(crate) mod peer;
 pub mod span;
 pub mod step_numbers;
 pub mod teams;
-
-/// Yields of a wait before it sleeps. Where PEs share cores, the awaited PE is likely to run meanwhile, and a yield
-/// costs less than sleeping and waking.
-pub(crate) const YIELDS: usize = 50;
 
 /// This PE, and its knowledge of the others.
 pub struct World {
@@ -85,6 +83,7 @@ pub struct World {
     pub(crate) counters: Counters,
     pub(crate) commands: Commands,
     pub(crate) teams: Teams,
+    pub(crate) losses: Losses,
     pub(crate) process: Arc<Process>,
     pub(crate) opened: &'static Opened,
 }
@@ -151,34 +150,6 @@ impl World {
 
     pub(crate) fn team_of(&self, ctx: Ctx) -> Option<TeamView> {
         self.teams.view_if_valid(self.contexts.team(ctx)?)
-    }
-
-    /// Polls until `poll` returns a value, then sleeps between polls; the NIC makes progress meanwhile. Where PEs share
-    /// cores, it yields first, because the awaited PE may need this core.
-    #[inline(always)]
-    pub fn wait<T>(&self, poll: impl FnMut() -> Option<T>) -> T {
-        self.wait_watching(|| true, poll)
-    }
-
-    /// As `wait`. Where every PE has a core, the first polls are skipped while `is_due` returns false.
-    #[inline(always)]
-    pub fn wait_watching<T>(&self, mut is_due: impl FnMut() -> bool, mut poll: impl FnMut() -> Option<T>) -> T {
-        if self.oversubscribed {
-            for _ in 0..YIELDS {
-                self.progress();
-                if let Some(found) = poll() {
-                    return found;
-                }
-                std::thread::yield_now();
-            }
-        }
-        loop {
-            if let Ok(found) = self.interface.wait_watching(None, &mut is_due, &mut poll) {
-                return found;
-            }
-            // Another thread's finalize has closed the interface, so nothing can arrive.
-            std::thread::sleep(Duration::from_secs(1));
-        }
     }
 
     /// Lets the NIC handle arrivals.

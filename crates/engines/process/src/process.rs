@@ -392,6 +392,12 @@ impl Process {
         self.leave(Job::finalize_at_exit);
     }
 
+    /// As [`Process::finalize_at_exit`], for a program that has not finalized. `selvedge run` then records its rank as
+    /// lost. Other launchers would end the job, so the process leaves it in order.
+    pub fn end_unfinalized(&self) {
+        self.leave(|job| if job.under_selvedge_run() { Ok(()) } else { job.finalize_at_exit() });
+    }
+
     fn leave(&self, finalize: impl FnOnce(&Job) -> Result<(), JobError>) {
         let _ = std::fs::remove_file(self.directory().arena(std::process::id()));
         if let Some(hosts) = self.links.get() {

@@ -24,12 +24,13 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::check::Call;
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
 use crate::handles::Team;
+use crate::waiting::YIELDS;
 use crate::world::address::{SymAddress, SymOffset};
 use crate::world::group::GroupState;
 use crate::world::layout::team_area;
 use crate::world::step_numbers::StepNumbers;
 use crate::world::teams::TeamSlot;
-use crate::world::{World, YIELDS, world};
+use crate::world::{World, world};
 
 const DIRECT_MAX: usize = 8;
 

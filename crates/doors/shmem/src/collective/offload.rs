@@ -33,6 +33,7 @@ use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::op::{Kernel, Or};
 use crate::collective::team_area::{HEAD_BYTES, MEMBERS_MAX, RING_BYTES, slot_bytes};
 use crate::collective::tree::Tree;
+use crate::waiting::LongWait;
 use crate::world::World;
 use crate::world::address::{PORTAL_DATA, PORTAL_MEMORY};
 use crate::world::group::{Group, GroupState};
@@ -125,7 +126,7 @@ impl<'a> Offload<'a> {
         }
         match &mut *state {
             GroupState::Group(group) => {
-                let mut waiting = Waiting { world: self.members.world, since: None };
+                let mut waiting = Waiting { world: self.members.world, since: None, long: LongWait::default() };
                 group.complete(operation, &mut || waiting.idle())
             }
             GroupState::NoGroup | GroupState::Unasked => None,
@@ -208,6 +209,7 @@ pub(crate) fn result_of(call: Call, outcome: Result<(), Failure>) -> c_int {
 struct Waiting<'a> {
     world: &'a World,
     since: Option<Instant>,
+    long: LongWait,
 }
 
 impl Waiting<'_> {
@@ -225,6 +227,7 @@ impl Waiting<'_> {
         let now = Instant::now();
         let waited = now - *self.since.get_or_insert(now);
         if waited > Self::PATIENCE {
+            self.world.keep_waiting(&mut self.long);
             let until = now + (waited / Self::PART).min(Self::PATIENCE);
             // It ends at `until`, or earlier when something arrives for the NIC.
             let _ = self.world.interface.wait_watching(Some(until), || true, || None::<()>);

@@ -20,10 +20,9 @@ use selvedge_process::Interface;
 use selvedge_process::nic::Full;
 use selvedge_process::nic::handle::NONE;
 
-use crate::check;
 use crate::handles::{Ctx, Team};
 
-struct ContextSlot {
+pub(crate) struct ContextSlot {
     /// 0 if free, else the generation.
     live: AtomicU32,
     /// The NIC's counter of ended commands; `NONE` on mapped memory.
@@ -94,7 +93,7 @@ impl Contexts {
     }
 
     #[inline]
-    fn find(&self, ctx: Ctx) -> Option<&ContextSlot> {
+    pub fn find(&self, ctx: Ctx) -> Option<&ContextSlot> {
         if ctx == Ctx::DEFAULT {
             return self.slots.first();
         }
@@ -158,19 +157,10 @@ impl Contexts {
         }
     }
 
-    /// Waits until every command that has begun has ended.
-    pub fn quiet(&self, interface: &Interface, ctx: Ctx) {
-        if let Some(slot) = self.find(ctx) {
-            slot.quiet(interface);
-        }
-    }
-
-    /// Waits for the commands of every context.
-    pub fn quiet_all(&self, interface: &Interface) {
-        if self.has_commands {
-            let used = &self.slots[..self.used.load(Relaxed)];
-            used.iter().filter(|slot| slot.live.load(Relaxed) != 0).for_each(|slot| slot.quiet(interface));
-        }
+    /// Returns the commands of every context that has any.
+    pub fn with_commands(&self) -> impl Iterator<Item = &ContextSlot> {
+        let used = if self.has_commands { self.used.load(Relaxed) } else { 0 };
+        self.slots[..used].iter().filter(|slot| slot.live.load(Relaxed) != 0)
     }
 
     fn close(&self, interface: &Interface, index: usize) {
@@ -184,21 +174,21 @@ impl Contexts {
 }
 
 impl ContextSlot {
-    fn quiet(&self, interface: &Interface) {
-        let signals = interface.signals();
-        let Some(counter) = signals.counter(self.counter.load(Relaxed)) else { return };
+    /// Returns a poll for the end of every command that has begun. It returns the number of those that have failed. None:
+    /// the slot has no counter.
+    pub fn end<'a>(&'a self, interface: &'a Interface) -> Option<impl Fn() -> Option<u64> + 'a> {
+        let counter = interface.signals().counter(self.counter.load(Relaxed))?;
         // Other threads may begin and end commands meanwhile, in any order. All commands begun before this call have
         // ended when the number of ended ones has reached the number begun at any later moment.
-        let ended = || {
+        Some(move || {
             let failures = counter.failure.load(Acquire);
             let ended = counter.success.load(Acquire) + failures;
             (ended >= self.begun.load(SeqCst)).then_some(failures)
-        };
-        let Ok(failures) = interface.wait(None, ended) else { return };
-        if self.reported.swap(failures, Relaxed) < failures {
-            check::report(format_args!(
-                "operations have failed ({failures} so far on this context): their PE has ended or has no such memory"
-            ));
-        }
+        })
+    }
+
+    /// Whether more commands have failed than were reported. They count as reported then.
+    pub fn are_new(&self, failures: u64) -> bool {
+        self.reported.swap(failures, Relaxed) < failures
     }
 }
