@@ -2,19 +2,24 @@
 /*
  * pes: one PE of the jobs of `run.sh`. Every PE stores to every other: by a put, by an atomic, and through shmem_ptr if it returns an
  * address. Each then checks the stores of all, and that a pointer to another PE's memory works.
+ *
+ * usage: pes [FILE]: waits until the file is there before the first communication
  */
 #include <shmem.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { PES_MAX = 8, WORDS = 3000 };
 
 static long word_of(int from, int to, long i) { return from * 1000003L + to * 10007L + i; }
 
-int main(void)
+int main(int argc, char **argv)
 {
     shmem_init();
+    while (argc > 1 && access(argv[1], F_OK))
+        usleep(10000);
     int me = shmem_my_pe(), pes = shmem_n_pes(), wrong = 0, reached = 0;
     if (pes > PES_MAX)
         return 2;

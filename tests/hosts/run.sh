@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Jobs of `selvedge run` over test hosts: the examples, which check their results, and failures: killed ranks, a host
-# that is cut off, a rank that computes, ranks that are killed while all connect, settings that differ or are wrong
+# that is cut off, a thousand strangers, PEs that wait for lost ones, a rank that computes, ranks that are killed while all connect, settings that differ or are wrong
 # (links.c, ../death/traffic.c). Then jobs of the launchers of MPIs, and processes without a launcher (services.c).
 # Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and
 # kills.
@@ -179,6 +179,38 @@ pes_lose() {
     ended_after_loss "" 1
 }
 
+# ports_of HOST ADDRESS: the addresses at which processes of a host listen, as the kernel writes them: little-endian.
+ports_of() {
+    "$SELVEDGE_RSH" "host$1" 'cat /proc/net/tcp' | while read -r _ at _ state _; do
+        [ "$state" != 0A ] || [ "${at%:*}" != "0${1}004D0A" ] || echo "10.77.0.$1:$((0x${at#*:}))"
+    done
+}
+
+# strangers KIND HOST CHECK: a thousand connections of that host, without the secret, to each rank, before these meet.
+strangers() {
+    : >"$work/strangers"
+    rm -f "$work/met"
+    (
+        tries=0
+        until [ "$(echo $(ports_of 1) $(ports_of 2) | wc -w)" -ge 4 ] || [ $tries -gt 300 ]; do
+            tries=$((tries + 1))
+            sleep 0.1
+        done
+        # shellcheck disable=SC2046  # several addresses
+        "$hosts" on "$set" "$2" timeout 120 tests/hosts/strangers.py "$1" 4000 $(ports_of 1) $(ports_of 2) |
+            while read -r _; do touch "$work/met"; done
+    ) 2>"$work/strangers" </dev/null &
+    keeps=1
+    SELVEDGE_NET_CHECK=$3 job "a thousand strangers, $1, on host $2, frames checked by $3" 0 "$two" 4 "$work/pes" "$work/met"
+    keeps=
+    pkill -f tests/hosts/strangers.py
+    wait $! 2>/dev/null
+    ! grep -q Traceback "$work/strangers" || complain "$what: $(cat "$work/strangers")"
+    # A line a second and process at most, with a count.
+    lines=$(grep -c "a connection from" "$work/printed")
+    [ "$lines" -le $((took * 4 + 4)) ] || complain "$what: $lines lines about strangers in $took s"
+}
+
 # services ASKERS NODE [SECRET]: starts an endpoint with a service under that node of host 1, for ASKERS clients. Sets
 # $answering.
 services() {
@@ -307,6 +339,23 @@ echo "hosts: several jobs, many ranks"
 ends "three jobs at once, of two users" 0 at_once
 [ "$(grep -c ': right' "$work/printed")" = 18 ] || complain "$what: not 18 ranks were right"
 job "more ranks than cores" 0 host1:8,host2:8 16 "$work/links" names
+
+echo "hosts: strangers"
+if command -v python3 >/dev/null; then
+    strangers silent 3 none
+    strangers half 3 crc
+    strangers garbage 2 mac
+    if [ "$long" ]; then
+        for check in none crc mac; do
+            for kind in silent slow garbage half; do
+                strangers $kind 3 $check
+                strangers $kind 2 $check
+            done
+        done
+    fi
+else
+    echo "    left out: there is no python3"
+fi
 
 echo "hosts: losses"
 deaths nic 1
