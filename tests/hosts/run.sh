@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Jobs of `selvedge run` over test hosts: the examples, which check their results, and failures: killed ranks, a host
-# that is cut off, a thousand strangers, PEs that wait for lost ones, a rank that computes, ranks that are killed while all connect, settings that differ or are wrong
-# (links.c, ../death/traffic.c). Then jobs of the launchers of MPIs, and processes without a launcher (services.c).
-# Afterwards no process and no file is left on any host. With --long more examples, modes, settings, launchers and
-# kills.
+# that is cut off, PEs that wait for lost ones, a thousand strangers, a rank that computes, ranks that are killed while
+# all connect, settings that differ or are wrong (links.c, ../death/traffic.c, ../shmem/losses.c). Then jobs of the
+# launchers of MPIs, and processes without a launcher (services.c). Afterwards no process and no file is left on any
+# host. With --long more examples, modes, settings, launchers and kills.
 #
 # usage: tests/hosts/run.sh [--long]
 #
