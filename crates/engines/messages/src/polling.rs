@@ -45,6 +45,9 @@ pub(crate) struct Polling {
     /// Polls in a row that found nothing.
     idle: u32,
     looks_between_yields: u32,
+    /// Number of calls that linger. None where ranks share cores: the awaited rank may need this core, and a program
+    /// that yields between its polls must come to that soon.
+    lingering_calls: u32,
     /// Counts the polls that found something. Messages sent within one round are handed over together.
     pub round: u32,
     /// A message was enqueued in a ring since the last poll.
@@ -61,6 +64,7 @@ impl Default for Polling {
         Polling {
             idle: 0,
             looks_between_yields: LOOKS_BETWEEN_YIELDS,
+            lingering_calls: LINGERING_CALLS,
             round: 0,
             sent: false,
             awaits: false,
@@ -71,9 +75,11 @@ impl Default for Polling {
 }
 
 impl Polling {
-    /// Sets when to yield: `alone` if every rank has its own core and one thread.
-    pub fn set_alone(&mut self, alone: bool) {
+    /// Sets when to yield and how long to linger. `alone`: every rank has its own core and one thread. `crowded`: there
+    /// are more ranks than cores.
+    pub fn set_cores(&mut self, alone: bool, crowded: bool) {
         self.looks_between_yields = if alone { LOOKS_BETWEEN_YIELDS_ALONE } else { LOOKS_BETWEEN_YIELDS };
+        self.lingering_calls = if crowded { 0 } else { LINGERING_CALLS };
     }
 
     /// Records that a poll found something.
@@ -101,7 +107,7 @@ impl Polling {
     /// Whether the next call polls several times.
     #[inline(always)]
     pub fn lingers(&self) -> bool {
-        self.idle.wrapping_sub(1) < LINGERING_CALLS
+        self.idle.wrapping_sub(1) < self.lingering_calls
     }
 
     /// Records the outcome of a call that polled several times.

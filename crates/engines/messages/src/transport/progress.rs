@@ -185,7 +185,8 @@ impl Transport {
 
     /// Sets how long to linger and when to yield, depending on whether other threads may call, too.
     pub fn set_several_callers(&mut self, several: bool) {
-        self.flight.polling.set_alone(!several && ranks::have_cores() == Some(true));
+        let have_cores = ranks::have_cores();
+        self.flight.polling.set_cores(!several && have_cores == Some(true), have_cores == Some(false));
     }
 
     #[cold]
