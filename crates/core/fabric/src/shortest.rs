@@ -107,7 +107,8 @@ mod tests {
     fn a_link_without_cost_is_not_used() {
         let ring = Topology::torus(&[5], &[], 1).unwrap();
         let cut = |router: RouterId, port: Port| {
-            let joins = matches!(ring.peer(router, port), Peer::Router { router: other, .. } if other.0 + router.0 == 1);
+            let joins =
+                matches!(ring.peer(router, port), Peer::Router { router: other, .. } if other.0 + router.0 == 1);
             (!joins).then_some(1)
         };
         let hops = NextHops::new(&ring, RouterId(0), cut);

@@ -90,7 +90,8 @@ impl Table {
             (0..topology.nodes()).map(NodeId).find(|&node| topology.attachment(node).0 == at).unwrap_or_default()
         };
         let is_open = |&(from, to): &(RouterId, RouterId)| {
-            from != to && self.ports.get(self.columns[to.0 as usize] as usize * self.routers + from.0 as usize).is_none()
+            from != to
+                && self.ports.get(self.columns[to.0 as usize] as usize * self.routers + from.0 as usize).is_none()
         };
         let pairs = hosts.iter().flat_map(|&from| hosts.iter().map(move |&to| (from, to)));
         pairs.into_iter().find(is_open).map(|(from, to)| (node(from), node(to)))

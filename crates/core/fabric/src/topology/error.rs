@@ -57,7 +57,9 @@ pub enum TopologyError {
     Weight { line: usize, word: String },
     #[error("the graph has no {what}: add a line `{form}`")]
     Empty { what: &'static str, form: &'static str },
-    #[error("cable {cable} names {router} {port}, which does not exist: give a port below the router's number of ports")]
+    #[error(
+        "cable {cable} names {router} {port}, which does not exist: give a port below the router's number of ports"
+    )]
     CableEnd { cable: usize, router: RouterId, port: Port },
     #[error("cable {cable} names {router} {port}, which another end has: a port has one cable")]
     PortTwice { cable: usize, router: RouterId, port: Port },
