@@ -66,6 +66,8 @@ pub struct Timing {
     pub quiet_ns: u64,
     /// Until an announcement is sent again that was not acknowledged.
     pub repeat_ns: u64,
+    /// Between frames of announcements at a port: those of this time share frames.
+    pub gather_ns: u64,
     /// Between announcements of the own links.
     pub announce_ns: u64,
     /// From the first link to the first announcement.
@@ -87,6 +89,7 @@ impl Default for Timing {
             silence_ns: 350 * MS,
             quiet_ns: 5_000 * MS,
             repeat_ns: 100 * MS,
+            gather_ns: MS,
             announce_ns: 20 * MS,
             claim_ns: 100 * MS,
             settle_ns: 20 * MS,
@@ -106,6 +109,7 @@ impl Timing {
             silence_ns: self.silence_ns / by,
             quiet_ns: self.quiet_ns / by,
             repeat_ns: self.repeat_ns / by,
+            gather_ns: self.gather_ns / by,
             announce_ns: self.announce_ns / by,
             claim_ns: self.claim_ns / by,
             settle_ns: self.settle_ns / by,
@@ -126,6 +130,7 @@ impl Timing {
             silence_ns: at_least(self.silence_ns, 2 * hello_ns),
             quiet_ns: at_least(self.quiet_ns, hello_ns),
             repeat_ns: at_least(self.repeat_ns, 1_000),
+            gather_ns: at_least(self.gather_ns, 1),
             announce_ns: at_least(self.announce_ns, 1),
             claim_ns: at_least(self.claim_ns, 1),
             settle_ns: at_least(self.settle_ns, 1),

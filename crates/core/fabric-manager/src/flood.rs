@@ -21,8 +21,12 @@ pub(crate) struct Flood {
     unsent: BTreeSet<HostId>,
     /// With the time of sending.
     waiting: BTreeMap<HostId, u64>,
+    /// No announcement that waits was sent before.
+    oldest_ns: Option<u64>,
     acks: Vec<Edition>,
     loads: BTreeSet<HostId>,
+    /// The earliest time of the next frames.
+    next_ns: u64,
 }
 
 impl Flood {
@@ -70,20 +74,36 @@ impl Flood {
     }
 
     pub fn due_ns(&self, repeat_ns: u64) -> u64 {
-        self.waiting.values().min().map_or(u64::MAX, |sent_ns| sent_ns + repeat_ns)
+        match self.has_news() {
+            true => self.next_ns,
+            false => self.oldest_ns.map_or(u64::MAX, |sent_ns| sent_ns + repeat_ns),
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        let has_window = self.waiting.len() < WINDOW;
+        !self.acks.is_empty() || !self.loads.is_empty() || has_window && !self.unsent.is_empty()
     }
 
     /// Queues again what was not acknowledged in time; returns the count.
     pub fn repeat(&mut self, now_ns: u64, repeat_ns: u64) -> u64 {
+        if self.oldest_ns.is_none_or(|sent_ns| now_ns < sent_ns + repeat_ns) {
+            return 0;
+        }
         let late: Vec<HostId> =
             self.waiting.iter().filter(|(_, sent_ns)| *sent_ns + repeat_ns <= now_ns).map(|(&host, _)| host).collect();
         late.iter().for_each(|&host| self.offer(host));
+        self.oldest_ns = self.waiting.values().min().copied();
         late.len() as u64
     }
 
-    /// Makes the frames that are due now.
-    pub fn frames(&mut self, now_ns: u64, sender: End, table: &Table) -> Vec<Frame> {
+    /// Makes the frames that are due now; further ones are due after `gather_ns`.
+    pub fn frames(&mut self, now_ns: u64, gather_ns: u64, sender: End, table: &Table) -> Vec<Frame> {
         let mut bodies = Vec::new();
+        if now_ns < self.next_ns || !self.has_news() {
+            return Vec::new();
+        }
+        self.next_ns = now_ns + gather_ns;
         if !self.acks.is_empty() {
             let acks = core::mem::take(&mut self.acks);
             bodies.extend(acks.chunks(ACKS_MAX).map(|some| Body::Acknowledgements(some.to_vec())));
@@ -101,6 +121,7 @@ impl Flood {
             room -= bytes;
             some.push(announced);
             self.waiting.insert(host, now_ns);
+            self.oldest_ns.get_or_insert(now_ns);
         }
         if !some.is_empty() {
             bodies.push(Body::Announcements(some));

@@ -29,7 +29,7 @@ pub struct Lease {
     pub address: Option<IpAddr>,
     /// Number of the map from which the route was made: it grows with each change.
     pub generation: u64,
-    /// A port for each host on the way, the last one the port to the end's node.
+    /// A port for each link on the way.
     pub path: Path,
 }
 

@@ -65,6 +65,8 @@ struct Line {
     flood: Flood,
     /// The neighbour with which the link is up.
     up: Option<End>,
+    /// MTU and drain of the link, as announced.
+    announced: (Option<u32>, bool),
     /// The end that the last hello echoed.
     said: Option<End>,
 }
@@ -107,7 +109,7 @@ impl Manager {
         let now_ns = now_ns.min(TIME_MAX_NS);
         let line = |port| {
             let end = End { host: config.host, boot: config.boot, port: Port(port), session: 1 };
-            Line { port: LinkPort::new(end), flood: Flood::default(), up: None, said: None }
+            Line { port: LinkPort::new(end), flood: Flood::default(), up: None, announced: (None, false), said: None }
         };
         let mut manager = Manager {
             timing,
@@ -199,7 +201,6 @@ impl Manager {
         self.at(now_ns);
         if let Some(line) = self.lines.get_mut(usize::from(port.0)) {
             line.port.is_drained = is_drained;
-            self.stale(false);
         }
         self.advance();
     }
@@ -363,9 +364,16 @@ impl Manager {
             }
         }
         let line = &mut self.lines[at];
+        let announced = (line.port.mtu(), line.port.is_drained);
+        if up.is_some() && announced != core::mem::replace(&mut line.announced, announced) {
+            self.own.is_stale = true;
+            self.stale(false);
+        }
         if before == up {
             return;
         }
+        self.own.is_stale = true;
+        let line = &mut self.lines[at];
         line.up = up;
         line.flood.clear();
         let cause = match line.port.state() {
@@ -415,7 +423,7 @@ impl Manager {
         }
         if line.up.is_some() {
             line.port.counters.repeats += line.flood.repeat(now_ns, timing.repeat_ns);
-            frames.extend(line.flood.frames(now_ns, sender, &self.table));
+            frames.extend(line.flood.frames(now_ns, timing.gather_ns, sender, &self.table));
         }
         line.port.counters.frames_sent += frames.len() as u64;
         let port = line.port.number();

@@ -142,7 +142,7 @@ impl Map {
     }
 
     /// The map as a topology of `fabric`: a router with one node for each host, in the same order. Ports keep their
-    /// numbers; the node of router `r` is behind the port after the last one that a link has.
+    /// numbers; the node of router `r` is behind the port after the last one that has a link.
     pub fn topology(&self) -> Result<Topology, TopologyError> {
         self.topology_of(|_| true)
     }

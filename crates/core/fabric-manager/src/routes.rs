@@ -95,8 +95,6 @@ pub(crate) fn shortest_path(map: &Map, topology: &Topology, from: HostId, to: Ho
         path.push(Hop { port, vc: Vc(0) });
         at = next;
     }
-    let (_, port) = topology.attachment(map.node(to)?);
-    path.push(Hop { port, vc: Vc(0) });
     Some(path)
 }
 

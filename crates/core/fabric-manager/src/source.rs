@@ -55,9 +55,12 @@ impl SourceRoutes {
         }
     }
 
-    /// The path from a host to another: a port for each host on the way, the last one the port to the end's node.
+    /// The path from a host to another: a port for each link on the way. The hop to the end's node is the caller's.
     pub fn path(&self, map: &Map, from: HostId, to: HostId) -> Option<Path> {
-        self.routing.path(&self.topology, map.node(from)?, map.node(to)?, 0).ok()
+        let whole = self.routing.path(&self.topology, map.node(from)?, map.node(to)?, 0).ok()?;
+        let mut path = Path::default();
+        whole.iter().take(whole.len() - 1).for_each(|hop| path.push(hop));
+        Some(path)
     }
 
     pub fn algorithm(&self) -> Algorithm {

@@ -142,3 +142,99 @@ impl Table {
         over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Boot;
+    use proptest::prelude::*;
+
+    const LIFETIME_NS: u64 = 1_000_000 * MS;
+
+    fn announced(host: u64, sequence: u64, boot: u64, name: &str) -> Announced {
+        let body = Announcement { name: name.into(), ..Announcement::default() }.encode();
+        Announced { edition: Edition { host: HostId(host), sequence, boot: Boot(boot) }, lifetime_ms: 1_000, body }
+    }
+
+    #[test]
+    fn newer_replaces_older_and_renewals_are_no_change() {
+        let mut table = Table::new(8);
+        let mut accept = |sequence, boot, name| table.accept(0, announced(1, sequence, boot, name), LIFETIME_NS);
+        assert_eq!(accept(5, 1, "a"), Verdict::New { changed: true });
+        assert_eq!(accept(5, 1, "a"), Verdict::Same);
+        assert_eq!(accept(4, 9, "z"), Verdict::Older);
+        assert_eq!(accept(6, 1, "a"), Verdict::New { changed: false });
+        assert_eq!(accept(7, 1, "b"), Verdict::New { changed: true });
+        assert_eq!(accept(7, 2, "b"), Verdict::New { changed: true });
+        assert_eq!(accept(7, 1, "b"), Verdict::Older);
+        // Two announcements with one edition: the larger bytes win.
+        assert_eq!(accept(7, 2, "c"), Verdict::New { changed: true });
+        assert_eq!(accept(7, 2, "b"), Verdict::Older);
+    }
+
+    #[test]
+    fn a_full_table_refuses_new_hosts_and_stays_as_it_was() {
+        let mut table = Table::new(2);
+        for host in [1, 2] {
+            table.accept(0, announced(host, 1, 1, "a"), LIFETIME_NS);
+        }
+        let before = std::format!("{table:?}");
+        assert_eq!(table.accept(0, announced(3, 1, 1, "a"), LIFETIME_NS), Verdict::Full);
+        assert_eq!(std::format!("{table:?}"), before);
+        assert_eq!(table.accept(0, announced(2, 2, 1, "a"), LIFETIME_NS), Verdict::New { changed: false });
+    }
+
+    #[test]
+    fn announcements_end_with_their_lifetime_or_when_nobody_reaches_their_host() {
+        let mut table = Table::new(8);
+        for host in [1, 2, 3] {
+            table.accept(0, announced(host, 1, 1, "a"), LIFETIME_NS);
+        }
+        assert_eq!(table.announced(400 * MS, HostId(2)).unwrap().lifetime_ms, 599);
+        assert_eq!(table.announced(999 * MS, HostId(2)), None, "too short to travel");
+        table.note_reachable(0, |host| host != HostId(3));
+        assert_eq!(table.sweep(99 * MS, HostId(1), 100 * MS), []);
+        // A neighbour sends it again.
+        table.accept(99 * MS, announced(3, 1, 1, "a"), LIFETIME_NS);
+        assert_eq!(table.sweep(198 * MS, HostId(1), 100 * MS), []);
+        assert_eq!(table.sweep(199 * MS, HostId(1), 100 * MS), [HostId(3)]);
+        assert_eq!(table.sweep(1_000 * MS, HostId(1), 100 * MS), [HostId(2)], "the own one stays");
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn loads_are_those_of_the_announced_boot() {
+        let mut table = Table::new(8);
+        let report = |boot, number| LoadReport { host: HostId(1), boot: Boot(boot), number, ..LoadReport::default() };
+        assert!(!table.accept_load(&report(1, 1)), "no announcement");
+        table.accept(0, announced(1, 1, 1, "a"), LIFETIME_NS);
+        assert!(
+            table.accept_load(&report(1, 5)) && !table.accept_load(&report(1, 5)) && !table.accept_load(&report(2, 9))
+        );
+        table.accept(0, announced(1, 2, 1, "a"), LIFETIME_NS);
+        assert!(table.get(HostId(1)).unwrap().load.is_some());
+        table.accept(0, announced(1, 3, 2, "a"), LIFETIME_NS);
+        assert!(table.get(HostId(1)).unwrap().load.is_none());
+        assert!(table.accept_load(&report(2, 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_order_gives_the_same_table(
+            all in proptest::collection::vec((0u64..3, 0u64..4, 1u64..4, 0usize..3), 0..12), rotation in 0usize..12
+        ) {
+            let fill = |order: &[(u64, u64, u64, usize)]| {
+                let mut table = Table::new(8);
+                for &(host, sequence, boot, name) in order {
+                    table.accept(0, announced(host, sequence, boot, ["a", "b", "c"][name]), LIFETIME_NS);
+                }
+                std::format!("{table:?}")
+            };
+            let mut other = all.clone();
+            other.reverse();
+            let at = rotation.min(other.len());
+            other.rotate_left(at);
+            prop_assert_eq!(fill(&all), fill(&other));
+        }
+    }
+}

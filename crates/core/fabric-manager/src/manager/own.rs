@@ -26,6 +26,8 @@ pub(super) struct Own {
     claim_at_ns: Option<u64>,
     /// The body of the last announcement.
     body: Box<[u8]>,
+    /// The links may have changed since the last announcement.
+    pub is_stale: bool,
     /// Another announcement has to be overbid.
     is_overbid: bool,
     next_ns: u64,
@@ -92,14 +94,10 @@ impl Manager {
         if own.sequence >= SEQUENCE_MAX {
             return u64::MAX;
         }
-        match own.is_overbid || self.is_news() {
+        match own.is_overbid || own.is_stale {
             true => own.next_ns,
             false => own.renew_ns,
         }
-    }
-
-    fn is_news(&self) -> bool {
-        *self.own.body != *self.announcement().encode()
     }
 
     /// Announces the own links if they have changed, or the announcement must be renewed.
@@ -116,8 +114,13 @@ impl Manager {
         if now_ns < self.own.next_ns || self.own.sequence >= SEQUENCE_MAX {
             return;
         }
-        if self.own.is_overbid || now_ns >= self.own.renew_ns || self.is_news() {
-            self.own.body = self.announcement().encode();
+        if !self.own.is_stale && !self.own.is_overbid && now_ns < self.own.renew_ns {
+            return;
+        }
+        self.own.is_stale = false;
+        let body = self.announcement().encode();
+        if self.own.is_overbid || now_ns >= self.own.renew_ns || body != self.own.body {
+            self.own.body = body;
             self.own.sequence += 1;
             self.own.is_overbid = false;
             self.own.next_ns = now_ns + self.timing.announce_ns;
