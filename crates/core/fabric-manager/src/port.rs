@@ -204,25 +204,19 @@ impl LinkPort {
             };
             return self.block_unless_heard(now_ns, block, timing);
         }
-        match self.heard {
-            Some(heard) if heard.end == from => {
-                if let Some(other) = self.stranger.take().filter(|_| !self.noted_crowd) {
-                    self.noted_crowd = true;
-                    events.push(Event::Crowded { port, neighbour: from, other });
-                }
-                let Some(missed) = ahead(hello.number, heard.number) else { return };
-                self.counters.hellos_lost += if missed < 1000 { u64::from(missed) } else { 0 };
-            }
-            Some(heard) if (heard.end.host, heard.end.port) == (from.host, from.port) => {
-                if heard.end.boot == from.boot && ahead(hello.number, heard.number).is_none() {
-                    return;
-                }
-            }
-            Some(_) => {
+        if let Some(heard) = self.heard {
+            if (heard.end.host, heard.end.port) != (from.host, from.port) {
                 self.stranger = Some(from);
                 return;
             }
-            None => {}
+            if heard.end.boot == from.boot {
+                let Some(missed) = ahead(hello.number, heard.number) else { return };
+                self.counters.hellos_lost += if missed < 1000 { u64::from(missed) } else { 0 };
+            }
+            if let Some(other) = self.stranger.take().filter(|_| !self.noted_crowd) {
+                self.noted_crowd = true;
+                events.push(Event::Crowded { port, neighbour: from, other });
+            }
         }
         if self.block.is_some_and(|(block, _)| !matches!(block, Block::Unstable { .. })) {
             self.block = None;

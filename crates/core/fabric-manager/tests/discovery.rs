@@ -5,7 +5,7 @@ mod common;
 
 use common::{MS, Net, config, id, ring, torus};
 use selvedge_fabric::Port;
-use selvedge_fabric_manager::{Block, Boot, Cause, Config, Event, HostId, Manager, State, Timing};
+use selvedge_fabric_manager::{Block, Boot, Cause, Config, Event, HostId, HostLoad, Manager, PortLoad, State, Timing};
 
 /// Longest time for a loss without a carrier's help: silence, one more hello, flooding, a map.
 const FOUND_NS: u64 = 500 * MS;
@@ -363,6 +363,41 @@ fn a_fabric_without_changes_sends_hellos_and_renewals_only() {
     let hellos = 36 * 10 * 100;
     let renewals = 9 * 4 * 2 * 36;
     assert!(net.frames - frames <= hellos + renewals, "{} frames", net.frames - frames);
+}
+
+#[test]
+fn loads_reach_every_host_and_end_with_theirs() {
+    let mut net = Net::new(9, &torus(3, 3), 20);
+    net.start_all();
+    net.run(2_000 * MS);
+    for second in 1..4u16 {
+        for host in 0..9u16 {
+            let port =
+                PortLoad { port: Port(2), sent_bytes_s: 1_000, load_permille: Some(second), ..PortLoad::default() };
+            // Ports that the host does not have, and one twice.
+            let ports = [port, PortLoad { port: Port(77), ..port }, port, PortLoad { port: Port(0), ..port }];
+            let load = HostLoad { processor_permille: 100 * second + host, temperature_dc: Some(400) };
+            net.input(host.into(), |manager, now_ns| manager.loads(now_ns, load, &ports));
+        }
+        net.run(1_000 * MS);
+    }
+    let reports = |net: &Net| -> Vec<_> { net.manager(4).load_reports().cloned().collect() };
+    let all = reports(&net);
+    assert_eq!(all.len(), 9);
+    for (host, report) in all.iter().enumerate() {
+        assert_eq!((report.host, report.number), (id(host), 3));
+        assert_eq!(report.load.processor_permille, 300 + host as u16);
+        assert_eq!(report.ports.iter().map(|load| load.port.0).collect::<Vec<_>>(), [0, 2]);
+    }
+    // A host that starts later gets the last reports with the table.
+    net.kill(4);
+    net.run(1_000 * MS);
+    net.start(4);
+    net.run(1_000 * MS);
+    assert_eq!(reports(&net).len(), 8, "all but its own");
+    net.kill(0);
+    net.run(8_000 * MS);
+    assert_eq!(reports(&net).len(), 7);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn fabric(source: &mut Source) -> Net {
 }
 
 /// One fault, or one repair.
-fn fault(net: &mut Net, old: &mut Vec<Vec<u8>>, source: &mut Source) {
+fn fault(net: &mut Net, old: &[Vec<u8>], source: &mut Source) {
     let cable = source.below(net.cables.len() as u64) as usize;
     let host = source.below(net.hosts.len() as u64) as usize;
     let port = Port(source.below(u64::from(net.hosts[host].config.ports)) as u16);
@@ -107,7 +107,7 @@ fn history(seed: u64) -> (u64, u64, usize) {
     net.record = true;
     for _ in 0..3 + source.below(25) {
         let mut old = std::mem::take(&mut net.recorded);
-        fault(&mut net, &mut old, &mut source);
+        fault(&mut net, &old, &mut source);
         old.append(&mut net.recorded);
         old.truncate(200);
         net.recorded = old;
