@@ -196,3 +196,75 @@ fn digest(hosts: &[MapHost], links: &[MapLink]) -> u64 {
     }
     digest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host with links: own port, neighbour, boot of the neighbour, its port.
+    fn host(number: u64, boot: u64, links: &[(u16, u64, u64, u16)]) -> (HostId, Boot, Announcement) {
+        let link = |&(port, neighbour, its_boot, neighbour_port)| LinkEnd {
+            port: Port(port),
+            neighbour: HostId(neighbour),
+            check: Boot(its_boot).check(),
+            neighbour_port: Port(neighbour_port),
+            cost: 1,
+            mtu: 1500,
+        };
+        let links = links.iter().map(link).collect();
+        (HostId(number), Boot(boot), Announcement { links, ..Announcement::default() })
+    }
+
+    fn map(own: (HostId, Boot, Announcement), others: &[(HostId, Boot, Announcement)]) -> Map {
+        Map::new(own, others.iter().cloned())
+    }
+
+    #[test]
+    fn a_link_needs_both_ends_with_ports_and_boots() {
+        let own = || host(1, 11, &[(0, 2, 12, 3)]);
+        let links = |other| map(own(), &[other]).links().len();
+        assert_eq!(links(host(2, 12, &[(3, 1, 11, 0)])), 1);
+        assert_eq!(links(host(2, 12, &[(3, 1, 10, 0)])), 0, "it names an earlier boot of ours");
+        assert_eq!(links(host(2, 13, &[(3, 1, 11, 0)])), 0, "we name an earlier boot of it");
+        assert_eq!(links(host(2, 12, &[(3, 1, 11, 1)])), 0, "another port of ours");
+        assert_eq!(links(host(2, 12, &[(2, 1, 11, 0)])), 0, "another port of it");
+        assert_eq!(links(host(2, 12, &[(3, 3, 11, 0)])), 0, "another host");
+        assert_eq!(links(host(2, 12, &[])), 0);
+    }
+
+    #[test]
+    fn hosts_beyond_a_link_that_is_none_are_not_on_the_map() {
+        let own = || host(1, 11, &[(0, 2, 12, 0)]);
+        let two = host(2, 12, &[(0, 1, 11, 0), (1, 3, 13, 0)]);
+        let three = |boot| host(3, boot, &[(0, 2, 12, 1)]);
+        let whole = map(own(), &[three(13), two.clone()]);
+        assert_eq!(whole.hosts().iter().map(|host| host.host.0).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(map(own(), &[two.clone(), three(14)]).hosts().len(), 2);
+        // The same map from the other end.
+        let other = map(three(13), &[own(), two]);
+        assert_eq!((other.digest(), other.links()), (whole.digest(), whole.links()));
+        assert_eq!((whole.me(), other.me()), (0, 2));
+        assert_eq!(other.topology(), whole.topology());
+    }
+
+    #[test]
+    fn links_to_another_boot_of_the_own_number_are_claims() {
+        // Host 3 has a link to another host 1, and is reached over host 2.
+        let own = host(1, 11, &[(0, 2, 12, 0)]);
+        let two = host(2, 12, &[(0, 1, 11, 0), (1, 3, 13, 0)]);
+        let three = host(3, 13, &[(0, 2, 12, 1), (1, 1, 99, 0)]);
+        let claimed = map(own.clone(), &[two.clone(), three.clone()]);
+        assert!(claimed.is_claimed(Boot(99)) && !claimed.is_claimed(Boot(11)) && !claimed.is_claimed(Boot(98)));
+        assert!(!map(own, &[three]).is_claimed(Boot(99)), "a host that is not reached confirms nothing");
+    }
+
+    #[test]
+    fn several_cables_between_two_hosts_and_wrong_ones_beside_them() {
+        let own = host(1, 11, &[(0, 2, 12, 0), (1, 2, 12, 1), (2, 2, 12, 1), (3, 1, 11, 4)]);
+        let two = host(2, 12, &[(0, 1, 11, 0), (1, 1, 11, 1)]);
+        let found = map(own, &[two]);
+        assert_eq!(found.links().len(), 2);
+        let topology = found.topology().unwrap();
+        assert_eq!((topology.routers(), topology.ports(RouterId(0))), (2, 3));
+    }
+}
