@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub body: Box<[u8]>,
     pub expires_ns: u64,
     pub unreachable_since_ns: Option<u64>,
+    /// The last time at which a neighbour sent it.
+    pub heard_ns: u64,
     pub load: Option<Box<LoadReport>>,
 }
 
@@ -72,12 +74,13 @@ impl Table {
         match self.entries.get_mut(&edition.host) {
             None if !has_room => return Verdict::Full,
             None => {
-                let entry = Entry { edition, body, expires_ns, unreachable_since_ns: None, load: None };
+                let entry =
+                    Entry { edition, body, expires_ns, unreachable_since_ns: None, heard_ns: now_ns, load: None };
                 self.entries.insert(edition.host, entry);
             }
             Some(entry) => {
                 // A neighbour has it, and will not send it again: the time begins anew.
-                entry.unreachable_since_ns = entry.unreachable_since_ns.map(|_| now_ns);
+                entry.heard_ns = now_ns;
                 match (edition, &body).cmp(&(entry.edition, &entry.body)) {
                     core::cmp::Ordering::Less => return Verdict::Older,
                     core::cmp::Ordering::Equal => return Verdict::Same,
@@ -121,20 +124,33 @@ impl Table {
             .filter_map(|entry| Some((entry.edition, Announcement::decode(entry.edition.host, &entry.body)?)))
     }
 
-    /// Notes which hosts can be reached now.
-    pub fn note_reachable(&mut self, now_ns: u64, is_reachable: impl Fn(HostId) -> bool) {
+    /// Notes which hosts can be reached now. Returns those that could not be reached for at least `absent_ns`: others may
+    /// have dropped their announcements meanwhile.
+    pub fn note_reachable(
+        &mut self,
+        now_ns: u64,
+        absent_ns: u64,
+        is_reachable: impl Fn(HostId) -> bool,
+    ) -> Vec<HostId> {
+        let mut back = Vec::new();
         for (&host, entry) in &mut self.entries {
             match is_reachable(host) {
-                true => entry.unreachable_since_ns = None,
+                true => {
+                    let since_ns = entry.unreachable_since_ns.take();
+                    back.extend(since_ns.filter(|since_ns| since_ns + absent_ns <= now_ns).map(|_| host));
+                }
                 false => _ = entry.unreachable_since_ns.get_or_insert(now_ns),
             }
         }
+        back
     }
 
     /// Drops announcements that have ended. The own one has no end here: its host renews it.
     pub fn sweep(&mut self, now_ns: u64, own: HostId, unreachable_ns: u64) -> Vec<HostId> {
         let is_over = |entry: &Entry| {
-            let lost = entry.unreachable_since_ns.is_some_and(|since_ns| since_ns + unreachable_ns <= now_ns);
+            let lost = entry
+                .unreachable_since_ns
+                .is_some_and(|since_ns| since_ns.max(entry.heard_ns) + unreachable_ns <= now_ns);
             entry.edition.host != own && (entry.expires_ns <= now_ns || lost)
         };
         let over: Vec<HostId> = self.entries.values().filter(|entry| is_over(entry)).map(|e| e.edition.host).collect();
@@ -192,11 +208,15 @@ mod tests {
         }
         assert_eq!(table.announced(400 * MS, HostId(2)).unwrap().lifetime_ms, 599);
         assert_eq!(table.announced(999 * MS, HostId(2)), None, "too short to travel");
-        table.note_reachable(0, |host| host != HostId(3));
+        assert_eq!(table.note_reachable(0, 50 * MS, |host| host != HostId(3)), []);
         assert_eq!(table.sweep(99 * MS, HostId(1), 100 * MS), []);
         // A neighbour sends it again.
         table.accept(99 * MS, announced(3, 1, 1, "a"), LIFETIME_NS);
         assert_eq!(table.sweep(198 * MS, HostId(1), 100 * MS), []);
+        let mut other = table.clone();
+        assert_eq!(other.note_reachable(49 * MS, 50 * MS, |_| true), [], "a short absence");
+        let mut other = table.clone();
+        assert_eq!(other.note_reachable(50 * MS, 50 * MS, |_| true), [HostId(3)]);
         assert_eq!(table.sweep(199 * MS, HostId(1), 100 * MS), [HostId(3)]);
         assert_eq!(table.sweep(1_000 * MS, HostId(1), 100 * MS), [HostId(2)], "the own one stays");
         assert_eq!(table.len(), 1);

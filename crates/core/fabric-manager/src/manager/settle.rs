@@ -49,7 +49,10 @@ impl Manager {
         let own = (self.config.host, self.config.boot, self.announcement());
         let others = self.table.decoded().map(|(edition, announcement)| (edition.host, edition.boot, announcement));
         let map = Map::new(own, others);
-        self.table.note_reachable(self.now_ns, |host| map.position(host).is_some());
+        // Others may have dropped what this table still has, and a neighbour's copy of it is not passed on.
+        let absent_ns = self.timing.unreachable_ns / 8;
+        let back = self.table.note_reachable(self.now_ns, absent_ns, |host| map.position(host).is_some());
+        back.into_iter().for_each(|host| self.offer(host, None));
         let before = core::mem::replace(&mut self.map, map);
         self.settle_rival();
         if before == self.map && self.topology.is_some() {
