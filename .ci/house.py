@@ -30,7 +30,7 @@ IMPL_FILES_MAX = 5
 # Lower rows first. Crates of one row do not depend on each other.
 ROWS = [
     "core/nic core/fabric",
-    "core/manager",
+    "core/manager core/fabric-manager",
     "homes/os",
     "homes/job homes/libfabric homes/trace homes/sim-protocol",
     "homes/host",

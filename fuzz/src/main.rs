@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hostile packets, programs, rings, segments and EXTOLL units against the NIC and its live home.
+//! Hostile packets, programs, rings, segments and EXTOLL units against the NIC and its live home; hostile frames against
+//! the manager of a fabric.
 //!
-//! `selvedge-fuzz <packets|commands|rings|segment|units> [--seconds S] [--seed N] [--executions E]`
+//! `selvedge-fuzz <packets|commands|rings|segment|units|fabric> [--seconds S] [--seed N] [--executions E]`
 //!
 //! Runs on a stable compiler: a seeded generator mutates valid inputs. Each execution has its own seed, printed when it
 //! fails; `--seed` with it and `--executions 1` repeats it. A panic, an endless loop, or tables that are not sane where
@@ -9,6 +10,7 @@
 
 mod campaign;
 mod commands;
+mod fabric;
 #[allow(dead_code)]
 #[path = "../../crates/core/nic/tests/common/home.rs"]
 mod home;
@@ -45,13 +47,16 @@ fn main() {
         "rings" => campaign.run(rings::Target::new()),
         "segment" => campaign.run(segment::Target::new()),
         "units" => campaign.run(units::Target::new()),
+        "fabric" => campaign.run(fabric::Target::new()),
         _ => usage(),
     };
     println!("{target}: {executions} executions, no failure");
 }
 
 fn usage() -> ! {
-    eprintln!("usage: selvedge-fuzz <packets|commands|rings|segment|units> [--seconds S] [--seed N] [--executions E]");
+    eprintln!(
+        "usage: selvedge-fuzz <packets|commands|rings|segment|units|fabric> [--seconds S] [--seed N] [--executions E]"
+    );
     std::process::exit(2);
 }
 
@@ -84,5 +89,10 @@ mod tests {
     #[test]
     fn descriptors_and_pages_of_any_content_do_no_harm() {
         SHORT.run(units::Target::new());
+    }
+
+    #[test]
+    fn frames_of_any_content_do_no_harm() {
+        SHORT.run(fabric::Target::new());
     }
 }

@@ -7,6 +7,7 @@
 //! | dimension order, unguarded | mesh, torus | 1 | on rings of 5 and more |
 //! | modified dimension order | mesh, torus | 1 | no; not minimal for some pairs |
 //! | west-first | mesh of 2 dimensions | 1 | no; adaptive |
+//! | west-first | mesh with missing links, to 8,192 routers | 1 | no; not minimal for some pairs |
 //! | up*/down* | any, to 8,192 routers | 1 | no; not minimal for some pairs |
 //! | shortest path | any, to 8,192 routers | 1 | yes, except on trees |
 //! | destination-mod-k | fat tree | 1 | no |
@@ -149,8 +150,8 @@ impl Routing {
                 instead: instead(topology, algorithm, virtual_channels),
             });
         }
-        if algorithm.has_table() && topology.routers() > TABLE_ROUTERS_MAX {
-            let computed = Algorithm::fitting(topology).into_iter().filter(|a| !a.has_table()).collect();
+        if algorithm.has_table(topology) && topology.routers() > TABLE_ROUTERS_MAX {
+            let computed = Algorithm::fitting(topology).into_iter().filter(|a| !a.has_table(topology)).collect();
             return Err(RoutingError::TooManyRouters {
                 algorithm,
                 routers: topology.routers(),
@@ -168,6 +169,15 @@ impl Routing {
                 Plan::DimensionOrder { guarded: false }
             }
             Algorithm::ModifiedDimensionOrder => Plan::Modified,
+            Algorithm::WestFirst if matches!(topology.kind(), Kind::Graph) => {
+                let table = table::Table::west_first(topology);
+                if let Some((from, to)) = table.gap(topology) {
+                    let instead = instead(topology, algorithm, virtual_channels);
+                    let instead = instead.trim_start_matches(", or take ").into();
+                    return Err(RoutingError::NoPath { algorithm, from, to, instead });
+                }
+                Plan::Table(table)
+            }
             Algorithm::WestFirst => Plan::WestFirst,
             Algorithm::UpDown => Plan::Table(table::Table::up_down(topology)),
             Algorithm::ShortestPath => {
@@ -357,7 +367,9 @@ impl Algorithm {
             Algorithm::DimensionOrder if wraps => Some(2),
             Algorithm::DimensionOrder => (grid || matches!(kind, Kind::Hypercube { .. })).then_some(1),
             Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => grid.then_some(1),
-            Algorithm::WestFirst => (grid && !wraps && topology.dimensions() == 2).then_some(1),
+            Algorithm::WestFirst => {
+                (grid && !wraps && topology.dimensions() == 2 || topology.is_part_of_mesh()).then_some(1)
+            }
             Algorithm::UpDown | Algorithm::ShortestPath => Some(1),
             Algorithm::DestinationModK => matches!(kind, Kind::FatTree(_)).then_some(1),
             Algorithm::Minimal => match kind {
@@ -375,15 +387,16 @@ impl Algorithm {
         match self {
             Algorithm::DimensionOrder => "meshes, tori and hypercubes",
             Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => "meshes and tori",
-            Algorithm::WestFirst => "meshes of two dimensions that do not wrap",
+            Algorithm::WestFirst => "meshes of two dimensions that do not wrap, with all links or some",
             Algorithm::UpDown | Algorithm::ShortestPath => "any topology",
             Algorithm::DestinationModK => "fat trees",
             Algorithm::Minimal | Algorithm::Valiant => "dragonflies",
         }
     }
 
-    fn has_table(self) -> bool {
+    fn has_table(self, topology: &Topology) -> bool {
         matches!(self, Algorithm::UpDown | Algorithm::ShortestPath)
+            || self == Algorithm::WestFirst && matches!(topology.kind(), Kind::Graph)
     }
 }
 
@@ -456,7 +469,7 @@ impl<'a> IntoIterator for &'a Choices {
 
 /// Spreads a number's bits (the finalizer of splitmix64).
 #[inline]
-fn mix(number: u64) -> u64 {
+pub fn mix(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

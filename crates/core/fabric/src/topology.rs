@@ -26,11 +26,13 @@ mod dragonfly;
 mod error;
 mod graph;
 mod grid;
+mod links;
 mod tree;
 
 pub use dragonfly::Dragonfly;
 pub use error::TopologyError;
 pub use grid::DIMENSIONS_MAX;
+pub use links::{Cable, Station};
 pub use tree::FatTree;
 
 /// The most ports of all routers together, which limits the tables to 256 MB.
@@ -44,7 +46,7 @@ pub struct Topology {
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
     attachments: Vec<(RouterId, Port)>,
-    /// Grids only: the coordinates of router `r` begin at `r * dimensions`.
+    /// Grids, and graphs with positions: the coordinates of router `r` begin at `r * dimensions`.
     coordinates: Vec<u16>,
     /// Graphs only: the weight of each output channel for shortest paths. Empty: all are 1.
     weights: Vec<u32>,
@@ -141,16 +143,17 @@ impl Topology {
         })
     }
 
-    /// The number of dimensions of a mesh or torus; 0 for all others.
+    /// The number of dimensions of a mesh or torus; 2 for a graph with positions; 0 for all others.
     #[inline]
     pub fn dimensions(&self) -> usize {
         match &self.kind {
             Kind::Mesh { dimensions, .. } | Kind::Torus { dimensions, .. } => dimensions.len(),
+            Kind::Graph if !self.coordinates.is_empty() => 2,
             _ => 0,
         }
     }
 
-    /// A router's coordinates in a mesh or torus; empty for all others.
+    /// A router's coordinates in a mesh or torus, or its position in a graph; empty for all others.
     #[inline]
     pub fn coordinates(&self, router: RouterId) -> &[u16] {
         let n = self.dimensions();

@@ -19,6 +19,8 @@ pub enum RoutingError {
         if instead.is_empty() { "a smaller network" } else { instead.as_str() }
     )]
     TooManyRouters { algorithm: Algorithm, routers: u32, limit: u32, instead: String },
+    #[error("routing `{algorithm}` has no path from {from} to {to}, for links are missing: take {instead}")]
+    NoPath { algorithm: Algorithm, from: NodeId, to: NodeId, instead: String },
     #[error("there is no routing `{name}`: give one of {known}")]
     UnknownAlgorithm { name: String, known: String },
     #[error("there is no {node} in a network of {nodes} nodes: give 0 to {}", nodes - 1)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routings on any graph, by table: shortest path and up*/down*.
+//! Routings on any graph, by table: shortest path, up*/down*, and west-first on a mesh with missing links.
 //!
 //! **Shortest path** (Dijkstra). For each destination every router keeps a port on a path of least weight. Among equal
 //! paths a fixed hash of router and destination decides. So routes spread over all such paths, and nothing restricts
@@ -11,11 +11,15 @@
 //! a shortest legal route; ties as above. No dependency leads from a down channel to an up channel, and along up
 //! channels, as along down channels, the order is strict: there is no cycle.
 //!
+//! **West-first** is the same table over another order, the columns of the mesh: a hop west leads up, all others down.
+//! No dependency leads from another hop to one west. The hops after those west have a cycle only within one column,
+//! where it would turn back, which a shortest path never does. A pair may have no legal route; see [`Table::gap`].
+//!
 //! # Costs
 //!
 //! Making: O(routers with nodes × links), with weights times log(routers). `next`: O(1), one access to the table.
 use super::mix;
-use crate::id::{Peer, Port, RouterId};
+use crate::id::{NodeId, Peer, Port, RouterId};
 use crate::topology::Topology;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -28,7 +32,8 @@ pub(super) struct Table {
     columns: Vec<u32>,
     /// The port of router `r` for the destination of column `c` is at `c * routers + r`.
     ports: Ports,
-    /// Up*/down* only: the ports of packets that have already gone down, and the position of each router in the order.
+    /// Up*/down* and west-first: the ports of packets that have already gone down, and the rank of each router. A hop to
+    /// a lower rank leads up.
     down: Option<(Ports, Vec<u32>)>,
 }
 
@@ -45,7 +50,7 @@ impl Table {
         let entry = self.columns[to.0 as usize] as usize * self.routers + at.0 as usize;
         if let (Some((down, ranks)), Some(port)) = (&self.down, arrived) {
             if let Peer::Router { router: before, .. } = topology.peer(at, port) {
-                if ranks[before.0 as usize] < ranks[at.0 as usize] {
+                if ranks[before.0 as usize] <= ranks[at.0 as usize] {
                     return down.get(entry);
                 }
             }
@@ -69,8 +74,32 @@ impl Table {
     }
 
     pub(super) fn up_down(topology: &Topology) -> Table {
+        Table::up_then_down(topology, ranks(topology))
+    }
+
+    /// For graphs whose routers have positions.
+    pub(super) fn west_first(topology: &Topology) -> Table {
+        let columns = all_routers(topology).map(|router| topology.coordinates(router)[0].into()).collect();
+        Table::up_then_down(topology, columns)
+    }
+
+    /// Two nodes without a legal route. O(routers with nodes²).
+    pub(super) fn gap(&self, topology: &Topology) -> Option<(NodeId, NodeId)> {
+        let hosts = topology.host_routers();
+        let node = |at: RouterId| {
+            (0..topology.nodes()).map(NodeId).find(|&node| topology.attachment(node).0 == at).unwrap_or_default()
+        };
+        let is_open = |&(from, to): &(RouterId, RouterId)| {
+            from != to
+                && self.ports.get(self.columns[to.0 as usize] as usize * self.routers + from.0 as usize).is_none()
+        };
+        let pairs = hosts.iter().flat_map(|&from| hosts.iter().map(move |&to| (from, to)));
+        pairs.into_iter().find(is_open).map(|(from, to)| (node(from), node(to)))
+    }
+
+    /// Shortest routes that first lead to lower ranks, then to equal or higher ones.
+    fn up_then_down(topology: &Topology, ranks: Vec<u32>) -> Table {
         let (routers, hosts) = (topology.routers() as usize, topology.host_routers());
-        let ranks = ranks(topology);
         let mut by_rank: Vec<RouterId> = all_routers(topology).collect();
         by_rank.sort_unstable_by_key(|router| ranks[router.0 as usize]);
         let rank = |router: RouterId| ranks[router.0 as usize];
@@ -87,10 +116,10 @@ impl Table {
             for at in all_routers(topology).filter(|&at| at != to) {
                 let entry = column * routers + at.0 as usize;
                 let (falls, least) = (falling[at.0 as usize], legal[at.0 as usize]);
-                let leads_down = move |next: RouterId| rank(next) > rank(at);
+                let leads_down = move |next: RouterId| rank(next) >= rank(at);
                 let legal_on = topology.neighbours(at).filter(|&(_, next)| {
                     let rest = if leads_down(next) { falling[next.0 as usize] } else { legal[next.0 as usize] };
-                    rest.saturating_add(1) == least
+                    rest != FAR && rest + 1 == least
                 });
                 up.set(entry, pick(at, to, legal_on.map(|(port, _)| port)));
                 if falls != FAR {
@@ -172,7 +201,7 @@ fn distances_down(topology: &Topology, ranks: &[u32], to: RouterId) -> Vec<u32> 
     queue.push_back(to);
     while let Some(at) = queue.pop_front() {
         for (_, before) in topology.neighbours(at) {
-            if ranks[before.0 as usize] < ranks[at.0 as usize] && distances[before.0 as usize] == FAR {
+            if ranks[before.0 as usize] <= ranks[at.0 as usize] && distances[before.0 as usize] == FAR {
                 distances[before.0 as usize] = distances[at.0 as usize] + 1;
                 queue.push_back(before);
             }

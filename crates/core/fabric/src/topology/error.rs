@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors of making a topology. Each message names the change that helps.
+use crate::id::{Port, RouterId};
 use alloc::string::String;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,16 @@ pub enum TopologyError {
     Weight { line: usize, word: String },
     #[error("the graph has no {what}: add a line `{form}`")]
     Empty { what: &'static str, form: &'static str },
+    #[error(
+        "cable {cable} names {router} {port}, which does not exist: give a port below the router's number of ports"
+    )]
+    CableEnd { cable: usize, router: RouterId, port: Port },
+    #[error("cable {cable} names {router} {port}, which another end has: a port has one cable")]
+    PortTwice { cable: usize, router: RouterId, port: Port },
+    #[error("cable {cable} joins {router} to itself: name two different routers")]
+    CableToItself { cable: usize, router: RouterId },
+    #[error("there is no path from router `{from}` to router `{to}`: add a cable that joins the parts")]
+    Apart { from: String, to: String },
     #[error("there is no path from router `{from}` to router `{to}` (line {line}): add a link that joins the parts")]
     Disconnected { from: String, to: String, line: usize },
 }

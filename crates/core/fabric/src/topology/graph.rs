@@ -11,6 +11,7 @@
 //! ```
 //!
 //! A router's ports are numbered in the order of the lines that name it.
+use super::links::{self, Cable, Station};
 use super::{Draft, Kind, Topology, TopologyError};
 use crate::id::{NodeId, RouterId};
 use alloc::collections::BTreeMap;
@@ -20,6 +21,16 @@ use alloc::vec::Vec;
 const WEIGHT_MAX: u32 = 1_000_000;
 
 impl Topology {
+    /// A graph of stations and cables. Positions are kept if every station has one.
+    pub fn from_cables(stations: &[Station], cables: &[Cable]) -> Result<Topology, TopologyError> {
+        links::from_cables(stations, cables)
+    }
+
+    /// Whether the routers of a graph have different positions, and each link joins neighbours on the mesh.
+    pub(crate) fn is_part_of_mesh(&self) -> bool {
+        links::is_part_of_mesh(self)
+    }
+
     /// A graph from its text (see the module's description). Errors name the line.
     pub fn graph(text: &str) -> Result<Topology, TopologyError> {
         let text = Text::parse(text)?;
