@@ -4,6 +4,8 @@
 use std::io;
 use std::net::IpAddr;
 
+use selvedge_os::shortage::{Need, Shortage};
+
 use crate::endpoint::EndpointError;
 use crate::greeting::GreetingError;
 
@@ -42,7 +44,19 @@ pub enum OpenError {
     #[error("cannot listen at {at}: {error}; set SELVEDGE_NET_INTERFACE to another address of this host")]
     Listen { at: IpAddr, error: io::Error },
     #[error("cannot open links between hosts: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+    /// There is no descriptor, thread or memory for them.
+    #[error(transparent)]
+    Shortage(Shortage),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        match Shortage::of_io(&error, Need::Object("links between hosts")) {
+            Some(shortage) => OpenError::Shortage(shortage),
+            None => OpenError::System(error),
+        }
+    }
 }
