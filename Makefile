@@ -153,6 +153,7 @@ test: setup
 ## the suites in variants that make test leaves out, because others find nearly all their faults
 test-long: setup build
 	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-conformance -p selvedge-shmem-tests -p selvedge-fi-tests -- --ignored
+	$(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-cli --test cli limits -- --ignored
 
 ## runs the examples, each of which checks its results
 check-examples: build

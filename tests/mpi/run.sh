@@ -109,6 +109,21 @@ reductions() {
     failed=$((failed + 1))
 }
 
+# without_room: a program for which the job directory has no room ends, and its messages have the path, the free bytes and the
+# remedy.
+without_room() {
+    status=0
+    launch "$mpi" ours 4 60 "$tree/mpi/$mpi/hello" >"$printed" 2>&1 || status=$?
+    if [ "$status" != 0 ] && [ "$status" != 124 ] && [ "$status" != 137 ] &&
+        grep -qa '/dev/shm/.* of [0-9]* bytes free.*SELVEDGE_DIR' "$printed"; then
+        echo "    4 ranks in $small: refused, with the reason"
+    else
+        echo "    4 ranks in $small: exit status $status, and no reason"
+        sed 's/^/        /' "$printed" | tail -20
+        failed=$((failed + 1))
+    fi
+}
+
 # component: tests the additions of Open MPI's component; the examples above have run with it. Operations from Fortran
 # go through nodes, of at least 1000 communicators, which end with them: a process has no more than 256 at once. Without
 # the component the preloaded library is back.
@@ -195,6 +210,18 @@ for mpi; do
     [ "$mpi" != debian ] || component
     say "an address space of 8 GB"
     (ulimit -v 8000000 && failed=0 && example 4 pingpong 20 && exit "$failed") || failed=$((failed + 1))
+    if unshare -m true 2>/dev/null; then
+        say "64 MB in /dev/shm"
+        small=64m
+        example 16 hello
+        example 16 is
+        example 16 nonblocking
+        small=2m
+        without_room
+        small=
+    else
+        say "64 MB in /dev/shm: left out, because a mount namespace is not permitted"
+    fi
     simulated hello
     # UCX, in the MPIs of PyPI, measures the processor's clock for 42 ms before the program begins.
     if [ "$mpi" = debian ]; then passes 1; else passes 100; fi

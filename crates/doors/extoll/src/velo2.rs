@@ -59,6 +59,7 @@ impl From<PostError> for Code {
             PostError::Memory | PostError::Length => Code::InvMsg,
             PostError::NoNode => Code::InvalidNode,
             PostError::NotOpen => Code::InvalidMbox,
+            PostError::Shortage => Code::Mmap,
         }
     }
 }

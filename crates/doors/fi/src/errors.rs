@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use selvedge_messages::error::{Fault, Refusal};
+use selvedge_messages::transport::OpenError;
 
 use crate::constants::*;
 
@@ -16,6 +17,7 @@ pub const fn errno_of_refusal(refusal: Refusal) -> c_int {
         Refusal::PeerGone => EHOSTDOWN,
         Refusal::NotMapped => EFAULT,
         Refusal::NoEndpoint => EOPBADSTATE,
+        Refusal::NoMemory => ENOMEM,
     }
 }
 
@@ -40,6 +42,18 @@ pub const fn errno_of_fault(fault: Fault) -> c_int {
     }
 }
 
+/// The number for a domain that could not be opened: the system's own for the lack of a local resource.
+pub fn errno_of_open(error: &OpenError) -> c_int {
+    match (error.shortage(), error) {
+        (Some(shortage), _) => shortage.errno(),
+        // The job's directory cannot be used, or all ids are taken.
+        (None, OpenError::Join(_)) => EPERM,
+        (None, OpenError::Nic(_)) => EIO,
+        (None, OpenError::Path) => EINVAL,
+        (None, OpenError::Tables) => EOVERRUN,
+    }
+}
+
 /// The result of a call that moves data: 0, or a negative number.
 #[inline(always)]
 pub fn result_of(outcome: Result<(), Refusal>) -> isize {
@@ -56,7 +70,7 @@ mod tests {
     #[test]
     fn each_refusal_has_a_number_of_its_own() {
         let numbers = Refusal::ALL.map(errno_of_refusal);
-        assert_eq!(numbers, [EAGAIN, EINVAL, EMSGSIZE, EHOSTDOWN, EFAULT, EOPBADSTATE]);
+        assert_eq!(numbers, [EAGAIN, EINVAL, EMSGSIZE, EHOSTDOWN, EFAULT, EOPBADSTATE, ENOMEM]);
         for refusal in Refusal::ALL {
             assert_eq!(result_of(Err(refusal)), -(errno_of_refusal(refusal) as isize));
             assert_eq!(numbers.iter().filter(|number| **number == errno_of_refusal(refusal)).count(), 1);

@@ -13,8 +13,8 @@ use selvedge_host::home::has_units;
 use selvedge_host::simulated::is_simulated;
 use selvedge_messages::bindings::Orders;
 pub use selvedge_messages::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
+use selvedge_messages::tables::ENTRIES;
 use selvedge_messages::ticket::ENDPOINTS_MAX;
-use selvedge_messages::transport::ENTRIES;
 
 use crate::constants::*;
 use crate::ffi::*;

@@ -104,7 +104,7 @@ impl From<StartError> for Code {
     fn from(error: StartError) -> Code {
         match error {
             StartError::Memory => Code::ArgInvalid,
-            StartError::NoSpace => Code::NoSpace,
+            StartError::NoSpace | StartError::Shortage => Code::NoSpace,
         }
     }
 }
@@ -136,6 +136,7 @@ mod tests {
         assert_eq!(Code::from(PortalError::Full), Code::PtFull);
         assert_eq!(Code::from(StartError::Memory), Code::ArgInvalid);
         assert_eq!(Code::from(StartError::NoSpace), Code::NoSpace);
+        assert_eq!(Code::from(StartError::Shortage), Code::NoSpace);
         assert_eq!(Code::from(WaitEnd::TimedOut), Code::CtNoneReached);
         assert_eq!(Code::from(WaitEnd::Aborted), Code::Aborted);
         assert_eq!(Code::from(WaitEnd::Closed), Code::Interrupted);

@@ -133,7 +133,8 @@ fn failed(call: &str, error: &ProcessError) -> Code {
     let code = match error {
         ProcessError::Claim(ClaimError::InUse { .. }) => Code::PidInUse,
         ProcessError::Claim(ClaimError::OutOfRange { .. }) => Code::ArgInvalid,
-        ProcessError::Claim(ClaimError::Exhausted) | ProcessError::Open(OpenError::NoSpace(_)) => Code::NoSpace,
+        ProcessError::Claim(ClaimError::Exhausted)
+        | ProcessError::Open(OpenError::NoSpace(_) | OpenError::Shortage(_)) => Code::NoSpace,
         _ => Code::Fail,
     };
     if code != Code::PidInUse {

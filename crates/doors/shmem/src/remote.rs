@@ -408,6 +408,10 @@ impl World {
                     self.interface.poll();
                     std::thread::yield_now();
                 }
+                Err(StartError::Shortage) => {
+                    let pe = remote.pe;
+                    self.process.abort(1, &format!("an operation on PE {pe} lacks a resource that was named above"))
+                }
                 Err(StartError::Memory) => {
                     self.contexts.undo(ctx);
                     check::report(format_args!("an operation on PE {} uses memory that is not mapped", remote.pe));

@@ -210,19 +210,26 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     let (me, n_pes) = (process.rank() as usize, process.size() as usize);
     check::set_up(me, check::variable("DEBUG").is_some());
     let max_counters = Counters::limit().map_err(StartError::Setting)?;
-    let sizes = Layout::plan(max_counters).map_err(StartError::Setting)?;
+    let sizes = Layout::plan(max_counters, n_pes).map_err(StartError::Setting)?;
     let symmetric = Symmetric::create(process.directory().path(), sizes.reserved())
         .and_then(|symmetric| symmetric.commit(sizes.heap_at).map(|()| symmetric))
         .map_err(|error| StartError::Memory(error.to_string()))?;
     set_root(symmetric.base() as usize);
+    // Counting puts by commands match entries: two for each counter. By stores they match none.
+    let entries = if process.stores_in_place() { 64 } else { 2 * max_counters + 16 };
     let limits = Limits {
-        entries: 2 * max_counters + 16,
+        entries,
         headers: 16,
         descriptors: 16,
         counters: max_counters + Contexts::MAX + 16,
         queues: 4,
         portals: 4,
-        list: 2 * max_counters + 16,
+        list: entries,
+        // No PE makes lists of pieces, event queues or triggered operations at this NIC.
+        triggered: 16,
+        iovecs: 16,
+        heap_blocks: 64,
+        heap_blocks_max: 64,
         ..Limits::DEFAULT
     };
     let maps_peers = process.maps_peers();
@@ -261,6 +268,8 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     let root = symmetric.base() as usize;
     let oversubscribed = is_oversubscribed(&records);
     let starts = records.iter().map(StartRecord::memory).collect();
+    let record = process.directory().record();
+    let is_recorded = record.map_err(|error| StartError::Setting(error.to_string()))?.is_some();
     let world = World {
         me,
         n_pes,
@@ -287,7 +296,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
         teams: Teams::new(me, n_pes, |pe| memory_mapped || (near_mapped && is_near(&records[pe]))),
         losses: Losses::new(
             records.iter().map(|record| record.host_name).collect(),
-            process.directory().record().is_some(),
+            is_recorded,
             me,
             records.iter().map(|record| record.id),
         ),

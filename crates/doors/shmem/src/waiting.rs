@@ -166,6 +166,8 @@ impl World {
     fn find_lost(&self, part: usize) -> Option<(usize, String, Duration)> {
         if self.losses.is_recorded {
             let lost = self.process.directory().lost_ranks();
+            // The next look may succeed.
+            let lost = lost.inspect_err(|why| log::info!("lost PEs are not known: {why}")).unwrap_or_default();
             // One that has failed counts before one that has exited.
             let first = lost.iter().find(|lost| lost.has_failed).or(lost.first());
             if let Some(lost) = first.filter(|lost| (lost.rank as usize) < self.n_pes) {
@@ -187,7 +189,7 @@ impl World {
         let directory = self.process.directory();
         let is_lost = |&pe: &usize| {
             let nic = &self.nics[pe];
-            nic.is_near && directory.claimant(nic.id as u16).is_some_and(|who| !who.is_alive())
+            nic.is_near && matches!(directory.claimant(nic.id as u16), Ok(Some(who)) if !who.is_alive())
         };
         (0..count).map(|step| start.wrapping_add(step) % self.n_pes).find(is_lost)
     }

@@ -158,7 +158,8 @@ impl World {
         self.interface.poll();
     }
 
-    /// Attaches a PE: maps its memory here, if the job allows it. `None`: the PE has ended.
+    /// Attaches a PE: maps its memory here, if the job allows it. `None`: the PE has ended. A PE whose memory must be
+    /// mapped, and cannot be for lack of a resource, ends the job: other ways to it do not mix with loads and stores.
     #[cold]
     #[inline(never)]
     pub(crate) fn attach(&self, pe: usize) -> Option<&Window<'static>> {
@@ -166,7 +167,13 @@ impl World {
         let window = match nic.window.get() {
             Some(window) => window,
             None => {
-                let window = Window::open(self.interface, nic.id)?;
+                let window = match Window::open(self.interface, nic.id) {
+                    Ok(window) => window?,
+                    Err(shortage) if self.maps(pe) => {
+                        self.process.abort(1, &format!("the memory of PE {pe} cannot be mapped: {shortage}"))
+                    }
+                    Err(_) => return None,
+                };
                 nic.window.get_or_init(|| window)
             }
         };

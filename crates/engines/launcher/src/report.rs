@@ -5,6 +5,8 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use selvedge_os::shortage::{Need, Shortage};
+
 /// The exit code of a job that has reached its time limit.
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
@@ -38,6 +40,15 @@ pub(crate) fn start_code(error: &std::io::Error) -> u8 {
         Some(libc::ENOENT) => 127,
         Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::ELIBBAD | libc::ETXTBSY) => 126,
         _ => 1,
+    }
+}
+
+/// The reason why a program could not be started, in words.
+pub(crate) fn why_not_started(error: &std::io::Error) -> String {
+    match start_code(error) {
+        // The program's file is the reason.
+        126 | 127 => error.to_string(),
+        _ => Shortage::explain(error, Need::Object("its process")),
     }
 }
 

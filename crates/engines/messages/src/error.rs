@@ -16,16 +16,19 @@ pub enum Refusal {
     NotMapped,
     /// The endpoint has no portal table entry.
     NoEndpoint,
+    /// There is no descriptor or space for the message. The reason was printed.
+    NoMemory,
 }
 
 impl Refusal {
-    pub const ALL: [Refusal; 6] = [
+    pub const ALL: [Refusal; 7] = [
         Refusal::NoRoom,
         Refusal::Invalid,
         Refusal::TooLong,
         Refusal::PeerGone,
         Refusal::NotMapped,
         Refusal::NoEndpoint,
+        Refusal::NoMemory,
     ];
 }
 

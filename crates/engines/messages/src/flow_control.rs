@@ -59,6 +59,7 @@ impl Flows {
             }
             Err(StartError::Memory) => Err(Refusal::NotMapped),
             Err(StartError::NoSpace) => Err(Refusal::NoRoom),
+            Err(StartError::Shortage) => Err(Refusal::NoMemory),
         }
     }
 

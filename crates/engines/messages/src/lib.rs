@@ -12,6 +12,7 @@
 //! | parts | subject |
 //! |---|---|
 //! | [`own_nic`], [`complete`] | the NIC: event queues, entries, counters; ends of operations |
+//! | [`tables`] | the sizes of the NIC's tables |
 //! | [`operations`], [`peers`], [`polling`] | the table of operations; other processes' NICs; when to poll |
 //! | [`in_flight`], [`pool`] | all of these; buffers for unexpected payload |
 //! | [`send`], [`delivered`], [`flow`], [`flow_control`] | sends: rings and direct; those that end with their delivery; packets |
@@ -51,6 +52,7 @@ mod receive_ends;
 pub mod region;
 pub mod regions;
 mod send;
+pub mod tables;
 pub mod ticket;
 pub mod transfer;
 pub mod transport;

@@ -2,7 +2,7 @@
 //! The table of operations in flight, by number.
 //!
 //! Invariants
-//! 1. `sends` is the number of sends in the table. Its limit is [`SENDS_MAX`], because each may bring events.
+//! 1. `sends` is the number of sends in the table. Its limit is `sends_max`, because each may bring events.
 //! 2. The memory of an operation is in `sources` or `sinks` while peers may get or write it.
 
 use selvedge_nic::handle::NONE;
@@ -23,6 +23,7 @@ pub(crate) const SENDS_MAX: u32 = 2048;
 pub(crate) struct Operations {
     list: Slab<Operation>,
     sends: u32,
+    sends_max: u32,
     token_next: u32,
     /// The memory of sends whose payload peers get, and the memory of fetches.
     pub sources: Spans,
@@ -30,9 +31,10 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    pub fn new() -> Operations {
+    /// `sends_max`: at most [`SENDS_MAX`], as the NIC's queue has room for their events.
+    pub fn new(sends_max: u32) -> Operations {
         let (sources, sinks) = (Spans::default(), Spans::default());
-        Operations { list: Slab::with_capacity(1024), sends: 0, token_next: 1, sources, sinks }
+        Operations { list: Slab::with_capacity(1024), sends: 0, sends_max, token_next: 1, sources, sinks }
     }
 
     /// The number that the next operation gets.
@@ -116,7 +118,7 @@ impl Operations {
     // ---- sends ----
 
     pub fn has_room_for_send(&self) -> bool {
-        self.sends < SENDS_MAX
+        self.sends < self.sends_max
     }
 
     pub fn insert_send(&mut self, outgoing: Outgoing) -> usize {

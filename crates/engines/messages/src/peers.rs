@@ -70,8 +70,12 @@ impl Peer {
         // that order only if the message is in its ring at once.
         let is_late = self.id == interface.id() && !interface.publishes_here();
         let usable = !is_late && interface.is_answered_by(self.id, self.owner) && interface.reaches_rings(self.id);
+        let open = || {
+            let rings = Rings::open(&interface.config.directory, self.id, interface.number(), self.owner);
+            rings.inspect_err(|shortage| log::warn!("messages to process {} take a slower way: {shortage}", self.id))
+        };
         let ring = usable
-            .then(|| Rings::open(&interface.config.directory, self.id, interface.number(), self.owner))
+            .then(|| open().ok().flatten())
             .flatten()
             .and_then(|rings| rings.claim(interface.word(), interface.id()));
         self.ring = match ring {

@@ -37,14 +37,14 @@ use selvedge_host::config::REMOTE;
 use selvedge_host::home;
 use selvedge_host::interface::ArenaRange;
 use selvedge_host::segment::owner_of;
-use selvedge_host::{Config, Interface, Path};
-use selvedge_job::{Claim, JobDirectory};
+use selvedge_host::{Config, Interface, OpenError as NicError, Path};
+use selvedge_job::{Claim, ClaimError, DirectoryError, JobDirectory};
 use selvedge_net::LinkAddress;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::limits::{Limits as NicLimits, SHORT_LIST_MAX};
 use selvedge_nic::portals::errors::PortalError;
 use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_os::shortage::Shortage;
 
 use crate::accesses::Accesses;
 use crate::bindings::{Bindings, Side};
@@ -54,7 +54,7 @@ use crate::error::Fault;
 use crate::flow::PAUSE_FIRST;
 use crate::in_flight::InFlight;
 use crate::operation::Operation;
-use crate::operations::{Operations, SENDS_MAX};
+use crate::operations::Operations;
 use crate::own_nic::OwnNic;
 use crate::peers::Peers;
 use crate::polling::{AfterUnlock, Polling};
@@ -63,23 +63,15 @@ use crate::receive::Receives;
 use crate::region::Full;
 use crate::regions::Regions;
 use crate::send::Sends;
-use crate::ticket::{
-    ENDPOINT_PORTALS, KINDS, Kind, OWN_ENDPOINT, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket,
-};
+use crate::tables::Tables;
+use crate::ticket::{Kind, OWN_ENDPOINT, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket};
 use crate::units::{Units, limits};
-use crate::work;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_process::hosts;
 use selvedge_process::place::own_place;
-use selvedge_process::rendezvous_directory::{self, Rendezvous};
+use selvedge_process::rendezvous_directory::{self, JoinError, Rendezvous};
 use selvedge_process::settings::Settings;
 
-/// Largest number of posted receives and registered regions at once.
-pub const ENTRIES: u32 = 32768;
-/// Largest number of unexpected messages at once.
-const HEADERS: u32 = 32768;
-/// Largest number of events that may wait for the program. When the queue is full, senders wait.
-const EVENTS: u32 = 4096;
 /// Longest wait when an endpoint is closed: for the replies to injected messages, and for refused messages.
 const FLUSH: Duration = Duration::from_secs(1);
 const FLUSH_RETRIES: Duration = Duration::from_secs(60);
@@ -92,13 +84,27 @@ const NI: u32 = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
-    Join(#[from] rendezvous_directory::JoinError),
+    Join(#[from] JoinError),
     #[error(transparent)]
     Nic(#[from] selvedge_host::OpenError),
     #[error("SELVEDGE_PATH=shared does not reach MPI's buffers, which are ordinary memory; set auto, cma or bounce")]
     Path,
     #[error("the NIC's tables are too small for the portal table entries of the provider")]
     Tables,
+}
+
+impl OpenError {
+    /// Returns the lack of a local resource that is the reason, if one is.
+    pub fn shortage(&self) -> Option<&Shortage> {
+        match self {
+            OpenError::Nic(NicError::Shortage(shortage)) => Some(shortage),
+            OpenError::Join(JoinError::Directory(error) | JoinError::Claim(ClaimError::Io(error))) => match error {
+                DirectoryError::Shortage(shortage) => Some(shortage),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// A NIC for messages, with everything in flight.
@@ -122,7 +128,7 @@ pub struct Transport {
 }
 
 /// The reason why a process cannot be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReached {
     #[error(
         "the process at this address is on another host and has no links: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
@@ -132,6 +138,8 @@ pub enum NotReached {
         "the address is on another host, and this process has no links: start the job by its launcher on all hosts, or set SELVEDGE_NET=on"
     )]
     NoLinks,
+    #[error(transparent)]
+    Shortage(#[from] Shortage),
 }
 
 /// Converts a token to or from its form in this host's segments.
@@ -168,35 +176,34 @@ impl Transport {
             nid: 0,
             token: mask(address.token()),
         };
-        let nic_limits = NicLimits {
-            entries: ENTRIES,
-            headers: HEADERS,
-            descriptors: 512,
-            counters: 1024,
-            queues: 4,
-            portals: ENDPOINT_PORTALS + KINDS * (u32::from(OWN_ENDPOINT) + 1),
-            triggered: 2048,
-            iovecs: 16,
-            list: ENTRIES,
-            short_list: SHORT_LIST_MAX,
-            pending: 1024,
-            heap_blocks: 16384,
-            heap_blocks_max: 1 << 18,
-            ..NicLimits::NONE
-        };
         let limits = Limits::from_environment();
         let peers = if home::has_units() { limits::peers_wanted() } else { 0 };
-        let nic_limits = match peers {
-            0 => nic_limits,
-            _ => limits::limits(&nic_limits, peers, settings.address_tables, SENDS_MAX),
-        };
         let pid = claim.pid();
-        let home = hosts.as_ref().map_or_else(home::of_process, |hosts| hosts.home());
-        let interface = Interface::open(home, config, NI, pid, 0, &nic_limits, ArenaRange::default())?;
+        let mut tables = match selvedge_host::simulated::is_simulated() {
+            true => Tables::FULL,
+            false => Tables::for_folder(directory.path()),
+        };
+        let interface = loop {
+            let nic_limits = match peers {
+                0 => tables.limits(),
+                _ => limits::limits(&tables.limits(), peers, settings.address_tables, tables.sends()),
+            };
+            let home = hosts.as_ref().map_or_else(home::of_process, |hosts| hosts.home());
+            let opened = Interface::open(home, config.clone(), NI, pid, 0, &nic_limits, ArenaRange::default());
+            match (opened, tables.halved()) {
+                (Err(NicError::Shortage(shortage)), Some(smaller)) if shortage.is_of_space() => tables = smaller,
+                (opened, _) => break opened?,
+            }
+        };
+        if tables != Tables::FULL {
+            let (folder, posted) = (directory.path().display(), tables.limits().entries);
+            log::warn!("{folder} has little room: at most {posted} receives can be posted at once");
+        }
         let (queue, own_queue) = {
             let mut nic = interface.lock();
-            let queue = nic.queues().alloc(EVENTS).map_err(|_| OpenError::Tables)?;
-            let own_queue = nic.queues().alloc(2 * SENDS_MAX + work::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
+            // The larger one first: the heap's blocks are aligned to their size.
+            let own_queue = nic.queues().alloc(tables.own_events()).map_err(|_| OpenError::Tables)?;
+            let queue = nic.queues().alloc(tables.events()).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
                 nic.portal_table().alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }
@@ -210,7 +217,7 @@ impl Transport {
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
         let after_unlock = if interface.polls_here() { AfterUnlock::None } else { AfterUnlock::Wake };
         let nic = OwnNic { interface, queue, own_queue, watches: [first, second] };
-        let (operations, polling) = (Operations::new(), Polling::default());
+        let (operations, polling) = (Operations::new(tables.sends()), Polling::default());
         Ok(Transport {
             flight: InFlight { nic, operations, peers: Peers::new(limits), polling },
             sends: Sends::default(),
@@ -250,7 +257,7 @@ impl Transport {
             return Ok((self.flight.nic.interface.id(), self.flight.nic.interface.word()));
         }
         let path = self.directory.path().join(format!("{nic}.{NI}.nic"));
-        if let Some(owner) = owner_of(&path, mask(address.token())) {
+        if let Some(owner) = owner_of(&path, mask(address.token()))? {
             return Ok((nic.into(), owner));
         }
         match &self.hosts {

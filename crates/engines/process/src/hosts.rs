@@ -5,8 +5,8 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use selvedge_net::Progress;
 use selvedge_net::remote_hosts::{LookUp, Names, RemoteHosts};
+use selvedge_net::{OpenError, Progress};
 use selvedge_os::sync::IgnorePoison;
 
 use crate::place::job_spans_hosts;
@@ -35,25 +35,39 @@ pub fn of_job(settings: &HostSettings, nid: u32, look_up: LookUp) -> Result<Arc<
 }
 
 /// Returns the links of this process's message transports. None if there are none: the job is on one host, the user
-/// wants none, or they cannot be opened, which was reported.
+/// wants none, or they cannot be opened, which was reported. A lack of a local resource is not kept: the next call tries
+/// again.
 pub fn of_transports() -> Option<Arc<RemoteHosts>> {
-    static OPENED: OnceLock<Option<Arc<RemoteHosts>>> = OnceLock::new();
-    let open = || {
-        let settings = HostSettings::from_environment();
-        let spans_hosts = job_spans_hosts();
-        if !are_wanted(settings.reach, spans_hosts) {
-            return None;
-        }
-        // Without a launcher most processes never use a link, so the progress thread starts late.
-        let is_sure = settings.reach == Some(true) || spans_hosts == Some(true);
-        let progress = match settings.progress {
-            Progress::Thread if !is_sure => Progress::ThreadLater,
-            progress => progress,
+    static OPENED: Mutex<Option<Option<Arc<RemoteHosts>>>> = Mutex::new(None);
+    let mut opened = OPENED.lock().ignore_poison();
+    if opened.is_none() {
+        *opened = match open_for_transports() {
+            Err(HostsError::Links(OpenError::Shortage(shortage))) => {
+                shortage.report();
+                return None;
+            }
+            links => {
+                let links = links.inspect_err(|error| log::warn!("processes of other hosts are out of reach: {error}"));
+                Some(links.unwrap_or(None))
+            }
         };
-        let opened = open(&settings, None, progress, Names::AsMet);
-        opened.inspect_err(|error| log::warn!("processes of other hosts are out of reach: {error}")).ok()
+    }
+    opened.clone().flatten()
+}
+
+fn open_for_transports() -> Result<Option<Arc<RemoteHosts>>, HostsError> {
+    let settings = HostSettings::from_environment();
+    let spans_hosts = job_spans_hosts();
+    if !are_wanted(settings.reach, spans_hosts) {
+        return Ok(None);
+    }
+    // Without a launcher most processes never use a link, so the progress thread starts late.
+    let is_sure = settings.reach == Some(true) || spans_hosts == Some(true);
+    let progress = match settings.progress {
+        Progress::Thread if !is_sure => Progress::ThreadLater,
+        progress => progress,
     };
-    OPENED.get_or_init(open).clone()
+    open(&settings, None, progress, Names::AsMet).map(Some)
 }
 
 /// Opens links of this process to aggregation nodes ([`HostSettings::of_aggregation`]).

@@ -23,6 +23,7 @@ use selvedge_net::Progress;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_nic::Limits;
 use selvedge_os::ranks;
+use selvedge_os::shortage::{Need, Shortage};
 use selvedge_os::sync::IgnorePoison;
 
 use crate::hosts::{self, HostsError};
@@ -63,7 +64,7 @@ pub struct Process {
     rank: u32,
     size: u32,
     place: Place,
-    arena: OnceLock<Option<Arena>>,
+    arena: OnceLock<Arena>,
     hosts: HostSettings,
     /// Links to other hosts, opened with the first NIC.
     links: OnceLock<Arc<RemoteHosts>>,
@@ -196,10 +197,19 @@ impl Process {
         self.settings.mode.maps_peers(self.settings.path) && !selvedge_host::simulated::is_simulated()
     }
 
+    /// Whether NICs of this process will store directly to the memory of all peers. It is known before one is open.
+    pub fn stores_in_place(&self) -> bool {
+        self.maps_peers() && !selvedge_host::record::is_wanted() && !self.spans_hosts()
+    }
+
+    fn spans_hosts(&self) -> bool {
+        self.size != 1 && job_spans_hosts() == Some(true) && !selvedge_host::simulated::is_simulated()
+    }
+
     /// Returns the links to other hosts; None for a job on one host. Without a launcher, Slurm may have started this
     /// process as one of many jobs.
     fn hosts(&self) -> Result<Option<Arc<RemoteHosts>>, ProcessError> {
-        if self.size == 1 || job_spans_hosts() != Some(true) || selvedge_host::simulated::is_simulated() {
+        if !self.spans_hosts() {
             return Ok(None);
         }
         let _opening = self.opening.lock().ignore_poison();
@@ -256,26 +266,19 @@ impl Process {
 
     fn arena_range(&self) -> ArenaRange {
         match self.arena.get() {
-            Some(Some(arena)) => ArenaRange {
+            Some(arena) => ArenaRange {
                 number: 0,
                 base: arena.base(),
                 reserved: arena.reserved_bytes(),
                 bytes: arena.committed_bytes(),
             },
-            _ => ArenaRange::default(),
+            None => ArenaRange::default(),
         }
     }
 
     /// Allocates memory that peers map.
     pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let made = self.arena.get_or_init(|| {
-            let path = self.directory().arena(std::process::id());
-            let _ = std::fs::remove_file(&path);
-            Arena::create(&path, self.settings.heap_bytes)
-                .map_err(|error| log::error!("cannot make the shared arena: {error}"))
-                .ok()
-        });
-        let arena = made.as_ref()?;
+        let arena = self.arena_or_make()?;
         let before = arena.committed_bytes();
         let memory = arena.alloc(bytes)?;
         if arena.committed_bytes() != before || before != 0 {
@@ -287,11 +290,25 @@ impl Process {
         Some(memory)
     }
 
+    /// Returns the arena, which the first call makes. A failure is reported and not kept: the next call tries again.
+    fn arena_or_make(&self) -> Option<&Arena> {
+        static MAKING: Mutex<()> = Mutex::new(());
+        let _making = MAKING.lock().ignore_poison();
+        if self.arena.get().is_none() {
+            let path = self.directory().arena(std::process::id());
+            let _ = std::fs::remove_file(&path);
+            let made = Arena::create(&path, self.settings.heap_bytes);
+            let made = made.inspect_err(|error| log::error!("cannot make the shared arena: {error}")).ok()?;
+            let _ = self.arena.set(made);
+        }
+        self.arena.get()
+    }
+
     /// Frees memory of [`Process::alloc`].
     pub fn free(&self, memory: NonNull<u8>) {
         let freed = match self.arena.get() {
-            Some(Some(arena)) => arena.free(memory).map_err(|error| error.to_string()),
-            _ => Err("there is no arena".into()),
+            Some(arena) => arena.free(memory).map_err(|error| error.to_string()),
+            None => Err("there is no arena".into()),
         };
         if let Err(why) = freed {
             log::error!("selvedge_free({memory:p}): {why}");
@@ -369,7 +386,12 @@ impl Process {
         if !has_links && !interfaces.iter().any(depends) {
             return blocking();
         }
-        let worker = std::thread::spawn(blocking);
+        let worker = std::thread::Builder::new().spawn(blocking).unwrap_or_else(|error| {
+            match Shortage::of_io(&error, Need::Object("a thread")) {
+                Some(shortage) => shortage.end_process(),
+                None => panic!("a thread was refused: {error}"),
+            }
+        });
         while !worker.is_finished() {
             for interface in &interfaces {
                 interface.progress();
@@ -435,7 +457,7 @@ pub fn start_logging(level: &str) {
     }
 }
 
-/// Raises the limit of open files to the hard limit, because each peer's segment takes a descriptor.
+/// Raises the limit of open files to the hard limit, because the libraries below may need many.
 fn raise_file_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` lives across both calls; getrlimit fills it and setrlimit reads it.

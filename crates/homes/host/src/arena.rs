@@ -102,7 +102,9 @@ impl Arena {
         let mut reserved = reserved.min(reserve_bytes_max()).max(INITIAL_BYTES) & !(PAGE_BYTES - 1);
         let mapping = loop {
             match Mapping::create(path, INITIAL_BYTES, reserved) {
-                Err(MapError::NoAddressSpace { .. }) if reserved / 2 >= INITIAL_BYTES => {
+                Err(MapError::Shortage(shortage))
+                    if shortage.errno() == libc::ENOMEM && reserved / 2 >= INITIAL_BYTES =>
+                {
                     reserved = (reserved / 2) & !(PAGE_BYTES - 1);
                 }
                 made => break made?,

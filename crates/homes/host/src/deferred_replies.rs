@@ -79,7 +79,8 @@ pub(crate) fn send(interface: &Interface, nic: &Endpoint, answer: &LateAnswer) -
     };
     match interface.post(asker.origin, &packet, &mut Vec::new()) {
         Ok(()) | Err(PostError::Gone) => Some(answered),
-        Err(PostError::Full | PostError::NoSpace) => {
+        // The outbox tries once more, and ends the process if this lasts.
+        Err(PostError::Full | PostError::Shortage) => {
             let (target, payload) = (asker.origin, Vec::new());
             interface.outbox.push(Outgoing { target, packet, payload, answered: Some(answered) });
             None

@@ -140,7 +140,9 @@ impl Interface {
             return None;
         }
         let owner = self.endpoint(id)?.owner();
-        Rings::open(&self.config.directory, id, self.ni(), owner)?.claim_for(port, self.word, self.id())
+        let rings = Rings::open(&self.config.directory, id, self.ni(), owner);
+        let rings = rings.inspect_err(|shortage| log::warn!("messages to process {id} take a slower way: {shortage}"));
+        rings.ok()??.claim_for(port, self.word, self.id())
     }
 
     /// Charges the program for `count` accesses to memory, if they have a price.

@@ -19,12 +19,13 @@ use crate::config::Path;
 use crate::packet_queue::Queue;
 use crate::peer_files::{PeerFiles, within};
 use crate::routes::Routes;
-use crate::segment::{Segment, state};
+use crate::segment::{Segment, present_bytes, state};
 use selvedge_os::address_space::check_room;
 use selvedge_os::cma;
-use selvedge_os::mapping::Mapping;
+use selvedge_os::mapping::{MapError, Mapping};
 use selvedge_os::memory::Checked;
 use selvedge_os::process::Identity;
+use selvedge_os::shortage::Shortage;
 
 /// The ranges of this process's memory that were found usable.
 static OWN_MEMORY: Checked = Checked::new();
@@ -147,7 +148,7 @@ impl Endpoint {
         if path == Path::Bounce {
             return Place::Unreachable;
         }
-        if path != Path::Cma && self.arena_has_grown() {
+        if path != Path::Cma && self.arena_has_grown().unwrap_or(false) {
             if let Some(start) = self.in_place(address, bytes, path) {
                 return Place::Direct(start.as_ptr());
             }
@@ -194,19 +195,19 @@ impl Endpoint {
     }
 
     /// Returns the owner's arena, mapped at its largest possible size. The owner publishes its committed size.
-    pub(crate) fn arena(&self) -> Option<&Mapping> {
-        self.arena_has_grown();
-        self.arena.get()
+    pub(crate) fn arena(&self) -> Result<Option<&Mapping>, Shortage> {
+        self.arena_has_grown()?;
+        Ok(self.arena.get())
     }
 
     /// Updates the arena's size, and maps the arena at first. True if it has grown.
     #[cold]
-    fn arena_has_grown(&self) -> bool {
+    fn arena_has_grown(&self) -> Result<bool, Shortage> {
         let hot = &self.segment.header().hot;
         let known = self.arena_bytes.load(Acquire);
         let claimed = hot.arena_bytes.load(Acquire);
         if claimed <= known {
-            return false;
+            return Ok(false);
         }
         if self.arena.get().is_none() {
             let reserved = hot.arena_reserved.load(Acquire);
@@ -215,16 +216,17 @@ impl Endpoint {
                 Ok(mapping) => {
                     let _ = self.arena.set(mapping);
                 }
+                Err(MapError::Shortage(shortage)) => return Err(shortage),
                 Err(error) => {
                     log::debug!("no arena of process {}: {error}", self.identity.pid);
-                    return false;
+                    return Ok(false);
                 }
             }
         }
-        let Some(arena) = self.arena.get() else { return false };
-        let held = arena.file_bytes().unwrap_or(0).min(arena.reserved());
+        let Some(arena) = self.arena.get() else { return Ok(false) };
+        let held = present_bytes(arena).min(arena.reserved());
         self.arena_bytes.fetch_max(claimed.min(held), Release);
-        true
+        Ok(true)
     }
 }
 

@@ -314,7 +314,7 @@ impl Interface {
         let payload = RequestPayload::Copied(payload);
         let request = Outbound { command, responder: target.owner(), full };
         self.send_by(from, request, payload, due, |packet, payload| {
-            let RequestPayload::Copied(bytes) = payload else { return Err(PostError::NoSpace) };
+            let RequestPayload::Copied(bytes) = payload else { return Err(PostError::Gone) };
             let result = packets::enqueue(target, &self.sender(), packet, bytes);
             match result {
                 Ok(()) => target.routes.note_packet(),
@@ -373,9 +373,9 @@ impl Interface {
                         return Err(StartError::NoSpace);
                     }
                 },
-                Err(PostError::NoSpace) => {
+                Err(PostError::Shortage) => {
                     from.segment.lock(self.word).pending_mut().take(token);
-                    return Err(StartError::NoSpace);
+                    return Err(StartError::Shortage);
                 }
                 Err(PostError::Gone) => {
                     let is_ended = token != 0 && from.segment.lock(self.word).pending_mut().take(token).is_none();

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::{Limits, Signals};
+use selvedge_os::mapping::MapError;
 use selvedge_os::process::Identity;
 use selvedge_os::sync::IgnorePoison;
 use selvedge_os::{asymmetric, cma, thread};
@@ -153,7 +154,7 @@ impl Interface {
         let mut offers = backend.offers(&config);
         // Stores into mapped memory would be missing from the trace.
         offers.maps_peers &= !record::is_wanted();
-        let identity = Identity::own();
+        let identity = Identity::find_own().map_err(OpenError::Shortage)?;
         asymmetric::register();
         thread::watch_forks();
         if offers.admits_attach {
@@ -308,6 +309,10 @@ impl Interface {
         }
         match self.own.segment.grow_heap(wanted) {
             Ok(()) => self.lock().heap().grow(wanted).is_ok(),
+            Err(MapError::Shortage(shortage)) => {
+                shortage.report();
+                false
+            }
             Err(error) => {
                 log::error!("the NIC's heap cannot grow: {error}");
                 false

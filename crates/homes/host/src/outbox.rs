@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
 use selvedge_nic::packet::Packet;
+use selvedge_os::shortage::end_reported;
 use selvedge_os::sync::IgnorePoison;
 
 use crate::errors::PostError;
@@ -76,10 +77,11 @@ impl Outbox {
         let (mut blocked, mut answered) = (VecDeque::new(), Vec::new());
         while let Some(mut packet) = packets.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == packet.target);
-            if waits || matches!(post(&mut packet), Err(PostError::Full | PostError::NoSpace)) {
-                blocked.push_back(packet);
-            } else {
-                answered.extend(packet.answered);
+            match if waits { Err(PostError::Full) } else { post(&mut packet) } {
+                Err(PostError::Full) => blocked.push_back(packet),
+                // A peer waits for the packet, and would wait for ever.
+                Err(PostError::Shortage) => end_reported(),
+                Ok(()) | Err(PostError::Gone) => answered.extend(packet.answered),
             }
         }
         *packets = blocked;

@@ -257,7 +257,7 @@ impl Interface {
             Err(PostError::Full) => {
                 self.outbox.push(Outgoing { target, packet, payload: reply, answered: None });
             }
-            Err(PostError::NoSpace) => {
+            Err(PostError::Shortage) => {
                 let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
                 if self.post(target, &packet, &mut Vec::new()).is_err() {
                     self.outbox.push(Outgoing { target, packet, payload: Vec::new(), answered: None });

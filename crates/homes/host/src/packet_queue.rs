@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
 use selvedge_nic::ring::Producer;
+use selvedge_os::shortage::Shortage;
 use selvedge_os::sync::IgnorePoison;
 
 use crate::errors::PostError;
@@ -38,8 +39,12 @@ struct Claimed {
 
 impl Queue {
     /// Returns the rings, and maps them by `open` at first. None if they do not exist.
-    pub fn rings(&self, open: impl FnOnce() -> Option<Rings>) -> Option<&Rings> {
-        self.rings.get_or_init(open).as_ref()
+    pub fn rings(&self, open: impl FnOnce() -> Result<Option<Rings>, Shortage>) -> Result<Option<&Rings>, Shortage> {
+        if let Some(known) = self.rings.get() {
+            return Ok(known.as_ref());
+        }
+        let opened = open()?;
+        Ok(self.rings.get_or_init(|| opened).as_ref())
     }
 
     /// Returns the rings, if they are mapped.
@@ -62,13 +67,17 @@ impl Queue {
             let (pid, word) = (sender.pid, sender.word);
             let producer = rings.claim_packets(pid, word).map_err(|error| match error {
                 ClaimError::Taken => PostError::Full,
-                ClaimError::NoSpace => PostError::NoSpace,
+                ClaimError::Gone => PostError::Gone,
+                ClaimError::Shortage(shortage) => {
+                    shortage.report();
+                    PostError::Shortage
+                }
             })?;
             *claimed = Some(Claimed { producer, pid, word });
         }
         // The owner closes a ring with malformed data.
-        let ring = rings.packet_ring(sender.pid).ok_or(PostError::NoSpace)?;
-        let claimed = claimed.as_mut().ok_or(PostError::NoSpace)?;
+        let ring = rings.packet_ring(sender.pid).ok_or(PostError::Gone)?;
+        let claimed = claimed.as_mut().ok_or(PostError::Gone)?;
         Ok(run(ring, &mut claimed.producer))
     }
 

@@ -30,6 +30,7 @@ use crate::errors::PostError;
 use crate::lock::Guard;
 use crate::packet_queue::{Sender, Turn};
 use crate::rings::{Lines, PACKET_WORDS, Ring, Rings};
+use selvedge_os::shortage::{Need, Shortage};
 
 /// The longest payload in a ring; a longer one goes to a file.
 const RING_PAYLOAD_MAX: usize = Ring::MESSAGE_BYTES_MAX - HEADER_BYTES;
@@ -40,7 +41,7 @@ fn spill_path(directory: &FilePath, os_pid: u32, number: u64) -> PathBuf {
     directory.join(format!("{os_pid}.{number}.spill"))
 }
 
-fn rings_of<'a>(target: &'a Endpoint, directory: &FilePath) -> Option<&'a Rings> {
+fn rings_of<'a>(target: &'a Endpoint, directory: &FilePath) -> Result<Option<&'a Rings>, Shortage> {
     target.packets.rings(|| Rings::open(directory, target.id, target.segment.header().ni, target.owner()))
 }
 
@@ -49,11 +50,21 @@ fn with_ring<R>(
     sender: &Sender<'_>,
     run: impl FnOnce(&Ring, &mut Producer) -> R,
 ) -> Result<R, PostError> {
-    let Some(rings) = rings_of(target, sender.directory) else {
-        // The rings of a process that has ended are gone, or belong to its successor.
-        return Err(if target.check_alive() { PostError::NoSpace } else { PostError::Gone });
+    let rings = match target.packets.mapped() {
+        Some(rings) => rings,
+        None => rings_at_first(target, sender)?,
     };
     target.packets.with(rings, sender, run)
+}
+
+#[cold]
+fn rings_at_first<'a>(target: &'a Endpoint, sender: &Sender<'_>) -> Result<&'a Rings, PostError> {
+    let rings = rings_of(target, sender.directory).map_err(|shortage| {
+        shortage.report();
+        PostError::Shortage
+    })?;
+    // The rings of a process that has ended or closed its NIC are gone, or belong to its successor.
+    rings.ok_or(PostError::Gone)
 }
 
 /// Enqueues a packet for a NIC.
@@ -112,7 +123,9 @@ pub fn is_full(target: &Endpoint, sender: &Sender<'_>) -> bool {
 /// Maps a NIC's rings, so that [`wait_at`] can poll those of other processes. `wait_at` itself opens no file, because it
 /// is called under a lock.
 pub fn open(target: &Endpoint, directory: &FilePath) {
-    rings_of(target, directory);
+    if let Err(shortage) = rings_of(target, directory) {
+        shortage.end_process();
+    }
 }
 
 /// Whether packets of the process `from` wait at a NIC, which is locked. `own`: the id of this process.
@@ -147,9 +160,12 @@ fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
     match written {
         Ok(()) => Ok(Place::Spill(number)),
         Err(error) => {
-            log::error!("{}: {error}", path.display());
             let _ = std::fs::remove_file(&path);
-            Err(PostError::NoSpace)
+            match Shortage::of_io(&error, Need::Space(&path, payload.len() as u64)) {
+                Some(shortage) => shortage.report(),
+                None => log::error!("{}: {error}", path.display()),
+            }
+            Err(PostError::Shortage)
         }
     }
 }
@@ -293,6 +309,11 @@ impl WaitingPacket<'_> {
             Place::Spill(number) => {
                 let path = spill_path(directory, packet.sender, number);
                 let bytes = read_spill(&path, packet.payload_bytes);
+                let lack = bytes.as_ref().err().and_then(|error| Shortage::of_io(error, Need::File(&path)));
+                if let Some(shortage) = lack {
+                    // Dropped, the packet would look as if it had never been sent.
+                    shortage.end_process();
+                }
                 Body::Read(bytes.map_err(|error| format!("{}: {error}", path.display()))?)
             }
         };

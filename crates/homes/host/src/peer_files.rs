@@ -7,6 +7,7 @@
 //! 2. A file is mapped at its first use, and stays mapped. The values in a peer's record are checked against the
 //!    mapping.
 //! 3. A range where the peer has mapped something else is not found ([`Lost`]).
+//! 4. A lack of descriptors or address space is not kept as an answer: later look-ups try again, one in [`RETRY_ONE_IN`].
 //!
 //! Cost of a look-up: two comparisons for each file, and one load.
 
@@ -15,7 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use selvedge_os::address_space::check_room;
-use selvedge_os::mapping::{Mapping, sealed_inode};
+use selvedge_os::mapping::{MapError, Mapping, sealed_inode};
 use selvedge_os::shared::{self, Lost, RANGES_MAX, lost_bytes};
 
 /// A file that its owner has mapped: the address of its memory in the owner, its size without the last page, and the
@@ -45,7 +46,12 @@ pub fn publish(files: &[SharedFile; RANGES_MAX]) {
 pub struct PeerFiles {
     /// None if the file cannot be mapped.
     mappings: [OnceLock<Option<MappedFile>>; RANGES_MAX],
+    /// Number of look-ups since this process lacked something to map a file.
+    since_lack: AtomicU32,
 }
+
+/// Look-ups between two tries after a lack. Without the mapping the kernel copies, which costs less than a try.
+const RETRY_ONE_IN: u32 = 256;
 
 struct MappedFile {
     mapping: Mapping,
@@ -71,7 +77,10 @@ impl PeerFiles {
             if !within(offset, bytes, file.bytes.load(Relaxed)) {
                 return None;
             }
-            let file = mapping.get_or_init(|| map(file, pid)).as_ref()?;
+            let file = match mapping.get() {
+                Some(known) => known.as_ref()?,
+                None => self.map_at_first(mapping, file, pid)?,
+            };
             // A peer may have overwritten the record since the file was mapped. So check against the mapping.
             let found = within(offset, bytes, file.bytes) && !file.lost().has(offset, bytes);
             found.then(|| file.mapping.base().wrapping_add(offset as usize))
@@ -79,18 +88,40 @@ impl PeerFiles {
     }
 }
 
-#[cold]
-fn map(file: &SharedFile, pid: u32) -> Option<MappedFile> {
+impl PeerFiles {
+    #[cold]
+    fn map_at_first<'a>(
+        &self,
+        mapping: &'a OnceLock<Option<MappedFile>>,
+        file: &SharedFile,
+        pid: u32,
+    ) -> Option<&'a MappedFile> {
+        let since = self.since_lack.load(Relaxed);
+        if since % RETRY_ONE_IN != 0 {
+            self.since_lack.store(since.wrapping_add(1), Relaxed);
+            return None;
+        }
+        let mapped = map(file, pid).inspect_err(|error| log::debug!("memory of process {pid} is not mapped: {error}"));
+        match mapped {
+            Err(MapError::Shortage(_)) => {
+                self.since_lack.store(1, Relaxed);
+                None
+            }
+            mapped => mapping.get_or_init(|| mapped.ok()).as_ref(),
+        }
+    }
+}
+
+fn map(file: &SharedFile, pid: u32) -> Result<MappedFile, MapError> {
     let (descriptor, inode) = (file.descriptor.load(Acquire), file.inode.load(Acquire));
     let bytes = file.bytes.load(Acquire);
+    let path = Path::new("a peer's memory file");
     if bytes % lost_bytes() != 0 {
-        return None;
+        return Err(MapError::TooSmall { path: path.into(), bytes, needed: bytes.next_multiple_of(lost_bytes()) });
     }
-    check_room(Path::new("a peer's memory file"), bytes)
-        .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes.saturating_add(lost_bytes())))
-        .map(|mapping| MappedFile { mapping, bytes })
-        .inspect_err(|error| log::debug!("shared memory of process {pid} cannot be mapped: {error}"))
-        .ok()
+    check_room(path, bytes)?;
+    let mapping = Mapping::open_sealed(pid, descriptor, inode, bytes.saturating_add(lost_bytes()))?;
+    Ok(MappedFile { mapping, bytes })
 }
 
 /// Whether `bytes` at `offset` lie within `size` bytes.

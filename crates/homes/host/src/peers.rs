@@ -5,6 +5,8 @@
 //! is attached at the first message to it, and stays attached. A peer that has closed or died is looked up again at the
 //! next message.
 //!
+//! A lack of a local resource says nothing about the peer, so it is not taken for its end: it ends this process.
+//!
 //! Invariants
 //! 1. The table points to endpoints that live until [`Peers`] is dropped, so a reference to one is valid as long.
 //! 2. There is one endpoint for a process, because a process has one ring for packets at a peer.
@@ -15,12 +17,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
+use selvedge_os::mapping::MapError;
 use selvedge_os::process::Identity;
 use selvedge_os::sync::IgnorePoison;
 
 use crate::config::PID_LIMIT;
 use crate::endpoint::Endpoint;
-use crate::segment::{Segment, state};
+use crate::segment::{Segment, SegmentError, state};
 
 /// Number of operations between checks whether a target is alive.
 const CHECK_EVERY: u32 = 4096;
@@ -95,6 +98,8 @@ impl Peers {
         let path = self.directory.join(format!("{}.{}.nic", id as u32, self.ni));
         let segment = match Segment::open(&path) {
             Ok(segment) => segment,
+            // The peer may live: not to reach it must not look as if it had ended.
+            Err(SegmentError::Map(MapError::Shortage(shortage))) => shortage.end_process(),
             Err(error) => {
                 log::debug!("process {id} cannot be reached: {error}");
                 return None;

@@ -46,7 +46,7 @@ pub fn record_to(folder: &Path, rank: Option<u32>) {
     let _ = WANTED.set(Some(Wanted { folder: folder.to_owned(), rank }));
 }
 
-pub(crate) fn is_wanted() -> bool {
+pub fn is_wanted() -> bool {
     wanted().is_some()
 }
 

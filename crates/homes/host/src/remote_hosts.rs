@@ -255,7 +255,7 @@ fn refuse(interface: &Interface, request: &Packet, why: u8) {
     let Some(packet) = refusal(request, why) else { return };
     match interface.post(request.origin, &packet, &mut Vec::new()) {
         Ok(()) | Err(PostError::Gone) => {}
-        Err(PostError::Full | PostError::NoSpace) => {
+        Err(PostError::Full | PostError::Shortage) => {
             interface.outbox.push(Outgoing { target: request.origin, packet, payload: Vec::new(), answered: None });
         }
     }

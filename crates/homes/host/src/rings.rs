@@ -47,9 +47,11 @@ use std::sync::atomic::{
 use selvedge_nic::ring;
 
 use crate::config::PID_LIMIT;
+use crate::segment::present_bytes;
 use selvedge_os::lines;
 use selvedge_os::mapping::{MapError, Mapping};
 use selvedge_os::process::Identity;
+use selvedge_os::shortage::{Need, Shortage};
 
 pub use reader::{Reader, RingMessage};
 pub use ring::{Envelope, Fault, INLINE_BYTES, PolledHeader};
@@ -118,12 +120,14 @@ const GIVEN_UP: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && RINGS.is_power_of_two());
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimError {
     /// Another process has the id, or had it a moment ago.
     Taken,
-    /// There is no memory for it, or it contains malformed data.
-    NoSpace,
+    /// The owner has removed its rings, or the ring contains malformed data.
+    Gone,
+    /// There is no descriptor or space for it.
+    Shortage(Shortage),
 }
 
 pub(crate) enum Lines {}
@@ -210,19 +214,23 @@ impl Rings {
         };
         // SAFETY: the mapping is page-aligned, larger than the header, and no other process has it before the rename.
         unsafe { rings.mapping.base().cast::<Header>().write(header) };
-        std::fs::rename(&making, &rings.path).map_err(|error| MapError::Io { path: rings.path.clone(), error })?;
+        rustix::fs::rename(&making, &rings.path).map_err(|errno| MapError::of(errno, Need::File(&rings.path)))?;
         Ok(rings)
     }
 
     /// Maps a peer's rings. None if there is no file, or it has another version, or belongs to another process than
     /// `owner`.
-    pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Option<Rings> {
+    pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Result<Option<Rings>, Shortage> {
         let path = Rings::path(directory, id, ni);
-        let mapping = Mapping::open(&path, HEADER_BYTES, RESERVED_BYTES).ok()?;
+        let mapping = match Mapping::open(&path, HEADER_BYTES, RESERVED_BYTES) {
+            Ok(mapping) => mapping,
+            Err(MapError::Shortage(shortage)) => return Err(shortage),
+            Err(_) => return Ok(None),
+        };
         let rings = Rings::of(mapping, path, false);
         let header = rings.header();
         let fits = header.magic == MAGIC && header.version == ring::VERSION && header.owner == owner;
-        fits.then_some(rings)
+        Ok(fits.then_some(rings))
     }
 
     fn header(&self) -> &Header {
@@ -262,7 +270,7 @@ impl Rings {
 
     #[cold]
     fn claimed_of_file(&self, claimed: u64) -> u64 {
-        let bytes = self.mapping.file_bytes().unwrap_or(0);
+        let bytes = present_bytes(&self.mapping);
         let rings = bytes.saturating_sub(HEADER_BYTES) / RING_BYTES;
         let held = if rings >= RINGS as u64 { u64::MAX } else { (1 << rings) - 1 };
         self.held.store(held, Relaxed);
@@ -377,7 +385,7 @@ impl Rings {
         let start = PACKETS_AT + pid as u64 * RING_BYTES;
         let end = start + RING_BYTES;
         if self.file_bytes.load(Relaxed) < end {
-            self.file_bytes.fetch_max(self.mapping.file_bytes().unwrap_or(0), Relaxed);
+            self.file_bytes.fetch_max(present_bytes(&self.mapping), Relaxed);
         }
         let held = self.file_bytes.load(Relaxed) >= end;
         // SAFETY: the ring is within the reserve and the file, and aligned. It consists of atomics, and any bits are valid.
@@ -388,7 +396,7 @@ impl Rings {
     /// with this id stay in it.
     pub(crate) fn claim_packets(&self, pid: usize, word: u64) -> Result<ring::Producer, ClaimError> {
         let header = self.header();
-        let owner = header.packet_owners.get(pid).ok_or(ClaimError::NoSpace)?;
+        let owner = header.packet_owners.get(pid).ok_or(ClaimError::Gone)?;
         let before = owner.load(Acquire);
         // A process that has since executed another program has the same word.
         let is_free = before == 0 || before == GIVEN_UP || before == word || !Identity::word_is_alive(before);
@@ -401,7 +409,10 @@ impl Rings {
         if producer.is_none() {
             owner.store(GIVEN_UP, SeqCst);
         }
-        producer.ok_or(ClaimError::NoSpace)
+        match memory {
+            Err(MapError::Shortage(shortage)) => Err(ClaimError::Shortage(shortage)),
+            _ => producer.ok_or(ClaimError::Gone),
+        }
     }
 
     /// Gives up the ring for packets that the process of this word claimed.

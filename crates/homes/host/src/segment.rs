@@ -42,6 +42,7 @@ use selvedge_os::futex;
 use selvedge_os::mapping::{MapError, Mapping};
 use selvedge_os::process::Identity;
 use selvedge_os::shared::RANGES_MAX;
+use selvedge_os::shortage::{Need, Shortage};
 
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
@@ -150,16 +151,18 @@ pub struct Owner {
 }
 
 /// Returns the word of the process that owns the segment in this file, if it has this token. Maps nothing.
-pub fn owner_of(path: &Path, token: u64) -> Option<u64> {
+pub fn owner_of(path: &Path, token: u64) -> Result<Option<u64>, Shortage> {
     let mut bytes = [0; offset_of!(SegmentHeader, token) + 8];
-    std::fs::File::open(path).ok()?.read_exact(&mut bytes).ok()?;
+    if let Err(error) = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes)) {
+        return Shortage::of_io(&error, Need::File(path)).map_or(Ok(None), Err);
+    }
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |eight| u64::from_ne_bytes(*eight));
     let is_it = word(offset_of!(SegmentHeader, magic)) == MAGIC
         && word(offset_of!(SegmentHeader, version)) as u32 == VERSION
         && word(offset_of!(SegmentHeader, token)) == token
         && token != 0;
     let pid = word(offset_of!(SegmentHeader, owner_pid)) as u32;
-    is_it.then(|| Identity { pid, start: word(offset_of!(SegmentHeader, owner_start)) }.to_word())
+    Ok(is_it.then(|| Identity { pid, start: word(offset_of!(SegmentHeader, owner_start)) }.to_word()))
 }
 
 /// Reasons for which a segment was not made or attached.
@@ -271,8 +274,10 @@ impl Segment {
         let mut segment = Segment::new(mapping, layout);
         segment.nic.get_mut().format(limits);
         segment.set_tap(record::begin(segment.header()));
-        std::fs::rename(&making, path)
-            .map_err(|error| SegmentError::Rename { path: path.display().to_string(), error })?;
+        std::fs::rename(&making, path).map_err(|error| match Shortage::of_io(&error, Need::File(path)) {
+            Some(shortage) => MapError::Shortage(shortage).into(),
+            None => SegmentError::Rename { path: path.display().to_string(), error },
+        })?;
         Ok(segment)
     }
 
@@ -289,7 +294,7 @@ impl Segment {
             layout_version: header.layout_version,
             limits: header.limits,
         };
-        let layout = claims.layout(path, mapping.file_bytes()?)?;
+        let layout = claims.layout(path, mapping.first_bytes()?)?;
         let mut segment = Segment::new(mapping.reserve(layout.reserved_bytes())?, layout);
         segment.set_tap(record::join(segment.header()));
         Ok(segment)
@@ -373,7 +378,7 @@ impl Segment {
 
     #[cold]
     fn heap_blocks_checked(&self, claimed: u64) -> u64 {
-        let bytes = self.mapping.file_bytes().unwrap_or(0);
+        let bytes = present_bytes(&self.mapping);
         let held = bytes.saturating_sub(self.layout.heap) / BLOCK_BYTES;
         let blocks = claimed.min(held).min(self.layout.limits.heap_blocks_max.into());
         self.heap_blocks.fetch_max(blocks, SeqCst);
@@ -533,14 +538,35 @@ unsafe fn table<'a, T>(base: *mut u8, offset: u64, count: u64) -> &'a mut [T] {
     unsafe { slice::from_raw_parts_mut(at::<T>(base, offset), count as usize) }
 }
 
-/// Marks the NICs of an ended process as dead, and makes all waiters of the job poll again. For launchers.
-pub fn mark_dead(directory: &Path, os_pid: u32) {
-    let Ok(files) = std::fs::read_dir(directory) else { return };
+/// Returns the length of a file that a peer may have grown; 0 if the peer has removed it. Without a descriptor to look,
+/// it ends the process: the peer's memory would be taken for smaller than it is.
+pub(crate) fn present_bytes(mapping: &Mapping) -> u64 {
+    match mapping.file_bytes() {
+        Ok(bytes) => bytes,
+        Err(MapError::Shortage(shortage)) => shortage.end_process(),
+        Err(_) => 0,
+    }
+}
+
+/// Marks the NICs of an ended process as dead, and makes all waiters of the job poll again. For launchers. After an
+/// error some NICs were not looked at: peers find out themselves, later.
+pub fn mark_dead(directory: &Path, os_pid: u32) -> Result<(), Shortage> {
+    let files = match std::fs::read_dir(directory) {
+        Ok(files) => files,
+        Err(error) => return Shortage::of_io(&error, Need::File(directory)).map_or(Ok(()), Err),
+    };
     let is_nic = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "nic");
     let paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).filter(is_nic).collect();
-    // One segment is open at a time: a job may have more segments than this process may have descriptors.
-    let each = |visit: fn(&Segment, u32)| {
-        paths.iter().filter_map(|path| Segment::open(path).ok()).for_each(|segment| visit(&segment, os_pid));
+    let mut lack = None;
+    let mut each = |visit: fn(&Segment, u32)| {
+        for path in &paths {
+            match Segment::open(path) {
+                Ok(segment) => visit(&segment, os_pid),
+                Err(SegmentError::Map(MapError::Shortage(shortage))) => lack = Some(shortage),
+                // Its owner has closed it.
+                Err(_) => {}
+            }
+        }
     };
     each(|segment, os_pid| {
         if segment.header().owner_pid == os_pid {
@@ -548,4 +574,5 @@ pub fn mark_dead(directory: &Path, os_pid: u32) {
         }
     });
     each(|segment, _| segment.wake_all());
+    lack.map_or(Ok(()), Err)
 }

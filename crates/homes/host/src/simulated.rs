@@ -289,6 +289,7 @@ impl Visited {
     /// Makes a message visible in a ring that the NIC `sender` has claimed here. False if it has not.
     pub fn publish(&self, sender: u64, message: &Published) -> bool {
         let open = || Rings::open(&self.directory, self.id(), self.number(), self.endpoint.owner());
+        let open = || open().unwrap_or_else(|shortage| shortage.end_process());
         let Some(rings) = self.rings.get_or_init(open) else { return false };
         let Published { ring, number, header, .. } = *message;
         rings.show(ring as usize, sender, Unseen { number, header })

@@ -93,7 +93,9 @@ impl Symmetric {
         debug_assert!(bytes as u64 <= self.committed());
         let file = FileName::mapped_at(self.mapping.base() as u64)?;
         let moved = SharedMapping { start: pages.start, bytes: bytes as u64, file };
-        keep_private_in_children(moved, self.mapping.file())?;
+        self.mapping.with_file(|file| {
+            keep_private_in_children(moved, file).map_err(|error| MapError::Io { path: self.path.clone(), error })
+        })?;
         // SAFETY: copies the program's own readable pages into pages of our mapping, which no other code knows yet.
         unsafe { raw::copy(pages.start as *const u8, self.mapping.base(), bytes) };
         // SAFETY: the file holds the same bytes, so the contents at these addresses stay the same. No other thread

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 use selvedge_nic::portals::counters::Lane;
 use selvedge_nic::signals::Counter;
 
+use selvedge_os::mapping::Mapping;
+use selvedge_os::shortage::Shortage;
+
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
 
@@ -39,16 +42,16 @@ unsafe impl Sync for Window<'_> {}
 impl<'a> Window<'a> {
     /// Opens the window on a process of this host, own or peer. None if the process does not exist, or has no shared
     /// memory.
-    pub fn open(interface: &'a Interface, id: u64) -> Option<Window<'a>> {
-        let endpoint = interface.endpoint(id)?;
+    pub fn open(interface: &'a Interface, id: u64) -> Result<Option<Window<'a>>, Shortage> {
+        let Some(endpoint) = interface.endpoint(id) else { return Ok(None) };
         let hot = &endpoint.segment.header().hot;
         if endpoint.own {
             let base = hot.arena_base.load(Acquire) as *mut u8;
             let reserved = hot.arena_reserved.load(Acquire);
-            return (!base.is_null()).then_some(Window { endpoint, memory: base, reserved });
+            return Ok((!base.is_null()).then_some(Window { endpoint, memory: base, reserved }));
         }
-        let mapping = endpoint.arena()?;
-        Some(Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() })
+        let window = |mapping: &Mapping| Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() };
+        Ok(endpoint.arena()?.map(window))
     }
 
     /// Returns the lane through which this process, with the given sender number, adds to a counter of the owner

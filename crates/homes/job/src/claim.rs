@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! 1. A claim file appears with its whole content, by `link`, so only one of several claimants makes it.
-//! 2. The claim of a dead process may be taken over, by one process only: it is replaced under an exclusive lock on
+//! 2. The claim of a dead process, or a malformed one, may be taken over, by one process only: it is replaced under an exclusive lock on
 //!    the file `.claims`, which the kernel releases when its holder dies.
 //! 3. Id 0 goes only to a process that asks for it. A program may take 0 for "no process id": Open MPI's coll/portals4
 //!    takes it for a logical interface.
@@ -16,13 +16,13 @@
 //! Cost: a few system calls, O(claims held) for "any" when the preferred id is taken.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::directory::JobDirectory;
 use crate::folder::DirectoryError;
-use crate::identity::Identity;
-use crate::records::claimant_of;
+use crate::records::{claimant_of, line_of};
+use selvedge_os::process::Identity;
 use selvedge_os::sync::IgnorePoison;
 
 /// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
@@ -79,7 +79,7 @@ impl Claim {
 impl Drop for HeldClaim {
     fn drop(&mut self) {
         // In a forked child the claim is still the parent's.
-        if std::process::id() == self.owner.pid && claimant_of(&self.file) == Some(self.owner) {
+        if std::process::id() == self.owner.pid && is_claim_of(&self.file, self.owner) {
             let _ = fs::remove_file(&self.file);
         }
     }
@@ -98,14 +98,14 @@ impl JobDirectory {
             return Err(ClaimError::OutOfRange { pid });
         }
         let mut held = lock_registry();
-        let own = Identity::own();
+        let own = Identity::find_own().map_err(DirectoryError::Shortage)?;
         held.retain(|weak| weak.strong_count() > 0);
         let mine = |pid: Option<u16>| {
             held.iter().filter_map(Weak::upgrade).find(|claim| {
                 claim.owner == own
                     && claim.file.parent() == Some(self.path())
                     && pid.map_or(claim.pid != 0, |pid| claim.pid == pid)
-                    && claimant_of(&claim.file) == Some(own)
+                    && is_claim_of(&claim.file, own)
             })
         };
         if let Some(held) = mine(wanted) {
@@ -137,8 +137,8 @@ impl JobDirectory {
     /// Claims an id. The caller holds the lock on claims.
     fn claim_one(&self, pid: u16, own: Identity) -> Result<(), ClaimError> {
         let file = self.claim_file(pid);
-        let content = own.to_line();
-        if let Some(by) = claimant_of(&file) {
+        let content = line_of(own);
+        if let Some(by) = claimant_of(&file)? {
             // This process's identity without a registered claim: an earlier program made it, before `exec`.
             if by == own {
                 return Ok(());
@@ -153,6 +153,11 @@ impl JobDirectory {
         // The claimant is dead, or the file is malformed.
         Ok(self.replace(&file, content.as_bytes())?)
     }
+}
+
+/// Whether a claim is this process's, as far as it can be read.
+fn is_claim_of(file: &Path, own: Identity) -> bool {
+    matches!(claimant_of(file), Ok(Some(who)) if who == own)
 }
 
 fn lock_registry() -> MutexGuard<'static, Vec<Weak<HeldClaim>>> {

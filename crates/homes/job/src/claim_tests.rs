@@ -2,14 +2,14 @@
 //! Claims: each id has at most one living holder.
 
 use super::*;
-use crate::testing::{Other, Parent};
+use crate::testing::{Other, Parent, claimants, without_descriptors};
 
 fn job(parent: &Parent) -> JobDirectory {
     JobDirectory::create_in(parent.path(), "claims").expect("made")
 }
 
 fn give_to(job: &JobDirectory, pid: u16, who: Identity) {
-    fs::write(job.claim_file(pid), who.to_line()).expect("written");
+    fs::write(job.claim_file(pid), crate::records::line_of(who)).expect("written");
 }
 
 #[test]
@@ -54,9 +54,9 @@ fn a_dead_holders_id_is_taken_over() {
     let dead = Other::start().end();
     give_to(&job, 9, dead);
     let claim = job.claim(Some(9), 0).expect("its holder is dead");
-    assert_eq!(job.claimants(), [(9, Identity::own())]);
+    assert_eq!(claimants(&job), [(9, Identity::own())]);
     claim.release();
-    assert!(job.claimants().is_empty());
+    assert!(claimants(&job).is_empty());
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn claims_of_one_process_to_one_id_are_one() {
     let third = job.claim(None, 5).expect("the one we have");
     assert_eq!((second.pid(), third.pid()), (4, 4));
     drop((first, third));
-    assert_eq!(job.claimants(), [(4, Identity::own())]);
+    assert_eq!(claimants(&job), [(4, Identity::own())]);
     drop(second);
-    assert!(job.claimants().is_empty());
+    assert!(claimants(&job).is_empty());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn one_process_may_have_several_ids_and_several_jobs() {
     let claims =
         [job.claim(Some(1), 0), job.claim(Some(2), 0), elsewhere.claim(None, 1)].map(|claim| claim.expect("free"));
     assert_eq!(claims.each_ref().map(Claim::pid), [1, 2, 1]);
-    assert_eq!(job.claimants().len(), 2);
+    assert_eq!(claimants(&job).len(), 2);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_claim_that_was_taken_over_is_not_removed() {
     let claim = job.claim(Some(6), 0).expect("free");
     give_to(&job, 6, other.identity);
     drop(claim);
-    assert_eq!(job.claimants(), [(6, other.identity)]);
+    assert_eq!(claimants(&job), [(6, other.identity)]);
     other.end();
 }
 
@@ -135,5 +135,24 @@ fn threads_get_one_claim() {
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     assert!(claims.iter().all(|claim| claim.pid() == 3));
-    assert_eq!(job.claimants().len(), 1);
+    assert_eq!(claimants(&job).len(), 1);
+}
+
+#[test]
+fn out_of_descriptors_no_claim_is_replaced() {
+    let parent = Parent::new();
+    let (job, other) = (job(&parent), Other::start());
+    give_to(&job, 3, other.identity);
+    Identity::own();
+    without_descriptors(|| {
+        for wanted in [Some(3), Some(4), None] {
+            let error = job.claim(wanted, 3).expect_err("there is no descriptor");
+            assert!(matches!(error, ClaimError::Io(DirectoryError::Shortage(_))), "{error}");
+            assert!(error.to_string().contains("`ulimit -n`"), "{error}");
+        }
+        assert!(matches!(claimant_of(&job.claim_file(3)), Err(DirectoryError::Shortage(_))));
+        assert!(matches!(claimant_of(&job.claim_file(4)), Ok(None)), "absent");
+    });
+    assert_eq!(claimants(&job), [(3, other.identity)]);
+    other.end();
 }

@@ -31,9 +31,9 @@ use crate::folder::{
     DirectoryError, check, files_in, flock, is_locked_path, jobs_folder, lock_shared, make, remove_directory,
     user_directory,
 };
-use crate::identity::Identity;
 use crate::names::is_job_name;
 use crate::records::{JOB_RECORD, JobRecord, LOST_RANKS, LostRank, Tombstone, claimant_of, claimants_in};
+use selvedge_os::process::Identity;
 
 /// An open job directory. No process sweeps it while it is open.
 #[derive(Debug)]
@@ -182,7 +182,8 @@ impl JobDirectory {
         let own = Identity::own();
         // Remove its claims before the lock is released. Then the process that gets the exclusive lock finds no claim
         // of a process that is ending.
-        for (pid, _) in self.claimants().into_iter().filter(|(_, who)| is_ending && *who == own) {
+        let claims = if is_ending { self.claimants().unwrap_or_default() } else { Vec::new() };
+        for (pid, _) in claims.into_iter().filter(|(_, who)| *who == own) {
             let _ = fs::remove_file(self.claim_file(pid));
         }
         // Unlock first, then try the exclusive lock. With one combined step, two processes that leave together would
@@ -191,7 +192,8 @@ impl JobDirectory {
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return false;
         }
-        let needed = self.claimants().iter().any(|(_, who)| who.is_alive());
+        // If the claims cannot be read, the next job removes the directory.
+        let needed = self.claimants().map_or(true, |claims| claims.iter().any(|(_, who)| who.is_alive()));
         let removed = !needed && is_locked_path(&self.lock, &self.path) && remove_directory(&self.path).is_ok();
         let _ = flock(&self.lock, FlockOperation::NonBlockingUnlock);
         removed
@@ -208,12 +210,12 @@ impl JobDirectory {
     }
 
     /// Returns every claim in the directory, dead or alive, in order of Portals process id.
-    pub fn claimants(&self) -> Vec<(u16, Identity)> {
+    pub fn claimants(&self) -> Result<Vec<(u16, Identity)>, DirectoryError> {
         claimants_in(&self.path)
     }
 
-    /// Returns the launcher's record of the job; `None` under another launcher, or if it cannot be read.
-    pub fn record(&self) -> Option<JobRecord> {
+    /// Returns the launcher's record of the job; `None` under another launcher.
+    pub fn record(&self) -> Result<Option<JobRecord>, DirectoryError> {
         JobRecord::read(&self.path)
     }
 
@@ -223,12 +225,12 @@ impl JobDirectory {
     }
 
     /// Returns the process that has claimed a Portals process id.
-    pub fn claimant(&self, pid: u16) -> Option<Identity> {
+    pub fn claimant(&self, pid: u16) -> Result<Option<Identity>, DirectoryError> {
         claimant_of(&self.claim_file(pid))
     }
 
     /// Returns the ranks that ended early, on any host, as the launcher has recorded them.
-    pub fn lost_ranks(&self) -> Vec<LostRank> {
+    pub fn lost_ranks(&self) -> Result<Vec<LostRank>, DirectoryError> {
         LostRank::read(&self.path.join(LOST_RANKS))
     }
 
@@ -259,8 +261,8 @@ fn paths(parent: &Path, name: &str) -> Result<(PathBuf, PathBuf), DirectoryError
 
 /// Empties a directory that only the caller has open, unless its launcher or a claimant is alive.
 fn clear_if_unused(path: &Path) {
-    let launcher_lives = JobRecord::read(path).is_some_and(|record| record.launcher.is_alive());
-    if launcher_lives || claimants_in(path).iter().any(|(_, who)| who.is_alive()) {
+    // What cannot be read may name a living process.
+    if !is_unused(path).unwrap_or(false) {
         return;
     }
     for file in files_in(path) {
@@ -268,6 +270,11 @@ fn clear_if_unused(path: &Path) {
             log::info!("cannot remove {}: {error}", file.display());
         }
     }
+}
+
+fn is_unused(path: &Path) -> Result<bool, DirectoryError> {
+    let launcher_lives = JobRecord::read(path)?.is_some_and(|record| record.launcher.is_alive());
+    Ok(!launcher_lives && !claimants_in(path)?.iter().any(|(_, who)| who.is_alive()))
 }
 
 #[cfg(test)]

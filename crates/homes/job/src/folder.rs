@@ -17,6 +17,7 @@ use std::{env, fs, io};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use selvedge_os::shortage::{Need, Shortage};
 
 pub(crate) const REMOVED_PREFIX: &str = ".gone-";
 
@@ -41,6 +42,9 @@ pub enum DirectoryError {
         /// The missing folder.
         path: PathBuf,
     },
+    /// There is no descriptor, space or permission for it.
+    #[error(transparent)]
+    Shortage(Shortage),
     /// The operating system refused to make the directory.
     #[error("cannot make {}: {error}; set SELVEDGE_DIR to a folder in which you can make files", .path.display())]
     NotMade {
@@ -89,7 +93,11 @@ pub enum DirectoryError {
 
 impl DirectoryError {
     pub(crate) fn io(doing: &'static str, path: &Path, error: impl Into<io::Error>) -> DirectoryError {
-        DirectoryError::Io { doing, path: path.to_owned(), error: error.into() }
+        let error = error.into();
+        match Shortage::of_io(&error, Need::File(path)) {
+            Some(shortage) => DirectoryError::Shortage(shortage),
+            None => DirectoryError::Io { doing, path: path.to_owned(), error },
+        }
     }
 }
 
@@ -173,7 +181,10 @@ pub(crate) fn make(path: &Path) -> Result<(), DirectoryError> {
         (io::ErrorKind::NotFound, Some(parent)) if !parent.exists() => {
             Err(DirectoryError::NoParent { path: parent.to_owned() })
         }
-        _ => Err(DirectoryError::NotMade { path: path.to_owned(), error }),
+        _ => Err(match Shortage::of_io(&error, Need::File(path)) {
+            Some(shortage) => DirectoryError::Shortage(shortage),
+            None => DirectoryError::NotMade { path: path.to_owned(), error },
+        }),
     }
 }
 
@@ -183,7 +194,7 @@ pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
     let meta = match fs::symlink_metadata(&path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(DirectoryError::Missing { path }),
-        Err(error) => return Err(DirectoryError::Io { doing: "look at", path, error }),
+        Err(error) => return Err(DirectoryError::io("look at", &path, error)),
     };
     if !meta.is_dir() {
         let what = if meta.is_symlink() { "symbolic link" } else { "file" };

@@ -77,7 +77,7 @@ fn entering_a_new_job_removes_what_killed_jobs_have_left() {
     let parent = Parent::new();
     let dead = crate::testing::Other::start().end();
     let killed = JobDirectory::create_in(parent.path(), "killed").expect("made");
-    std::fs::write(killed.claim_file(1), dead.to_line()).expect("written");
+    std::fs::write(killed.claim_file(1), crate::records::line_of(dead)).expect("written");
     let path = killed.path().to_owned();
     drop(killed);
     let _first = enter(parent.path(), "new").expect("made");

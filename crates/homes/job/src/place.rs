@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::sync::OnceLock;
+
+use selvedge_os::shortage::{Need, Shortage};
 
 use crate::folder::jobs_folder;
 
@@ -13,7 +16,13 @@ pub fn own_place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();
     *PLACE.get_or_init(|| {
         let mut hasher = DefaultHasher::new();
-        fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
+        let boot = "/proc/sys/kernel/random/boot_id";
+        let id = fs::read(boot).unwrap_or_else(|error| {
+            // With another number this process would take its host's other processes for those of other hosts.
+            let lack = Shortage::of_io(&error, Need::File(Path::new(boot)));
+            lack.filter(Shortage::is_passing).map_or_else(Vec::new, |shortage| shortage.end_process())
+        });
+        id.hash(&mut hasher);
         for namespace in ["pid", "ipc"] {
             fs::read_link(format!("/proc/self/ns/{namespace}")).unwrap_or_default().hash(&mut hasher);
         }

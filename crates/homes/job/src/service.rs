@@ -18,7 +18,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::directory::JobDirectory;
 use crate::folder::DirectoryError;
-use crate::identity::Identity;
+use crate::records::{identity_of, line_of, read_small};
+use selvedge_os::process::Identity;
 use selvedge_os::sync::IgnorePoison;
 
 /// Prefix of a binding's file name; its number follows.
@@ -71,20 +72,20 @@ impl JobDirectory {
     pub fn bind_service(&self, service: u16, text: &str) -> Result<Service, ServiceError> {
         let (file, owner) = (self.service_file(service), Identity::own());
         let _lock = self.lock_claims()?;
-        if let Some((by, _)) = read(&file) {
+        if let Some((by, _)) = read(&file)? {
             let is_used = if by == owner { bound().contains(&file) } else { by.is_alive() };
             if is_used {
                 return Err(ServiceError::InUse { service, by });
             }
         }
-        self.replace(&file, format!("{}{text}\n", owner.to_line()).as_bytes())?;
+        self.replace(&file, format!("{}{text}\n", line_of(owner)).as_bytes())?;
         bound().insert(file.clone());
         Ok(Service { file, owner })
     }
 
     /// Returns the text that a living process has bound to a service number.
     pub fn service(&self, service: u16) -> Option<String> {
-        read(&self.service_file(service)).filter(|(by, _)| by.is_alive()).map(|(_, text)| text)
+        read(&self.service_file(service)).ok().flatten().filter(|(by, _)| by.is_alive()).map(|(_, text)| text)
     }
 
     fn service_file(&self, service: u16) -> PathBuf {
@@ -95,17 +96,17 @@ impl JobDirectory {
 /// Whether a file is the binding of a dead process, or a malformed binding.
 pub(crate) fn is_dead_binding(file: &Path) -> bool {
     let is_binding = file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
-    is_binding && read(file).is_none_or(|(by, _)| !by.is_alive())
+    // What cannot be read may name a living process.
+    is_binding && read(file).is_ok_and(|binding| binding.is_none_or(|(by, _)| !by.is_alive()))
 }
 
-fn read(file: &Path) -> Option<(Identity, String)> {
-    let meta = fs::symlink_metadata(file).ok()?;
-    if !meta.is_file() || meta.len() > BYTES_MAX {
-        return None;
-    }
-    let content = fs::read_to_string(file).ok()?;
-    let mut lines = content.lines();
-    Some((Identity::from_line(lines.next()?)?, lines.next()?.to_owned()))
+fn read(file: &Path) -> Result<Option<(Identity, String)>, DirectoryError> {
+    let content = read_small(file, BYTES_MAX)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    let binding = |content: String| {
+        let mut lines = content.lines();
+        Some((identity_of(lines.next()?)?, lines.next()?.to_owned()))
+    };
+    Ok(content.and_then(binding))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ fn job(parent: &Parent) -> JobDirectory {
 }
 
 fn give_to(job: &JobDirectory, service: u16, who: Identity) {
-    fs::write(job.service_file(service), format!("{}theirs\n", who.to_line())).expect("written");
+    fs::write(job.service_file(service), format!("{}theirs\n", crate::records::line_of(who))).expect("written");
 }
 
 #[test]

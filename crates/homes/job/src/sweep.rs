@@ -18,9 +18,9 @@ use crate::folder::{
     DirectoryError, REMOVED_PREFIX, check, files_in, flock, is_locked_path, open_directory, remove_directory,
     user_directory,
 };
-use crate::identity::Identity;
 use crate::records::{JobRecord, Tombstone, claimants_in};
 use crate::service;
+use selvedge_os::process::Identity;
 
 /// Removes this user's stale job directories below `parent`. Returns the names of the jobs that were removed.
 ///
@@ -59,18 +59,18 @@ fn sweep_one(path: &Path, half_removed: bool) -> Result<bool, DirectoryError> {
         // The file system has no locks: only the identities in claims decide.
         Ok(()) | Err(_) => {}
     }
-    if !half_removed && !is_stale(path) {
+    if !half_removed && !is_stale(path)? {
         return Ok(false);
     }
     remove_directory(path)?;
     Ok(true)
 }
 
-fn is_stale(path: &Path) -> bool {
-    match JobRecord::read(path) {
+fn is_stale(path: &Path) -> Result<bool, DirectoryError> {
+    Ok(match JobRecord::read(path)? {
         Some(record) => !record.launcher.is_alive(),
-        None => claimants_in(path).iter().all(|(_, who)| !who.is_alive()),
-    }
+        None => claimants_in(path)?.iter().all(|(_, who)| !who.is_alive()),
+    })
 }
 
 /// Removes the shared memory of dead processes from a directory that other processes still use.
@@ -93,9 +93,11 @@ pub(crate) fn remove_memory_of_dead_processes(directory: &JobDirectory) {
 /// Removes the claims, service numbers and other files of dead processes from a directory that other processes still use. Only for
 /// directories in which no process looks up the former holder of an id.
 pub fn clear_dead_ids(directory: &JobDirectory) {
+    // Without a descriptor the claim that follows gives the error.
     let Ok(_lock) = directory.lock_claims() else { return };
+    let Ok(claimants) = directory.claimants() else { return };
     let dead: Vec<String> =
-        directory.claimants().iter().filter(|(_, who)| !who.is_alive()).map(|(pid, _)| format!("{pid}.")).collect();
+        claimants.iter().filter(|(_, who)| !who.is_alive()).map(|(pid, _)| format!("{pid}.")).collect();
     for file in files_in(directory.path()) {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // `<id>.<ni>.making.<os pid>`: a segment that its maker had not yet renamed to its final name.
@@ -109,15 +111,14 @@ pub fn clear_dead_ids(directory: &JobDirectory) {
 
 /// Writes a tombstone for every dead claimant that has none: processes that a rank started. `rank` is their rank in the
 /// tombstones.
-pub fn write_missing_tombstones(directory: &JobDirectory, rank: u32) {
-    for (_, who) in directory.claimants() {
+pub fn write_missing_tombstones(directory: &JobDirectory, rank: u32) -> Result<(), DirectoryError> {
+    for (_, who) in directory.claimants()? {
         if !who.is_alive() && directory.tombstone_of(who).is_none() {
             let stone = Tombstone { who, rank, how: "is gone".to_owned() };
-            if let Err(error) = directory.write_tombstone(&stone) {
-                log::warn!("{error}");
-            }
+            directory.write_tombstone(&stone)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

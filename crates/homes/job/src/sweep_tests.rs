@@ -68,7 +68,7 @@ fn without_a_launcher_the_claimants_decide() {
     for (name, claimants) in [("all-dead", vec![dead]), ("one-lives", vec![dead, living.identity]), ("empty", vec![])] {
         let job = JobDirectory::create_in(parent.path(), name).expect("made");
         for (pid, who) in (0..).zip(claimants) {
-            fs::write(job.claim_file(pid), who.to_line()).expect("written");
+            fs::write(job.claim_file(pid), crate::records::line_of(who)).expect("written");
         }
     }
     assert_swept(&parent, &["all-dead", "empty"]);
@@ -155,12 +155,12 @@ fn dead_claimants_get_one_tombstone_each() {
     let living = Other::start();
     let dead = Other::start().end();
     for (pid, who) in [(0, living.identity), (1, dead)] {
-        fs::write(job.claim_file(pid), who.to_line()).expect("written");
+        fs::write(job.claim_file(pid), crate::records::line_of(who)).expect("written");
     }
-    write_missing_tombstones(&job, 5);
+    write_missing_tombstones(&job, 5).expect("written");
     assert_eq!(job.tombstone_of(living.identity), None);
     assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5));
-    write_missing_tombstones(&job, 6);
+    write_missing_tombstones(&job, 6).expect("nothing is missing");
     assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5), "the first tombstone stays");
     living.end();
 }
@@ -172,7 +172,7 @@ fn in_a_directory_in_use_only_files_of_dead_processes_are_removed() {
     let dead = Other::start().end();
     let job = JobDirectory::create_in(parent.path(), "meeting").expect("made");
     for (pid, who) in [(4, dead), (41, living.identity)] {
-        fs::write(job.claim_file(pid), who.to_line()).expect("written");
+        fs::write(job.claim_file(pid), crate::records::line_of(who)).expect("written");
         fs::write(job.nic(pid, 8), "x").expect("written");
     }
     let making = |who: Identity| job.path().join(format!("9.8.making.{}", who.pid));
@@ -181,5 +181,22 @@ fn in_a_directory_in_use_only_files_of_dead_processes_are_removed() {
     clear_dead_ids(&job);
     assert!(!job.claim_file(4).exists() && !job.nic(4, 8).exists() && !making(dead).exists());
     assert!(job.claim_file(41).exists() && job.nic(41, 8).exists() && making(living.identity).exists());
+    living.end();
+}
+
+#[test]
+fn out_of_descriptors_nothing_is_swept() {
+    let parent = Parent::new();
+    let living = Other::start();
+    let job = JobDirectory::create_in(parent.path(), "lives").expect("made");
+    fs::write(job.claim_file(1), crate::records::line_of(living.identity)).expect("written");
+    let path = job.path().to_owned();
+    crate::testing::without_descriptors(|| {
+        assert!(is_stale(&path).is_err(), "its claims cannot be read");
+        assert!(sweep_stale(parent.path()).is_empty());
+        remove_memory_of_dead_processes(&job);
+        clear_dead_ids(&job);
+    });
+    assert_eq!(crate::testing::claimants(&job), [(1, living.identity)]);
     living.end();
 }

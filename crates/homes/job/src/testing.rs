@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::Identity;
+use crate::{Identity, JobDirectory};
 
 /// A parent of job directories for one test, removed at its end.
 pub(crate) struct Parent(PathBuf);
@@ -35,6 +35,21 @@ impl Drop for Parent {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// The claims of a directory that can be read.
+pub(crate) fn claimants(directory: &JobDirectory) -> Vec<(u16, Identity)> {
+    directory.claimants().expect("the claims are read")
+}
+
+/// Runs `test` in a process that has no free descriptor from then on.
+pub(crate) fn without_descriptors(test: impl FnOnce()) {
+    selvedge_os::testing::in_child(|| {
+        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a structure of this frame; the limit is this child's alone.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+        test();
+    });
 }
 
 /// Another process, alive until [`Other::end`].

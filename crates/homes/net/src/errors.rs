@@ -4,6 +4,8 @@
 use std::io;
 use std::net::IpAddr;
 
+use selvedge_os::shortage::{Need, Shortage};
+
 use crate::control::Disconnect;
 use crate::endpoint::EndpointError;
 use crate::greeting::GreetingError;
@@ -71,9 +73,21 @@ pub enum OpenError {
     #[error("cannot listen at {at}: {error}; set SELVEDGE_NET_INTERFACE to another address of this host")]
     Listen { at: IpAddr, error: io::Error },
     #[error("cannot open links between hosts: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+    /// There is no descriptor, thread or memory for them.
+    #[error(transparent)]
+    Shortage(Shortage),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        match Shortage::of_io(&error, Need::Object("links between hosts")) {
+            Some(shortage) => OpenError::Shortage(shortage),
+            None => OpenError::System(error),
+        }
+    }
 }
 
 /// The end of a peer, as this process has seen it.

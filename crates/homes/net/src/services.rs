@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use selvedge_os::shortage::{Need, Shortage};
+
 use crate::forked::ParentOnly;
 use crate::handshake::Handshake;
 use crate::thread;
@@ -82,7 +84,10 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
             Err(error) if error.raw_os_error() == Some(libc::ENOTSOCK) => return Err(error),
             Err(error) => {
                 log::debug!("a connection was not accepted: {error}");
-                // Descriptors may have run out.
+                // Other processes wait for an answer no longer than their time limits.
+                if let Some(shortage) = Shortage::of_io(&error, Need::Object("a connection")) {
+                    shortage.report();
+                }
                 if error.kind() != io::ErrorKind::ConnectionAborted {
                     std::thread::sleep(Duration::from_millis(10));
                 }

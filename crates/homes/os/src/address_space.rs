@@ -5,9 +5,11 @@
 
 use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::mapping::MapError;
+use crate::shortage::Need;
 
 /// One reserve takes at most one part in `SHARE` of a limited address space, and optional mappings leave as much free.
 const SHARE: u64 = 4;
@@ -26,7 +28,7 @@ pub fn check_room(path: &Path, bytes: u64) -> Result<(), MapError> {
     let used = pages.unwrap_or(0u64).saturating_mul(rustix::param::page_size() as u64);
     match used.saturating_add(bytes) <= limit - limit / SHARE {
         true => Ok(()),
-        false => Err(MapError::NoAddressSpace { path: path.into(), bytes }),
+        false => Err(MapError::of(Errno::NOMEM, Need::AddressSpace(path, bytes))),
     }
 }
 
@@ -46,7 +48,7 @@ mod tests {
             assert_eq!(reserve_bytes_max(), 2 * GIB);
             let path = Path::new("/peer");
             assert!(check_room(path, 4 * GIB).is_ok());
-            assert!(matches!(check_room(path, 6 * GIB), Err(MapError::NoAddressSpace { .. })), "used space counts");
+            assert!(matches!(check_room(path, 6 * GIB), Err(MapError::Shortage(_))), "used space counts");
         });
     }
 

@@ -22,12 +22,13 @@
 //! | [`raw`] | system calls and copies past the C library's functions | any |
 //! | [`sanitizer`] | the runtime library of a sanitizer | none |
 //! | [`shared`] | sealed memory files, and those in which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
+//! | [`shortage`] | a lack of a local resource, in words | `getrlimit`, `statvfs` |
 //! | [`sync`] | locks that stay usable after a panic of their holder | none |
 //! | [`thread`] | identity of the running thread | none |
 //!
 //! Invariants of the crate
-//! 1. Nothing here panics because of another process, a file system or a C caller: those give error values. (One
-//!    exception ends the process; see [`mapping::Mapping::replace_with_zeroes`].)
+//! 1. Nothing here panics because of another process, a file system or a C caller: those give error values. (Two
+//!    exceptions end the process: [`mapping::Mapping::replace_with_zeroes`], [`shortage::Shortage::end_process`].)
 //! 2. Nothing here decides policy (how long to spin, which path to take). The callers do.
 //! 3. Everything stays correct after `fork`: state of a process is stored under its pid.
 
@@ -49,6 +50,7 @@ pub mod ranks;
 pub mod raw;
 pub mod sanitizer;
 pub mod shared;
+pub mod shortage;
 pub mod sync;
 pub mod thread;
 

@@ -9,9 +9,12 @@
 //!    system is full. Touching the rest of the reserve does raise it. No process shortens these files.
 //! 3. Only our own files are mapped: regular, owned by our effective user, mode exactly 0600, not through a symbolic
 //!    link. The checks are made on the opened file, so it cannot be exchanged in between.
+//! 4. The maker of a file holds its descriptor. A process that has opened a file of another process holds none, so that
+//!    a job may have more processes than a process may have descriptors. Such a process opens the file once more for a
+//!    call that needs a descriptor, and checks that it is the same file.
 //!
-//! Costs: making and growing take time in proportion to the bytes (the kernel clears the pages); each mapping holds
-//! one file descriptor. Reserving address space costs nothing but the address space.
+//! Costs: making and growing take time in proportion to the bytes (the kernel clears the pages). Reserving address space
+//! costs nothing but the address space.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +29,7 @@ use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 
 use crate::raw;
+use crate::shortage::{Need, Shortage};
 
 /// Extra address space after an opened file's reserve. Without it, consecutive files would be mapped at the same
 /// distance, a large power of two. The same offset in two files would then have addresses with equal low 28 bits. AMD's
@@ -46,14 +50,9 @@ pub enum MapError {
         /// The system's error. Not a `source`: the text has it already.
         error: io::Error,
     },
-    /// The file system (or the user's quota, or the memory behind a tmpfs) has no room.
-    #[error("{}: no space for {bytes} bytes; make room on its file system, or set SELVEDGE_DIR to another", .path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-        /// The size that was asked for.
-        bytes: u64,
-    },
+    /// There is no descriptor, space, address space or permission for it.
+    #[error(transparent)]
+    Shortage(Shortage),
     /// The file belongs to another user.
     #[error("{}: owned by user {uid}, not by this process's user", .path.display())]
     NotOwner {
@@ -96,14 +95,30 @@ pub enum MapError {
         /// The largest that is possible.
         limit: u64,
     },
-    /// The address space has no room for the reserve (RLIMIT_AS, `vm.overcommit`).
-    #[error("{}: no address space for {bytes} bytes", .path.display())]
-    NoAddressSpace {
-        /// The file.
-        path: PathBuf,
-        /// The reserve that was asked for.
-        bytes: u64,
-    },
+}
+
+impl MapError {
+    /// Converts an error of a system call.
+    pub fn of(errno: Errno, need: Need<'_>) -> MapError {
+        match (Shortage::of(errno, need), need) {
+            (Some(shortage), _) => MapError::Shortage(shortage),
+            (None, Need::File(path) | Need::Space(path, _) | Need::AddressSpace(path, _)) => io_error(path, errno),
+            (None, Need::Object(what)) => io_error(Path::new(what), errno),
+        }
+    }
+}
+
+/// A file, apart from others that had its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(status: &Stat) -> FileId {
+        FileId { device: status.st_dev, inode: status.st_ino }
+    }
 }
 
 /// A file mapped shared at a fixed address, with room to grow.
@@ -111,10 +126,24 @@ pub enum MapError {
 pub struct Mapping {
     base: NonNull<u8>,
     reserved_bytes: u64,
-    file: OwnedFd,
+    file: FileRef,
     path: PathBuf,
     /// Set by `replace_with_zeroes`: the range no longer maps the file.
     replaced: AtomicBool,
+}
+
+/// The file of a mapping (invariant 4).
+#[derive(Debug)]
+enum FileRef {
+    Own(OwnedFd),
+    Peer(Box<PeerFile>),
+}
+
+/// The file of another process, and the number of bytes that it had when it was opened.
+#[derive(Debug)]
+struct PeerFile {
+    id: FileId,
+    bytes: u64,
 }
 
 // SAFETY: a Mapping is an address range and a descriptor, neither bound to a thread. It returns only raw pointers, and
@@ -138,15 +167,17 @@ impl Mapping {
     pub fn create_aligned(path: &Path, bytes: u64, reserved: u64, align: u64) -> Result<Mapping, MapError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(MODE);
-        let file = retry(|| rustix::fs::open(path, flags, mode)).map_err(|errno| io_error(path, errno))?;
+        let failed = |errno| MapError::of(errno, Need::File(path));
+        let file = retry(|| rustix::fs::open(path, flags, mode)).map_err(failed)?;
         let made = (|| {
-            retry(|| rustix::fs::fchmod(&file, mode)).map_err(|errno| io_error(path, errno))?;
+            retry(|| rustix::fs::fchmod(&file, mode)).map_err(failed)?;
             let reserved = page_rounded(path, reserved)?;
-            extend(&file, path, bytes, reserved)?;
+            extend(file.as_fd(), path, bytes, reserved)?;
             Ok((map_aligned(&file, path, reserved, align)?, reserved))
         })();
         match made {
             Ok((base, reserved_bytes)) => {
+                let file = FileRef::Own(file);
                 Ok(Mapping { base, reserved_bytes, file, path: path.into(), replaced: AtomicBool::new(false) })
             }
             Err(error) => {
@@ -160,18 +191,21 @@ impl Mapping {
     /// reserve of `reserved` bytes (rounded up to whole pages, and a little more), which must be enough for it.
     pub fn open(path: &Path, minimum: u64, reserved: u64) -> Result<Mapping, MapError> {
         let reserved = page_rounded(path, reserved)?;
-        let (file, _) = open_checked(path, minimum, reserved)?;
+        let (file, status) = open_checked(path, minimum, reserved)?;
         let reserved = page_rounded(path, reserved.saturating_add(SKEW_BYTES))?;
-        let base = map(&file, path, reserved)?;
-        let replaced = AtomicBool::new(false);
-        Ok(Mapping { base, reserved_bytes: reserved, file, path: path.into(), replaced })
+        Mapping::of_peer(&file, &status, path, reserved)
     }
 
     /// Maps the present length of the file at `path`, at most `limit` bytes. Otherwise as `open`.
     pub fn open_present(path: &Path, minimum: u64, limit: u64) -> Result<Mapping, MapError> {
-        let (file, bytes) = open_checked(path, minimum, limit)?;
-        let reserved_bytes = page_rounded(path, bytes)?;
-        let base = map(&file, path, reserved_bytes)?;
+        let (file, status) = open_checked(path, minimum, limit)?;
+        let reserved = page_rounded(path, status.st_size as u64)?;
+        Mapping::of_peer(&file, &status, path, reserved)
+    }
+
+    fn of_peer(file: &OwnedFd, status: &Stat, path: &Path, reserved_bytes: u64) -> Result<Mapping, MapError> {
+        let base = map(file, path, reserved_bytes)?;
+        let file = FileRef::Peer(Box::new(PeerFile { id: FileId::of(status), bytes: status.st_size as u64 }));
         Ok(Mapping { base, reserved_bytes, file, path: path.into(), replaced: AtomicBool::new(false) })
     }
 
@@ -193,16 +227,15 @@ impl Mapping {
     pub fn open_sealed(pid: u32, descriptor: u32, inode: u64, bytes: u64) -> Result<Mapping, MapError> {
         let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = retry(|| rustix::fs::open(&path, flags, Mode::empty())).map_err(|errno| io_error(&path, errno))?;
+        let failed = |errno| MapError::of(errno, Need::File(&path));
+        let file = retry(|| rustix::fs::open(&path, flags, Mode::empty())).map_err(failed)?;
         let status = rustix::fs::fstat(&file).map_err(|errno| io_error(&path, errno))?;
         check_file(&status, &path, bytes)?;
         let seals = rustix::fs::fcntl_get_seals(&file).map_err(|errno| io_error(&path, errno))?;
         if status.st_ino != inode || !seals.contains(SealFlags::SHRINK) {
             return Err(io_error(&path, Errno::STALE));
         }
-        let reserved = page_rounded(&path, bytes)?;
-        let base = map(&file, &path, reserved)?;
-        Ok(Mapping { base, reserved_bytes: reserved, file, path, replaced: AtomicBool::new(false) })
+        Mapping::of_peer(&file, &status, &path, page_rounded(&path, bytes)?)
     }
 
     /// Makes the file at least `bytes` long. New bytes read as zeroes. `bytes` may be at most the reserve.
@@ -210,15 +243,13 @@ impl Mapping {
     /// Several processes may call it at once. After an error the file is never shorter than before. It may be longer,
     /// if a signal came, or if a file system without `fallocate` made it grow in steps.
     pub fn grow(&self, bytes: u64) -> Result<(), MapError> {
-        self.still_there()?;
-        extend(&self.file, &self.path, bytes, self.reserved_bytes)
+        self.with_file(|file| extend(file, &self.path, bytes, self.reserved_bytes))
     }
 
     /// Allocates memory of the file for this range, which may begin beyond its end: bytes before it stay a hole. In
     /// such a file invariant 2 holds for allocated ranges only.
     pub fn allocate(&self, offset: u64, bytes: u64) -> Result<(), MapError> {
-        self.still_there()?;
-        allocate(&self.file, &self.path, (offset, bytes), self.reserved_bytes)
+        self.with_file(|file| allocate(file, &self.path, (offset, bytes), self.reserved_bytes))
     }
 
     /// Maps the file's first `bytes` once more, over the mapping at `at`.
@@ -227,24 +258,49 @@ impl Mapping {
     /// The caller may replace these pages, and they have the same contents as the file.
     pub unsafe fn map_over(&self, at: *mut u8, bytes: usize) -> Result<(), MapError> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-        // SAFETY: the caller may replace these pages, and they have the contents of the file, by this function's
-        // contract. So a reader finds the same bytes. A sanitizer does not see the call, and its redzones stay.
-        let placed = unsafe { raw::mmap(at as usize, bytes, protection, flags, self.file.as_raw_fd(), 0) };
-        match i32::try_from(placed) {
-            Ok(error @ -4095..0) => Err(io_error(&self.path, Errno::from_raw_os_error(-error))),
-            _ => Ok(()),
-        }
+        self.with_file(|file| {
+            // SAFETY: the caller may replace these pages, and they have the contents of the file, by this function's
+            // contract. So a reader finds the same bytes. A sanitizer does not see the call, and its redzones stay.
+            let placed = unsafe { raw::mmap(at as usize, bytes, protection, flags, file.as_raw_fd(), 0) };
+            match i32::try_from(placed) {
+                Ok(error @ -4095..0) => {
+                    let need = Need::AddressSpace(&self.path, bytes as u64);
+                    Err(MapError::of(Errno::from_raw_os_error(-error), need))
+                }
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Returns the present length of the file, which a peer may have grown.
     pub fn file_bytes(&self) -> Result<u64, MapError> {
-        self.still_there()?;
-        file_bytes(&self.file, &self.path)
+        self.with_file(|file| file_bytes(file, &self.path))
     }
 
-    /// Returns the file.
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    /// Returns the length of the file when it was opened; for the maker's mapping, its present length.
+    pub fn first_bytes(&self) -> Result<u64, MapError> {
+        match &self.file {
+            FileRef::Peer(peer) => Ok(peer.bytes),
+            FileRef::Own(_) => self.file_bytes(),
+        }
+    }
+
+    /// Runs `act` with a descriptor of the file. The error is `Io` with `NotFound` or ESTALE if the file has lost its
+    /// name, and another process made it.
+    pub fn with_file<R>(&self, act: impl FnOnce(BorrowedFd<'_>) -> Result<R, MapError>) -> Result<R, MapError> {
+        if self.replaced.load(Ordering::Acquire) {
+            return Err(io_error(&self.path, Errno::STALE));
+        }
+        match &self.file {
+            FileRef::Own(file) => act(file.as_fd()),
+            FileRef::Peer(peer) => {
+                let (file, status) = open_checked(&self.path, 0, u64::MAX)?;
+                match FileId::of(&status) == peer.id {
+                    true => act(file.as_fd()),
+                    false => Err(io_error(&self.path, Errno::STALE)),
+                }
+            }
+        }
     }
 
     /// Returns the page-aligned start of the range.
@@ -288,18 +344,12 @@ impl Mapping {
     /// Exchanges the file behind our descriptor for /dev/null. A concurrent `grow` then sees one or the other, and
     /// never a descriptor of an unrelated file.
     fn let_go_of_file(&self) {
+        let FileRef::Own(file) = &self.file else { return };
         // Without a free descriptor the file stays open until the drop, which only costs its space.
         if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
             // SAFETY: both descriptors are open and ours; ours stays open throughout.
-            unsafe { libc::dup3(null.as_raw_fd(), self.file.as_raw_fd(), libc::O_CLOEXEC) };
+            unsafe { libc::dup3(null.as_raw_fd(), file.as_raw_fd(), libc::O_CLOEXEC) };
         }
-    }
-
-    fn still_there(&self) -> Result<(), MapError> {
-        if self.replaced.load(Ordering::Acquire) {
-            return Err(io_error(&self.path, Errno::STALE));
-        }
-        Ok(())
     }
 }
 
@@ -310,6 +360,12 @@ impl Drop for Mapping {
         let done = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserved_bytes as usize) };
         debug_assert!(done.is_ok(), "munmap of {}: {done:?}", self.path.display());
     }
+}
+
+/// Returns the size of the file system of a folder. None if the system does not say.
+pub fn file_system_bytes(folder: &Path) -> Option<u64> {
+    let status = rustix::fs::statvfs(folder).ok()?;
+    Some(status.f_blocks.saturating_mul(status.f_frsize)).filter(|bytes| *bytes != 0)
 }
 
 /// Returns the inode of a sealed memory file that is open in this process.
@@ -353,14 +409,13 @@ pub fn check_file(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapErr
     Ok(())
 }
 
-/// Opens the file at `path`, which must be ours (see the invariants) and have `minimum` to `limit` bytes. Returns its
-/// length too.
-fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, u64), MapError> {
+/// Opens the file at `path`, which must be ours (see the invariants) and have `minimum` to `limit` bytes.
+fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, Stat), MapError> {
     // NONBLOCK and NOCTTY: whatever the path names, the open neither blocks nor acquires a terminal.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = retry(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|errno| match errno {
         Errno::LOOP | Errno::ISDIR | Errno::NXIO => MapError::NotRegular { path: path.into() },
-        errno => io_error(path, errno),
+        errno => MapError::of(errno, Need::File(path)),
     })?;
     let status = rustix::fs::fstat(&file).map_err(|errno| io_error(path, errno))?;
     check_file(&status, path, minimum)?;
@@ -368,7 +423,7 @@ fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, u64),
     if bytes > limit {
         return Err(MapError::TooLarge { path: path.into(), bytes, limit });
     }
-    Ok((file, bytes))
+    Ok((file, status))
 }
 
 /// Returns the reserve in whole pages, at least one.
@@ -405,7 +460,7 @@ fn map_aligned(file: &OwnedFd, path: &Path, reserved: u64, align: u64) -> Result
         }
         placed
     };
-    placed.map(|base| NonNull::new(base.cast()).expect("inside of a range")).map_err(|errno| io_error(path, errno))
+    address(placed, path, reserved)
 }
 
 fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapError> {
@@ -420,18 +475,17 @@ fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapErr
 fn address(base: rustix::io::Result<*mut core::ffi::c_void>, path: &Path, bytes: u64) -> Result<NonNull<u8>, MapError> {
     match base {
         Ok(base) => Ok(NonNull::new(base.cast()).expect("mmap gives address 0 only when asked to")),
-        Err(Errno::NOMEM) => Err(MapError::NoAddressSpace { path: path.into(), bytes }),
-        Err(errno) => Err(io_error(path, errno)),
+        Err(errno) => Err(MapError::of(errno, Need::AddressSpace(path, bytes))),
     }
 }
 
-fn file_bytes(file: &OwnedFd, path: &Path) -> Result<u64, MapError> {
+fn file_bytes(file: BorrowedFd<'_>, path: &Path) -> Result<u64, MapError> {
     let status = rustix::fs::fstat(file).map_err(|errno| io_error(path, errno))?;
     Ok(status.st_size as u64)
 }
 
 /// Allocates the file up to `bytes`. Never shortens it.
-fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), MapError> {
+fn extend(file: BorrowedFd<'_>, path: &Path, bytes: u64, reserved: u64) -> Result<(), MapError> {
     // Beyond RLIMIT_FSIZE the kernel would send SIGXFSZ, whose default is to end the process.
     let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX).min(reserved);
     if bytes > limit {
@@ -456,7 +510,7 @@ fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), 
 }
 
 /// Allocates a range of the file, which may end beyond it. Existing bytes stay.
-fn allocate(file: &OwnedFd, path: &Path, (offset, bytes): (u64, u64), reserved: u64) -> Result<(), MapError> {
+fn allocate(file: BorrowedFd<'_>, path: &Path, (offset, bytes): (u64, u64), reserved: u64) -> Result<(), MapError> {
     let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX).min(reserved);
     let end = offset.saturating_add(bytes);
     if end > limit {
@@ -476,7 +530,7 @@ fn allocate(file: &OwnedFd, path: &Path, (offset, bytes): (u64, u64), reserved: 
 
 /// Writes the zeroes, for file systems without `fallocate`. The lock serialises two growing processes. Otherwise the
 /// slower one could write zeroes over data that the faster one's program has already stored.
-fn extend_by_writing(file: &OwnedFd, path: &Path, bytes: u64) -> Result<(), MapError> {
+fn extend_by_writing(file: BorrowedFd<'_>, path: &Path, bytes: u64) -> Result<(), MapError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     retry(|| rustix::fs::flock(file, FlockOperation::LockExclusive)).map_err(|errno| io_error(path, errno))?;
     let written = (|| {
@@ -498,9 +552,8 @@ fn extend_by_writing(file: &OwnedFd, path: &Path, bytes: u64) -> Result<(), MapE
 
 fn growth_error(path: &Path, bytes: u64, limit: u64, errno: Errno) -> MapError {
     match errno {
-        Errno::NOSPC | Errno::DQUOT | Errno::NOMEM => MapError::Full { path: path.into(), bytes },
         Errno::FBIG => MapError::TooLarge { path: path.into(), bytes, limit },
-        errno => io_error(path, errno),
+        errno => MapError::of(errno, Need::Space(path, bytes)),
     }
 }
 

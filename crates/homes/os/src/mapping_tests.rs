@@ -120,7 +120,7 @@ fn a_failed_making_leaves_nothing() {
     let path = folder.join("segment");
     assert!(matches!(Mapping::create(&path, 2 * MIB, MIB), Err(MapError::TooLarge { bytes: 0x20_0000, .. })));
     assert!(!path.exists());
-    assert!(matches!(Mapping::create(&path, KIB, 1 << 62), Err(MapError::NoAddressSpace { .. })));
+    assert!(matches!(Mapping::create(&path, KIB, 1 << 62), Err(MapError::Shortage(_))));
     assert!(matches!(Mapping::create(&path, KIB, u64::MAX), Err(MapError::TooLarge { .. })));
     assert!(!path.exists());
 }
@@ -169,6 +169,59 @@ fn foreign_files_are_refused() {
 }
 
 #[test]
+fn the_file_of_another_process_takes_no_descriptor_and_is_told_from_a_later_one() {
+    let folder = Folder::new();
+    let path = folder.join("segment");
+    let made = Mapping::create(&path, 8 * KIB, MIB).unwrap();
+    let opened = Mapping::open(&path, KIB, MIB).unwrap();
+    let holders = std::fs::read_dir("/proc/self/fd").unwrap();
+    let is_it = |link: &Path| std::fs::read_link(link).is_ok_and(|file| file == path);
+    assert_eq!(holders.filter(|link| is_it(&link.as_ref().unwrap().path())).count(), 1, "its maker's");
+    made.grow(16 * KIB).unwrap();
+    assert_eq!((opened.first_bytes().unwrap(), opened.file_bytes().unwrap()), (8 * KIB, 16 * KIB));
+    opened.allocate(64 * KIB, 4 * KIB).unwrap();
+    assert_eq!(made.file_bytes().unwrap(), 68 * KIB);
+
+    std::fs::remove_file(&path).unwrap();
+    let code = |error| match error {
+        MapError::Io { error, .. } => error.raw_os_error(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(opened.file_bytes().unwrap_err()), Some(libc::ENOENT));
+    let _other = Mapping::create(&path, 32 * KIB, MIB).unwrap();
+    assert_eq!(code(opened.file_bytes().unwrap_err()), Some(libc::ESTALE));
+    assert_eq!(code(opened.allocate(0, KIB).unwrap_err()), Some(libc::ESTALE));
+    set_byte(&made, 3, 7);
+    assert_eq!(byte_at(&opened, 3), 7, "the mapping stays");
+}
+
+#[test]
+fn without_descriptors_a_file_is_not_called_absent() {
+    let folder = Folder::new();
+    let path = folder.join("segment");
+    let made = Mapping::create(&path, KIB, MIB).unwrap();
+    let child = Child::fork(|| {
+        let opened = Mapping::open(&path, KIB, MIB).unwrap();
+        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a structure of this frame; the limit is this child's alone.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+        let other = folder.join("other");
+        for error in [
+            Mapping::open(&path, KIB, MIB).unwrap_err(),
+            Mapping::create(&other, KIB, MIB).unwrap_err(),
+            opened.file_bytes().unwrap_err(),
+        ] {
+            let MapError::Shortage(shortage) = error else { panic!("{error:?}") };
+            assert_eq!(shortage.errno(), libc::EMFILE);
+            assert!(shortage.to_string().contains(path.parent().unwrap().to_str().unwrap()), "{shortage}");
+        }
+        made.grow(2 * KIB).unwrap();
+        0
+    });
+    assert_eq!(child.exit_code(), Some(0));
+}
+
+#[test]
 fn the_umask_does_not_count() {
     let folder = Folder::new();
     let path = folder.join("segment");
@@ -191,10 +244,10 @@ fn a_full_file_system_is_an_error_and_no_fault() {
 fn full_file_system() {
     let Some(folder) = Folder::tiny_tmpfs(MIB) else { return };
     let (first, second) = (folder.join("first"), folder.join("second"));
-    assert!(matches!(Mapping::create(&first, 2 * MIB, 4 * MIB), Err(MapError::Full { bytes: 0x20_0000, .. })));
+    assert!(matches!(Mapping::create(&first, 2 * MIB, 4 * MIB), Err(MapError::Shortage(_))));
     assert!(!first.exists());
     let made = Mapping::create(&first, 512 * KIB, 4 * MIB).unwrap();
-    assert!(matches!(made.grow(2 * MIB), Err(MapError::Full { .. })));
+    assert!(matches!(made.grow(2 * MIB), Err(MapError::Shortage(_))));
     assert_eq!(made.file_bytes().unwrap(), 512 * KIB, "a refused growth takes nothing");
     let other = Mapping::create(&second, 400 * KIB, MIB).unwrap();
     for offset in (0..512 * KIB).step_by(4096) {
@@ -271,14 +324,15 @@ fn writing_does_where_fallocate_is_missing() {
     let path = folder.join("segment");
     let made = Mapping::create(&path, 10, MIB).unwrap();
     set_byte(&made, 9, 8);
-    extend_by_writing(&made.file, &path, 200 * KIB + 1).unwrap();
-    extend_by_writing(&made.file, &path, 100).unwrap();
+    let extend = |made: &Mapping, bytes| made.with_file(|file| extend_by_writing(file, &path, bytes));
+    extend(&made, 200 * KIB + 1).unwrap();
+    extend(&made, 100).unwrap();
     assert_eq!(made.file_bytes().unwrap(), 200 * KIB + 1);
     assert_eq!((byte_at(&made, 9), byte_at(&made, 10), byte_at(&made, 200 * KIB)), (8, 0, 0));
     let Some(tiny) = Folder::tiny_tmpfs(MIB) else { return };
     let path = tiny.join("segment");
     let made = Mapping::create(&path, 10, 4 * MIB).unwrap();
-    assert!(matches!(extend_by_writing(&made.file, &path, 2 * MIB), Err(MapError::Full { .. })));
+    assert!(matches!(made.with_file(|file| extend_by_writing(file, &path, 2 * MIB)), Err(MapError::Shortage(_))));
     let file = std::fs::File::open(&path).unwrap();
     let mut byte = [1];
     assert_eq!(file.read_at(&mut byte, 0).unwrap(), 1);

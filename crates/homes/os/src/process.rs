@@ -9,15 +9,20 @@
 //!    zombie without threads. If the state is unknown (no /proc, out of descriptors), an existing pid counts as alive.
 //! 2. A dead identity never becomes alive again.
 //! 3. All processes of a job see each other in one pid namespace.
+//! 4. This process has one identity until it forks. So out of descriptors it does not turn into another process.
 //!
 //! Cost: a check is three system calls (open, read, close), some 3 us, and allocates nothing.
 
 use core::fmt::Write as _;
 use core::num::NonZero;
+use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+
+use crate::shortage::{Need, Shortage};
 
 /// One process of this boot.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -30,37 +35,68 @@ pub struct Identity {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Seen {
-    Alive { start: u64 },
+    Alive { start: u64, parent: u32 },
     Dead,
     Unknown,
 }
 
+/// This process's pid and start time, once they are known. A forked child has another pid.
+static OWN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
 impl Identity {
-    /// Returns this process's identity. It is read at each call, so it is right after a `fork` too. Callers keep it.
+    /// Returns this process's identity, which is right after a `fork` too. The first call reads it, and ends the process
+    /// with the reason if it has no free descriptor for that: [`Identity::find_own`] gives an error instead.
     pub fn own() -> Identity {
-        let pid = std::process::id();
-        match look(pid) {
-            Seen::Alive { start } => Identity { pid, start },
-            Seen::Dead | Seen::Unknown => {
-                log::warn!("/proc/{pid}/stat cannot be read: peers will know this process by its pid alone");
-                Identity { pid, start: 0 }
-            }
-        }
+        Identity::find_own().unwrap_or_else(|shortage| shortage.end_process())
     }
 
-    /// Returns the identity of the living process `pid`. `None` if there is none, if it is dead, or if its state is
+    /// As [`Identity::own`]. Once it has succeeded, neither fails.
+    pub fn find_own() -> Result<Identity, Shortage> {
+        let pid = std::process::id();
+        // The start is stored before the pid, and read after it. Two threads store the same values.
+        if OWN[0].load(Acquire) == u64::from(pid) {
+            return Ok(Identity { pid, start: OWN[1].load(Relaxed) });
+        }
+        let mut buffer = [0u8; 1024];
+        let read = read_stat(pid, &mut buffer);
+        let lack = read.as_ref().err().and_then(|errno| Shortage::of(*errno, Need::File(Path::new("/proc/self/stat"))));
+        if let Some(shortage) = lack.filter(Shortage::is_passing) {
+            return Err(shortage);
+        }
+        let start = match read.map(parse) {
+            Ok(Some(Seen::Alive { start, .. })) => start,
+            _ => {
+                log::warn!("/proc/{pid}/stat cannot be read: peers will know this process by its pid alone");
+                0
+            }
+        };
+        OWN[1].store(start, Relaxed);
+        OWN[0].store(pid.into(), Release);
+        Ok(Identity { pid, start })
+    }
+
+    /// Returns the process that has this pid now. `None` if there is none, or if it is dead. The start is 0 if it is
     /// unknown.
     pub fn of(pid: u32) -> Option<Identity> {
         match look(pid) {
-            Seen::Alive { start } => Some(Identity { pid, start }),
-            Seen::Dead | Seen::Unknown => None,
+            Seen::Alive { start, .. } => Some(Identity { pid, start }),
+            Seen::Dead => None,
+            Seen::Unknown => exists(pid).then_some(Identity { pid, start: 0 }),
+        }
+    }
+
+    /// Returns the pid of this process's parent, if this process is still running: 1 if its own parent has ended.
+    pub fn parent(&self) -> Option<u32> {
+        match look(self.pid) {
+            Seen::Alive { start, parent } if self.start == 0 || start == self.start => Some(parent),
+            _ => None,
         }
     }
 
     /// Whether this very process is still alive.
     pub fn is_alive(&self) -> bool {
         match look(self.pid) {
-            Seen::Alive { start } => self.start == 0 || start == self.start,
+            Seen::Alive { start, .. } => self.start == 0 || start == self.start,
             Seen::Dead => false,
             Seen::Unknown => exists(self.pid),
         }
@@ -80,7 +116,7 @@ impl Identity {
     pub fn word_is_alive(word: u64) -> bool {
         let (pid, start_low) = ((word >> 32) as u32, word as u32);
         match look(pid) {
-            Seen::Alive { start } => start_low == 0 || start as u32 == start_low,
+            Seen::Alive { start, .. } => start_low == 0 || start as u32 == start_low,
             Seen::Dead => false,
             Seen::Unknown => exists(pid),
         }
@@ -126,6 +162,7 @@ fn read_stat(pid: u32, buffer: &mut [u8]) -> Result<&[u8], Errno> {
 fn parse(text: &[u8]) -> Option<Seen> {
     // Indices among the fields that follow the name. proc(5) counts from 1, and field 3 is the first of these.
     const STATE: usize = 0;
+    const PARENT: usize = 4 - 3;
     const THREADS: usize = 20 - 3;
     const START: usize = 22 - 3;
     let name_end = text.iter().rposition(|byte| *byte == b')')?;
@@ -133,11 +170,12 @@ fn parse(text: &[u8]) -> Option<Seen> {
     let field = |at: usize| rest.split_ascii_whitespace().nth(at);
     let threads: u64 = field(THREADS)?.parse().ok()?;
     let start: u64 = field(START)?.parse().ok()?;
+    let parent = field(PARENT)?.parse().ok()?;
     match field(STATE)? {
         // A main thread that has ended is shown as a zombie while other threads of the process still run.
-        "Z" if threads > 1 => Some(Seen::Alive { start }),
+        "Z" if threads > 1 => Some(Seen::Alive { start, parent }),
         "Z" | "X" | "x" => Some(Seen::Dead),
-        _ => Some(Seen::Alive { start }),
+        _ => Some(Seen::Alive { start, parent }),
     }
 }
 
@@ -194,23 +232,23 @@ mod tests {
     #[test]
     fn reads_past_any_command_name() {
         for name in ["sh", "", "a b", ") R 1 2", "(", "))", "x) Z (y", "\n) S", "ü"] {
-            assert_eq!(parse(&line(name, "S", 1, 4242)), Some(Seen::Alive { start: 4242 }), "{name}");
+            assert_eq!(parse(&line(name, "S", 1, 4242)), Some(Seen::Alive { start: 4242, parent: 1 }), "{name}");
         }
         assert_eq!(
             parse(b"77 (\xff\xfe)) R 1 77 77 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0\n"),
-            Some(Seen::Alive { start: 9 })
+            Some(Seen::Alive { start: 9, parent: 1 })
         );
     }
 
     #[test]
     fn knows_the_states_of_the_dead() {
         for state in ["R", "S", "D", "T", "t", "I", "W", "P"] {
-            assert_eq!(parse(&line("a", state, 1, 1)), Some(Seen::Alive { start: 1 }), "{state}");
+            assert_eq!(parse(&line("a", state, 1, 1)), Some(Seen::Alive { start: 1, parent: 1 }), "{state}");
         }
         for state in ["Z", "X", "x"] {
             assert_eq!(parse(&line("a", state, 1, 1)), Some(Seen::Dead), "{state}");
         }
-        assert_eq!(parse(&line("a", "Z", 2, 1)), Some(Seen::Alive { start: 1 }));
+        assert_eq!(parse(&line("a", "Z", 2, 1)), Some(Seen::Alive { start: 1, parent: 1 }));
     }
 
     #[test]
@@ -242,8 +280,10 @@ mod tests {
         let child = sleeper();
         let identity = Identity::of(child.pid()).unwrap();
         assert!(identity.is_alive() && Identity::word_is_alive(identity.to_word()));
+        assert_eq!(identity.parent(), Some(std::process::id()));
         child.kill();
         until(|| state_of(child.pid()) == Some('Z'));
+        assert_eq!(identity.parent(), None, "the dead have no parent");
         assert!(exists(identity.pid), "not reaped yet");
         assert!(!identity.is_alive() && !Identity::word_is_alive(identity.to_word()));
         assert_eq!(Identity::of(identity.pid), None);
@@ -305,6 +345,25 @@ mod tests {
             i32::from(look(identity.pid) == Seen::Unknown && identity.is_alive() && !nobody.is_alive())
         });
         assert_eq!(observer.exit_code(), Some(1));
+    }
+
+    #[test]
+    fn out_of_descriptors_the_own_identity_is_known_or_an_error() {
+        let limit = |most| {
+            let limit = libc::rlimit { rlim_cur: most, rlim_max: 64 };
+            // SAFETY: a structure of this frame; the limit is this child's alone.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+        };
+        let child = Child::fork(|| {
+            limit(0);
+            let before = Identity::find_own();
+            limit(64);
+            let own = Identity::find_own();
+            limit(0);
+            let words = before.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            i32::from(words.contains("ulimit -n") && own.is_ok_and(|own| own.start > 0) && Identity::own().start > 0)
+        });
+        assert_eq!(child.exit_code(), Some(1));
     }
 
     #[test]

@@ -110,9 +110,12 @@ impl Snapshot {
 
 impl JobSnapshot {
     fn new(name: String, path: &Path) -> JobSnapshot {
-        let record = JobRecord::read(path);
+        let (record, refused) = match JobRecord::read(path) {
+            Ok(record) => (record, Vec::new()),
+            Err(error) => (None, vec![Refused { file: "job".into(), why: error.to_string() }]),
+        };
         let launcher_alive = record.as_ref().is_some_and(|record| record.launcher.is_alive());
-        let mut job = JobSnapshot { name, record, launcher_alive, nics: Vec::new(), refused: Vec::new() };
+        let mut job = JobSnapshot { name, record, launcher_alive, nics: Vec::new(), refused };
         for (file, path) in listed(path).into_iter().filter(|(file, _)| file.ends_with(".nic")) {
             match inspect(&path) {
                 Ok(seen) if file == format!("{}.{}.nic", seen.pid, seen.ni) => {

@@ -72,7 +72,7 @@ impl From<PostError> for Code {
     fn from(error: PostError) -> Code {
         match error {
             PostError::NotOpen => Code::InvPort,
-            PostError::Full => Code::NoDescMem,
+            PostError::Full | PostError::Shortage => Code::NoDescMem,
             PostError::Memory => Code::NoMem,
             PostError::NoNode => Code::NoRoute,
             PostError::Length => Code::InvValue,

@@ -3,6 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
@@ -11,6 +12,7 @@ use selvedge_os::thread::one_thread;
 
 use crate::calls::{address_vector, atomic, collective, completion_queue, counter, deferred, endpoint, region};
 use crate::constants::*;
+use crate::errors::errno_of_open;
 use crate::ffi::*;
 use crate::objects::collective::Groups;
 use crate::objects::domain::{ALWAYS, Domain, NEVER};
@@ -83,8 +85,10 @@ pub unsafe extern "C" fn open(
         let mut core = match Transport::open() {
             Ok(core) => core,
             Err(error) => {
-                warn_line!("no domain: {error}");
-                return -ENOMEM;
+                // An MPI prints the number alone, and shows libfabric's log only if it is asked to.
+                let text = format!("selvedge: this process cannot communicate: {error}\n");
+                let _ = std::io::stderr().write_all(text.as_bytes());
+                return -errno_of_open(&error);
             }
         };
         if crate::info::data_progress(attr) == FI_PROGRESS_AUTO {

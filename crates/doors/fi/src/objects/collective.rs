@@ -503,7 +503,7 @@ impl Join {
                 Ok(Some(*member))
             }
             Ok(RoundResult::Again(forming)) => {
-                self.forming = Some(forming);
+                self.forming = Some(*forming);
                 Ok(None)
             }
             Err(reason) => {

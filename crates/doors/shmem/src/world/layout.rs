@@ -56,10 +56,10 @@ pub(crate) struct Layout {
 impl Layout {
     /// The layout for the environment's settings and the running program. Sets the offset of the library's region, so
     /// this comes before any other use.
-    pub fn plan(counters: u32) -> Result<Layout, String> {
+    pub fn plan(counters: u32, pes: usize) -> Result<Layout, String> {
         let data = static_data().unwrap_or_default();
         let heap_bytes = match check::variable("SYMMETRIC_SIZE") {
-            None => default_bytes(),
+            None => default_bytes(pes),
             Some(text) => parse_symmetric_size(&text).ok_or_else(|| {
                 format!("SHMEM_SYMMETRIC_SIZE={text}: must be a number of bytes, optionally followed by K, M, G or T")
             })?,
@@ -92,10 +92,10 @@ impl Layout {
     }
 }
 
-/// Default size of the heap. If address space is limited (`ulimit -v`, which all PEs of a machine inherit) it is a
-/// sixteenth, because a PE maps its peers' heaps, too.
-fn default_bytes() -> u64 {
-    DEFAULT_BYTES.min(reserve_bytes_max() / 4)
+/// Default size of the heap. If address space is limited (`ulimit -v`, which all PEs of a machine inherit), the heaps of
+/// all PEs together take a quarter of it, because a PE maps those of its peers, too.
+fn default_bytes(pes: usize) -> u64 {
+    DEFAULT_BYTES.min(reserve_bytes_max() / (pes as u64 + 1))
 }
 
 pub(crate) fn page_bytes() -> usize {

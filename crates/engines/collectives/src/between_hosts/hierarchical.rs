@@ -464,7 +464,8 @@ fn form_local(
     bootstrap: &mut dyn Bootstrap,
 ) -> Result<Result<Option<Member>, String>, String> {
     let process = Participant { rank, size: ranks.len(), place, refuses: None };
-    let mut result = (ranks.len() > 1).then(|| Ok(RoundResult::Again(Formation::new(process, shape(ranks.len())))));
+    let mut result =
+        (ranks.len() > 1).then(|| Ok(RoundResult::Again(Box::new(Formation::new(process, shape(ranks.len()))))));
     for _ in 0..Formation::ROUNDS {
         let mut words = [0; Formation::WORDS_MAX];
         let said = match &result {

@@ -63,7 +63,7 @@ impl Hello {
 
 /// The outcome of a round at a process.
 pub enum RoundResult {
-    Again(Formation),
+    Again(Box<Formation>),
     Formed(Box<Member>),
 }
 
@@ -179,7 +179,7 @@ impl Formation {
                 let joined = shared.and_then(|shared| Member::join(shared, process.rank as u32));
                 let joined = joined.map(Box::new).map_err(FormError::Open);
                 let words = vec![joined.is_ok().into()];
-                Ok(RoundResult::Again(Formation { process, words, stage: Stage::Joining(joined) }))
+                Ok(RoundResult::Again(Box::new(Formation { process, words, stage: Stage::Joining(joined) })))
             }
             Stage::Joining(joined) => {
                 if conclusion.first() != Some(&1) {
@@ -191,11 +191,11 @@ impl Formation {
                 let (attaches, maps) = if outcome.is_ok() { member.probe_memory() } else { (false, false) };
                 let bits = [(outcome.is_ok(), HAS_FORMED), (attaches, ATTACHES), (maps, MAPS)];
                 let word = bits.into_iter().map(|(holds, bit)| if holds { bit } else { 0 }).sum();
-                Ok(RoundResult::Again(Formation {
+                Ok(RoundResult::Again(Box::new(Formation {
                     process,
                     words: vec![word],
                     stage: Stage::Formed { member, outcome },
-                }))
+                })))
             }
             Stage::Formed { mut member, outcome } => {
                 let all = conclusion.first().copied().unwrap_or(0);
@@ -247,7 +247,7 @@ impl Member {
             let all = bootstrap.allgather(formation.words()).map_err(FormError::Bootstrap)?;
             let conclusion = formation.conclusion_of(&all);
             match formation.advance(&conclusion)? {
-                RoundResult::Again(next) => formation = next,
+                RoundResult::Again(next) => formation = *next,
                 RoundResult::Formed(member) => return Ok(*member),
             }
         }
@@ -284,7 +284,7 @@ mod tests {
     impl RoundResult {
         fn again(self) -> Option<Formation> {
             match self {
-                RoundResult::Again(formation) => Some(formation),
+                RoundResult::Again(formation) => Some(*formation),
                 RoundResult::Formed(_) => None,
             }
         }

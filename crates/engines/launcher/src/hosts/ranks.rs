@@ -25,7 +25,7 @@ use super::messages::{Event, Order, Status};
 use crate::rank::connection::{Connection, ConnectionState};
 use crate::rank::output::Stream;
 use crate::rank::spawn::SpawnPlan;
-use crate::report::{describe_end, say, start_code};
+use crate::report::{describe_end, say, start_code, why_not_started};
 use crate::signals::signal_rank;
 
 pub(crate) struct Ranks {
@@ -106,7 +106,7 @@ impl Ranks {
                     });
                 }
                 Err(error) => {
-                    events.push(Event::NotStarted { rank, code: start_code(&error), why: error.to_string() });
+                    events.push(Event::NotStarted { rank, code: start_code(&error), why: why_not_started(&error) });
                     return;
                 }
             }
@@ -244,8 +244,13 @@ impl Ranks {
     fn write_tombstones(&self, rank: usize, who: Identity, status: ExitStatus, job_goes_on: bool) {
         let number = u32::try_from(rank).unwrap_or(u32::MAX);
         // The process that joined the job may have been a child of the rank (the program of a script).
-        let claimants = self.directory.claimants().into_iter().map(|(_, who)| who);
+        let claimants = self.directory.claimants().unwrap_or_else(|error| {
+            say(&error.to_string());
+            Vec::new()
+        });
         let mut dead: Vec<u32> = claimants
+            .into_iter()
+            .map(|(_, who)| who)
             .filter(|&who| !who.is_alive() && self.directory.tombstone_of(who).is_none())
             .map(|who| who.pid)
             .collect();
@@ -256,11 +261,13 @@ impl Ranks {
         if let Err(error) = self.directory.write_tombstone(&stone) {
             say(&error.to_string());
         }
-        write_missing_tombstones(&self.directory, number);
+        if let Err(error) = write_missing_tombstones(&self.directory, number) {
+            say(&error.to_string());
+        }
         // Marking the NICs notifies peers that use them or wait for them at once, before they check by themselves. When
         // the whole job is ending, no peer needs it.
         if job_goes_on {
-            dead.iter().for_each(|&os_pid| mark_dead(self.directory.path(), os_pid));
+            dead.iter().for_each(|&os_pid| self.mark_dead(os_pid));
         }
     }
 
@@ -268,7 +275,13 @@ impl Ranks {
     /// released its Portals process id, so a normal end needs no search through all segments.
     fn mark_open_nics(&self, rank: usize, who: Identity) {
         if u16::try_from(rank).is_ok_and(|pid| self.directory.claim_file(pid).exists()) {
-            mark_dead(self.directory.path(), who.pid);
+            self.mark_dead(who.pid);
+        }
+    }
+
+    fn mark_dead(&self, os_pid: u32) {
+        if let Err(shortage) = mark_dead(self.directory.path(), os_pid) {
+            say(&format!("the end of process {os_pid} is noticed late: {shortage}"));
         }
     }
 

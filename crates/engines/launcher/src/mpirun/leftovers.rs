@@ -52,7 +52,7 @@ impl Leftovers {
         let mut dead = Vec::new();
         for job in jobs(&self.parent).into_iter().filter(|name| !self.before.contains(name)) {
             let Ok(directory) = JobDirectory::open_in(&self.parent, &job) else { continue };
-            let claimants = directory.claimants().into_iter().filter(|(_, who)| !who.is_alive());
+            let claimants = directory.claimants().unwrap_or_default().into_iter().filter(|(_, who)| !who.is_alive());
             dead.extend(claimants.map(|(number, who)| DeadProcess { job: job.clone(), number, os_pid: who.pid }));
         }
         dead
@@ -67,7 +67,7 @@ impl Leftovers {
 /// Processes in this user's jobs.
 fn claimants(parent: &Path) -> Vec<Identity> {
     let directories = jobs(parent).into_iter().filter_map(|name| JobDirectory::open_in(parent, &name).ok());
-    directories.flat_map(|directory| directory.claimants()).map(|(_, who)| who).collect()
+    directories.flat_map(|directory| directory.claimants().unwrap_or_default()).map(|(_, who)| who).collect()
 }
 
 /// Names of this user's job directories.

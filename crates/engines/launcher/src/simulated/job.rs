@@ -389,9 +389,12 @@ impl SimulatedJob {
             if let Err(error) = directory.write_tombstone(&stone) {
                 say(&error.to_string());
             }
-            write_missing_tombstones(directory, number);
-            if !self.over {
-                mark_dead(directory.path(), who.pid);
+            if let Err(error) = write_missing_tombstones(directory, number) {
+                say(&error.to_string());
+            }
+            let marked = if self.over { Ok(()) } else { mark_dead(directory.path(), who.pid) };
+            if let Err(shortage) = marked {
+                say(&format!("the end of rank {number} is noticed late: {shortage}"));
             }
         }
         self.leave_barriers(number);

@@ -245,6 +245,7 @@ impl Works {
             Ok(()) => return,
             Err(StartError::Memory) => Fault::NotMapped,
             Err(StartError::NoSpace) => Fault::PeerGone,
+            Err(StartError::Shortage) => Fault::NoMemory,
         };
         self.end_receive(flight, number, &arrived, (Err(fault), false));
     }

@@ -139,7 +139,7 @@ impl MessagePort {
     /// Sends a control message. False: there is no room now.
     fn try_control(&self, id: u64, control: Control) -> bool {
         let sent = self.mail(id, mtt::CONTROL, 0, &control.encode());
-        if sent == Err(StartError::Memory) {
+        if matches!(sent, Err(StartError::Memory | StartError::Shortage)) {
             log::error!("process {id} does not get {control:?}: the home does not take the command");
         }
         sent != Err(StartError::NoSpace)

@@ -44,6 +44,8 @@ pub enum PostError {
     NoNode,
     #[error("the message is empty, or longer than the longest")]
     Length,
+    #[error("a local resource is used up, as was reported")]
+    Shortage,
 }
 
 /// The result of posting a command.
@@ -106,6 +108,7 @@ impl Device {
             return self.interface().start(&command).map(|()| Posted::Started).map_err(|error| match error {
                 StartError::NoSpace => PostError::Full,
                 StartError::Memory => PostError::Memory,
+                StartError::Shortage => PostError::Shortage,
             });
         }
     }
@@ -248,6 +251,7 @@ impl PortConnection {
         interface.start_now(&command).map_err(|error| match error {
             StartError::NoSpace => PostError::Full,
             StartError::Memory => PostError::Memory,
+            StartError::Shortage => PostError::Shortage,
         })?;
         self.unanswered += u32::from(command.ack != ack::NONE);
         self.count(interface);

@@ -179,7 +179,7 @@ pub const VARIABLES: &[Variable] = &[
         group: "OpenSHMEM",
         name: "SHMEM_SYMMETRIC_SIZE",
         values: "bytes or a fraction, with K, M, G or T",
-        default: "4G, or a sixteenth of ulimit -v",
+        default: "4G, or a quarter of ulimit -v for all PEs together",
         text: "The size of each PE's symmetric heap. This reserves address space; memory is used up to the last \
                allocation. Also SMA_SYMMETRIC_SIZE.",
     },

@@ -236,7 +236,7 @@ mod tests {
 
     fn sender(folder: &Folder, number: u16) -> Option<Sender> {
         let word = Identity::own().to_word();
-        Rings::open(&folder.join(""), 3, 9, word).expect("there").claim_for(number, word, 5)
+        Rings::open(&folder.join(""), 3, 9, word).expect("no lack").expect("there").claim_for(number, word, 5)
     }
 
     fn send(sender: &mut Sender, number: u64) -> bool {
@@ -323,7 +323,7 @@ mod tests {
         let mut reader = PortReader::new(own.open_port(2, 7).expect("a port"));
         for round in 0..20u64 {
             let child = Child::fork(|| {
-                let rings = Rings::open(&directory, 3, 9, owner).expect("there");
+                let rings = Rings::open(&directory, 3, 9, owner).expect("no lack").expect("there");
                 let mut sender = rings.claim_for(2, Identity::own().to_word(), 6).expect("a ring");
                 let mut number = 0u64;
                 loop {

@@ -23,7 +23,8 @@ fn word(own: &Rings, number: usize) -> &AtomicU64 {
 fn pair(folder: &Folder) -> (Rings, Sender) {
     let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     let word = Identity::own().to_word();
-    let sender = Rings::open(&folder.join(""), 3, 8, word).expect("there").claim(word, 5).expect("room");
+    let sender =
+        Rings::open(&folder.join(""), 3, 8, word).expect("no lack").expect("there").claim(word, 5).expect("room");
     (own, sender)
 }
 
@@ -200,7 +201,8 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     // As if this many messages had been sent and dequeued.
     own.mapping.allocate(HEADER_BYTES, RING_BYTES).expect("memory");
     own.ring(0).set_cursors(u64::from(u32::MAX) - 4, 0);
-    let mut sender = Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 5).expect("room");
+    let mut sender =
+        Rings::open(&folder.join(""), 3, 8, owner).expect("no lack").expect("there").claim(owner, 5).expect("room");
     for (number, portal) in [(1, 9), (2, 9), (3, 10), (4, 9)] {
         assert!(enqueue(&mut sender, portal, number, 8));
     }
@@ -258,7 +260,7 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     let directory = folder.join("");
     let child = Child::fork(|| {
         let word = Identity::own().to_word();
-        let rings = Rings::open(&directory, 3, 8, owner).expect("there");
+        let rings = Rings::open(&directory, 3, 8, owner).expect("no lack").expect("there");
         let mut sender = rings.claim(word, 6).expect("room");
         i32::from(!(push(&mut sender, 1, 8) && push(&mut sender, 2, 100)))
     });
@@ -268,7 +270,8 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     assert_eq!((take(&own, 0), take(&own, 0)), (Some((1, 8)), Some((2, 100))));
     own.clear_dead();
     assert_eq!(own.claimed(), 0);
-    let mut sender = Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(WORD, 7).expect("room");
+    let mut sender =
+        Rings::open(&folder.join(""), 3, 8, owner).expect("no lack").expect("there").claim(WORD, 7).expect("room");
     assert!(push(&mut sender, 3, 50));
     assert_eq!((own.sender(0), take(&own, 0)), (7, Some((3, 50))));
 }
@@ -289,7 +292,7 @@ fn a_message_is_whole_whose_bytes_were_given_back_already() {
 fn ends_may_be_closed_while_both_processes_go_on() {
     let folder = Folder::new();
     let (directory, owner) = (folder.join(""), Identity::own().to_word());
-    let claim = || Rings::open(&directory, 3, 8, owner).expect("there").claim(owner, 5);
+    let claim = || Rings::open(&directory, 3, 8, owner).expect("no lack").expect("there").claim(owner, 5);
     let own = Rings::create(&directory, 3, 8).expect("made");
     for round in 0..2 * RINGS as u64 {
         let mut sender = claim().expect("room");
@@ -316,12 +319,12 @@ fn rings_of_another_process_or_version_are_refused_and_all_can_be_claimed() {
     let folder = Folder::new();
     let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     let owner = Identity::own().to_word();
-    assert!(Rings::open(&folder.join(""), 3, 8, owner ^ 1).is_none());
-    assert!(Rings::open(&folder.join(""), 4, 8, owner).is_none());
+    assert!(Rings::open(&folder.join(""), 3, 8, owner ^ 1).expect("no lack").is_none());
+    assert!(Rings::open(&folder.join(""), 4, 8, owner).expect("no lack").is_none());
     let senders: Vec<Sender> =
-        (0..RINGS).filter_map(|_| Rings::open(&folder.join(""), 3, 8, owner)?.claim(owner, 1)).collect();
+        (0..RINGS).filter_map(|_| Rings::open(&folder.join(""), 3, 8, owner).ok()??.claim(owner, 1)).collect();
     assert_eq!((senders.len(), own.claimed()), (RINGS, u64::MAX));
-    assert!(Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 1).is_none());
+    assert!(Rings::open(&folder.join(""), 3, 8, owner).expect("no lack").expect("there").claim(owner, 1).is_none());
 }
 
 #[test]
@@ -341,4 +344,24 @@ fn what_no_sender_writes_is_a_fault() {
     assert!(own.reader(0).poll().is_ok_and(|message| message.is_some()));
     own.close(0);
     assert_eq!(own.claimed(), 0);
+}
+
+#[test]
+fn without_descriptors_rings_are_not_called_absent() {
+    let folder = Folder::new();
+    let _own = Rings::create(&folder.join(""), 3, 8).expect("made");
+    let owner = Identity::own().to_word();
+    let open = || Rings::open(&folder.join(""), 3, 8, owner);
+    let opened = open().expect("no lack").expect("there");
+    selvedge_os::testing::in_child(|| {
+        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a structure of this frame; the limit is this child's alone.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+        assert_eq!(open().expect_err("a lack").errno(), libc::EMFILE);
+        let claimed = opened.claim_packets(5, owner);
+        assert!(matches!(claimed, Err(ClaimError::Shortage(_))), "{:?}", claimed.err());
+        assert_eq!(opened.packets_claimed(0), 0);
+    });
+    let again = opened.claim_packets(5, owner);
+    assert!(again.is_ok(), "the lack has passed: {:?}", again.err());
 }

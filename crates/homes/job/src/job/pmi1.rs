@@ -38,8 +38,8 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::environment::number;
 use super::errors::{JobError, JoinError};
-use crate::identity::Identity;
 use crate::names::{base64url_decode, base64url_encode};
+use selvedge_os::process::Identity;
 
 const LINE_BYTES_MAX: usize = 64 << 10;
 

@@ -104,7 +104,11 @@ impl Links {
     /// Listens for links. `sink` gets the packets that arrive.
     pub fn open(settings: Settings, sink: Arc<dyn Sink>) -> Result<Arc<Links>, OpenError> {
         let at = settings.at;
-        let listener = ParentOnly::new(listen(at).map_err(|error| OpenError::Listen { at, error })?);
+        let listener = ParentOnly::new(listen(at).map_err(|error| match OpenError::from(error) {
+            // A permission that lacks is one for this address.
+            OpenError::System(error) => OpenError::Listen { at, error },
+            other => other,
+        })?);
         let socket = listener.local_addr()?;
         let mut token = [0; 8];
         fill_random(&mut token)?;

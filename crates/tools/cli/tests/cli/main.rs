@@ -11,6 +11,7 @@ mod bench_mpi;
 mod bench_smoke;
 mod hosts;
 mod info_top;
+mod limits;
 mod mpirun;
 mod pmi;
 mod registers;
