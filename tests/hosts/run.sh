@@ -3,7 +3,7 @@
 #
 # Jobs of `selvedge run` over test hosts: the examples, which check their results, and failures: killed ranks, a host
 # that is cut off, PEs that wait for lost ones, a thousand strangers, a rank that computes, ranks that are killed while
-# all connect, settings that differ or are wrong (links.c, ../death/traffic.c, ../shmem/losses.c). Then jobs of the
+# all connect, settings that differ or are wrong (links.c, ../death/traffic.c, ../shmem/lost/program.c). Then jobs of the
 # launchers of MPIs, and processes without a launcher (services.c). Afterwards no process and no file is left on any
 # host. With --long more examples, modes, settings, launchers and kills.
 #
@@ -236,7 +236,7 @@ answered() {
 compile tests/hosts/links.c "$work/links" || exit 1
 "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/services.c -o "$work/services" -lfabric || exit 1
 "$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/pes.c -o "$work/pes" || exit 1
-"$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/shmem/losses.c -o "$work/losses" || exit 1
+"$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/shmem/lost/program.c -o "$work/losses" || exit 1
 compile tests/death/traffic.c "$work/traffic" || exit 1
 hosts_anew
 

@@ -227,7 +227,7 @@ fn a_pe_that_is_killed_ends_the_others_reductions_in_a_node() {
 fn losses() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("losses.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("lost/program.c");
         let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("losses");
         let compiled = compiler::compiler().compile(&[source], &program);
         compiled.unwrap_or_else(|message| panic!("{message} (is there a tree? `make build`)"));

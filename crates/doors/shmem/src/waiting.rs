@@ -163,6 +163,14 @@ impl World {
         self.losses.first.get()
     }
 
+    /// Returns the reason for which a PE is lost, if this PE knows of it.
+    #[cold]
+    pub(crate) fn loss_of(&self, pe: usize) -> Option<String> {
+        let recorded = self.process.directory().lost_ranks().unwrap_or_default();
+        let how = recorded.into_iter().find(|lost| lost.rank as usize == pe).map(|lost| lost.how);
+        how.or_else(|| self.interface.remote_loss(self.nics[pe].id))
+    }
+
     fn find_lost(&self, part: usize) -> Option<(usize, String, Duration)> {
         if self.losses.is_recorded {
             let lost = self.process.directory().lost_ranks();

@@ -2,7 +2,7 @@
 /*
  * losses: the last PE ends early, or is cut off from outside; the others wait in one of the calls that wait. Each must end
  * itself with the name of the lost PE. OpenSHMEM 1.6, "Execution Model": a PE that ends without shmem_finalize does not end
- * the others. outside.rs and ../hosts/run.sh run it.
+ * the others. ../outside.rs and ../../hosts/run.sh run it.
  *
  * usage: losses CALL END
  *
