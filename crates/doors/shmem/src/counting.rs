@@ -57,7 +57,7 @@ impl World {
     fn count_first(&self, call: Call, record: &Record, ct: Ct, pe: usize) {
         match self.find_word(record, ct.index(), pe).and_then(|()| record.count_target(pe)) {
             Some(count_target) => count_target.count(),
-            None => match crate::world::world(call).and_then(|world| world.loss_of(pe)) {
+            None => match self.loss_of(pe) {
                 Some(why) => check::refuse(call, "pe", format_args!("{pe}: is lost: {why}")),
                 None => check::refuse(call, "pe", format_args!("{pe}: has freed this counter")),
             },

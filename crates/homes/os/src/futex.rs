@@ -14,6 +14,8 @@
 use core::ptr;
 use core::sync::atomic::AtomicU32;
 
+use crate::raw;
+
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// Sleeps while `word` holds `expected`, for at most `timeout_ns` nanoseconds (`None`: without limit).
@@ -25,9 +27,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) {
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `word` is a live, aligned u32 for the whole call, and the kernel only reads it; `timeout` is null or
     // points at a timespec of this frame. Every failure (EAGAIN, EINTR, ETIMEDOUT) is one of the allowed returns.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, timeout);
-    }
+    unsafe { call(word, libc::FUTEX_WAIT, expected as usize, timeout as usize) };
 }
 
 /// Wakes all threads, in any process, that sleep on `word`.
@@ -35,9 +35,17 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) {
 /// The caller stores the new value first; the system call orders that store before the wake.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE uses the address as a name and does not touch the memory.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
-    }
+    unsafe { call(word, libc::FUTEX_WAKE, i32::MAX as usize, 0) };
+}
+
+/// The system call, past `syscall`: in a simulated rank that takes virtual time.
+///
+/// # Safety
+/// The requirements of the operation.
+unsafe fn call(word: &AtomicU32, operation: i32, value: usize, timeout: usize) {
+    let arguments = [word.as_ptr() as usize, operation as usize, value, timeout, 0, 0];
+    // SAFETY: this function has the requirements of the system call.
+    unsafe { raw::call(libc::SYS_futex, arguments) };
 }
 
 #[cfg(test)]

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank's clock, and the prices of its library's own actions. Clocks never go back; reading a clock advances it.
+//! A rank's clock, the prices of its library's own actions, and the time of its next timer. Clocks never go back; reading
+//! a clock advances it.
+//!
+//! The library that replaces the clocks keeps the timers; the page has the earliest expiry. Each library of the rank cuts
+//! its requests there, and calls that library when the time has come, without the request lock: a timer may raise a
+//! signal, whose handler may do anything.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use crate::page::units;
+use crate::page::{NEVER, units};
 use crate::rank::RankEnd;
 use crate::system::real_clock_ns;
 
 /// Clock readings, or successful polls, in a row before other ranks run. A program that reads in a loop waits for time
 /// to pass, or polls memory that a peer writes directly.
 pub(crate) const READINGS_MAX: u64 = 256;
+
+/// The function that expires timers.
+const EXPIRE: &CStr = c"selvedge_sim_expire_timers";
+
+static EXPIRE_AT: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
 impl RankEnd {
     /// Returns the time in picoseconds since the start.
@@ -27,6 +39,9 @@ impl RankEnd {
         if self.page().time.readings.fetch_add(1, Relaxed) >= READINGS_MAX {
             self.sleep(now);
             return self.now_ps();
+        }
+        if self.is_alarm_due() {
+            self.expire_alarms();
         }
         now
     }
@@ -79,6 +94,54 @@ impl RankEnd {
         let before = page.time.used_ns.swap(used, Relaxed);
         let spent_ps = u128::from(used.saturating_sub(before)) * u128::from(factor) / 1000;
         self.charge(u64::try_from(spent_ps).unwrap_or(0));
+    }
+
+    // ---- The next timer ----
+
+    /// Sets the time at which the next timer expires. [`NEVER`]: none is armed.
+    pub fn set_alarm(&self, at_ps: u64) {
+        self.page().time.alarm_ps.store(at_ps, Relaxed);
+    }
+
+    /// Sets the signal whose handler expires timers. The simulator sends it to a rank that computes when a timer is due.
+    pub fn set_alarm_signal(&self, signal: i32) {
+        self.page().time.alarm_signal.store(signal as u64, Relaxed);
+    }
+
+    /// Whether a timer is armed.
+    #[inline]
+    pub fn has_alarm(&self) -> bool {
+        self.page().time.alarm_ps.load(Relaxed) != NEVER
+    }
+
+    /// Whether the time of a timer has come.
+    #[inline]
+    pub fn is_alarm_due(&self) -> bool {
+        self.page().time.alarm_ps.load(Relaxed) <= self.now_ps()
+    }
+
+    /// Expires timers whose time has come. The caller does not hold the request lock.
+    #[inline]
+    pub fn expire_alarms(&self) {
+        if self.is_alarm_due() {
+            self.call_expire();
+        }
+    }
+
+    #[cold]
+    fn call_expire(&self) {
+        let mut function = EXPIRE_AT.load(Relaxed);
+        if function.is_null() {
+            // SAFETY: the name is a C string constant, which `dlsym` only reads.
+            function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, EXPIRE.as_ptr()) };
+            EXPIRE_AT.store(function, Relaxed);
+        }
+        if function.is_null() {
+            // The library that has armed the timer is gone.
+            return self.set_alarm(NEVER);
+        }
+        // SAFETY: the function of this name takes no arguments and returns nothing.
+        unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn()>(function)() }
     }
 
     // ---- The machine ----

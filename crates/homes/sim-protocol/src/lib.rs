@@ -10,7 +10,8 @@
 //! | [`page`] | the page: its words, their writers and limits |
 //! | [`rank`] | the rank's end: used by the rank's communication library and by the library that replaces its clocks |
 //! | `attach` | finding the end of a process |
-//! | `clock`, `polls` | the rank's clock; waiting and polling |
+//! | `clock`, `polls` | the rank's clock and its next timer; waiting and polling |
+//! | [`limits`] | waits for events of the program that a time limits |
 //! | `lock` | the lock under which a thread makes a request |
 //! | [`threads`] | ranks with several threads: which thread hands the turn over |
 //! | [`simulator`] | the simulator's end |
@@ -29,6 +30,7 @@
 
 mod attach;
 mod clock;
+pub mod limits;
 mod lock;
 pub mod page;
 mod polls;
@@ -38,7 +40,8 @@ pub mod system;
 mod tasks;
 pub mod threads;
 
-pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, Published, VARIABLE, units};
+pub use limits::{Cause, LimitedWait};
+pub use page::{Costs, NEVER, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, Published, VARIABLE, units};
 pub use rank::RankEnd;
 pub use simulator::{CreateError, InvalidRequest, Nic, Request, SimEnd};
 

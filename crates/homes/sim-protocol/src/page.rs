@@ -14,9 +14,9 @@ pub const VARIABLE: &str = "SELVEDGE_SIM";
 /// First word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Offset of the payload in the file.
-pub const PAYLOAD_AT: u64 = 8192;
+pub const PAYLOAD_AT: u64 = 20480;
 /// Bytes of payload that the file has room for from the start.
 pub const PAYLOAD_INLINE: u64 = 64 << 10;
 /// Longest payload of one operation: 1 GiB.
@@ -26,7 +26,9 @@ pub const COMMAND_BYTES: usize = 256;
 /// NICs that a rank may have open at once.
 pub const NICS: usize = 16;
 /// Threads of a rank that may wait at once.
-pub const THREADS: usize = 48;
+pub const THREADS: usize = 256;
+/// A time that never comes.
+pub const NEVER: u64 = u64::MAX;
 /// Longest path of a NIC's file.
 pub const NIC_PATH_BYTES: usize = 232;
 
@@ -150,6 +152,10 @@ pub struct TimeLine {
     pub found: AtomicU64,
     /// Number of polls in a row that found nothing and handed the turn over. The pause after each doubles.
     pub pauses: AtomicU64,
+    /// Time at which the rank's next timer expires; [`NEVER`]: none is armed. No request lasts longer.
+    pub alarm_ps: AtomicU64,
+    /// Signal that tells a rank that the simulator had stopped that a timer is due; 0: none.
+    pub alarm_signal: AtomicU64,
 }
 
 #[repr(C, align(128))]
@@ -189,7 +195,22 @@ pub struct Parked {
     pub changes: AtomicU64,
     /// 1: the thread may continue.
     pub go: AtomicU32,
-    pad: u32,
+    /// The place where it waits: [`place`].
+    pub place: AtomicU32,
+    /// Time at which its wait began; [`NEVER`]: nothing outside of the process ends it.
+    pub since_ps: AtomicU64,
+    /// Signals that end its wait, of which bit n - 1 is signal n. One that is pending makes it count as awake.
+    pub signals: AtomicU64,
+}
+
+/// Places where a parked thread waits.
+pub mod place {
+    /// For its turn, on its slot.
+    pub const SLOT: u32 = 0;
+    /// In the kernel, for an event. It sleeps there if the kernel says so.
+    pub const KERNEL: u32 = 1;
+    /// For an event as in [`KERNEL`], and it is awake now.
+    pub const AWAKE: u32 = 2;
 }
 
 /// Returns the path of the named pipe that wakes a sleeping simulator.
@@ -206,6 +227,6 @@ const _: () = {
     assert!(offset_of!(Page, request) == 384);
     assert!(offset_of!(Page, nics) == 768);
     assert!(size_of::<NicSlot>() == 256);
-    assert!(size_of::<Parked>() == 32);
+    assert!(size_of::<Parked>() == 48);
     assert!(PAYLOAD_AT % 4096 == 0 && PAYLOAD_INLINE % 4096 == 0);
 };

@@ -85,15 +85,24 @@ impl RankEnd {
         }
     }
 
-    /// Sleeps until a time. No change of a NIC ends the sleep early.
+    /// Sleeps until a time. Neither a change of a NIC nor a timer ends the sleep early.
     pub fn sleep(&self, until_ps: u64) {
         self.pause(kind::SLEEP, until_ps, self.changes());
+        while self.now_ps() < until_ps {
+            self.pause(kind::SLEEP, until_ps, self.changes());
+        }
     }
 
     fn pause(&self, kind: u32, until_ps: u64, changes: u64) {
-        if may_have_threads() {
-            return self.park(kind, until_ps, changes);
+        match may_have_threads() {
+            true => self.park(kind, until_ps, changes),
+            false => self.pause_alone(kind, until_ps),
         }
+        self.expire_alarms();
+    }
+
+    /// Lets one request's time pass, in a rank with one thread.
+    pub(crate) fn pause_alone(&self, kind: u32, until_ps: u64) {
         let _lock = self.page().turn_line.lock();
         self.hand_over(kind, until_ps, true);
     }

@@ -14,8 +14,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 
 use crate::page::{
-    COMMAND_BYTES, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, Published, REFUSED, kind, turn,
-    wake_pipe_path,
+    COMMAND_BYTES, NEVER, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, Published, REFUSED,
+    kind, turn, wake_pipe_path,
 };
 use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on, write_to_pipe};
 
@@ -59,9 +59,9 @@ impl RankEnd {
     }
 
     /// Like [`RankEnd::start`], for an operation whose reply the program waits for next: returns when a NIC of this
-    /// rank has changed after the start. In a rank with several threads it does not wait.
+    /// rank has changed after the start. In a rank with several threads or an armed timer it does not wait.
     pub fn start_and_wait(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
-        let kind = if may_have_threads() { kind::START } else { kind::START_AND_WAIT };
+        let kind = if may_have_threads() || self.has_alarm() { kind::START } else { kind::START_AND_WAIT };
         self.start_as(kind, ni, origin, command, payload)
     }
 
@@ -69,6 +69,12 @@ impl RankEnd {
         if command.len() > COMMAND_BYTES || payload.len() as u64 > PAYLOAD_BYTES_MAX {
             return false;
         }
+        let started = self.start_locked(kind, ni, origin, command, payload);
+        self.expire_alarms();
+        started
+    }
+
+    fn start_locked(&self, kind: u32, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         let _lock = self.page().turn_line.lock();
         if self.shared.grow(PAYLOAD_AT + payload.len() as u64).is_err() {
             return false;
@@ -91,12 +97,12 @@ impl RankEnd {
         self.page().time.polls.store(0, Relaxed);
         if kind != kind::START_AND_WAIT {
             request.reply.store(0, Relaxed);
-            self.hand_over(kind, 0, false);
+            self.hand_over(kind, NEVER, false);
             return request.reply.load(Relaxed) != REFUSED;
         }
         let before = self.now_ps();
         request.reply.store(before, Relaxed);
-        self.hand_over(kind, u64::MAX, false);
+        self.hand_over(kind, NEVER, false);
         // The host works until it has started the operation, and waits from then on.
         let started = request.reply.load(Relaxed).max(before);
         self.page().time.idle_ps.fetch_add(self.now_ps().saturating_sub(started), Relaxed);
@@ -110,14 +116,14 @@ impl RankEnd {
         request.ni.store(ni, Relaxed);
         request.command[0].store(target, Relaxed);
         request.reply.store(0, Relaxed);
-        self.hand_over(kind::SHARES_MEMORY, 0, false);
+        self.hand_over(kind::SHARES_MEMORY, NEVER, false);
         request.reply.load(Relaxed) != 0
     }
 
     /// Publishes a message that this rank has written to a ring of the NIC `target`. The receiver sees it, and this
     /// call returns, when virtual time has reached the end of the copy.
     pub fn publish(&self, ni: u32, target: u64, message: &Published) {
-        let _lock = self.page().turn_line.lock();
+        let lock = self.page().turn_line.lock();
         let request = &self.page().request;
         request.ni.store(ni, Relaxed);
         let words = [target, u64::from(message.ring), message.number, message.header, message.bytes];
@@ -125,7 +131,9 @@ impl RankEnd {
             word.store(value, Relaxed);
         }
         self.page().time.polls.store(0, Relaxed);
-        self.hand_over(kind::PUBLISH, 0, false);
+        self.hand_over(kind::PUBLISH, NEVER, false);
+        drop(lock);
+        self.expire_alarms();
     }
 
     /// Hands the turn to the simulator, which carries out all that is due at this rank's NICs.
@@ -134,11 +142,12 @@ impl RankEnd {
         self.hand_over(kind::SLEEP, self.now_ps(), false);
     }
 
-    /// Makes a request; returns when this rank has the turn again.
+    /// Makes a request; returns when this rank has the turn again: a wait ends when the next timer expires, at the latest.
     pub(crate) fn hand_over(&self, kind: u32, until_ps: u64, idle: bool) {
         let page = self.page();
         self.count_computing();
         let before = self.now_ps();
+        let until_ps = until_ps.min(page.time.alarm_ps.load(Relaxed)).max(before);
         page.request.kind.store(kind, Relaxed);
         page.request.until_ps.store(until_ps, Relaxed);
         page.time.requests.fetch_add(1, Relaxed);

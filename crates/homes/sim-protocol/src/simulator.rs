@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{
-    COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, Published,
-    REFUSED, VERSION, kind, turn, wake_pipe_path,
+    COMMAND_BYTES, Costs, MAGIC, NEVER, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page,
+    Published, REFUSED, VERSION, kind, turn, wake_pipe_path,
 };
 use crate::system::{Shared, errno, wake};
 
@@ -38,8 +38,8 @@ pub enum Request {
     SharesMemory { ni: u32, target: u64 },
     /// Wait until a NIC of the rank changes, or until a time.
     Wait { until_ps: u64 },
-    /// A poll has found nothing: continue after a pause.
-    Poll,
+    /// A poll has found nothing: continue after a pause, or at a time.
+    Poll { until_ps: u64 },
     /// Wait until a time, with no earlier end.
     Sleep { until_ps: u64 },
 }
@@ -121,6 +121,7 @@ impl SimEnd {
             lock_waiters,
         ];
         page.costs.iter().zip(prices).for_each(|(word, price)| word.store(price, Relaxed));
+        page.time.alarm_ps.store(NEVER, Relaxed);
         page.version.store(VERSION, Relaxed);
         page.turn_line.turn.store(turn::RANK, Relaxed);
         page.magic.store(MAGIC, SeqCst);
@@ -181,6 +182,17 @@ impl SimEnd {
         time.now_ps.load(Relaxed).saturating_sub(time.idle_ps.load(Relaxed))
     }
 
+    /// Returns the time at which the rank's next timer expires; [`NEVER`]: none is armed.
+    pub fn alarm_ps(&self) -> u64 {
+        self.page().time.alarm_ps.load(Relaxed)
+    }
+
+    /// Returns the signal that tells the rank that a timer is due. `None`: it has none, or not a real-time signal.
+    pub fn alarm_signal(&self) -> Option<i32> {
+        let signal = self.page().time.alarm_signal.load(Relaxed);
+        i32::try_from(signal).ok().filter(|signal| (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(signal))
+    }
+
     /// Returns the rank's request, once it has handed the turn back.
     pub fn request(&self) -> Result<Request, InvalidRequest> {
         let request = &self.page().request;
@@ -190,7 +202,7 @@ impl SimEnd {
             kind::START_AND_WAIT => self.start(true, false),
             kind::START_OR_REFUSE => self.start(false, true),
             kind::WAIT => Ok(Request::Wait { until_ps }),
-            kind::POLL => Ok(Request::Poll),
+            kind::POLL => Ok(Request::Poll { until_ps }),
             kind::SLEEP => Ok(Request::Sleep { until_ps }),
             kind::PUBLISH => self.publication(),
             kind::SHARES_MEMORY => {

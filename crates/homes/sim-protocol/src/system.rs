@@ -6,6 +6,7 @@ use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use selvedge_os::raw;
 use selvedge_os::thread::one_thread;
 
 /// A file mapped shared. A process's own page is never unmapped.
@@ -110,30 +111,34 @@ pub fn errno() -> i32 {
 /// Sleeps while the word holds `expected`. May return early.
 pub fn sleep_on(word: &AtomicU32, expected: u32) {
     // SAFETY: `word` is a live, aligned word, which the kernel only reads; a null time limit means none.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, ptr::null::<libc::timespec>());
-    }
+    unsafe { futex(word, libc::FUTEX_WAIT, expected as usize, ptr::null()) };
 }
 
 /// Sleeps like [`sleep_on`], for at most `limit_ns`.
 pub fn sleep_on_for(word: &AtomicU32, expected: u32, limit_ns: u32) {
     let limit = libc::timespec { tv_sec: 0, tv_nsec: limit_ns.into() };
     // SAFETY: `word` is a live, aligned word, which the kernel only reads; `limit` lives across the call.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &limit);
-    }
+    unsafe { futex(word, libc::FUTEX_WAIT, expected as usize, &limit) };
 }
 
 /// Wakes up to `count` threads that sleep on a word.
 pub fn wake(word: &AtomicU32, count: i32) {
     // SAFETY: FUTEX_WAKE uses the address only to find its waiters, and dereferences nothing.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count);
-    }
+    unsafe { futex(word, libc::FUTEX_WAKE, count as usize, ptr::null()) };
+}
+
+/// The system call, past the `syscall` of the library that replaces the clocks.
+///
+/// # Safety
+/// The requirements of the operation.
+unsafe fn futex(word: &AtomicU32, operation: i32, value: usize, limit: *const libc::timespec) {
+    let arguments = [word.as_ptr() as usize, operation as usize, value, limit as usize, 0, 0];
+    // SAFETY: this function has the requirements of the system call.
+    unsafe { raw::call(libc::SYS_futex, arguments) };
 }
 
 /// Whether this process may have several threads.
-pub(crate) fn may_have_threads() -> bool {
+pub fn may_have_threads() -> bool {
     one_thread().load(Relaxed) == 0
 }
 

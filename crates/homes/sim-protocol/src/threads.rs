@@ -4,6 +4,7 @@
 //! A thread that waits is *parked*. The simulator gets the turn only when every other thread is parked too, or sleeps
 //! in the kernel for another reason (a lock, a condition, a join). The last running thread makes one request for all of
 //! them, with the earliest time that any of them waits for. When the turn returns, threads that may continue are woken.
+//! A thread that waits for an event with a limit (`limits.rs`) is parked, too, but sleeps in the kernel meanwhile.
 //!
 //! The kernel decides which thread runs first within a turn, so a rank whose threads race differs from run to run.
 //!
@@ -11,31 +12,36 @@
 //! 1. Slots are changed under the page's request lock; only `go` is also read without it.
 //! 2. A thread that waits for its NICs polls again if another thread's call may have changed them since its last poll.
 //! 3. A thread that waits for the request lock, not yet parked, does not count as asleep: `lock_waiters`.
+//! 4. A thread with a limit counts as asleep only in its wait in the kernel: an event may have woken it.
 //!
 //! Cost: none for processes with one thread. Else each wait reads the state of every thread in /proc, 10 us each.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
-use crate::page::{Parked, kind};
+use crate::limits::next_look;
+use crate::page::{NEVER, Parked, kind, place};
 use crate::rank::RankEnd;
 use crate::system::{sleep_on_for, wake};
 use crate::tasks::Tasks;
 
 /// Sleep of a parked thread before it checks whether it is the last running one: first, and at most.
-const NAP_NS: u32 = 20_000;
-const NAP_NS_MAX: u32 = 2_000_000;
+pub(crate) const NAP_NS: u32 = 20_000;
+pub(crate) const NAP_NS_MAX: u32 = 2_000_000;
 /// Repeated polls in a row because of other threads' changes.
 const RECHECKS_MAX: u32 = 16;
+/// Waits for descriptors with limits of this length, 1,800 s, do not count beside a thread that waits for its NIC, or
+/// outside of the library. Background threads of libraries have such limits only to wake up at all, and a run in which
+/// nothing else can happen is to end as stuck.
+pub(crate) const FAR_PS: u64 = 1_800_000_000_000_000;
 
 impl RankEnd {
     /// Waits until the time or, unless `kind` is SLEEP, until the rank has had a turn.
     pub(crate) fn park(&self, kind: u32, until_ps: u64, changes: u64) {
-        // SAFETY: `gettid` takes no arguments and cannot fail.
-        let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        let own = own_thread();
         let mut lock = Some(self.page().turn_line.lock());
         let slots = &self.page().parked;
-        let Some(slot) = slots.iter().find(|slot| slot.thread.load(Relaxed) == 0) else {
+        let Some(slot) = free_slot(slots) else {
             // No slot is free: this thread hands the turn over without waiting for the others.
             self.hand_over(kind, until_ps, true);
             return;
@@ -44,6 +50,8 @@ impl RankEnd {
         slot.until_ps.store(until_ps, Relaxed);
         slot.changes.store(changes, Relaxed);
         slot.go.store(0, Relaxed);
+        slot.place.store(place::SLOT, Relaxed);
+        slot.since_ps.store(NEVER, Relaxed);
         slot.thread.store(own, Relaxed);
         let (mut nap, mut again) = (NAP_NS, 0);
         while slot.go.load(Acquire) == 0 {
@@ -57,18 +65,36 @@ impl RankEnd {
                 again += 1;
             } else {
                 again = 0;
-                let (kind, until_ps) = combined_request(slots);
-                self.hand_over(kind, until_ps, true);
-                let now = self.now_ps();
-                for slot in slots.iter().filter(|slot| waits(slot)) {
-                    if slot.kind.load(Relaxed) != kind::SLEEP || slot.until_ps.load(Relaxed) <= now {
-                        release(slot);
-                    }
+                self.hand_over_for_all();
+                if self.is_alarm_due() {
+                    drop(lock.take());
+                    self.expire_alarms();
+                    lock = Some(self.page().turn_line.lock_parked());
                 }
             }
         }
         slot.thread.store(0, Relaxed);
         drop(lock);
+    }
+
+    /// Whether a thread waits so that this signal ends its wait.
+    pub fn ends_wait(&self, thread: u32, signal: i32) -> bool {
+        let slots = self.page().parked.iter();
+        let mut own = slots.filter(|slot| slot.thread.load(Relaxed) == thread);
+        own.any(|slot| slot.place.load(Relaxed) != place::SLOT && slot.signals.load(Relaxed) & 1 << (signal - 1) != 0)
+    }
+
+    /// Makes one request for all parked threads, and releases those that may continue. The caller holds the request lock.
+    pub(crate) fn hand_over_for_all(&self) {
+        let slots = &self.page().parked;
+        let (kind, until_ps) = combined_request(slots, self.now_ps());
+        self.hand_over(kind, until_ps, true);
+        let now = self.now_ps();
+        for slot in slots.iter().filter(|slot| waits(slot)) {
+            if slot.kind.load(Relaxed) != kind::SLEEP || slot.until_ps.load(Relaxed) <= now {
+                release(slot);
+            }
+        }
     }
 
     /// Lets every thread that waits for its NICs poll again. The caller holds the request lock.
@@ -78,7 +104,7 @@ impl RankEnd {
     }
 }
 
-fn waits(slot: &Parked) -> bool {
+pub(crate) fn waits(slot: &Parked) -> bool {
     slot.thread.load(Relaxed) != 0 && slot.go.load(Relaxed) == 0
 }
 
@@ -95,15 +121,42 @@ fn release_stale(end: &RankEnd, slots: &[Parked]) -> bool {
     slots.iter().filter(stale).map(release).count() > 0
 }
 
+/// Whether a thread waits for something outside of the process, with a limit that is far.
+pub(crate) fn is_far(slot: &Parked, now: u64) -> bool {
+    slot.since_ps.load(Relaxed) != NEVER && slot.until_ps.load(Relaxed).saturating_sub(now) >= FAR_PS
+}
+
+/// Whether all parked threads have far limits, and others wait outside of the library. Then the rank is stuck there.
+pub(crate) fn only_far_limits_remain(slots: &[Parked], now: u64) -> bool {
+    let parked = || slots.iter().filter(|slot| waits(slot));
+    parked().all(|slot| is_far(slot, now)) && Tasks::open().is_some_and(|tasks| tasks.count() > parked().count())
+}
+
+/// A slot that no thread uses. The caller holds the request lock.
+pub(crate) fn free_slot(slots: &[Parked]) -> Option<&Parked> {
+    slots.iter().find(|slot| slot.thread.load(Relaxed) == 0)
+}
+
+pub(crate) fn own_thread() -> u32 {
+    // SAFETY: `gettid` takes no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
 /// Returns one request for all of the rank's threads.
-fn combined_request(slots: &[Parked]) -> (u32, u64) {
+fn combined_request(slots: &[Parked], now: u64) -> (u32, u64) {
     let parked = || slots.iter().filter(|slot| waits(slot));
     let is = |wanted: u32| move |slot: &Parked| slot.kind.load(Relaxed) == wanted;
-    let until_ps = parked().map(|slot| slot.until_ps.load(Relaxed)).min().unwrap_or(u64::MAX);
-    if parked().all(is(kind::SLEEP)) {
+    let only_sleeps = parked().all(is(kind::SLEEP));
+    let ends = |slot: &Parked| match slot.until_ps.load(Relaxed) {
+        _ if is_far(slot, now) && !only_sleeps => NEVER,
+        until if is_far(slot, now) => until,
+        until => until.min(next_look(slot.since_ps.load(Relaxed), now)),
+    };
+    let until_ps = parked().map(ends).min().unwrap_or(NEVER);
+    if only_sleeps {
         (kind::SLEEP, until_ps)
-    } else if until_ps == u64::MAX && parked().any(is(kind::POLL)) {
-        (kind::POLL, 0)
+    } else if parked().any(is(kind::POLL)) {
+        (kind::POLL, until_ps)
     } else {
         (kind::WAIT, until_ps)
     }
@@ -113,7 +166,7 @@ fn combined_request(slots: &[Parked]) -> (u32, u64) {
 ///
 /// Reads the states of all threads twice. A thread that slept at both readings and has not run in between slept at the
 /// moment between them. One reading is not enough: two threads that wake each other can each be seen asleep.
-fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
+pub(crate) fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
     let first = sleeps_of_others(slots, own);
     first.is_some() && first == sleeps_of_others(slots, own)
 }
@@ -124,19 +177,23 @@ fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     let Some(tasks) = Tasks::open() else { return Some(0) };
     for thread in tasks.filter(|thread| *thread != own) {
         match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
-            Some(slot) if slot.go.load(Relaxed) == 0 => {}
-            Some(_) => return None,
-            None => ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(sleeps(thread)?),
+            Some(slot) if slot.go.load(Relaxed) != 0 || slot.place.load(SeqCst) == place::AWAKE => return None,
+            Some(slot) if slot.place.load(SeqCst) == place::SLOT => {}
+            slot => {
+                let signals = slot.map_or(0, |slot| slot.signals.load(Relaxed));
+                ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(sleeps(thread, signals)?);
+            }
         }
     }
     Some(ran)
 }
 
-/// Returns how often a thread has gone to sleep, if it is asleep in the kernel or has ended. `None`: it is awake.
+/// Returns how often a thread has gone to sleep, if it is asleep in the kernel or has ended. `None`: it is awake, or one
+/// of these signals is pending, for which it is about to look.
 ///
 /// The status file gives the state before the counts, and the kernel counts when the thread has fallen asleep. So a
 /// thread that is asleep with the same count at two readings slept from the first to the second.
-fn sleeps(thread: u32) -> Option<u64> {
+fn sleeps(thread: u32, signals: u64) -> Option<u64> {
     let mut text = [0u8; 4096];
     let text = read(format_args!("/proc/self/task/{thread}/status\0"), &mut text);
     let values = |name: &'static [u8]| {
@@ -144,6 +201,13 @@ fn sleeps(thread: u32) -> Option<u64> {
         lines.filter_map(move |line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
     };
     if values(b"State:").any(|state| matches!(state.first(), Some(b'R' | b'D'))) {
+        return None;
+    }
+    let is_pending = |set: &[u8]| {
+        let set = std::str::from_utf8(set).ok().and_then(|set| u64::from_str_radix(set, 16).ok());
+        set.unwrap_or(0) & signals != 0
+    };
+    if signals != 0 && [b"SigPnd:".as_slice(), b"ShdPnd:"].into_iter().flat_map(values).any(is_pending) {
         return None;
     }
     let number = |digits: &[u8]| {

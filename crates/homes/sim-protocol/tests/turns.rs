@@ -2,62 +2,13 @@
 //! Both ends of the protocol, with the rank in a forked process: requests arrive as sent, clocks are the simulator's,
 //! an invalid request is an error, and children do not take part in the simulation.
 
-use std::ffi::CString;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+mod common;
+
 use std::path::Path;
 use std::time::Instant;
 
-use selvedge_sim_protocol::{Costs, InvalidRequest, PAYLOAD_BYTES_MAX, Published, RankEnd, Request, SimEnd};
-
-/// Forks a child that runs `work` and exits with the code that it returns.
-fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
-    // SAFETY: this process has one thread that matters to `work`; the child runs only `work` and exits without unwinding.
-    unsafe {
-        match libc::fork() {
-            0 => libc::_exit(work()),
-            pid => pid,
-        }
-    }
-}
-
-fn exit_code(pid: libc::pid_t) -> i32 {
-    let mut status = 0;
-    // SAFETY: `status` lives across the call; `pid` is a child that is not waited for yet.
-    unsafe { libc::waitpid(pid, &mut status, 0) };
-    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
-}
-
-/// Whether a child of this test has ended. It remains for [`exit_code`].
-fn has_ended(pid: libc::pid_t) -> bool {
-    // SAFETY: all bits zero is a valid `siginfo_t`, and `waitid` only fills it; with P_PID `si_pid` is the field that it sets.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
-        info.si_pid() == pid
-    }
-}
-
-fn open(path: &Path) -> RankEnd {
-    RankEnd::open(&CString::new(path.as_os_str().as_bytes()).expect("a path")).expect("the page")
-}
-
-/// Sleeps until the rank makes a request.
-fn await_request(end: &SimEnd) -> Request {
-    while !end.has_request() {
-        if end.begin_sleep() {
-            let mut polled = libc::pollfd {
-                fd: std::os::fd::AsRawFd::as_raw_fd(&end.wake_pipe().as_fd()),
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            // SAFETY: `polled` is one `pollfd` that lives across the call.
-            unsafe { libc::poll(&mut polled, 1, 10_000) };
-        }
-        end.end_sleep();
-    }
-    end.request().expect("a request")
-}
+use common::{await_request, exit_code, fork, has_ended, open};
+use selvedge_sim_protocol::{Costs, InvalidRequest, NEVER, PAYLOAD_BYTES_MAX, Published, Request, SimEnd};
 
 const COSTS: Costs = Costs {
     call_ps: 100,
@@ -113,7 +64,7 @@ fn requests_arrive_and_time_passes() {
     assert_eq!(await_request(&end), Request::Wait { until_ps: 90_000 });
     assert_eq!(end.now_ps(), Ok(6000));
     end.give(20_000);
-    assert_eq!(await_request(&end), Request::Poll);
+    assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER });
     end.give(30_000);
     assert_eq!(await_request(&end), Request::Sleep { until_ps: 80_000 });
     end.give(80_000);
@@ -179,12 +130,12 @@ fn a_program_that_finds_something_polls_again_soon() {
         0
     });
     for turn in 0..8 {
-        assert_eq!(await_request(&end), Request::Poll, "turn {turn}");
+        assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER }, "turn {turn}");
         end.give(1000);
     }
     assert_eq!(await_request(&end), Request::Wait { until_ps: 1000 + COSTS.poll_ps + 100_000 });
     end.give(2000);
-    assert_eq!(await_request(&end), Request::Poll);
+    assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER });
     end.give(3000);
     let Request::Sleep { until_ps } = await_request(&end) else { panic!("other ranks run") };
     assert_eq!(end.now_ps(), Ok(until_ps));

@@ -18,7 +18,7 @@ type StringArray = *const *const c_char;
 macro_rules! with_real_counter {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($argument: $type),*) -> $result {
+        pub extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             let _real = RealCounter::enable();
             next!($name($($argument),*): fn($($type),*) -> $result)
         }
@@ -38,7 +38,7 @@ with_real_counter! {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void {
+pub extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut c_void {
     let _real = RealCounter::enable();
     let stream = next!(popen(command, mode): fn(*const c_char, *const c_char) -> isize);
     stream as *mut c_void

@@ -67,7 +67,7 @@ fn epoch_ns(end: &RankEnd) -> u64 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_int {
+pub extern "C-unwind" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_int {
     match (RankEnd::of_process(), counts(clock)) {
         (Some(end), Some(counts)) if !into.is_null() => {
             // SAFETY: C requires `into` to point to a `timespec` or be null, and it is not null here.
@@ -79,7 +79,7 @@ pub extern "C" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_int 
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn clock_getres(clock: clockid_t, into: *mut timespec) -> c_int {
+pub extern "C-unwind" fn clock_getres(clock: clockid_t, into: *mut timespec) -> c_int {
     match (RankEnd::of_process(), counts(clock)) {
         (Some(_), Some(_)) if !into.is_null() => {
             // SAFETY: C requires `into` to point to a `timespec` or be null, and it is not null here.
@@ -91,7 +91,7 @@ pub extern "C" fn clock_getres(clock: clockid_t, into: *mut timespec) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn gettimeofday(into: *mut timeval, zone: *mut timezone) -> c_int {
+pub extern "C-unwind" fn gettimeofday(into: *mut timeval, zone: *mut timezone) -> c_int {
     let Some(end) = RankEnd::of_process() else {
         return next!(gettimeofday(into, zone): fn(*mut timeval, *mut timezone) -> c_int);
     };
@@ -109,7 +109,7 @@ pub extern "C" fn gettimeofday(into: *mut timeval, zone: *mut timezone) -> c_int
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn time(into: *mut time_t) -> time_t {
+pub extern "C-unwind" fn time(into: *mut time_t) -> time_t {
     let Some(end) = RankEnd::of_process() else {
         return next!(time(into): fn(*mut time_t) -> time_t);
     };
@@ -123,7 +123,7 @@ pub extern "C" fn time(into: *mut time_t) -> time_t {
 
 /// C11 7.27.2.5. Base 1 (`TIME_UTC`) is the time since 1970.
 #[unsafe(no_mangle)]
-pub extern "C" fn timespec_get(into: *mut timespec, base: c_int) -> c_int {
+pub extern "C-unwind" fn timespec_get(into: *mut timespec, base: c_int) -> c_int {
     match RankEnd::of_process() {
         Some(end) if base == 1 && !into.is_null() => {
             // SAFETY: C requires `into` to point to a `timespec` or be null, and it is not null here.
@@ -144,7 +144,7 @@ pub struct Timeb {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn ftime(into: *mut Timeb) -> c_int {
+pub extern "C-unwind" fn ftime(into: *mut Timeb) -> c_int {
     match RankEnd::of_process() {
         Some(end) if !into.is_null() => {
             let ns = epoch_ns(end);
@@ -159,7 +159,7 @@ pub extern "C" fn ftime(into: *mut Timeb) -> c_int {
 
 /// CPU time in microseconds.
 #[unsafe(no_mangle)]
-pub extern "C" fn clock() -> clock_t {
+pub extern "C-unwind" fn clock() -> clock_t {
     match RankEnd::of_process() {
         Some(end) => (read_ns(end, Counts::Busy) / 1000) as clock_t,
         None => next!(clock(): fn() -> clock_t),
@@ -170,7 +170,7 @@ pub extern "C" fn clock() -> clock_t {
 const TICKS_PER_S: u64 = 100;
 
 #[unsafe(no_mangle)]
-pub extern "C" fn times(into: *mut libc::tms) -> clock_t {
+pub extern "C-unwind" fn times(into: *mut libc::tms) -> clock_t {
     let Some(end) = RankEnd::of_process() else {
         return next!(times(into): fn(*mut libc::tms) -> clock_t);
     };
@@ -186,7 +186,7 @@ pub extern "C" fn times(into: *mut libc::tms) -> clock_t {
 
 /// Only the times are replaced; the other fields are the kernel's.
 #[unsafe(no_mangle)]
-pub extern "C" fn getrusage(who: c_int, into: *mut rusage) -> c_int {
+pub extern "C-unwind" fn getrusage(who: c_int, into: *mut rusage) -> c_int {
     let result = next!(getrusage(who, into): fn(c_int, *mut rusage) -> c_int);
     if result == 0 && matches!(who, libc::RUSAGE_SELF | libc::RUSAGE_THREAD) {
         if let Some(end) = RankEnd::of_process() {

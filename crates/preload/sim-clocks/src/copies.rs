@@ -24,11 +24,11 @@ fn copy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn memcpy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
+pub extern "C-unwind" fn memcpy(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
     copy(to, from, bytes)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn memmove(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
+pub extern "C-unwind" fn memmove(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
     copy(to, from, bytes)
 }

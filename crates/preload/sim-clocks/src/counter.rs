@@ -18,6 +18,7 @@ use libc::{sigaction as Action, siginfo_t, ucontext_t};
 use selvedge_sim_protocol::{RankEnd, UPTIME_S};
 
 use crate::calibration;
+use crate::handlers;
 use crate::real::next;
 
 const PR_SET_TSC: c_int = 26;
@@ -173,9 +174,11 @@ fn forward(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sigaction(signal: c_int, action: *const Action, before: *mut Action) -> c_int {
+pub extern "C-unwind" fn sigaction(signal: c_int, action: *const Action, before: *mut Action) -> c_int {
     if signal != libc::SIGSEGV || !INSTALLED.load(Acquire) {
-        return real_sigaction(signal, action, before);
+        let result = real_sigaction(signal, action, before);
+        handlers::forget();
+        return result;
     }
     // SAFETY: C requires `action` and `before` to be null or to point to a `sigaction`. The stored action is null or a
     // leaked box. All bits zero is a valid `sigaction`: the default action.
@@ -192,9 +195,11 @@ pub extern "C" fn sigaction(signal: c_int, action: *const Action, before: *mut A
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
+pub extern "C-unwind" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t {
     if number != libc::SIGSEGV || !INSTALLED.load(Acquire) {
-        return next!(signal(number, handler): fn(c_int, libc::sighandler_t) -> libc::sighandler_t);
+        let before = next!(signal(number, handler): fn(c_int, libc::sighandler_t) -> libc::sighandler_t);
+        handlers::forget();
+        return before;
     }
     // SAFETY: all bits zero is a valid `sigaction`.
     let (mut action, mut before): (Action, Action) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };

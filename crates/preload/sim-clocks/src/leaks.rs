@@ -22,7 +22,7 @@ pub fn are_searched() -> bool {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn dl_iterate_phdr(callback: Option<Callback>, data: *mut c_void) -> c_int {
+pub extern "C-unwind" fn dl_iterate_phdr(callback: Option<Callback>, data: *mut c_void) -> c_int {
     let before = IN_CALLBACK.replace(true);
     let result = next!(dl_iterate_phdr(callback, data): fn(Option<Callback>, *mut c_void) -> c_int);
     IN_CALLBACK.set(before);

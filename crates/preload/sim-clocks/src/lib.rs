@@ -8,7 +8,21 @@
 //! | file | functions |
 //! |---|---|
 //! | [`clocks`] | `clock_gettime` and its relatives, `getrusage`, `times` |
-//! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
+//! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield` |
+//! | [`waits`] | what all waits with a limit have in common |
+//! | [`descriptors`] | `poll`, `select`, `epoll_wait` and their relatives |
+//! | [`blocking`] | `read`, `recv`, `accept`, which a timer may end |
+//! | [`conditions`], [`locks`] | condition variables, mutexes, semaphores, joins, with a limit |
+//! | [`waiters`] | the threads that wait for a condition variable or a futex with a limit |
+//! | [`futexes`] | `syscall`: futexes, and calls that are replaced elsewhere |
+//! | [`signals`] | `sigtimedwait`, `pause` and their relatives |
+//! | [`cancellation`] | `pthread_cancel` in such waits |
+//! | [`handlers`] | signals that the program handles, held back in waits |
+//! | [`timers`] | the rank's timers and their expiry |
+//! | [`posix_timers`] | `timer_create`, `setitimer`, `alarm` |
+//! | [`timer_files`] | `timerfd_create`; `close` of such descriptors |
+//! | [`timer_thread`] | the thread that waits for timers in ranks with several threads |
+//! | [`guarded`] | a lock that signal handlers may take, too |
 //! | [`calibration`] | sleeps by which a library measures the processor's clock take no time |
 //! | [`copies`] | `memcpy`, `memmove`: a rank that copies does not wait |
 //! | [`counter`] | the processor's counter of cycles |
@@ -16,21 +30,36 @@
 //! | [`children`] | programs that the rank starts: they have the real counter |
 //! | [`real`] | the C library's functions |
 //!
-//! Not replaced: waits for descriptors, waits for locks and conditions with a time limit, timers and alarms. They use real
-//! time, of which hardly any passes in a simulation.
+//! Not replaced: waits without a limit, which the kernel carries out, timers of CPU time, and system calls that a program
+//! makes by an instruction of its own.
 //!
 //! This crate does not use the standard library's clocks, because those call the functions that it replaces.
 
+mod blocking;
 mod calibration;
+mod cancellation;
 #[cfg(target_arch = "x86_64")]
 mod children;
 mod clocks;
+mod conditions;
 mod copies;
 #[cfg(target_arch = "x86_64")]
 mod counter;
+mod descriptors;
+mod futexes;
+mod guarded;
+mod handlers;
 mod leaks;
+mod locks;
+mod posix_timers;
 mod real;
+mod signals;
 mod sleeps;
+mod timer_files;
+mod timer_thread;
+mod timers;
+mod waiters;
+mod waits;
 
 use std::ffi::{c_char, c_int};
 
@@ -46,6 +75,9 @@ extern "C" fn find_page(_: c_int, _: *const *const c_char, environment: *const *
     unsafe {
         counter::install(environment)
     };
+    if RankEnd::if_attached().is_some() {
+        blocking::prepare();
+    }
     let linked = selvedge_os::program::static_data().map(|data| data.libraries).unwrap_or_default();
     // SAFETY: the same array; no thread of the program runs yet.
     unsafe { selvedge_os::sanitizer::keep_from_children(environment.cast(), &linked) };

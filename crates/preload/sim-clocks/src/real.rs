@@ -29,7 +29,8 @@ impl NextSymbol {
     }
 }
 
-/// Calls the C library's function of this name and type. If there is none, fails with `ENOSYS`.
+/// Calls the C library's function of this name and type. If there is none, fails with `ENOSYS`. The cancellation of a thread
+/// in that call unwinds our frames.
 macro_rules! next {
     ($name:ident ( $($value:expr),* ) : fn($($type:ty),*) -> $result:ty) => {{
         static NEXT: crate::real::NextSymbol = crate::real::NextSymbol::new({
@@ -45,7 +46,7 @@ macro_rules! next {
             // SAFETY: the C library's function of this name has this type in its header. The arguments are those that C code
             // passed to our replacement, which has the same contract.
             unsafe {
-                let function: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(address);
+                let function: unsafe extern "C-unwind" fn($($type),*) -> $result = std::mem::transmute(address);
                 function($($value),*)
             }
         }

@@ -1,45 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions that let time pass. A sleep passes the turn to the simulator until its virtual end. So does a yield, which
-//! programs call after an unsuccessful poll.
+//! Functions that let time pass. A sleep passes the turn to the simulator until its virtual end, or until the handler of a
+//! signal has run. A yield, which programs call after an unsuccessful poll, passes the turn, too.
 
 use std::ffi::{c_int, c_uint};
 
-use libc::{clockid_t, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval, useconds_t};
-use selvedge_sim_protocol::RankEnd;
+use libc::{clockid_t, timespec, useconds_t};
+use selvedge_sim_protocol::{Cause, RankEnd};
 
 use crate::calibration;
 use crate::clocks::when_ps;
 use crate::leaks;
 use crate::real::next;
 use crate::refuse;
+use crate::waits::{Ended, Wait, after, at, left_ns, of_timespec, to_timespec};
 
-/// A duration in nanoseconds; `None` if it is negative or malformed.
-fn of_timespec(time: &timespec) -> Option<u64> {
-    let valid = time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec);
-    valid.then(|| (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64))
-}
-
-fn of_timeval(time: &timeval) -> Option<u64> {
-    let valid = time.tv_sec >= 0 && time.tv_usec >= 0;
-    valid.then(|| (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
+/// Sleeps until a time; `Err`: a handler has run before, so many nanoseconds are left.
+fn sleep_until(end: &'static RankEnd, until_ps: u64) -> Result<(), u64> {
+    let wait = Wait { cause: Cause::Time, ..Wait::until(end, until_ps) };
+    match wait.run(|_| None::<()>) {
+        Ended::Interrupted(_) => Err(left_ns(end, until_ps)),
+        _ => Ok(()),
+    }
 }
 
 /// Lets time pass. A sleep of zero length is a yield.
-fn pass(end: &RankEnd, ns: u64) {
+fn pass(end: &'static RankEnd, ns: u64) -> Result<(), u64> {
     match ns {
-        0 => end.give_up_processor(),
-        ns => end.sleep(end.now_ps().saturating_add(ns.saturating_mul(1000))),
+        0 => {
+            end.give_up_processor();
+            Ok(())
+        }
+        ns => sleep_until(end, after(end, ns)),
     }
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
+pub extern "C-unwind" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     // SAFETY: C requires `wanted` to be null or to point to a `timespec`.
     match (RankEnd::of_process(), unsafe { wanted.as_ref() }) {
-        (Some(end), Some(wanted)) => match of_timespec(wanted) {
-            Some(ns) => {
-                pass(end, ns);
-                0
+        (Some(end), Some(wanted)) => match of_timespec(wanted).map(|ns| pass(end, ns)) {
+            Some(Ok(())) => 0,
+            Some(Err(left_ns)) => {
+                if !left.is_null() {
+                    // SAFETY: C requires `left` to be null or to point to a `timespec`.
+                    unsafe { *left = to_timespec(left_ns) };
+                }
+                refuse(libc::EINTR)
             }
             None => refuse(libc::EINVAL),
         },
@@ -48,7 +54,7 @@ pub extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_i
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn clock_nanosleep(
+pub extern "C-unwind" fn clock_nanosleep(
     clock: clockid_t,
     flags: c_int,
     wanted: *const timespec,
@@ -56,15 +62,20 @@ pub extern "C" fn clock_nanosleep(
 ) -> c_int {
     // SAFETY: C requires `wanted` to be null or to point to a `timespec`.
     match (RankEnd::of_process(), unsafe { wanted.as_ref() }, when_ps(clock, 0)) {
-        (Some(end), Some(wanted), Some(_)) => {
+        (Some(end), Some(wanted), Some(_)) if flags & libc::TIMER_ABSTIME == 0 => {
             let Some(ns) = of_timespec(wanted) else { return libc::EINVAL };
-            if flags & libc::TIMER_ABSTIME == 0 {
-                pass(end, ns);
-            } else if let Some(until) = when_ps(clock, ns).filter(|until| *until > end.now_ps()) {
-                end.sleep(until);
+            let Err(left_ns) = pass(end, ns) else { return 0 };
+            if !left.is_null() {
+                // SAFETY: C requires `left` to be null or to point to a `timespec`.
+                unsafe { *left = to_timespec(left_ns) };
             }
-            0
+            libc::EINTR
         }
+        (Some(end), Some(wanted), Some(_)) => match at(clock, wanted) {
+            Some(until_ps) if until_ps > end.now_ps() && sleep_until(end, until_ps).is_err() => libc::EINTR,
+            Some(_) => 0,
+            None => libc::EINVAL,
+        },
         _ => {
             next!(clock_nanosleep(clock, flags, wanted, left): fn(clockid_t, c_int, *const timespec, *mut timespec) -> c_int)
         }
@@ -72,35 +83,36 @@ pub extern "C" fn clock_nanosleep(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn usleep(us: useconds_t) -> c_int {
+pub extern "C-unwind" fn usleep(us: useconds_t) -> c_int {
     match RankEnd::of_process() {
         Some(_) if calibration::leaves_out(us) => 0,
-        Some(end) => {
-            pass(end, u64::from(us) * 1000);
-            0
-        }
+        Some(end) => match pass(end, u64::from(us) * 1000) {
+            Ok(()) => 0,
+            Err(_) => refuse(libc::EINTR),
+        },
         None => next!(usleep(us): fn(useconds_t) -> c_int),
     }
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sleep(seconds: c_uint) -> c_uint {
+pub extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     match RankEnd::of_process() {
-        Some(end) => {
-            pass(end, u64::from(seconds) * 1_000_000_000);
-            0
-        }
+        Some(end) => match pass(end, u64::from(seconds) * 1_000_000_000) {
+            Ok(()) => 0,
+            Err(left_ns) => (left_ns / 1_000_000_000) as c_uint,
+        },
         None => next!(sleep(seconds): fn(c_uint) -> c_uint),
     }
 }
 
+/// C11 7.26.5.7: -1 after a signal.
 #[unsafe(no_mangle)]
-pub extern "C" fn thrd_sleep(wanted: *const timespec, left: *mut timespec) -> c_int {
+pub extern "C-unwind" fn thrd_sleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     nanosleep(wanted, left)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn sched_yield() -> c_int {
+pub extern "C-unwind" fn sched_yield() -> c_int {
     match RankEnd::of_process().filter(|_| !leaks::are_searched()) {
         Some(end) => {
             end.give_up_processor();
@@ -111,84 +123,11 @@ pub extern "C" fn sched_yield() -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn pthread_yield() -> c_int {
+pub extern "C-unwind" fn pthread_yield() -> c_int {
     sched_yield()
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn thrd_yield() {
+pub extern "C-unwind" fn thrd_yield() {
     sched_yield();
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
-    match RankEnd::of_process() {
-        Some(end) if count == 0 && timeout_ms >= 0 => {
-            pass(end, timeout_ms as u64 * 1_000_000);
-            0
-        }
-        _ => next!(poll(fds, count, timeout_ms): fn(*mut pollfd, nfds_t, c_int) -> c_int),
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
-    // SAFETY: C requires `timeout` to be null or to point to a `timespec`.
-    let ns = unsafe { timeout.as_ref() }.and_then(of_timespec);
-    match (RankEnd::of_process(), ns) {
-        (Some(end), Some(ns)) if count == 0 => {
-            pass(end, ns);
-            0
-        }
-        _ => {
-            next!(ppoll(fds, count, timeout, mask): fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int)
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn select(
-    count: c_int,
-    reads: *mut fd_set,
-    writes: *mut fd_set,
-    errors: *mut fd_set,
-    timeout: *mut timeval,
-) -> c_int {
-    let nothing = count == 0 || (reads.is_null() && writes.is_null() && errors.is_null());
-    // SAFETY: C requires `timeout` to be null or to point to a `timeval`.
-    let ns = unsafe { timeout.as_ref() }.and_then(of_timeval);
-    match (RankEnd::of_process(), ns) {
-        (Some(end), Some(ns)) if nothing => {
-            pass(end, ns);
-            // SAFETY: `timeout` is not null, since `ns` was read from it. Linux writes the remaining time there.
-            unsafe { *timeout = timeval { tv_sec: 0, tv_usec: 0 } };
-            0
-        }
-        _ => {
-            next!(select(count, reads, writes, errors, timeout): fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *mut timeval) -> c_int)
-        }
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn pselect(
-    count: c_int,
-    reads: *mut fd_set,
-    writes: *mut fd_set,
-    errors: *mut fd_set,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
-    let nothing = count == 0 || (reads.is_null() && writes.is_null() && errors.is_null());
-    // SAFETY: C requires `timeout` to be null or to point to a `timespec`.
-    let ns = unsafe { timeout.as_ref() }.and_then(of_timespec);
-    match (RankEnd::of_process(), ns) {
-        (Some(end), Some(ns)) if nothing => {
-            pass(end, ns);
-            0
-        }
-        _ => {
-            next!(pselect(count, reads, writes, errors, timeout, mask): fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *const timespec, *const sigset_t) -> c_int)
-        }
-    }
 }

@@ -11,12 +11,12 @@ use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Launcher, TurnEnd};
 use selvedge_sim::time::Time;
-use selvedge_sim_protocol::{Costs, CreateError, Request, SimEnd, VARIABLE};
+use selvedge_sim_protocol::{Costs, CreateError, NEVER, Request, SimEnd, VARIABLE};
 
 use super::computing::{Computing, SPIN_FIRST};
 use super::rank::{RankProcess, RankState};
 use super::spin;
-use super::watchdog::{Activity, Watchdog};
+use super::watchdog::{Activity, FirstThread, Watchdog};
 use crate::error::with_causes;
 use crate::pmi_server::{Abort, Replies, Server};
 use crate::rank::connection::ConnectionState;
@@ -27,8 +27,8 @@ use crate::signals::{Signals, signal_rank, stop_self};
 
 /// Polls of the rank's page before the launcher sleeps: some tens of microseconds.
 const POLLS: u32 = 2000;
-/// Turns between checks for signals.
-const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1024;
+/// Turns between checks for signals; a prime, so that of ranks that take turns each is the one that is checked.
+const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1021;
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -71,6 +71,8 @@ pub struct SimulatedJob {
     computing: Vec<Computing>,
     /// Ranks that have sent a line to the launcher.
     has_sent: BTreeSet<u32>,
+    /// By rank: whether its first thread stands still.
+    first_threads: Vec<FirstThread>,
 }
 
 impl SimulatedJob {
@@ -86,6 +88,7 @@ impl SimulatedJob {
         SimulatedJob {
             ranks: (0..plan.size).map(|_| None).collect(),
             computing: vec![Computing::default(); plan.size],
+            first_threads: vec![FirstThread::default(); plan.size],
             plan,
             directory: Some(directory),
             costs,
@@ -143,6 +146,9 @@ impl SimulatedJob {
             RankState::Turns => rank.page.give(now.0),
             RankState::Stopped => {
                 rank.page.set_time(now.0);
+                if let Some(signal) = rank.page.alarm_signal().filter(|_| rank.page.alarm_ps() <= now.0) {
+                    signal_rank(rank.who.pid, signal);
+                }
                 rank.resume();
             }
             RankState::Blocked => {
@@ -248,7 +254,15 @@ impl SimulatedJob {
                     }
                     Activity::Blocked(call) => {
                         let why = format!(
-                            "it blocks outside of the library, in {call}: in virtual time no other rank runs until it continues"
+                            "it blocks outside of the library, in {call}: in virtual time no other rank runs until it continues; {}",
+                            call.remedy()
+                        );
+                        return TurnEnd::Ended(self.accuse(number, &why));
+                    }
+                    Activity::Waiting(call) => {
+                        let why = format!(
+                            "it waits in real time, again and again, in {call}: virtual time stands still meanwhile; {}",
+                            call.remedy()
                         );
                         return TurnEnd::Ended(self.accuse(number, &why));
                     }
@@ -291,7 +305,8 @@ impl SimulatedJob {
             );
             self.notes.push(note);
         }
-        Some(TurnEnd::Request(Request::Poll))
+        let until_ps = self.ranks[number as usize].as_ref().map_or(NEVER, |rank| rank.page.alarm_ps());
+        Some(TurnEnd::Request(Request::Poll { until_ps }))
     }
 
     /// Handles the lines that a rank has sent over PMI. True: the rank waits for other ranks, and has no answer yet.
@@ -458,6 +473,19 @@ impl SimulatedJob {
         }
     }
 
+    /// Warns that the first thread of a rank waits outside of the library, while its other threads let time pass.
+    fn warn_if_still(&mut self, number: u32) {
+        let Some(rank) = &self.ranks[number as usize] else { return };
+        if let Some(call) = self.first_threads[number as usize].check(rank.who.pid) {
+            let text = "waits outside of the library, in";
+            say(&format!(
+                "{} {text} {call}, while other threads let time pass; {}",
+                self.describe(number),
+                call.remedy()
+            ));
+        }
+    }
+
     fn describe(&self, number: u32) -> String {
         match &self.ranks[number as usize] {
             Some(rank) => format!("rank {number} (pid {}, {})", rank.who.pid, self.plan.program()),
@@ -512,6 +540,7 @@ impl Launcher for SimulatedJob {
         self.overhead.turns += 1;
         if self.overhead.turns % TURNS_BETWEEN_SIGNAL_CHECKS == 0 {
             self.take_signals();
+            self.warn_if_still(rank);
         }
         if self.over {
             return (now, TurnEnd::Ended(self.end_now(rank)));

@@ -116,7 +116,7 @@ impl Engine {
         if std::env::var_os("SELVEDGE_TWIN_TRACE").is_some() {
             eprintln!("{rank} {:?} {:?}", turn.at, turn.request);
         }
-        let found_nothing = matches!(turn.request, RankRequest::Poll);
+        let found_nothing = matches!(turn.request, RankRequest::Poll { .. });
         if !found_nothing {
             self.pauses[at] = PAUSE;
         }
@@ -132,9 +132,10 @@ impl Engine {
                 self.note(&[u64::from(rank), turn.at.0, 101]);
                 self.states[at] = State::Waits { until, nic: true };
             }
-            RankRequest::Poll => {
+            RankRequest::Poll { until } => {
                 self.note(&[u64::from(rank), turn.at.0, 102]);
-                self.states[at] = State::Waits { until: turn.at + self.pauses[at], nic: true };
+                self.states[at] =
+                    State::Waits { until: (turn.at + self.pauses[at]).min(until.max(turn.at)), nic: true };
                 self.pauses[at] = (self.pauses[at] * 2).min(PAUSE_LONGEST);
             }
             RankRequest::Sleep { until } | RankRequest::Compute { until } => {

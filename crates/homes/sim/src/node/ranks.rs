@@ -42,8 +42,9 @@ pub enum RankRequest {
     SharesMemory { ni: u32, target: u64 },
     /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
-    /// The rank has polled and found nothing. It polls again when one of its NICs has changed, or after a pause.
-    Poll,
+    /// The rank has polled and found nothing. It polls again when one of its NICs has changed, after a pause, or at this
+    /// time.
+    Poll { until: Time },
     /// Sleep until this time, whatever its NICs do.
     Sleep { until: Time },
     /// Compute until this time. Interrupts that its processor serves meanwhile delay it.

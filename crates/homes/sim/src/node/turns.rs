@@ -26,7 +26,7 @@ impl<R: Ranks> Simulation<R> {
                 Span { node: rank, unit: Unit::Program, name: "runs", start: now, end: at, message: 0, bytes: 0 };
             nodes.trace.add(span);
         }
-        if !matches!(turn.request, RankRequest::Poll) {
+        if !matches!(turn.request, RankRequest::Poll { .. }) {
             nodes.rank_states[rank].end_polling();
             let is_again = match &turn.request {
                 RankRequest::Wait { .. } => is_poll,
@@ -78,9 +78,9 @@ impl<R: Ranks> Simulation<R> {
                     nodes.rank_states.schedule_turn(&mut nodes.events, rank, until.max(at), false);
                 }
             }
-            RankRequest::Poll => {
+            RankRequest::Poll { until } => {
                 let pause = nodes.rank_states[rank].poll(at);
-                nodes.rank_states.schedule_turn(&mut nodes.events, rank, at + pause, true);
+                nodes.rank_states.schedule_turn(&mut nodes.events, rank, (at + pause).min(until.max(at)), true);
             }
             RankRequest::Sleep { until } => nodes.rank_states.go_on(&mut nodes.events, rank, until.max(at)),
             RankRequest::Compute { until } => {
@@ -184,7 +184,7 @@ fn code_of(request: &RankRequest) -> u64 {
         RankRequest::Publish { message, .. } => 2000 + message.bytes,
         RankRequest::SharesMemory { .. } => 105,
         RankRequest::Wait { .. } => 101,
-        RankRequest::Poll => 102,
+        RankRequest::Poll { .. } => 102,
         RankRequest::Sleep { .. } | RankRequest::Compute { .. } => 103,
         RankRequest::Blocked { .. } => 104,
         RankRequest::Ended { code } => 1000 + u64::from(*code as u32),

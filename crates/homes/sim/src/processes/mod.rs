@@ -181,8 +181,10 @@ impl<L: Launcher> Processes<L> {
             Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
             Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
             // A process that yields the processor may not have polled all of its NICs.
-            Request::Poll if self.changed.remove(&rank) => RankRequest::Sleep { until: at + POLL_AGAIN },
-            Request::Poll => RankRequest::Poll,
+            Request::Poll { until_ps } if self.changed.remove(&rank) => {
+                RankRequest::Sleep { until: (at + POLL_AGAIN).min(Time(until_ps).max(at)) }
+            }
+            Request::Poll { until_ps } => RankRequest::Poll { until: Time(until_ps) },
             Request::Sleep { until_ps } => {
                 let until = Time(until_ps);
                 if until <= at {
