@@ -105,7 +105,9 @@ impl Fuzz for Target {
             // Only the header is there.
             Target::spoil(&file, source);
         }
-        let Some(mut sender) = Rings::open(directory, 1, 0, owner).and_then(|rings| rings.claim(owner, 2)) else {
+        let Some(mut sender) =
+            Rings::open(directory, 1, 0, owner).ok().flatten().and_then(|rings| rings.claim(owner, 2))
+        else {
             return;
         };
         for _ in 0..1 + source.below(10) {

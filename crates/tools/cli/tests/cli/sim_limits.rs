@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waits with a limit, timers and alarms in simulated ranks (`sim_limits.c`, `sim_limits_threads.c`, `sim_limits.py`), and ranks that
-//! are stuck in calls which virtual time does not know (`stuck.c`).
+//! Waits with a limit, timers and alarms in simulated ranks (`sim_limits.c`, `sim_limits_threads.c`, `sim_limits.py`),
+//! and ranks that are stuck in calls which virtual time does not know (`stuck.c`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -94,7 +94,7 @@ fn a_wake_up_by_a_thread_comes_before_the_limit() {
 fn limits_pass_when_all_threads_wait() {
     let place = Place::new("limits-threads");
     let program = &compile(&place, "sim_limits_threads");
-    report(&place, &[program, "sim_limits"]);
+    report(&place, &[program, "limits"]);
 }
 
 #[test]
