@@ -9,9 +9,11 @@
 mod compiler;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use selvedge_test_runner::{Case, process, tree};
 
@@ -307,6 +309,38 @@ fn pes_that_do_not_wait_go_on_after_a_loss() {
         .expect("the launcher starts");
     assert_eq!(ended.code, Some(137), "{}", ended.err);
     assert_eq!(ended.lines_with(" went on").len(), 2, "{}{}", ended.out, ended.err);
+}
+
+/// Processor time of a process so far, in ticks of the clock of `/proc`: 10 ms.
+fn ticks_of(pid: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
+/// A quiet machine shows 1.5 %. The bound leaves room for slower ones; a wait that polls takes all of a core.
+#[test]
+fn a_pe_that_waits_for_long_leaves_its_core_to_others() {
+    let mut job = Command::new(tree::launcher())
+        .args(["run", "-n", "2", "--timeout", JOB_TIMEOUT_S])
+        .arg(losses())
+        .args(["wait_until", "compute"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the launcher starts");
+    let mut lines = BufReader::new(job.stdout.take().expect("a pipe")).lines();
+    let said: Vec<String> = (0..2).map(|_| lines.next().expect("both PEs run").expect("text")).collect();
+    let waits = said.iter().find_map(|line| line.strip_prefix("PE 0, process ")?.strip_suffix(", runs"));
+    let waits = waits.expect("PE 0 names its process");
+    std::thread::sleep(Duration::from_secs(1));
+    let before = ticks_of(waits);
+    std::thread::sleep(Duration::from_secs(5));
+    let used = ticks_of(waits) - before;
+    let _ = Command::new("kill").args(["-INT", &job.id().to_string()]).status();
+    let _ = job.wait();
+    assert!(used <= 500 * 4 / 100, "{used} ticks of 500");
 }
 
 #[test]

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     shmem_barrier_all();
     if (me == last && wait == lock) shmem_set_lock(word);
     shmem_barrier_all();
-    printf("PE %d runs\n", me);
+    printf("PE %d, process %d, runs\n", me, (int)getpid());
     fflush(stdout);
 
     if (me == last && strcmp(end, "wait")) {
