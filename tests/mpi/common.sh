@@ -65,8 +65,9 @@ environment() {
 # launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it. If
 # spread is a number, the ranks are distributed evenly over that number of test hosts (tests/hosts): the launcher runs
 # on the login node and reaches them by the replacement of ssh. If alone is a number, ranks and launcher are on that
-# test host. If small is a size, /dev/shm has it (root only): 64m, as in a container.
-spread= alone= small=
+# test host. If small is a size, the folder small_at has it (root only):
+# 64m, as in a container.
+spread= alone= small= small_at=/dev/shm
 launch() {
     (
         environment "$1" "$2"
@@ -83,7 +84,7 @@ launch() {
         [ -z "$spread$alone" ] || mpirun=$PWD/tests/hosts/hosts.sh
         if [ "$small" ]; then
             # shellcheck disable=SC2016  # expanded by the inner shell
-            mount="mount -t tmpfs -o size=$small tmpfs /dev/shm"' && exec "$@"'
+            mount="mount -t tmpfs -o size=$small tmpfs $small_at"' && exec "$@"'
             set -- -m --propagation private sh -c "$mount" launch "$mpirun" "$@"
             mpirun=unshare
         fi
