@@ -8,7 +8,7 @@
 //! 2. A client's user is the kernel's word, taken when it connects.
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -77,9 +77,8 @@ impl Control {
             if self.clients.len() >= CLIENTS_MAX || stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            let own = rustix::process::geteuid();
-            let peer = rustix::net::sockopt::socket_peercred(&stream).ok();
-            let is_operator = peer.is_some_and(|peer| peer.uid.is_root() || peer.uid == own);
+            let own = rustix::process::geteuid().as_raw();
+            let is_operator = user_of(&stream).is_some_and(|user| user == 0 || user == own);
             let (inbox, outbox) = (Vec::new(), Vec::new());
             self.last += 1;
             let client = Client { stream, is_operator, follows_log: false, inbox, outbox, is_over: false };
@@ -163,6 +162,19 @@ impl Control {
             self.clients.remove(&id);
         }
     }
+}
+
+/// The user who has connected. Not rustix's function: it takes no client of another PID namespace, whose process has
+/// the number 0 here.
+fn user_of(stream: &UnixStream) -> Option<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `peer`, which lives across the call, as `bytes` does.
+    let done = unsafe {
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+        libc::getsockopt(stream.as_raw_fd(), level, name, (&raw mut peer).cast(), &raw mut bytes)
+    };
+    (done == 0 && peer.uid != u32::MAX).then_some(peer.uid)
 }
 
 impl Drop for Control {

@@ -26,6 +26,11 @@ use crate::{identity, views};
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time that routes of a killed daemon have to be replaced.
 const STALE_NS: u64 = 2 * SECOND_NS;
+/// Time for which a route stays after its host has become unreachable, while its cable has a carrier. The kernels
+/// forward without their daemons, so messages get through to or over a host whose daemon restarts.
+const LINGER_NS: u64 = 3 * SECOND_NS / 2;
+/// The daemon's nice value.
+const PRIORITY: i32 = -15;
 const LOG_LINES_MAX: usize = 1000;
 /// Failed sends of a port in a row, after which the log names the reason: more than a new interface needs to get its
 /// address.
@@ -69,6 +74,8 @@ pub fn run(settings: Settings, ready: impl FnOnce()) -> Result<(), DaemonError> 
         let sender = sender.try_clone().map_err(kernel_error("pipe for signals"))?;
         signal_hook::low_level::pipe::register(signal, sender).map_err(kernel_error("handler of signals"))?;
     }
+    // A program that takes all processors must not make this host seem silent. Only root may; others go without.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
     let mut daemon = Daemon::start(settings)?;
     ready();
     daemon.serve(signals.as_fd())?;
@@ -92,6 +99,8 @@ struct Daemon {
     neighbours: BTreeMap<u16, Ipv6Addr>,
     /// Routes that the manager wants.
     routes: BTreeMap<HostId, Route>,
+    /// Routes that the manager has withdrawn, with the time of their end.
+    lingering: BTreeMap<Ipv4Addr, (u64, Vec<Port>)>,
     meter: Meter,
     log: VecDeque<LogLine>,
     replays: BTreeMap<u16, u64>,
@@ -147,6 +156,7 @@ impl Daemon {
             control,
             neighbours: BTreeMap::new(),
             routes: BTreeMap::new(),
+            lingering: BTreeMap::new(),
             meter: Meter::default(),
             log: VecDeque::new(),
             replays: BTreeMap::new(),
@@ -182,11 +192,13 @@ impl Daemon {
                 self.manager.tick(self.now_ns());
             }
             self.carry_out();
+            self.withdraw_lingering();
             if second_ns <= self.now_ns() {
                 second_ns = self.now_ns() + SECOND_NS;
                 self.each_second()?;
             }
-            let due_ns = self.manager.due_ns().min(second_ns).saturating_sub(self.now_ns());
+            let linger_ns = self.lingering.values().map(|entry| entry.0).min().unwrap_or(u64::MAX);
+            let due_ns = self.manager.due_ns().min(second_ns).min(linger_ns).saturating_sub(self.now_ns());
             let ready = self.wait(signals, due_ns)?;
             if ready.has_signal {
                 return Ok(());
@@ -330,8 +342,11 @@ impl Daemon {
                     self.routes.insert(route.to, route);
                 }
                 Effect::Withdraw { to, address } => {
-                    self.routes.remove(&to);
-                    self.withdraw(address);
+                    let route = self.routes.remove(&to);
+                    if let (Some(route), Some(IpAddr::V4(address))) = (route, address) {
+                        let until_ns = self.now_ns() + LINGER_NS;
+                        self.lingering.insert(address, (until_ns, route.hops.iter().map(|hop| hop.port).collect()));
+                    }
                 }
                 Effect::Event(event) => {
                     let text = self.with_interface(event.to_string());
@@ -345,6 +360,7 @@ impl Daemon {
 
     fn install(&mut self, route: &Route) {
         let (Some(kernel), Some(IpAddr::V4(address))) = (&mut self.kernel, route.address) else { return };
+        self.lingering.remove(&address);
         let hop = route.hops.iter().find_map(|hop| {
             let interface = self.ports.get(hop.port.0)?.interface.as_ref()?.index;
             Some(Hop { interface, via: *self.neighbours.get(&hop.port.0)? })
@@ -358,10 +374,20 @@ impl Daemon {
         }
     }
 
-    fn withdraw(&mut self, address: Option<IpAddr>) {
-        let (Some(kernel), Some(IpAddr::V4(address))) = (&mut self.kernel, address) else { return };
-        if let Err(error) = kernel.withdraw(address) {
-            self.note(true, format!("route to {address} is not removed: {error}"));
+    /// Removes the withdrawn routes whose time is over, or whose cable has lost its carrier.
+    fn withdraw_lingering(&mut self) {
+        let now_ns = self.now_ns();
+        let has_carrier = |port: &Port| {
+            self.ports.get(port.0).and_then(|of| of.interface.as_ref()).is_some_and(|interface| interface.has_carrier)
+        };
+        let is_over = |(until_ns, ports): &(u64, Vec<Port>)| *until_ns <= now_ns || !ports.iter().any(has_carrier);
+        let over: Vec<Ipv4Addr> =
+            self.lingering.iter().filter(|(_, entry)| is_over(entry)).map(|(&address, _)| address).collect();
+        for address in over {
+            self.lingering.remove(&address);
+            if let Some(Err(error)) = self.kernel.as_mut().map(|kernel| kernel.withdraw(address)) {
+                self.note(true, format!("route to {address} is not removed: {error}"));
+            }
         }
     }
 
@@ -532,7 +558,7 @@ impl Daemon {
     }
 }
 
-/// What a poll has found.
+/// The result of a poll.
 #[derive(Default)]
 struct Ready {
     has_signal: bool,

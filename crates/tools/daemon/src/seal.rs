@@ -43,7 +43,7 @@ pub enum KeyError {
     Length { path: PathBuf, bytes: u64 },
 }
 
-/// What has arrived.
+/// A datagram that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
     Frame(&'a [u8]),
