@@ -9,7 +9,7 @@
  *   links names                as once; and ranks have one nid if and only if their hosts have one name
  *   links meet SEED            all connect to all at once, each after a random time; a third of the ranks kill themselves meanwhile. No put
  *                              may hang, and none between survivors may fail
- *   links steady SECONDS       puts to all others for this time, and says how long the longest pause was. Links may break meanwhile
+ *   links steady SECONDS       puts to all others for this time, and says how long the longest pause was. Links may break once all are connected
  *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' continue for another second
  */
 #include <portals4.h>
@@ -323,6 +323,16 @@ static int steady(double seconds)
     int waiting;
     if (2 * size > parts)
         return 2;
+    /* The first puts connect. */
+    for (int r = 0; r < size; r++)
+        if (r != rank)
+            put(r, rank, 30000);
+    for (int r = 0; r < size; r++) {
+        ptl_ct_event_t count;
+        if (r != rank)
+            TRY(PtlCTWait(to[r].acked, 1, &count));
+        sent[r] = 1;
+    }
     printf("rank %d runs\n", rank);
     fflush(stdout);
     for (int r = 0; r < size; r++)
