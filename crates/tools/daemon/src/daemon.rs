@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use selvedge_fabric::Port;
-use selvedge_fabric_manager::{Config, Effect, Frame, HostId, Manager, PORTS_MAX, Route};
+use selvedge_fabric_manager::{Config, Effect, Event, Frame, HostId, Manager, PORTS_MAX, Route};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::{Control, Line};
@@ -328,6 +328,7 @@ impl Daemon {
 
     /// Carries the manager's effects out.
     fn carry_out(&mut self) {
+        let mut fallen = Vec::new();
         for effect in self.manager.take_effects() {
             match effect {
                 Effect::Send { port, frame } => {
@@ -349,6 +350,9 @@ impl Daemon {
                     }
                 }
                 Effect::Event(event) => {
+                    if let Event::LinkDown { port, .. } = event {
+                        fallen.push(port);
+                    }
                     let text = self.with_interface(event.to_string());
                     self.note(event.is_warning(), text);
                 }
@@ -356,15 +360,21 @@ impl Daemon {
                 Effect::WithdrawLease { .. } => {}
             }
         }
+        // The routes lead elsewhere now, so no new packet waits.
+        for port in fallen {
+            let (Some(kernel), Some(hop)) = (&mut self.kernel, hop(&self.ports, &self.neighbours, port)) else {
+                continue;
+            };
+            if let Err(error) = kernel.forget_neighbour(hop) {
+                self.note(true, format!("packets wait for a neighbour at port {}: {error}", port.0));
+            }
+        }
     }
 
     fn install(&mut self, route: &Route) {
         let (Some(kernel), Some(IpAddr::V4(address))) = (&mut self.kernel, route.address) else { return };
         self.lingering.remove(&address);
-        let hop = route.hops.iter().find_map(|hop| {
-            let interface = self.ports.get(hop.port.0)?.interface.as_ref()?.index;
-            Some(Hop { interface, via: *self.neighbours.get(&hop.port.0)? })
-        });
+        let hop = route.hops.iter().find_map(|first| hop(&self.ports, &self.neighbours, first.port));
         let done = match hop {
             Some(hop) => kernel.install(address, hop, route.mtu),
             None => Err(io::Error::other("the address of the neighbour is not known")),
@@ -556,6 +566,12 @@ impl Daemon {
         }
         self.log.push_back(line);
     }
+}
+
+/// The next hop at a port, if its interface and the neighbour's address are known.
+fn hop(ports: &Ports, neighbours: &BTreeMap<u16, Ipv6Addr>, port: Port) -> Option<Hop> {
+    let interface = ports.get(port.0)?.interface.as_ref()?.index;
+    Some(Hop { interface, via: *neighbours.get(&port.0)? })
 }
 
 /// The result of a poll.

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
     RouteVia,
@@ -104,6 +105,17 @@ impl Kernel {
         self.stale.remove(&to);
         let message = RouteNetlinkMessage::DelRoute(route_message(to));
         self.forgive(Errno::SRCH, |kernel| kernel.requests.change(message, 0))
+    }
+
+    /// Forgets a neighbour whose cable is dead, and with it the packets that wait for its answer. TCP sends none of them
+    /// again over another cable while they wait, for up to 3 s.
+    pub fn forget_neighbour(&mut self, hop: Hop) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Inet6;
+        message.header.ifindex = hop.interface;
+        message.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet6(hop.via))];
+        let message = RouteNetlinkMessage::DelNeighbour(message);
+        self.forgive(Errno::NOENT, |kernel| kernel.requests.change(message, 0))
     }
 
     /// Removes the routes of an earlier daemon that no route has replaced; returns their number.
