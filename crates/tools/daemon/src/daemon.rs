@@ -195,7 +195,7 @@ impl Daemon {
             self.withdraw_lingering();
             if second_ns <= self.now_ns() {
                 second_ns = self.now_ns() + SECOND_NS;
-                self.each_second()?;
+                self.each_second();
             }
             let linger_ns = self.lingering.values().map(|entry| entry.0).min().unwrap_or(u64::MAX);
             let due_ns = self.manager.due_ns().min(second_ns).min(linger_ns).saturating_sub(self.now_ns());
@@ -401,10 +401,11 @@ impl Daemon {
         }
     }
 
-    fn each_second(&mut self) -> Result<(), DaemonError> {
+    fn each_second(&mut self) {
         let now_ns = self.now_ns();
-        // Counters, and any change that the kernel has not told.
-        self.refresh()?;
+        self.open_sockets();
+        let counted = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+        self.ports.count(&interfaces::counters(&counted));
         let sysfs = self.settings.sysfs.clone();
         let live: Vec<(u16, Interface)> =
             self.ports.iter().filter_map(|(port, of)| Some((port, of.interface.clone()?))).collect();
@@ -427,7 +428,6 @@ impl Daemon {
             }
         }
         self.carry_out();
-        Ok(())
     }
 
     fn check_sysctls(&mut self) {

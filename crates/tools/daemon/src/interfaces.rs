@@ -5,6 +5,7 @@
 //!
 //! 1. A name keeps its port as long as the daemon runs, so an interface that comes back is the same port.
 //! 2. There are at most [`PORTS_MAX`] ports.
+use std::collections::BTreeMap;
 use std::io;
 
 use netlink_packet_route::RouteNetlinkMessage;
@@ -76,17 +77,26 @@ fn interface(link: &LinkMessage) -> Option<Interface> {
             LinkAttribute::Mtu(mtu) => found.mtu = *mtu,
             LinkAttribute::CarrierChanges(changes) => found.carrier_changes = *changes,
             LinkAttribute::Controller(_) => return None,
-            LinkAttribute::Stats64(stats) => {
-                found.counters = InterfaceCounters {
-                    sent_bytes: stats.tx_bytes,
-                    received_bytes: stats.rx_bytes,
-                    errors: stats.tx_errors + stats.rx_errors,
-                };
-            }
             _ => {}
         }
     }
     Some(found)
+}
+
+/// Counters of all interfaces, by name, from `/proc/net/dev`. Reading it takes no lock of the kernel; a dump over netlink
+/// waits for the one of the network's configuration, which others may hold for seconds.
+pub fn counters(proc_net_dev: &str) -> BTreeMap<&str, InterfaceCounters> {
+    let line = |line| {
+        let (name, numbers): (&str, &str) = str::rsplit_once(line, ':')?;
+        let numbers: Vec<u64> = numbers.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let counters = InterfaceCounters {
+            sent_bytes: *numbers.get(8)?,
+            received_bytes: *numbers.first()?,
+            errors: numbers.get(2)? + numbers.get(10)?,
+        };
+        Some((name.trim(), counters))
+    };
+    proc_net_dev.lines().skip(2).filter_map(line).collect()
 }
 
 /// A port, and its interface while there is one.
@@ -127,6 +137,15 @@ impl Ports {
 
     pub fn by_name(&self, name: &str) -> Option<u16> {
         self.iter().find(|(_, port)| port.name == name).map(|(number, _)| number)
+    }
+
+    /// Takes new counters.
+    pub fn count(&mut self, counters: &BTreeMap<&str, InterfaceCounters>) {
+        for port in &mut self.ports {
+            if let (Some(interface), Some(now)) = (&mut port.interface, counters.get(port.name.as_str())) {
+                interface.counters = *now;
+            }
+        }
     }
 
     /// Names that found no port since the last call: there are too many.
@@ -212,6 +231,23 @@ mod tests {
             away,
             "a new index"
         );
+    }
+
+    #[test]
+    fn counters_are_read_from_the_kernels_table() {
+        let text = "Inter-|   Receive                                                |  Transmit\n\
+             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n\
+             lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0\n\
+             c.1: 2000      20    3    0    0     0          0         0      900       9    4    0    0     0       0          0\n\
+             wrong\n x: 1 2\n";
+        let found = counters(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found["c.1"], InterfaceCounters { sent_bytes: 900, received_bytes: 2000, errors: 7 });
+        let mut ports = Ports::new(vec![]);
+        ports.update(vec![interface(2, "c.1", true), interface(3, "d", true)]);
+        ports.count(&found);
+        let of = |port| ports.get(port).unwrap().interface.as_ref().unwrap().counters;
+        assert_eq!((of(0).sent_bytes, of(1)), (900, InterfaceCounters::default()));
     }
 
     #[test]
