@@ -96,7 +96,7 @@ last_event_of() {
 # goes HOST TO DEVICE: whether the route of a host to another one leaves by this interface.
 goes() { on "$1" ip route get "10.99.0.$2" 2>/dev/null | grep -q "dev cable$3 .*src 10.99.0.$1"; }
 no_route() { [ -z "$(on "$1" ip route show "10.99.0.$2" table 7391)" ]; }
-is_state() { fabric "$1" status | grep -q "cable$2 *$3"; }
+is_state() { fabric "$1" status 2>/dev/null | grep -q "cable$2 *$3"; }
 # None of the daemon's routes, rules and addresses.
 is_clean() { [ -z "$(on "$1" sh -c 'ip route show table 7391 2>/dev/null; ip rule show priority 7391; ip address show label lo:selvedge')" ]; }
 # Bytes that a host has sent over the network, which is not a cable.
