@@ -114,6 +114,7 @@ packaged: | $(TREE)/lib/libportals.so
 	@for name in oshcc oshrun velorun; do \
 		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(TREE)/bin/$$name && chmod 755 $(TREE)/bin/$$name; done
 	@ln -sf oshcc $(TREE)/bin/oshc++
+	@install -D -m 644 packaging/selvedge-daemon.service $(TREE)/share/selvedge/selvedge-daemon.service
 
 $(TREE)/share/selvedge/machines/%.toml: machines/%.toml
 	@install -D -m 644 $< $@

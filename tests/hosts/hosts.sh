@@ -16,6 +16,14 @@
 #     hosts.sh on SET N COMMAND [ARGS]...
 #                         runs a command on a host, in this folder and with this environment, except for TMPDIR
 #     hosts.sh cut SET N  cuts the network of a host permanently
+#     hosts.sh cable SET A B
+#                         joins two hosts by a cable, beside the network: interface cableB at host A, cableA at host B
+#     hosts.sh uncable SET A B
+#                         removes it, with its interfaces
+#     hosts.sh pull SET A B, plug SET A B
+#                         takes its carrier away, by shutting the interface of A down, and brings it back
+#     hosts.sh mute SET A B, unmute SET A B
+#                         loses silently all that A sends over it; ends that
 #     hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
 #
 # `rsh` beside this script runs a command on a host, with SELVEDGE_TEST_HOSTS set to the folder of the set.
@@ -186,9 +194,21 @@ on)
 cut)
     exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net ip link set eth0 down
     ;;
+cable)
+    a=$(cat "${2:?which set?}/host${3:?which host?}")
+    b=$(cat "$2/host${4:?which host?}")
+    nsenter -t "$a" --net ip link add "cable$4" type veth peer name "cable$3" netns "$b"
+    nsenter -t "$a" --net ip link set "cable$4" up
+    exec nsenter -t "$b" --net ip link set "cable$3" up
+    ;;
+uncable) exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net ip link delete "cable${4:?which host?}" ;;
+pull) exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net ip link set "cable${4:?which host?}" down ;;
+plug) exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net ip link set "cable${4:?which host?}" up ;;
+mute) exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net tc qdisc replace dev "cable${4:?which host?}" root blackhole ;;
+unmute) exec nsenter -t "$(cat "${2:?which set?}/host${3:?which host?}")" --net tc qdisc delete dev "cable${4:?which host?}" root ;;
 check)
     reason=$(missing)
     [ -z "$reason" ] || { echo "$reason" && exit 77; }
     ;;
-*) fail "hold N, up N, down SET, login SET COMMAND, on SET N COMMAND, cut SET N or check" ;;
+*) fail "hold N, up N, down SET, login SET COMMAND, on SET N COMMAND, cut SET N, cable, uncable, pull, plug, mute or unmute SET A B, or check" ;;
 esac

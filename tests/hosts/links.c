@@ -9,6 +9,7 @@
  *   links names                as once; and ranks have one nid if and only if their hosts have one name
  *   links meet SEED            all connect to all at once, each after a random time; a third of the ranks kill themselves meanwhile. No put
  *                              may hang, and none between survivors may fail
+ *   links steady SECONDS       puts to all others for this time, and says how long the longest pause was. Links may break once all are connected
  *   links lost RANK            puts to all others, until those between RANK and the others fail; the others' continue for another second
  */
 #include <portals4.h>
@@ -315,6 +316,75 @@ static int lost(int victim)
     return 0;
 }
 
+static int steady(double seconds)
+{
+    uint64_t sent[RANKS_MAX] = {0};
+    double last_s[RANKS_MAX], gap_s = 0, limit_s = now_s() + 120, until_s;
+    int waiting;
+    if (2 * size > parts)
+        return 2;
+    /* The first puts connect. */
+    for (int r = 0; r < size; r++)
+        if (r != rank)
+            put(r, rank, 30000);
+    for (int r = 0; r < size; r++) {
+        ptl_ct_event_t count;
+        if (r != rank)
+            TRY(PtlCTWait(to[r].acked, 1, &count));
+        sent[r] = 1;
+    }
+    printf("rank %d runs\n", rank);
+    fflush(stdout);
+    for (int r = 0; r < size; r++)
+        last_s[r] = now_s();
+    until_s = now_s() + seconds;
+    do {
+        waiting = 0;
+        for (int r = 0; r < size; r++) {
+            ptl_ct_event_t count;
+            if (r == rank)
+                continue;
+            TRY(PtlCTGet(to[r].acked, &count));
+            if (count.failure != 0) {
+                fprintf(stderr, "rank %d: a put to rank %d has failed\n", rank, r);
+                return 1;
+            }
+            if (count.success != sent[r]) {
+                waiting = 1;
+                continue;
+            }
+            if (now_s() - last_s[r] > gap_s)
+                gap_s = now_s() - last_s[r];
+            last_s[r] = now_s();
+            if (now_s() < until_s) {
+                put(r, rank, 30000);
+                sent[r]++;
+                waiting = 1;
+            }
+        }
+        usleep(200);
+    } while (waiting && now_s() < limit_s);
+    /* The last puts of the others need this rank: each notifies the others that it has finished. */
+    for (int r = 0; r < size; r++)
+        if (r != rank)
+            put(r, size + rank, 1000);
+    for (int r = 0; r < size; r++)
+        while (r != rank && !is_there(r, size + r, 1000)) {
+            ptl_ct_event_t count;
+            if (now_s() > limit_s) {
+                fprintf(stderr, "rank %d: rank %d does not finish\n", rank, r);
+                return 1;
+            }
+            TRY(PtlCTGet(arrived, &count));
+            usleep(200);
+        }
+    for (int r = 0; r < size; r++)
+        if (r != rank)
+            compare(r, r, 30000);
+    printf("rank %d: right, longest pause %.2f s\n", rank, gap_s);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -331,6 +401,8 @@ int main(int argc, char **argv)
         status = absent(argv[2]);
     else if (strcmp(argv[1], "busy") == 0)
         status = absent(NULL);
+    else if (strcmp(argv[1], "steady") == 0 && argc > 2)
+        status = steady(atof(argv[2]));
     else if (strcmp(argv[1], "lost") == 0 && argc > 2)
         status = lost(atoi(argv[2]));
     else if (strcmp(argv[1], "meet") == 0 && argc > 2)

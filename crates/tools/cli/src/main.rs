@@ -7,7 +7,9 @@
 mod aggregation;
 mod bench;
 mod choice;
+mod daemon;
 mod env;
+mod fabric;
 mod info;
 mod mpirun;
 mod registers;
@@ -44,6 +46,8 @@ enum Command {
     Bench(bench::Args),
     Manager(aggregation::ManagerArgs),
     Aggregator(aggregation::AggregatorArgs),
+    Daemon(daemon::Args),
+    Fabric(fabric::Args),
     #[command(hide = true)]
     Agent(run::AgentArgs),
 }
@@ -62,6 +66,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(args),
         Command::Manager(args) => aggregation::manager_main(args),
         Command::Aggregator(args) => aggregation::aggregator_main(args),
+        Command::Daemon(args) => daemon::main(args),
+        Command::Fabric(args) => fabric::main(args),
         Command::Agent(args) => run::agent_main(args),
     };
     done.unwrap_or_else(|error| {

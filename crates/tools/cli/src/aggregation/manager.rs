@@ -49,7 +49,7 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Prints where it listens. Start `selvedge aggregator` on the hosts, and programs, with SELVEDGE_MANAGER set to this. \
-SELVEDGE_MANAGER_SECRET, hexadecimal digits that all of them have, keeps strangers out. SELVEDGE_LOG=warn prints less.";
+SELVEDGE_MANAGER_SECRET, hexadecimal digits that all of them have, keeps strangers out. SELVEDGE_LOG=warn prints less. The daemon of a fabric without switches is `selvedge daemon`.";
 
 pub fn main(args: Args) -> Result<ExitCode> {
     if args.show {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge daemon`: the daemon of a fabric without switches (seed 002, section 2.3). It runs until a signal ends it.
+//!
+//! The first line on standard output is `ready`: then its socket takes requests.
+
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use selvedge_daemon::{Settings, protocol};
+use selvedge_process::process::start_logging;
+
+/// Find the hosts at this host's cables, and keep routes to all hosts behind them.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Use only this interface, or those whose names start so (`cable*`); may be given several times
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
+
+    /// Address of this host in the fabric; otherwise one below 10.0.0.0/8 that its name and machine id give
+    #[arg(long, value_name = "IPV4")]
+    address: Option<Ipv4Addr>,
+
+    /// Seal frames between neighbours with the key in this file, which all hosts of the fabric have
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+
+    /// Set `ip_forward` and `rp_filter` as the fabric needs them; otherwise a warning names them
+    #[arg(long)]
+    set_sysctls: bool,
+
+    /// Socket for `selvedge fabric`; for root /run/selvedge-daemon.sock, otherwise in XDG_RUNTIME_DIR
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Folder with sensors and speeds
+    #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
+    sysfs: PathBuf,
+}
+
+const AFTER_HELP: &str = "\
+For hosts that are joined by cables and not by a switch: start one on each. It needs CAP_NET_ADMIN to keep routes, and observes without. \
+Programs use the fabric with SELVEDGE_NET_INTERFACE=lo:selvedge. SELVEDGE_LOG=warn prints less. `selvedge manager` is another program: \
+it manages aggregation nodes.";
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    start_logging("info");
+    let settings = Settings {
+        interfaces: args.interfaces,
+        address: args.address,
+        key: args.key,
+        set_sysctls: args.set_sysctls,
+        socket: args.socket.unwrap_or_else(protocol::own_socket),
+        sysfs: args.sysfs,
+    };
+    selvedge_daemon::run(settings, || {
+        // A closed standard output is no error, because the starter may have ended.
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "ready").and_then(|()| out.flush());
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The daemon of a fabric without switches: one on each host (seed 002, section 2.3). It runs the value
+//! [`selvedge_fabric_manager::Manager`] over the host's interfaces, and carries its effects out.
+//!
+//! ```text
+//! netlink: carriers, counters ─┐                ┌─> frames: UDP to a link-local group on each interface
+//! frames of the neighbours ────┼─> Manager ─────┼─> kernel routes, in a table of its own
+//! clients: `selvedge fabric` ──┘                └─> log
+//! ```
+//!
+//! # Contract
+//!
+//! 1. One thread, one poll. No client and no frame makes it wait.
+//! 2. Nothing outside of the daemon's own table, rule and labelled address is changed, but for sysctls by option.
+//!    At the end they are removed; those of a daemon that was killed are taken over by the next one.
+//! 3. Without `CAP_NET_ADMIN` it observes: links and topology, no routes.
+//! 4. A frame, a client's line and a kernel's message are bounded and checked before use.
+mod client;
+mod control;
+mod daemon;
+mod identity;
+mod interfaces;
+mod kernel;
+mod loads;
+mod netlink;
+pub mod protocol;
+mod seal;
+mod sockets;
+mod views;
+
+pub use client::{ClientError, ask, follow};
+pub use daemon::{DaemonError, Settings, run};

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Answers to requests, made from the manager's state.
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Port;
+use selvedge_fabric_manager::{HostId, LinkPort, LoadReport, Manager, Map, PortLoad, Route, State};
+
+use crate::interfaces::Ports;
+use crate::protocol::{Host, Link, LinkEnd, PortView, Topology};
+
+/// The number of a host, as people see it.
+pub fn hex(host: HostId) -> String {
+    format!("{:x}", host.0)
+}
+
+pub fn digest(map: &Map) -> String {
+    format!("{:016x}", map.digest())
+}
+
+/// The name of a host, or its number if it is not on the map.
+pub fn name(map: &Map, host: HostId) -> String {
+    map.host(host).map(|host| host.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| hex(host))
+}
+
+pub fn ports(manager: &Manager, ports: &Ports, replays: &BTreeMap<u16, u64>) -> Vec<PortView> {
+    let map = manager.map().0;
+    let view = |(port, lines): (&LinkPort, &crate::interfaces::PortInterface)| {
+        let (counters, neighbour) = (port.counters(), port.neighbour());
+        PortView {
+            port: port.number().0,
+            interface: lines.name.clone(),
+            state: state(port),
+            neighbour: neighbour.map(|end| name(map, end.host)),
+            neighbour_port: neighbour.map(|end| end.port.0),
+            mtu: port.mtu().or(port.carrier()),
+            round_trip_us: port.rtt_ns().map(|rtt| rtt as f64 / 1000.0),
+            is_enabled: port.is_enabled(),
+            is_drained: port.is_drained(),
+            frames_sent: counters.frames_sent,
+            frames_received: counters.frames_received,
+            frames_refused: counters.frames_refused,
+            replays: replays.get(&port.number().0).copied().unwrap_or(0),
+            hellos_lost: counters.hellos_lost,
+            repeats: counters.repeats,
+            drops: counters.drops,
+        }
+    };
+    manager.ports().zip(ports.iter().map(|(_, interface)| interface)).map(view).collect()
+}
+
+fn state(port: &LinkPort) -> String {
+    match port.state() {
+        State::Down if !port.is_enabled() => "disabled".into(),
+        State::Down => "down".into(),
+        State::Blocked(why) => format!("blocked: {why}"),
+        State::Probing => "probing".into(),
+        State::OneWay => "one way".into(),
+        State::Up => "up".into(),
+    }
+}
+
+pub fn hosts(manager: &Manager) -> Vec<Host> {
+    let map = manager.map().0;
+    let routes: BTreeMap<HostId, &Route> = manager.routes().map(|route| (route.to, route)).collect();
+    let loads = loads(manager);
+    let own = manager.config().host;
+    let view = |host: &selvedge_fabric_manager::MapHost| {
+        let route = routes.get(&host.host);
+        let load = loads.get(&host.host).map(|report| report.load);
+        Host {
+            name: name(map, host.host),
+            host: hex(host.host),
+            address: host.address,
+            is_self: host.host == own,
+            hops: route.map(|route| route.cost),
+            via: route.and_then(|route| route.hops.first()).map(|hop| name(map, hop.neighbour)),
+            mtu: route.map(|route| route.mtu),
+            processor_percent: load.map(|load| f64::from(load.processor_permille) / 10.0),
+            temperature_c: load.and_then(|load| load.temperature_dc).map(|tenths| f64::from(tenths) / 10.0),
+        }
+    };
+    map.hosts().iter().map(view).collect()
+}
+
+pub fn links(manager: &Manager, ports: &Ports) -> Vec<Link> {
+    let (map, own, loads) = (manager.map().0, manager.config().host, loads(manager));
+    let end = |(host, port): (HostId, Port)| {
+        let load: Option<&PortLoad> =
+            loads.get(&host).and_then(|report| report.ports.iter().find(|load| load.port == port));
+        LinkEnd {
+            name: name(map, host),
+            host: hex(host),
+            port: port.0,
+            interface: ports.get(port.0).filter(|_| host == own).map(|port| port.name.clone()),
+            sent_bytes_s: load.map(|load| load.sent_bytes_s),
+            load_percent: load.and_then(|load| load.load_permille).map(|share| f64::from(share) / 10.0),
+            errors: load.map(|load| load.errors),
+        }
+    };
+    let view = |link: &selvedge_fabric_manager::MapLink| Link {
+        ends: link.ends.map(end),
+        mtu: link.mtu,
+        is_drained: link.is_drained(),
+    };
+    map.links().iter().map(view).collect()
+}
+
+pub fn topology(manager: &Manager, ports: &Ports) -> Topology {
+    Topology { digest: digest(manager.map().0), hosts: hosts(manager), links: links(manager, ports) }
+}
+
+fn loads(manager: &Manager) -> BTreeMap<HostId, &LoadReport> {
+    manager.load_reports().map(|report| (report.host, report)).collect()
+}
+
+/// The port of this host that `HOST:PORT` names: the host by name, number or nothing, the port by its interface or
+/// number.
+pub fn named_port(text: &str, manager: &Manager, ports: &Ports) -> Result<u16, String> {
+    let (host, port) = text.split_once(':').unwrap_or(("", text));
+    let config = manager.config();
+    if !["", &config.name, &hex(config.host), "localhost"].contains(&host) {
+        let own = &config.name;
+        return Err(format!("{text}: this is the daemon of {own}; give the command on {host}"));
+    }
+    let number = || port.parse().ok().filter(|&number| ports.get(number).is_some());
+    ports.by_name(port).or_else(number).ok_or_else(|| {
+        let have: Vec<&str> = ports.iter().map(|(_, port)| port.name.as_str()).collect();
+        format!("{text}: {port} is no port of this host, which has {}", have.join(", "))
+    })
+}
