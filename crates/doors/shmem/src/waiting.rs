@@ -21,14 +21,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use selvedge_process::WaitEnd;
+use selvedge_process::{Loss, WaitEnd};
 
 use crate::check;
 use crate::handles::Ctx;
 use crate::world::World;
 use crate::world::contexts::ContextSlot;
 use crate::world::losses::LostPe;
-use crate::world::peer::PeerNic;
 
 /// Yields of a wait before it sleeps. Where PEs share cores, the awaited PE is likely to run meanwhile, and a yield
 /// costs less than sleeping and waking.
@@ -38,8 +37,8 @@ pub(crate) const YIELDS: usize = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// A wait that has lasted this long after a loss ends the PE: what it waits for was not under way.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same after a PE that has exited with 0 and without `shmem_finalize`: messages of other PEs, which no longer need
-/// it, may come late on a busy machine.
+/// The same after a PE that has exited in order and without `shmem_finalize`: messages of other PEs, which no longer
+/// need it, may come late on a busy machine. No PE waits after `shmem_finalize`, but for the last steps of its barrier.
 const PATIENCE_AFTER_EXIT: Duration = Duration::from_secs(5);
 /// The exit status of a PE that ends because of a loss.
 const EXIT_LOST: i32 = 1;
@@ -168,7 +167,7 @@ impl World {
     pub(crate) fn loss_of(&self, pe: usize) -> Option<String> {
         let recorded = self.process.directory().lost_ranks().unwrap_or_default();
         let how = recorded.into_iter().find(|lost| lost.rank as usize == pe).map(|lost| lost.how);
-        how.or_else(|| self.interface.remote_loss(self.nics[pe].id))
+        how.or_else(|| self.interface.remote_loss(self.nics[pe].id).map(|loss| loss.why))
     }
 
     fn find_lost(&self, part: usize) -> Option<(usize, String, Duration)> {
@@ -182,24 +181,35 @@ impl World {
                 let patience = if lost.has_failed { PATIENCE } else { PATIENCE_AFTER_EXIT };
                 return Some((lost.rank as usize, lost.how.clone(), patience));
             }
-        } else if let Some(pe) = self.find_lost_near(part) {
-            return Some((pe, "its process has ended without shmem_finalize".to_owned(), PATIENCE));
+        } else if let Some((pe, patience)) = self.find_lost_near(part) {
+            return Some((pe, "its process has ended without shmem_finalize".to_owned(), patience));
         }
-        let far = self.nics.iter().enumerate().filter(|(_, nic)| !nic.is_near);
-        let loss = |(pe, nic): (usize, &PeerNic)| Some((pe, self.interface.remote_loss(nic.id)?, PATIENCE));
-        far.filter_map(loss).next()
+        let ends = self.nics.iter().enumerate().filter(|(_, nic)| !nic.is_near).filter_map(|(pe, nic)| {
+            let Loss { is_orderly, why } = self.interface.remote_loss(nic.id)?;
+            // The launcher knows better who has finalized.
+            if is_orderly && self.losses.is_recorded {
+                return None;
+            }
+            let patience = if is_orderly { PATIENCE_AFTER_EXIT } else { PATIENCE };
+            Some((pe, why, patience))
+        });
+        // One that has failed counts before one that has exited.
+        ends.min_by_key(|&(pe, _, patience)| (patience, pe))
     }
 
-    /// Finds a PE of this host whose process has ended with its Portals id claimed.
-    fn find_lost_near(&self, part: usize) -> Option<usize> {
+    /// Finds a PE of this host whose process has ended. One that has left the job in order has given up the claim of its
+    /// Portals id.
+    fn find_lost_near(&self, part: usize) -> Option<(usize, Duration)> {
         let count = self.n_pes.div_ceil(part);
         let start = self.losses.next_near.fetch_add(count, Relaxed);
         let directory = self.process.directory();
-        let is_lost = |&pe: &usize| {
-            let nic = &self.nics[pe];
-            nic.is_near && matches!(directory.claimant(nic.id as u16), Ok(Some(who)) if !who.is_alive())
+        let end_of = |pe: usize| match directory.claimant(self.nics[pe].id as u16) {
+            _ if !self.nics[pe].is_near => None,
+            Ok(None) => Some((pe, PATIENCE_AFTER_EXIT)),
+            Ok(Some(who)) if !who.is_alive() => Some((pe, PATIENCE)),
+            Ok(Some(_)) | Err(_) => None,
         };
-        (0..count).map(|step| start.wrapping_add(step) % self.n_pes).find(is_lost)
+        (0..count).find_map(|step| end_of(start.wrapping_add(step) % self.n_pes))
     }
 
     /// Ends this PE. The launcher, and the end of its links, tell the others.

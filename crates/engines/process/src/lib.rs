@@ -24,6 +24,7 @@ pub mod settings;
 pub use process::{Opened, Process};
 pub use selvedge_host::StartError;
 pub use selvedge_host::WaitEnd;
+pub use selvedge_host::backend::Loss;
 pub use selvedge_host::grants::{Counts, GrantedRoute, Piece};
 pub use selvedge_host::memory::ListBus;
 pub use selvedge_host::plain_put::{LockedRoute, PutOutcome};

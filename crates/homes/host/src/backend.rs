@@ -86,9 +86,9 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Returns the reason for which the process behind an id of another host is lost. None: it lives as far as this
-    /// process knows, or it has announced its end. Asks nobody.
-    fn loss(&self, _id: u64) -> Option<String> {
+    /// Returns the end of the process behind an id of another host. None: it lives as far as this process knows. Asks
+    /// nobody.
+    fn loss(&self, _id: u64) -> Option<Loss> {
         None
     }
 
@@ -182,6 +182,14 @@ pub trait Backend: Send + Sync {
     fn wake_threads(&self, interface: &Interface) {
         interface.own.segment.wake_all();
     }
+}
+
+/// The end of a process of another host, as this process has seen it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The process has announced its end. Otherwise it is lost.
+    pub is_orderly: bool,
+    pub why: String,
 }
 
 /// The action for a full ring, or too many pending requests.

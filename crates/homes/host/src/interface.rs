@@ -31,7 +31,7 @@ use selvedge_os::process::Identity;
 use selvedge_os::sync::IgnorePoison;
 use selvedge_os::{asymmetric, cma, thread};
 
-use crate::backend::{Backend, Offers};
+use crate::backend::{Backend, Loss, Offers};
 use crate::config::{Config, Mode, REMOTE};
 use crate::deferred_replies::DeferredReplies;
 use crate::endpoint::Endpoint;
@@ -359,10 +359,9 @@ impl Interface {
         }
     }
 
-    /// Returns the reason for which a process of another host is lost, if this process knows of it. A process that has
-    /// announced its end is not lost.
+    /// Returns the end of a process of another host, if this process knows of it.
     #[cold]
-    pub fn remote_loss(&self, id: u64) -> Option<String> {
+    pub fn remote_loss(&self, id: u64) -> Option<Loss> {
         if self.is_remote(id) { self.backend.loss(id) } else { None }
     }
 

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use selvedge_host::backend::Loss;
 use selvedge_os::shortage::{Need, Shortage};
 
 use crate::control::Disconnect;
@@ -88,14 +89,6 @@ impl From<io::Error> for OpenError {
             None => OpenError::System(error),
         }
     }
-}
-
-/// The end of a peer, as this process has seen it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// The peer has announced its end. Otherwise it is lost.
-    pub is_orderly: bool,
-    pub why: String,
 }
 
 impl From<&LinkError> for Loss {

@@ -51,7 +51,7 @@ mod tags;
 mod thread;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};
-pub use errors::{LinkError, Loss, OpenError, SendError};
+pub use errors::{LinkError, OpenError, SendError};
 pub use faults::{Faults, FaultsError};
 pub use ids::{NicName, PeerId};
 pub use links::{Links, SendTiming};

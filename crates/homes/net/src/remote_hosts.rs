@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_host::backend::{Backend, Offers, WhenFull};
+use selvedge_host::backend::{Backend, Loss, Offers, WhenFull};
 use selvedge_host::errors::{PostError, StartError};
 use selvedge_host::outbox::RequestPayload;
 use selvedge_host::remote_hosts::payload_of;
@@ -107,10 +107,9 @@ impl RemoteHosts {
         }
     }
 
-    /// Returns the reason for which the process behind an id is lost. None: it lives, or has announced its end.
-    fn loss(&self, id: u64) -> Option<String> {
-        let loss = self.links.loss_of(self.names.known(id)?)?;
-        (!loss.is_orderly).then_some(loss.why)
+    /// Returns the end of the process behind an id, if it is known.
+    fn loss(&self, id: u64) -> Option<Loss> {
+        self.links.loss_of(self.names.known(id)?)
     }
 
     /// Gives a packet to the link of the process behind an id, for its NIC number `ni`.
@@ -159,7 +158,7 @@ impl Backend for Home {
         self.0.answers(id)
     }
 
-    fn loss(&self, id: u64) -> Option<String> {
+    fn loss(&self, id: u64) -> Option<Loss> {
         self.0.loss(id)
     }
 

@@ -46,6 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use selvedge_host::backend::Loss;
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 use selvedge_os::sync::IgnorePoison;
 
@@ -57,7 +58,7 @@ use watch::Watch;
 
 use crate::address::LinkAddress;
 use crate::control::listen;
-use crate::errors::{LinkError, Loss, OpenError, SendError};
+use crate::errors::{LinkError, OpenError, SendError};
 use crate::forked::ParentOnly;
 use crate::greeting::NO_HOST;
 use crate::ids::{NicName, PeerId};

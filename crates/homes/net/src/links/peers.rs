@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
 
+use selvedge_host::backend::Loss;
+
 use crate::address::LinkAddress;
-use crate::errors::Loss;
 use crate::greeting::NO_HOST;
 use crate::ids::PeerId;
 use crate::outgoing::Outgoing;
