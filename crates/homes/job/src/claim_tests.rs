@@ -56,7 +56,8 @@ fn a_dead_holders_id_is_taken_over() {
     let claim = job.claim(Some(9), 0).expect("its holder is dead");
     assert_eq!(claimants(&job), [(9, Identity::own())]);
     claim.release();
-    assert!(claimants(&job).is_empty());
+    // Another thread that looks through the claims of this process may hold it for a moment.
+    selvedge_os::testing::until(|| claimants(&job).is_empty());
 }
 
 #[test]
@@ -80,7 +81,8 @@ fn claims_of_one_process_to_one_id_are_one() {
     drop((first, third));
     assert_eq!(claimants(&job), [(4, Identity::own())]);
     drop(second);
-    assert!(claimants(&job).is_empty());
+    // Another thread that looks through the claims of this process may hold it for a moment.
+    selvedge_os::testing::until(|| claimants(&job).is_empty());
 }
 
 #[test]

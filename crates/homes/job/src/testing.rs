@@ -42,14 +42,35 @@ pub(crate) fn claimants(directory: &JobDirectory) -> Vec<(u16, Identity)> {
     directory.claimants().expect("the claims are read")
 }
 
-/// Runs `test` in a process that has no free descriptor from then on.
+/// Set in the process that [`without_descriptors`] starts.
+const ALONE: &str = "SELVEDGE_TEST_ALONE";
+
+/// Runs `test` in a process that has no free descriptor meanwhile: this program again, with the calling test alone. A
+/// forked child would inherit locks that threads of other tests hold.
 pub(crate) fn without_descriptors(test: impl FnOnce()) {
-    selvedge_os::testing::in_child(|| {
-        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: a structure of this frame; the limit is this child's alone.
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    if std::env::var_os(ALONE).is_some() {
+        let before = limit_descriptors(0);
         test();
-    });
+        limit_descriptors(before);
+        return;
+    }
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let own = std::env::current_exe().expect("it runs");
+    let again = Command::new(own).args(["--exact", &name, "--nocapture"]).env(ALONE, "1").output().expect("it starts");
+    let said = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&again.stderr));
+}
+
+/// Sets the soft limit of descriptors. Returns the former one.
+fn limit_descriptors(most: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a structure of this frame, which the first call fills.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        let before = std::mem::replace(&mut limit.rlim_cur, most);
+        libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        before
+    }
 }
 
 /// Another process, alive until [`Other::end`].
