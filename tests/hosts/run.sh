@@ -140,17 +140,20 @@ meeting() {
     [ "$(grep -c ': right$' "$work/printed")" = 8 ] || complain "$what: not eight survivors were right"
 }
 
-# cut_off: the network of a host is cut when all ranks run. The set of hosts is unusable afterwards.
+# cut_when_all_run: cuts the network of host 3 when three ranks run. The set of hosts is unusable afterwards.
+cut_when_all_run() {
+    tries=0
+    until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 1200 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    "$hosts" cut "$set" 3
+}
+
+# cut_off: a host is cut off, and every rank has to notice it.
 cut_off() {
-    (
-        tries=0
-        until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 1200 ]; do
-            tries=$((tries + 1))
-            sleep 0.1
-        done
-        "$hosts" cut "$set" 3
-    ) &
     : >"$work/printed"
+    cut_when_all_run &
     SELVEDGE_NET_TIMEOUT=2 job "a host is cut off" 0 "$three" 3 "$work/links" lost 2
     wait $!
     [ "$(grep -c ' is lost, ' "$work/printed")" = 4 ] || complain "$what: not every rank detected the loss"
@@ -163,17 +166,10 @@ ended_after_loss() {
     [ "$took" -le 60 ] || complain "$what: it took $took s"
 }
 
-# pes_lose CALL: PEs wait in a call, and the network of host 3 is cut. The set of hosts is unusable afterwards.
+# pes_lose CALL: PEs wait in a call, and a host is cut off.
 pes_lose() {
-    (
-        tries=0
-        until [ "$(grep -c ' runs$' "$work/printed")" = 3 ] || [ $tries -gt 1200 ]; do
-            tries=$((tries + 1))
-            sleep 0.1
-        done
-        "$hosts" cut "$set" 3
-    ) &
     : >"$work/printed"
+    cut_when_all_run &
     SELVEDGE_NET_TIMEOUT=2 job "PEs wait in $1, a host is cut off" 1 "$three" 3 "$work/losses" "$1" compute
     wait $!
     ended_after_loss "" 1

@@ -186,7 +186,7 @@ impl World {
         }
         let ends = self.nics.iter().enumerate().filter(|(_, nic)| !nic.is_near).filter_map(|(pe, nic)| {
             let Loss { is_orderly, why } = self.interface.remote_loss(nic.id)?;
-            // The launcher knows better who has finalized.
+            // The launcher records the PEs that have ended before they had finalized.
             if is_orderly && self.losses.is_recorded {
                 return None;
             }

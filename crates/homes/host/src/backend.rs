@@ -86,8 +86,8 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Returns the end of the process behind an id of another host. None: it lives as far as this process knows. Asks
-    /// nobody.
+    /// Returns the end of the process behind an id of another host. None: it lives as far as this process knows. Does
+    /// not ask the launcher.
     fn loss(&self, _id: u64) -> Option<Loss> {
         None
     }

@@ -14,7 +14,7 @@ use crate::real::next;
 use crate::refuse;
 use crate::waits::{Ended, Wait, after, at, left_ns, of_timespec, to_timespec};
 
-/// Sleeps until a time; `Err`: a handler has run before, so many nanoseconds are left.
+/// Sleeps until a time. `Err`: a handler has run before that; the value is the time left, in nanoseconds.
 fn sleep_until(end: &'static RankEnd, until_ps: u64) -> Result<(), u64> {
     let wait = Wait { cause: Cause::Time, ..Wait::until(end, until_ps) };
     match wait.run(|_| None::<()>) {

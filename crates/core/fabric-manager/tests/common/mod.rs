@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use selvedge_fabric::Port;
+use selvedge_fabric::routing::mix;
 use selvedge_fabric_manager::wire::{Body, Edition};
 use selvedge_fabric_manager::{Boot, Config, Effect, Event, Frame, HostId, Lease, Manager, Route, Timing, Withdrawal};
 
@@ -20,11 +21,9 @@ pub struct Source(pub u64);
 
 impl Source {
     pub fn word(&mut self) -> u64 {
+        let word = mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
+        word
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {

@@ -30,7 +30,7 @@ use crate::settings::{Check, Settings};
 
 /// The pause before a connection that was closed in its greeting is made again.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
-/// The time without a further frame after which the receiver is told how many there were.
+/// A sender that has sent no frame for this time tells the receiver how many it has sent.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Connection {
