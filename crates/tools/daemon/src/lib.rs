@@ -20,13 +20,17 @@ mod control;
 mod daemon;
 mod identity;
 mod interfaces;
+mod journal;
 mod kernel;
 mod loads;
 mod netlink;
 pub mod protocol;
+mod routing;
 mod seal;
+mod settings;
 mod sockets;
 mod views;
 
 pub use client::{ClientError, ask, follow};
-pub use daemon::{DaemonError, Settings, run};
+pub use daemon::run;
+pub use settings::{DaemonError, Settings};
