@@ -63,7 +63,7 @@ help:
 	@awk '/^## / { text = substr($$0, 4); next } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-16s %s\n", $$0, text } { text = "" }' $(firstword $(MAKEFILE_LIST))
 
 ## builds into build/: bin, lib, include, libexec, share, examples (the default)
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers manual $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 ## installs missing packages of the system
 setup:
@@ -115,6 +115,19 @@ packaged: | $(TREE)/lib/libportals.so
 		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(TREE)/bin/$$name && chmod 755 $(TREE)/bin/$$name; done
 	@ln -sf oshcc $(TREE)/bin/oshc++
 	@install -D -m 644 packaging/selvedge-daemon.service $(TREE)/share/selvedge/selvedge-daemon.service
+
+# Manual pages and completions, made anew with the command.
+.PHONY: manual
+manual: $(TREE)/link/manual
+$(TREE)/link/manual: $(TREE)/bin/selvedge $(TARGET)/release/libsma.a
+	@rm -rf $(TREE)/share/man
+	@$(TREE)/bin/selvedge manual-pages $(TREE)/share/man
+	@$(TARGET)/release/libsma-manual-pages $(TREE)/share/man/man3
+	@mkdir -p $(TREE)/share/bash-completion/completions $(TREE)/share/zsh/site-functions $(TREE)/share/fish/vendor_completions.d
+	@$(TREE)/bin/selvedge completions bash >$(TREE)/share/bash-completion/completions/selvedge
+	@$(TREE)/bin/selvedge completions zsh >$(TREE)/share/zsh/site-functions/_selvedge
+	@$(TREE)/bin/selvedge completions fish >$(TREE)/share/fish/vendor_completions.d/selvedge.fish
+	@touch $@
 
 $(TREE)/share/selvedge/machines/%.toml: machines/%.toml
 	@install -D -m 644 $< $@

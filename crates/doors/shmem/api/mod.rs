@@ -11,6 +11,8 @@
 //! | `exports.rs` | renders the C functions in Rust, which `src/exports.rs` includes |
 //! | `link.rs` | renders `libsma.ld` and `libsma.map`, with which `libsma.so` is linked |
 //! | `link_files.rs` | the program that writes these two |
+//! | `manual.rs` | renders the manual pages of section 3 |
+//! | `manual_pages.rs` | the program that writes them |
 //! | `page.rs` | renders `docs/reference/shmem-api.md` |
 //!
 //! The library itself does not contain this module. `build.rs` includes it for the exports, `link_files.rs` for the
@@ -39,6 +41,7 @@ pub mod functions;
 pub mod generics;
 pub mod header;
 pub mod link;
+pub mod manual;
 pub mod page;
 pub mod types;
 
@@ -298,6 +301,15 @@ fn declared(text: &str) -> Option<(String, String)> {
 /// A type with `TYPE` filled in.
 pub fn filled(text: &str, element: &str) -> String {
     text.replace("TYPE", element)
+}
+
+/// The C name of a type, without the header's own names.
+pub fn in_c(c: &str) -> &str {
+    match c {
+        "shmem_impl_complexd" => "double _Complex",
+        "shmem_impl_complexf" => "float _Complex",
+        c => c,
+    }
 }
 
 /// The functions of the whole table.

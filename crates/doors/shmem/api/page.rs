@@ -8,7 +8,7 @@ use super::constants::GROUPS;
 use super::functions::SECTIONS;
 use super::generics::generic_name;
 use super::types::{Naming, SETS, Set};
-use super::{Generic, Header, Row, Section, all_functions, filled};
+use super::{Generic, Header, Row, Section, all_functions, filled, in_c};
 
 const BEGINS: &str = include_str!("text/page_begins.md");
 
@@ -65,15 +65,6 @@ fn sets(text: &mut String) {
             if c == this.name { format!("`{c}`") } else { format!("`{c}` ({})", this.name) }
         });
         writeln!(text, "| {} | {} |", set.title, types.collect::<Vec<_>>().join(", ")).expect("a string takes it");
-    }
-}
-
-/// The C name of a type, without the header's own names.
-fn in_c(c: &str) -> &str {
-    match c {
-        "shmem_impl_complexd" => "double _Complex",
-        "shmem_impl_complexf" => "float _Complex",
-        c => c,
     }
 }
 
@@ -174,7 +165,7 @@ fn of_types(set: &Set) -> Option<String> {
 }
 
 /// The prototypes of a family without contexts, in C; long ones on several lines.
-fn prototypes(row: &Row) -> Vec<String> {
+pub fn prototypes(row: &Row) -> Vec<String> {
     let mut lines = Vec::new();
     let mut of = |element: Option<(Naming, &str)>, c: &str| {
         let prototype = row.prototype();

@@ -56,6 +56,26 @@ fn reference_page() {
     check("docs/reference/shmem-api.md", &api::page::page());
 }
 
+/// `man FUNCTION` finds each function, at one page.
+#[test]
+fn every_function_has_a_manual_page() {
+    let pages = api::manual::pages("0");
+    let mut files = BTreeSet::new();
+    for name in pages.iter().flat_map(|page| page.links.iter().chain([&page.name])) {
+        assert!(files.insert(name.clone()), "{name}");
+    }
+    for function in all_functions() {
+        assert!(files.contains(&function.name), "{}", function.name);
+    }
+    let put = pages.iter().find(|page| page.name == "shmem_put").expect("a page of puts");
+    assert!(put.text.contains("void shmem_TYPE_put(TYPE *dest, const TYPE *source, size_t nelems, int pe);"));
+    assert!(put.links.contains(&"shmem_ctx_longdouble_put".to_owned()), "{:?}", put.links);
+    for line in pages.iter().flat_map(|page| page.text.lines()).filter(|line| line.starts_with(['.', '\''])) {
+        let request = line.split(' ').next().expect("split gives one");
+        assert!([".\\\"", ".TH", ".SH", ".nf", ".fi", ".B", ".PP", ".BR"].contains(&request), "{line}");
+    }
+}
+
 #[test]
 fn names_are_unique() {
     let mut names = BTreeSet::new();

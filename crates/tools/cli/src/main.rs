@@ -11,6 +11,7 @@ mod daemon;
 mod env;
 mod fabric;
 mod info;
+mod manual;
 mod mpirun;
 mod registers;
 mod rtl;
@@ -48,6 +49,9 @@ enum Command {
     Aggregator(aggregation::AggregatorArgs),
     Daemon(daemon::Args),
     Fabric(fabric::Args),
+    Completions(manual::CompletionsArgs),
+    #[command(hide = true)]
+    ManualPages(manual::ManualPagesArgs),
     #[command(hide = true)]
     Agent(run::AgentArgs),
 }
@@ -68,6 +72,8 @@ fn main() -> ExitCode {
         Command::Aggregator(args) => aggregation::aggregator_main(args),
         Command::Daemon(args) => daemon::main(args),
         Command::Fabric(args) => fabric::main(args),
+        Command::Completions(args) => manual::completions_main(&args),
+        Command::ManualPages(args) => manual::manual_pages_main(&args),
         Command::Agent(args) => run::agent_main(args),
     };
     done.unwrap_or_else(|error| {
