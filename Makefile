@@ -6,11 +6,19 @@
 #   make help      lists all targets: a line that begins with ## describes the target below it
 
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 CARGO ?= cargo
 CC ?= cc
 TREE := build
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# How cargo builds a release, and where it puts that. packaging/wheel.sh builds for an older C library.
+CARGO_VERB ?= build
+RELEASE ?= $(TARGET)/release
+# How the linker takes this file: GNU's as an input, LLVM's by -T.
+SMA_SCRIPT ?= $(TREE)/link/libsma.ld
+# Empty: without Open MPI's component.
+COMPONENT ?= component
 # The profile of Cargo.toml for tests.
 TEST_PROFILE ?= checked
 CFLAGS_PROGRAM := -std=gnu11 -O2 -g -Wall -Wextra -Iinclude
@@ -32,7 +40,7 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload openmpi_preload)
 
 # libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
-EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
+EXTOLL := $(TREE)/lib/libselvedge_extoll.so.1
 
 # The interface of SHARP's library, and further library names that UCC's transport for it expects.
 SHARP := $(TREE)/lib/sharp/libsharp_coll.so.5
@@ -56,42 +64,41 @@ SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
 
 .DEFAULT_GOAL := build
-.PHONY: help build component demo test test-long check-examples bench install setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
+.PHONY: help build component demo test test-long check-examples bench install uninstall setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
 ## lists the targets
 help:
 	@awk '/^## / { text = substr($$0, 4); next } /^[a-z-]+:/ && text { sub(/:.*/, ""); printf "make %-16s %s\n", $$0, text } { text = "" }' $(firstword $(MAKEFILE_LIST))
 
 ## builds into build/: bin, lib, include, libexec, share, examples (the default)
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) component $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers manual $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) $(COMPONENT) $(EXTOLL) $(SHARP) $(NCCL) $(TREE)/bin/selvedge packaged headers manual $(MACHINES) $(EXAMPLES) $(RANKS) $(RANKS_SHMEM) $(RANKS_EXTOLL)
 
 ## installs missing packages of the system
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(TARGET)/release/libsma.a $(SMA_LINK) &: FORCE
-	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(RELEASE)/libsma.a $(SMA_LINK) &: FORCE
+	$(CARGO) $(CARGO_VERB) --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
-	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
-	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
-	@for file in $(PRELOADED) $(EXTOLL); do \
-		cmp -s $(TARGET)/release/$$(basename $$file) $$file || install -m 755 $(TARGET)/release/$$(basename $$file) $$file; done
-	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libvelo2.so
-	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/librma2.so
-	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libatoll.so
-	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libgasnet-selvedge.so
-	@cmp -s $(TARGET)/release/libselvedge_sharp.so $(SHARP) || install -m 755 $(TARGET)/release/libselvedge_sharp.so $(SHARP)
+	@cmp -s $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1 || install -m 755 $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1
+	@ln -sf libportals.so.1 $(TREE)/lib/libportals.so
+	@cmp -s $(RELEASE)/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(RELEASE)/libselvedge_extoll.so $(EXTOLL)
+	@for name in velo2 rma2 atoll gasnet-selvedge; do ln -sf libselvedge_extoll.so.1 $(TREE)/lib/lib$$name.so; done
+	@cmp -s $(RELEASE)/libselvedge_fi.so $(PROVIDER) || install -m 755 $(RELEASE)/libselvedge_fi.so $(PROVIDER)
+	@for file in $(PRELOADED); do \
+		cmp -s $(RELEASE)/$$(basename $$file) $$file || install -m 755 $(RELEASE)/$$(basename $$file) $$file; done
+	@cmp -s $(RELEASE)/libselvedge_sharp.so $(SHARP) || install -m 755 $(RELEASE)/libselvedge_sharp.so $(SHARP)
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
-	@cmp -s $(TARGET)/release/libselvedge_nccl.so $(NCCL) || install -m 755 $(TARGET)/release/libselvedge_nccl.so $(NCCL)
-	@$(TARGET)/release/libsma-link-files $(TREE)/link
-	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
+	@cmp -s $(RELEASE)/libselvedge_nccl.so $(NCCL) || install -m 755 $(RELEASE)/libselvedge_nccl.so $(NCCL)
+	@$(RELEASE)/libsma-link-files $(TREE)/link
+	@cmp -s $(RELEASE)/selvedge $(TREE)/bin/selvedge || install -m 755 $(RELEASE)/selvedge $(TREE)/bin/
 
 # Open MPI 4.1's component for collective operations, where its headers for components are installed.
 component: | $(PRELOADED)
 	@CC="$(CC)" crates/doors/mpi-collectives/mca/build.sh $(TREE)
 
-$(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a $(SMA_LINK)
-	$(CC) -shared -o $@ $(TREE)/link/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
+$(TREE)/lib/libsma.so.1: $(RELEASE)/libsma.a $(SMA_LINK)
+	$(CC) -shared -o $@ $(SMA_SCRIPT) $(RELEASE)/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
 		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
 
 $(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
@@ -107,10 +114,13 @@ headers: | $(TREE)/lib/libportals.so
 .PHONY: packaged
 packaged: | $(TREE)/lib/libportals.so
 	@for name in portals4 sma velo2 rma2 atoll; do \
-		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(TREE)/lib/pkgconfig/$$name.pc; done
+		sed -e 's|@ABOVE@|..|' -e 's|@LIBDIR@|lib|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(TREE)/lib/pkgconfig/$$name.pc; done
 	@for mode in SEQ PARSYNC PAR; do \
-		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
+		sed -e 's|@ABOVE@|..|' -e 's|@LIBDIR@|lib|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
 			> $(TREE)/lib/pkgconfig/gasnet-selvedge-$$(echo $$mode | tr A-Z a-z).pc; done
+	@mkdir -p $(TREE)/lib/cmake/Selvedge
+	@for name in SelvedgeConfig SelvedgeConfigVersion; do \
+		sed -e 's|@ABOVE@|..|' -e 's|@VERSION@|$(VERSION)|' packaging/cmake/$$name.cmake.in > $(TREE)/lib/cmake/Selvedge/$$name.cmake; done
 	@for name in oshcc oshrun velorun; do \
 		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(TREE)/bin/$$name && chmod 755 $(TREE)/bin/$$name; done
 	@ln -sf oshcc $(TREE)/bin/oshc++
@@ -119,10 +129,13 @@ packaged: | $(TREE)/lib/libportals.so
 # Manual pages and completions, made anew with the command.
 .PHONY: manual
 manual: $(TREE)/link/manual
-$(TREE)/link/manual: $(TREE)/bin/selvedge $(TARGET)/release/libsma.a
+$(TREE)/link/manual: $(TREE)/bin/selvedge $(RELEASE)/libsma.a packaging/script-manual.sh | packaged
 	@rm -rf $(TREE)/share/man
 	@$(TREE)/bin/selvedge manual-pages $(TREE)/share/man
-	@$(TARGET)/release/libsma-manual-pages $(TREE)/share/man/man3
+	@$(RELEASE)/libsma-manual-pages $(TREE)/share/man/man3
+	@for name in oshcc oshrun velorun; do \
+		packaging/script-manual.sh $(TREE)/bin/$$name $(VERSION) >$(TREE)/share/man/man1/$$name.1; done
+	@ln -sf oshcc.1 $(TREE)/share/man/man1/oshc++.1
 	@mkdir -p $(TREE)/share/bash-completion/completions $(TREE)/share/zsh/site-functions $(TREE)/share/fish/vendor_completions.d
 	@$(TREE)/bin/selvedge completions bash >$(TREE)/share/bash-completion/completions/selvedge
 	@$(TREE)/bin/selvedge completions zsh >$(TREE)/share/zsh/site-functions/_selvedge
@@ -232,9 +245,13 @@ docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 # An install is the tree without its examples. With DESTDIR files go below that folder, for a package; none of them names it.
-## copies the tree without its examples to PREFIX (/usr/local), or below DESTDIR
+## copies the tree without its examples to PREFIX (/usr/local), or below DESTDIR; libraries to LIBDIR (lib)
 install: build
-	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)"
+	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)" "$(LIBDIR)"
+
+## removes what `make install` with the same PREFIX and DESTDIR has copied
+uninstall:
+	@packaging/install.sh --uninstall "$(abspath $(PREFIX))" "$(DESTDIR)"
 
 ## removes build/ and cargo's output
 clean:

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 pub use shell::{Shell, shell_word};
 pub use variables::{PROVIDER, Target, Variable, libraries, preloads, variables};
 
-/// The provider's directory below the prefix. It holds no other library of libfabric's, because libfabric loads every provider in it.
-const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
+/// The folder of the provider and of the libraries that ranks load, beside the public libraries. It holds no other library of
+/// libfabric's, because libfabric loads every provider in it.
+const PRIVATE_FOLDER: &str = "libselvedge";
 const PROVIDER_FILE: &str = "libselvedge-fi.so";
 
 /// Reasons why there is no environment.
@@ -51,9 +52,16 @@ pub fn prefix() -> Result<PathBuf, EnvironmentError> {
     }
 }
 
+/// The folder of the libraries below a prefix: `lib`, `lib64` as rpm has it, or Debian's folder for this processor.
+pub fn library_folder(prefix: &Path) -> PathBuf {
+    let folders = ["lib".to_owned(), "lib64".to_owned(), format!("lib/{}-linux-gnu", std::env::consts::ARCH)];
+    let mut folders = folders.into_iter().map(|folder| prefix.join(folder));
+    folders.find(|folder| folder.join(PRIVATE_FOLDER).is_dir()).unwrap_or_else(|| prefix.join("lib"))
+}
+
 /// The directory for `FI_PROVIDER_PATH`.
 pub fn provider_directory(prefix: &Path) -> Result<PathBuf, EnvironmentError> {
-    let directory = prefix.join(PROVIDER_DIRECTORY);
+    let directory = library_folder(prefix).join(PRIVATE_FOLDER);
     let file = directory.join(PROVIDER_FILE);
     if !file.is_file() {
         return Err(EnvironmentError::NoProvider { file });
@@ -74,5 +82,15 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("libselvedge-fi.so"), "").unwrap();
         assert_eq!(provider_directory(tree.path()).unwrap(), directory);
+    }
+
+    #[test]
+    fn libraries_are_found_where_packages_put_them() {
+        let tree = tempfile::tempdir().unwrap();
+        assert_eq!(library_folder(tree.path()), tree.path().join("lib"));
+        for folder in [format!("lib/{}-linux-gnu", std::env::consts::ARCH), "lib64".to_owned(), "lib".to_owned()] {
+            std::fs::create_dir_all(tree.path().join(&folder).join("libselvedge")).unwrap();
+            assert_eq!(library_folder(tree.path()), tree.path().join(&folder));
+        }
     }
 }

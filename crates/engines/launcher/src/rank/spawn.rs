@@ -22,6 +22,7 @@ use selvedge_os::sanitizer::is_runtime;
 
 use super::connection::Connection;
 use super::output::Stream;
+use crate::environment;
 use crate::executable::Executable;
 use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
 use crate::preload::{LD_PRELOAD, OPENMPI_HOOKS, Preloads, options};
@@ -270,7 +271,8 @@ fn environment(
     }
     set.extend(options.env.iter().map(|(name, value)| (name.into(), value.into())));
     let given = set.get(OsStr::new(LIBRARY_PATH)).cloned().or_else(|| std::env::var_os(LIBRARY_PATH));
-    if let Some(path) = library_folder().and_then(|folder| with_folder(&folder, given.as_deref())) {
+    let own = library_folder().filter(|folder| !is_systems(folder));
+    if let Some(path) = own.and_then(|folder| with_folder(&folder, given.as_deref())) {
         set.insert(LIBRARY_PATH.into(), path);
     }
     set
@@ -285,8 +287,14 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
     let given = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);
     #[cfg(test)] // the tree that `make build` makes
     let beside = beside.into_iter().chain([Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../build")]);
-    let mut folders = given.into_iter().chain(beside).map(|prefix| prefix.join("lib"));
-    folders.find(|folder| folder.join("libportals.so").exists())
+    let mut folders = given.into_iter().chain(beside).map(|prefix| environment::library_folder(&prefix));
+    folders.find(|folder| folder.join("libportals.so.1").exists())
+}
+
+/// Whether the loader looks there in any case. In the search path, the folder would come before those of other programs.
+fn is_systems(folder: &Path) -> bool {
+    let below = |root: &str| folder.strip_prefix(root).is_ok_and(|rest| rest.components().count() <= 1);
+    ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].into_iter().any(below)
 }
 
 /// The search path with this folder first; `None` if it contains the folder already.
