@@ -14,6 +14,7 @@ use selvedge_fabric_manager::{Config, Effect, Event, Frame, Manager, PORTS_MAX};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::Control;
+use crate::history::History;
 use crate::interfaces::{self, Interface, Ports};
 use crate::journal::Journal;
 use crate::kernel::{self, Kernel};
@@ -63,6 +64,9 @@ struct Daemon {
     control: Control,
     meter: Meter,
     journal: Journal,
+    history: History,
+    /// Once the clients have their answers, the daemon executes itself anew.
+    restarts: bool,
     /// Lines of the journal that its followers have.
     published: u64,
     replays: BTreeMap<u16, u64>,
@@ -117,6 +121,8 @@ impl Daemon {
             control,
             meter: Meter::default(),
             journal: Journal::default(),
+            history: History::default(),
+            restarts: false,
             published: 0,
             replays: BTreeMap::new(),
             sends_failed: BTreeMap::new(),
@@ -175,6 +181,10 @@ impl Daemon {
                 for line in self.control.read(id) {
                     self.answer(&line);
                 }
+            }
+            if self.restarts && !self.control.descriptors().any(|(.., writes)| writes) {
+                self.restarts = false;
+                self.execute_anew();
             }
         }
     }
@@ -324,6 +334,7 @@ impl Daemon {
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let host = self.meter.host(&stat, &sysfs);
         self.manager.loads(now_ns, host, &loads);
+        self.history.note(identity::wall_ns() as f64 / 1e9, self.manager.load_reports());
         self.carry_out();
     }
 
@@ -347,6 +358,23 @@ impl Daemon {
                 Some(Err(error)) => self.journal.note(true, format!("{problem}; it cannot be set: {error}")),
             }
         }
+    }
+
+    /// Replaces this process by a new one of the same program and arguments, perhaps a newer release. It removes nothing:
+    /// the new one takes the routes over, as after a kill, and before the neighbours take theirs away.
+    fn execute_anew(&mut self) {
+        // The kernel marks a program whose file was replaced.
+        let path = std::env::current_exe().map(|path| {
+            let text = path.to_string_lossy().into_owned();
+            text.strip_suffix(" (deleted)").map_or(path, Into::into)
+        });
+        let error = match path {
+            Ok(path) => std::os::unix::process::CommandExt::exec(
+                std::process::Command::new(path).args(std::env::args_os().skip(1)),
+            ),
+            Err(error) => error,
+        };
+        self.journal.note(true, format!("the daemon cannot execute itself anew, and goes on: {error}"));
     }
 
     /// Tells the neighbours, and removes all that the daemon has added.

@@ -18,6 +18,7 @@
 mod client;
 mod control;
 mod daemon;
+mod history;
 mod identity;
 mod interfaces;
 mod journal;

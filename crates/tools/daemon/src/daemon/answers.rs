@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests of clients, and their answers.
+use std::collections::BTreeMap;
+
 use selvedge_fabric::Port;
+use selvedge_fabric_manager::HostId;
+use serde_json::json;
 
 use super::Daemon;
 use crate::control::Line;
-use crate::protocol::{Act, Answer, Request, Status};
+use crate::protocol::{
+    Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, NicView, Request, RouteView, SourceRoute,
+    Status,
+};
 use crate::views;
 
 impl Daemon {
@@ -29,13 +36,109 @@ impl Daemon {
                 }
                 Answer::Log(self.journal.since(0).cloned().collect())
             }
-            Request::Link { .. } if !line.is_operator => {
-                Answer::Refused("only root and the daemon's own user may change links".into())
+            act if act.is_act() && !line.is_operator => {
+                Answer::Refused("only root and the daemon's own user may change links, or restart daemons".into())
             }
             Request::Link { port, act } => match views::named_port(&port, &self.manager, &self.ports) {
                 Ok(port) => Answer::Done(self.act(port, act)),
                 Err(reason) => Answer::Refused(reason),
             },
+            Request::At { host, request } => self.at(line, &host, *request),
+            Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
+            Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
+            Request::Nics => Answer::Nics(self.nics()),
+            Request::Dump { what, nic } => self.dump(what, nic).map_or_else(Answer::Refused, Answer::Dump),
+            Request::Expect { ports } => self.expect(&ports).map_or_else(Answer::Refused, Answer::Done),
+            Request::Restart => {
+                self.restarts = true;
+                self.journal.note(false, "restarted by an operator".into());
+                Answer::Done("the daemon executes itself anew; routes stay".into())
+            }
+        }
+    }
+
+    /// A request for another host.
+    fn at(&mut self, line: &Line, host: &str, request: Request) -> Answer {
+        if let Request::At { .. } = request {
+            return Answer::Refused("a request is for one host: leave the outer `at` out".into());
+        }
+        match self.host(host) {
+            Ok(found) if found == self.manager.config().host => self.reply(line, request),
+            Ok(_) => Answer::Refused(format!("{host} is another host: give the command there")),
+            Err(reason) => Answer::Refused(reason),
+        }
+    }
+
+    fn nics(&self) -> Vec<NicView> {
+        Vec::new()
+    }
+
+    fn dump(&mut self, what: DumpWhat, nic: Option<u64>) -> Result<DumpView, String> {
+        match what {
+            DumpWhat::Routes => Ok(self.dump_routes()),
+            DumpWhat::Nic | DumpWhat::Mailbox => {
+                let number =
+                    nic.ok_or_else(|| "give the number of a NIC; `selvedge fabric nics` lists them".to_owned())?;
+                Err(format!("no NIC {number} is registered; `selvedge fabric nics` lists them"))
+            }
+        }
+    }
+
+    fn dump_routes(&mut self) -> DumpView {
+        let own = self.manager.config().host;
+        let others: Vec<HostId> =
+            self.manager.map().0.hosts().iter().map(|host| host.host).filter(|&host| host != own).collect();
+        let source: Vec<SourceRoute> =
+            others.iter().filter_map(|&host| views::source_route(&mut self.manager, own, host)).collect();
+        let map = self.manager.map().0;
+        let kernel: Vec<String> = others.iter().filter_map(|&host| self.routing.describe(&self.ports, host)).collect();
+        let leases: Vec<LeaseView> = self.manager.leases().map(|lease| views::lease(map, lease)).collect();
+        let ports = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
+        let names = |hosts: &[HostName]| hosts.iter().map(|host| host.name.clone()).collect::<Vec<_>>().join(" - ");
+        let mut text = String::new();
+        kernel.iter().for_each(|route| text += &format!("kernel: {route}\n"));
+        for route in &source {
+            text += &format!("source, {}: ports {}: {}\n", route.algorithm, ports(&route.ports), names(&route.hosts));
+        }
+        for lease in &leases {
+            let (id, to, way) = (lease.id, &lease.to.name, ports(&lease.ports));
+            text += &format!("lease {id}: to {to}, ports {way}, of map {}\n", lease.generation);
+        }
+        DumpView { text, value: json!({ "kernel": kernel, "source": source, "leases": leases }) }
+    }
+
+    /// Takes the neighbours that the cables of this host should lead to.
+    fn expect(&mut self, expected: &[ExpectedPort]) -> Result<String, String> {
+        let mut neighbours = BTreeMap::new();
+        for each in expected {
+            let host =
+                u64::from_str_radix(&each.host, 16).map_err(|_| format!("{}: no number of a host", each.host))?;
+            neighbours.insert(each.port, (HostId(host), Port(each.neighbour_port)));
+        }
+        for port in 0..self.manager.config().ports {
+            self.manager.expect(Port(port), neighbours.get(&port).copied());
+        }
+        self.journal.note(false, format!("the neighbours of {} cables were given by an operator", neighbours.len()));
+        self.carry_out();
+        Ok(format!("{} cables are watched", neighbours.len()))
+    }
+
+    fn route(&mut self, from: &str, to: &str) -> Result<RouteView, String> {
+        let (from, to) = (self.host(from)?, self.host(to)?);
+        let own = self.manager.config().host;
+        let mut view = views::route(&mut self.manager, &self.ports, from, to)
+            .ok_or_else(|| "the links are changing; ask again".to_owned())?;
+        if from == own {
+            view.kernel = self.routing.describe(&self.ports, to);
+        }
+        Ok(view)
+    }
+
+    /// A host of the map; nothing and `localhost` mean this one.
+    fn host(&self, text: &str) -> Result<HostId, String> {
+        match text {
+            "" | "localhost" => Ok(self.manager.config().host),
+            _ => views::named_host(self.manager.map().0, text),
         }
     }
 
