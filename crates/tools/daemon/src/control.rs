@@ -86,6 +86,10 @@ impl Control {
         }
     }
 
+    pub fn has(&self, id: u64) -> bool {
+        self.clients.contains_key(&id)
+    }
+
     /// Reads from a client, and returns its complete lines.
     pub fn read(&mut self, id: u64) -> Vec<Line> {
         let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
@@ -131,7 +135,7 @@ impl Control {
         }
     }
 
-    /// Sends a line of the log to those who follow it.
+    /// Sends a line of the log to the clients that follow it.
     pub fn log(&mut self, line: &LogLine) {
         let followers: Vec<u64> =
             self.clients.iter().filter(|(_, client)| client.follows_log).map(|(&id, _)| id).collect();

@@ -5,7 +5,8 @@
 //! ```text
 //! netlink: carriers, counters ─┐                ┌─> frames: UDP to a link-local group on each interface
 //! frames of the neighbours ────┼─> Manager ─────┼─> kernel routes, in a table of its own
-//! clients: `selvedge fabric` ──┘                └─> log
+//! clients: `selvedge fabric` ──┤                └─> log
+//! daemons of other hosts: TCP ─┘
 //! ```
 //!
 //! # Contract
@@ -26,6 +27,7 @@ mod kernel;
 mod loads;
 mod netlink;
 pub mod protocol;
+mod remote;
 mod routing;
 mod seal;
 mod settings;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requests of clients, and their answers.
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use selvedge_fabric::Port;
 use selvedge_fabric_manager::HostId;
@@ -12,18 +13,68 @@ use crate::protocol::{
     Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, NicView, Request, RouteView, SourceRoute,
     Status,
 };
+use crate::remote::Heard;
 use crate::views;
 
+/// The asker of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A client of the UNIX socket.
+    Client { id: u64, is_operator: bool },
+    /// A connection with another host's daemon. One that holds the key is an operator.
+    Host { connection: u64, is_sealed: bool },
+}
+
+impl Asker {
+    fn is_operator(self) -> bool {
+        match self {
+            Asker::Client { is_operator, .. } => is_operator,
+            Asker::Host { is_sealed, .. } => is_sealed,
+        }
+    }
+}
+
+/// Refusal of an act that came without a seal.
+const NEEDS_KEY: &str = "changes at another host need a key: start the daemons of all hosts with --key FILE";
+
 impl Daemon {
-    pub(super) fn answer(&mut self, line: &Line) {
-        let answer = match serde_json::from_slice::<Request>(&line.text) {
-            Ok(request) => self.reply(line, request),
-            Err(error) => Answer::Refused(format!("no request of this release: {error}")),
-        };
-        self.control.answer(line.client, &answer);
+    pub(super) fn answer_line(&mut self, line: &Line) {
+        self.answer(Asker::Client { id: line.client, is_operator: line.is_operator }, &line.text);
     }
 
-    fn reply(&mut self, line: &Line, request: Request) -> Answer {
+    /// Carries on what the connections with other hosts have given.
+    pub(super) fn hear(&mut self, heard: Vec<Heard>) {
+        for heard in heard {
+            match heard {
+                Heard::Request { connection, is_sealed, text } => {
+                    self.answer(Asker::Host { connection, is_sealed }, &text);
+                }
+                Heard::Answer { client, answer } => self.control.answer(client, &answer),
+            }
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, text: &[u8]) {
+        let answer = match serde_json::from_slice::<Request>(text) {
+            Ok(request) => self.reply(asker, request),
+            Err(error) => Some(Answer::Refused(format!("no request of this release: {error}"))),
+        };
+        let Some(answer) = answer else { return };
+        match asker {
+            Asker::Client { id, .. } => self.control.answer(id, &answer),
+            Asker::Host { connection, .. } => self.remote.answer(self.now_ns(), connection, &answer),
+        }
+    }
+
+    /// None: the answer comes from another host, later.
+    fn reply(&mut self, asker: Asker, request: Request) -> Option<Answer> {
+        match request {
+            Request::At { host, request } => self.at(asker, &host, *request),
+            request => Some(self.own_reply(asker, request)),
+        }
+    }
+
+    fn own_reply(&mut self, asker: Asker, request: Request) -> Answer {
         match request {
             Request::Status => Answer::Status(self.status()),
             Request::Hosts => Answer::Hosts(views::hosts(&self.manager)),
@@ -32,41 +83,70 @@ impl Daemon {
             Request::Log { follow } => {
                 if follow {
                     self.publish();
-                    self.control.follow_log(line.client);
+                    match asker {
+                        Asker::Client { id, .. } => self.control.follow_log(id),
+                        Asker::Host { connection, .. } => self.remote.follow_log(connection),
+                    }
                 }
                 Answer::Log(self.journal.since(0).cloned().collect())
             }
-            act if act.is_act() && !line.is_operator => {
-                Answer::Refused("only root and the daemon's own user may change links, or restart daemons".into())
-            }
+            act if act.is_act() && !asker.is_operator() => Answer::Refused(match asker {
+                Asker::Client { .. } => {
+                    "only root and the daemon's own user may change links, or restart daemons".into()
+                }
+                Asker::Host { .. } => NEEDS_KEY.into(),
+            }),
             Request::Link { port, act } => match views::named_port(&port, &self.manager, &self.ports) {
                 Ok(port) => Answer::Done(self.act(port, act)),
                 Err(reason) => Answer::Refused(reason),
             },
-            Request::At { host, request } => self.at(line, &host, *request),
+            Request::At { .. } => Answer::Refused("a request is for one host: leave one `at` out".into()),
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
             Request::Nics => Answer::Nics(self.nics()),
             Request::Dump { what, nic } => self.dump(what, nic).map_or_else(Answer::Refused, Answer::Dump),
             Request::Expect { ports } => self.expect(&ports).map_or_else(Answer::Refused, Answer::Done),
             Request::Restart => {
-                self.restarts = true;
+                self.restart_ns = Some(self.now_ns() + super::SECOND_NS);
                 self.journal.note(false, "restarted by an operator".into());
                 Answer::Done("the daemon executes itself anew; routes stay".into())
             }
         }
     }
 
-    /// A request for another host.
-    fn at(&mut self, line: &Line, host: &str, request: Request) -> Answer {
+    /// A request for a host by name.
+    fn at(&mut self, asker: Asker, text: &str, request: Request) -> Option<Answer> {
+        let found = match self.host(text) {
+            Ok(host) if host == self.manager.config().host => return Some(self.own_reply(asker, request)),
+            Ok(host) => self.carry(asker, host, &request),
+            Err(reason) => Err(reason),
+        };
+        found.err().map(Answer::Refused)
+    }
+
+    /// Carries a request to another host.
+    fn carry(&mut self, asker: Asker, host: HostId, request: &Request) -> Result<(), String> {
+        let map = self.manager.map().0;
+        let name = views::name(map, host);
+        let Asker::Client { id, is_operator } = asker else {
+            return Err(format!("{name} is another host: ask its daemon, or this host's"));
+        };
         if let Request::At { .. } = request {
-            return Answer::Refused("a request is for one host: leave the outer `at` out".into());
+            return Err("a request is for one host: leave one `at` out".into());
         }
-        match self.host(host) {
-            Ok(found) if found == self.manager.config().host => self.reply(line, request),
-            Ok(_) => Answer::Refused(format!("{host} is another host: give the command there")),
-            Err(reason) => Answer::Refused(reason),
+        if request.is_act() && !is_operator {
+            return Err("only root and the daemon's own user may change links, or restart daemons".into());
         }
+        if request.is_act() && !self.remote.has_key() {
+            return Err(NEEDS_KEY.into());
+        }
+        if !self.routing.keeps_routes() {
+            return Err(format!("this daemon only observes, and has no route to {name}: start it as root"));
+        }
+        let Some(IpAddr::V4(address)) = map.host(host).and_then(|host| host.address) else {
+            return Err(format!("{name} has no address in the fabric, for its daemon only observes: start it as root"));
+        };
+        self.remote.ask(self.now_ns(), id, (name, host, address), request)
     }
 
     fn nics(&self) -> Vec<NicView> {
