@@ -222,6 +222,7 @@ fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<
         Answer::Nics(nics) => services::show_nics(out, nics)?,
         Answer::Dump(dump) => write!(out, "{}", dump.text)?,
         Answer::Done(text) => writeln!(out, "{text}")?,
+        Answer::Registered { .. } | Answer::Lease(_) | Answer::Withdrawn { .. } => bail!("the answer is for a process"),
         Answer::Refused(reason) => bail!("{reason}"),
     }
     Ok(())
@@ -298,7 +299,13 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
         let percent = end.load_percent.map_or(String::new(), |percent| format!(" ({percent:.0} %)"));
         end.sent_bytes_s.map_or(String::new(), |bytes| format!("{bytes}{percent}"))
     };
-    let mut rows = table(&["end", "end", "mtu", "B/s ->", "B/s <-", "errors", ""]);
+    let us = |end: &LinkEnd| end.round_trip_us.map_or(String::new(), |us| format!("{us:.0}"));
+    let queue = |end: &LinkEnd| end.queue_bytes.map_or(String::new(), |bytes| bytes.to_string());
+    let both = |of: &dyn Fn(&LinkEnd) -> String, [a, b]: &[LinkEnd; 2]| match (of(a), of(b)) {
+        (a, b) if a.is_empty() && b.is_empty() => String::new(),
+        (a, b) => format!("{a} {b}"),
+    };
+    let mut rows = table(&["end", "end", "mtu", "B/s ->", "B/s <-", "round trips us", "queues B", "errors", ""]);
     for link in links {
         let [a, b] = &link.ends;
         rows.add_row([
@@ -307,6 +314,8 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
             link.mtu.to_string(),
             sent(a),
             sent(b),
+            both(&us, &link.ends),
+            both(&queue, &link.ends),
             (u32::from(a.errors.unwrap_or(0)) + u32::from(b.errors.unwrap_or(0))).to_string(),
             if link.is_drained { "drained".into() } else { String::new() },
         ]);

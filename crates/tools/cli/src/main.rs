@@ -12,6 +12,7 @@ mod env;
 mod fabric;
 mod info;
 mod mpirun;
+mod palms;
 mod registers;
 mod rtl;
 mod run;
@@ -48,6 +49,7 @@ enum Command {
     Aggregator(aggregation::AggregatorArgs),
     Daemon(daemon::Args),
     Fabric(fabric::Args),
+    Palms(palms::Args),
     #[command(hide = true)]
     Agent(run::AgentArgs),
 }
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Aggregator(args) => aggregation::aggregator_main(args),
         Command::Daemon(args) => daemon::main(args),
         Command::Fabric(args) => fabric::main(args),
+        Command::Palms(args) => palms::main(args),
         Command::Agent(args) => run::agent_main(args),
     };
     done.unwrap_or_else(|error| {

@@ -18,9 +18,10 @@ use crate::history::History;
 use crate::interfaces::{self, Interface, Ports};
 use crate::journal::Journal;
 use crate::kernel::{self, Kernel};
-use crate::loads::{Meter, speed_bits_s};
+use crate::loads::{Meter, queue_bytes, speed_bits_s};
 use crate::netlink::{Events, Requests};
-use crate::protocol::Answer;
+use crate::protocol::{Answer, Withdrawal};
+use crate::registry::Registry;
 use crate::remote::Remote;
 use crate::routing::Routing;
 use crate::seal::{Opened, Seal, read_keys};
@@ -46,11 +47,19 @@ pub fn run(settings: Settings, ready: impl FnOnce()) -> Result<(), DaemonError> 
     }
     // A program that takes all processors must not make this host seem silent. Only root may; others go without.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
+    raise_file_limit();
     let mut daemon = Daemon::start(settings)?;
     ready();
     daemon.serve(signals.as_fd())?;
     daemon.end();
     Ok(())
+}
+
+/// Raises the limit of open files to the hard limit: each process with a NIC has a connection.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 struct Daemon {
@@ -65,6 +74,7 @@ struct Daemon {
     routing: Routing,
     control: Control,
     remote: Remote,
+    registry: Registry,
     meter: Meter,
     journal: Journal,
     history: History,
@@ -122,6 +132,7 @@ impl Daemon {
             requests,
             routing: Routing::new(kernel),
             control,
+            registry: Registry::default(),
             remote: Remote::new(keys.map(|keys| keys.requests), host),
             meter: Meter::default(),
             journal: Journal::default(),
@@ -172,6 +183,7 @@ impl Daemon {
                 second_ns = self.now_ns() + SECOND_NS;
                 self.each_second();
             }
+            self.release_gone();
             let heard = self.remote.tick(self.now_ns(), |client| self.control.has(client));
             self.hear(heard);
             let due_ns = [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns()];
@@ -204,7 +216,7 @@ impl Daemon {
 
     /// Waits until a descriptor is ready, or the time is over.
     fn wait(&self, signals: BorrowedFd<'_>, due_ns: u64) -> Result<Vec<Ready>, DaemonError> {
-        let taking = |of: Ready, descriptor| (of, descriptor, false);
+        let taking = |of: Ready, descriptor| (of, descriptor, PollFlags::IN);
         let mut of = vec![
             taking(Ready::Signal, signals),
             taking(Ready::Interfaces, self.events.descriptor()),
@@ -212,11 +224,10 @@ impl Daemon {
         ];
         of.extend(self.remote.listener().map(|descriptor| taking(Ready::NewHost, descriptor)));
         of.extend(self.sockets.descriptors().map(|(port, descriptor)| taking(Ready::Port(port), descriptor)));
-        of.extend(self.control.descriptors().map(|(id, descriptor, writes)| (Ready::Client(id), descriptor, writes)));
-        of.extend(self.remote.descriptors().map(|(id, descriptor, writes)| (Ready::Host(id), descriptor, writes)));
-        let wanted = |writes: bool| if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        of.extend(self.control.descriptors().map(|(id, descriptor, wanted)| (Ready::Client(id), descriptor, wanted)));
+        of.extend(self.remote.descriptors().map(|(id, descriptor, wanted)| (Ready::Host(id), descriptor, wanted)));
         let mut polled: Vec<PollFd<'_>> =
-            of.iter().map(|(_, descriptor, writes)| PollFd::from_borrowed_fd(*descriptor, wanted(*writes))).collect();
+            of.iter().map(|(_, descriptor, wanted)| PollFd::from_borrowed_fd(*descriptor, *wanted)).collect();
         let timeout = Timespec { tv_sec: (due_ns / SECOND_NS) as i64, tv_nsec: (due_ns % SECOND_NS) as i64 };
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
@@ -228,8 +239,8 @@ impl Daemon {
 
     /// Whether clients or other hosts have not taken all of their answers.
     fn has_answers(&self) -> bool {
-        let mut others = self.remote.descriptors();
-        self.control.descriptors().any(|(.., writes)| writes) || others.any(|(.., writes)| writes)
+        let wanted = self.control.descriptors().map(|of| of.2).chain(self.remote.descriptors().map(|of| of.2));
+        wanted.into_iter().any(|wanted| wanted.contains(PollFlags::OUT))
     }
 
     /// Reads the interfaces anew.
@@ -321,8 +332,13 @@ impl Daemon {
                     let text = self.with_interface(event.to_string());
                     self.journal.note(event.is_warning(), text);
                 }
-                // There are no clients with leases.
-                Effect::WithdrawLease { .. } => {}
+                Effect::WithdrawLease { lease, cause } => {
+                    let cause = match cause {
+                        selvedge_fabric_manager::Withdrawal::Unreachable => Withdrawal::Unreachable,
+                        selvedge_fabric_manager::Withdrawal::Rerouted => Withdrawal::Rerouted,
+                    };
+                    self.control.answer(lease.client.0, &Answer::Withdrawn { lease: lease.id.0, cause });
+                }
             }
         }
         for port in fallen {
@@ -338,8 +354,16 @@ impl Daemon {
         let sysfs = self.settings.sysfs.clone();
         let live: Vec<(u16, Interface)> =
             self.ports.iter().filter_map(|(port, of)| Some((port, of.interface.clone()?))).collect();
-        let loads =
-            self.meter.measure(now_ns, live.iter().map(|(port, of)| (*port, of)), |name| speed_bits_s(&sysfs, name));
+        let mut loads = self.meter.measure(
+            now_ns,
+            live.iter().map(|(port, of)| (*port, of)),
+            |name| speed_bits_s(&sysfs, name),
+            |name| queue_bytes(&sysfs, name),
+        );
+        for load in &mut loads {
+            let up = self.manager.ports().nth(load.port.0.into()).filter(|port| port.up().is_some());
+            load.round_trip_ns = up.and_then(|port| port.rtt_ns()).map(|ns| ns.min(u32::MAX.into()) as u32);
+        }
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let host = self.meter.host(&stat, &sysfs);
         self.manager.loads(now_ns, host, &loads);

@@ -19,6 +19,7 @@
 mod client;
 mod control;
 mod daemon;
+mod file;
 mod history;
 mod identity;
 mod interfaces;
@@ -27,6 +28,7 @@ mod kernel;
 mod loads;
 mod netlink;
 pub mod protocol;
+mod registry;
 mod remote;
 mod routing;
 mod seal;
@@ -36,4 +38,5 @@ mod views;
 
 pub use client::{ClientError, ask, follow};
 pub use daemon::run;
+pub use file::{File, FileError};
 pub use settings::{DaemonError, Settings};

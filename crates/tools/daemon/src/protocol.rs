@@ -5,7 +5,7 @@
 //! `{"ask":"status"}` gives `{"status":{…}}`; a request that is refused gives `{"refused":"reason"}`. Answers come in
 //! the order of the requests, except those of other hosts (`at`), which come when they arrive.
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,34 @@ pub enum Request {
     Expect {
         ports: Vec<ExpectedPort>,
     },
+    /// Of a process: it has opened a NIC. The registration ends with the connection.
+    Register(Registration),
+    /// Of a process: it has closed the NIC with this segment.
+    Unregister {
+        segment: PathBuf,
+    },
+    /// Of a process: a route to the host with this address. `{"withdrawn":…}` follows when it is no longer valid.
+    Lease {
+        to: IpAddr,
+    },
+    /// Of a process: it no longer needs a lease.
+    Release {
+        lease: u64,
+    },
+}
+
+/// A process's NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registration {
+    /// Such as `portals`, `openshmem`, `mpi`, `extoll`.
+    pub kind: String,
+    pub job: Option<String>,
+    pub rank: Option<u32>,
+    /// Number of the process, as it sees itself.
+    pub process: u32,
+    /// The file of the NIC.
+    pub segment: PathBuf,
 }
 
 impl Request {
@@ -116,6 +144,16 @@ pub enum Answer {
     Load(Vec<LoadSeries>),
     Nics(Vec<NicView>),
     Dump(DumpView),
+    /// A NIC is registered.
+    Registered {
+        nic: u64,
+    },
+    Lease(LeaseView),
+    /// A lease is no longer valid. It follows no request.
+    Withdrawn {
+        lease: u64,
+        cause: Withdrawal,
+    },
     Done(String),
     Refused(String),
 }
@@ -271,11 +309,21 @@ pub struct NicView {
     pub process: u32,
     /// Number of the user.
     pub user: u32,
-    /// Such as `portals`, `extoll`, `atoll`.
+    /// Such as `portals`, `openshmem`, `mpi`, `extoll`.
     pub kind: String,
     /// Name of the host.
     pub host: String,
     pub leases: Vec<LeaseView>,
+}
+
+/// Causes of a lease's withdrawal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Withdrawal {
+    /// The host is gone, or no path leads to it.
+    Unreachable,
+    /// The path has changed: the process asks for the new one.
+    Rerouted,
 }
 
 /// A route that a process has.
@@ -307,17 +355,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The socket of a daemon that this user runs.
-pub fn own_socket() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    match runtime.filter(|_| !rustix::process::geteuid().is_root()) {
-        Some(folder) => Path::new(&folder).join("selvedge-daemon.sock"),
-        None => PathBuf::from(SYSTEM_SOCKET),
-    }
-}
-
-/// The socket of root's daemon.
-pub const SYSTEM_SOCKET: &str = "/run/selvedge-daemon.sock";
+pub use selvedge_job::fabric::{SYSTEM_SOCKET, own_socket};
 
 #[cfg(test)]
 mod tests {

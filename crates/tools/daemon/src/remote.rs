@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 use selvedge_fabric_manager::HostId;
 
@@ -90,9 +91,12 @@ impl Remote {
         self.listener.as_ref().map(AsFd::as_fd)
     }
 
-    /// The connections, and whether each has something to write.
-    pub fn descriptors(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, bool)> {
-        self.connections.iter().map(|(&id, of)| (id, of.stream.as_fd(), !of.session.outbox.is_empty()))
+    /// The connections, and what each waits for.
+    pub fn descriptors(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
+        self.connections.iter().map(|(&id, of)| {
+            let takes = if of.session.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            (id, of.stream.as_fd(), takes | PollFlags::IN)
+        })
     }
 
     pub fn accept(&mut self, now_ns: u64) {
@@ -293,7 +297,7 @@ fn watch(stream: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, Timespec, poll};
 
     const OWN: HostId = HostId(7);
     const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -314,9 +318,8 @@ mod tests {
     fn serve(asking: &mut Remote, answering: &mut Remote, mut answer: impl FnMut(&mut Remote, Heard)) -> Heard {
         loop {
             let mut polled: Vec<PollFd<'_>> = Vec::new();
-            let flags = |writes| if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            for (_, descriptor, writes) in asking.descriptors().chain(answering.descriptors()) {
-                polled.push(PollFd::from_borrowed_fd(descriptor, flags(writes)));
+            for (_, descriptor, wanted) in asking.descriptors().chain(answering.descriptors()) {
+                polled.push(PollFd::from_borrowed_fd(descriptor, wanted));
             }
             polled.extend(answering.listener().map(|of| PollFd::from_borrowed_fd(of, PollFlags::IN)));
             poll(&mut polled, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).unwrap();

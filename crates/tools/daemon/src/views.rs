@@ -103,8 +103,8 @@ fn views_of<'a>(manager: &Manager, ports: &Ports, links: impl Iterator<Item = &'
             sent_bytes_s: load.map(|load| load.sent_bytes_s),
             load_percent: load.and_then(|load| load.load_permille).map(|share| f64::from(share) / 10.0),
             errors: load.map(|load| load.errors),
-            round_trip_us: None,
-            queue_bytes: None,
+            round_trip_us: load.and_then(|load| load.round_trip_ns).map(|ns| f64::from(ns) / 1000.0),
+            queue_bytes: load.and_then(|load| load.queue_bytes).map(u64::from),
         }
     };
     let view = |link: &MapLink| Link { ends: link.ends.map(end), mtu: link.mtu, is_drained: link.is_drained() };

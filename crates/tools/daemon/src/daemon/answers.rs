@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use selvedge_fabric::Port;
-use selvedge_fabric_manager::HostId;
+use selvedge_fabric_manager::{Client, HostId, LeaseId};
 use serde_json::json;
 
 use super::Daemon;
 use crate::control::Line;
 use crate::protocol::{
-    Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, NicView, Request, RouteView, SourceRoute,
-    Status,
+    Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, Request, RouteView, SourceRoute, Status,
 };
+use crate::registry::may_lease;
 use crate::remote::Heard;
 use crate::views;
 
@@ -103,9 +103,12 @@ impl Daemon {
             Request::At { .. } => Answer::Refused("a request is for one host: leave one `at` out".into()),
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
-            Request::Nics => Answer::Nics(self.nics()),
-            Request::Dump { what, nic } => self.dump(what, nic).map_or_else(Answer::Refused, Answer::Dump),
+            Request::Nics => Answer::Nics(self.registry.views(&self.manager)),
+            Request::Dump { what, nic } => self.dump(asker, what, nic).map_or_else(Answer::Refused, Answer::Dump),
             Request::Expect { ports } => self.expect(&ports).map_or_else(Answer::Refused, Answer::Done),
+            Request::Register(_) | Request::Unregister { .. } | Request::Lease { .. } | Request::Release { .. } => {
+                self.of_process(asker, request).unwrap_or_else(Answer::Refused)
+            }
             Request::Restart => {
                 self.restart_ns = Some(self.now_ns() + super::SECOND_NS);
                 self.journal.note(false, "restarted by an operator".into());
@@ -149,18 +152,65 @@ impl Daemon {
         self.remote.ask(self.now_ns(), id, (name, host, address), request)
     }
 
-    fn nics(&self) -> Vec<NicView> {
-        Vec::new()
+    /// A request of a process about its NICs and leases.
+    fn of_process(&mut self, asker: Asker, request: Request) -> Result<Answer, String> {
+        let not_local = || "processes register with the daemon of their own host".to_owned();
+        let Asker::Client { id, .. } = asker else { return Err(not_local()) };
+        let user = self.control.user(id).ok_or_else(not_local)?;
+        match request {
+            Request::Register(registration) => {
+                let nic = self.registry.register(id, user, registration)?;
+                Ok(Answer::Registered { nic })
+            }
+            Request::Unregister { segment } => {
+                self.registry.unregister(id, &segment);
+                Ok(Answer::Done("no longer registered".into()))
+            }
+            Request::Lease { to } => {
+                may_lease(&self.manager, id)?;
+                let hosts = self.manager.map().0.hosts();
+                let host = hosts.iter().find(|host| host.address == Some(to)).map(|host| host.host);
+                let host = host.ok_or_else(|| format!("{to} is not in the fabric"))?;
+                let lease = self.manager.lease(self.now_ns(), Client(id), host).map_err(|error| error.to_string())?;
+                self.carry_out();
+                Ok(Answer::Lease(views::lease(self.manager.map().0, &lease)))
+            }
+            Request::Release { lease } => {
+                let lease = LeaseId(lease);
+                let is_own = self.manager.leases().any(|own| own.id == lease && own.client == Client(id));
+                if is_own {
+                    self.manager.release(lease);
+                }
+                Ok(Answer::Done("released".into()))
+            }
+            _ => Err("no request of a process".into()),
+        }
     }
 
-    fn dump(&mut self, what: DumpWhat, nic: Option<u64>) -> Result<DumpView, String> {
-        match what {
-            DumpWhat::Routes => Ok(self.dump_routes()),
-            DumpWhat::Nic | DumpWhat::Mailbox => {
-                let number =
-                    nic.ok_or_else(|| "give the number of a NIC; `selvedge fabric nics` lists them".to_owned())?;
-                Err(format!("no NIC {number} is registered; `selvedge fabric nics` lists them"))
-            }
+    /// Ends what clients that have gone had.
+    pub(super) fn release_gone(&mut self) {
+        for client in self.control.take_gone() {
+            self.registry.remove_client(client);
+            self.manager.release_client(Client(client));
+        }
+    }
+
+    fn dump(&mut self, asker: Asker, what: DumpWhat, nic: Option<u64>) -> Result<DumpView, String> {
+        if what == DumpWhat::Routes {
+            return Ok(self.dump_routes());
+        }
+        let number = nic.ok_or("give the number of a NIC; `selvedge fabric nics` lists them")?;
+        let segment = self.registry.segment(number);
+        let segment =
+            segment.ok_or_else(|| format!("no NIC {number} is registered; `selvedge fabric nics` lists them"))?;
+        let is_own = match asker {
+            Asker::Client { id, .. } => self.control.user(id).is_some_and(|user| user.user == segment.user),
+            Asker::Host { .. } => false,
+        };
+        match asker {
+            _ if is_own || asker.is_operator() => (self.settings.read_nic)(&segment.path, segment.user, what),
+            Asker::Client { .. } => Err(format!("NIC {number} is another user's")),
+            Asker::Host { .. } => Err(NEEDS_KEY.into()),
         }
     }
 
