@@ -248,6 +248,16 @@ impl Daemon {
         for port in 0..self.manager.config().ports {
             self.manager.expect(Port(port), neighbours.get(&port).copied());
         }
+        let map = self.manager.map().0;
+        for (&port, &(host, neighbour_port)) in &neighbours {
+            let heard = self.manager.ports().nth(port.into()).and_then(|line| line.neighbour());
+            if heard.is_none() {
+                let other = views::name(map, host);
+                let text = format!("port {port}: expected {other} {neighbour_port}, found none");
+                let text = format!("{}: check the cabling or the configuration", self.with_interface(text));
+                self.journal.note(true, text);
+            }
+        }
         self.journal.note(false, format!("the neighbours of {} cables were given by an operator", neighbours.len()));
         self.carry_out();
         Ok(format!("{} cables are watched", neighbours.len()))
