@@ -117,7 +117,7 @@ has 1 '^kernel: 10.99.0.2 via inet6 fe80.* dev cable2 table 7391' routes host1 h
 has 1 '^source route, up-down: ports [0-9]*: host1 - host2$' routes host1 host2 || complain "the source route"
 has 1 'host2 - host3$' routes host2 host3 || complain "the way between two others"
 refused 1 'host9 is not in the fabric' routes host1 host9 || complain "a way to no host"
-until_true "the temperature of host 1 at host 2" has 2 '^host1 .* 41$' hosts
+until_true "the temperature of host 1 at host 2" has 2 '^ *host1 .* 41$' hosts
 until_true "the queue of a cable" has 2 '"queue_bytes": 1500' links --json
 until_true "the load of a cable whose speed is known" has 2 '"load_percent": [0-9]' links --json
 until_true "the round trip of a cable" has 2 '"round_trip_us": [0-9]' links --json
