@@ -39,4 +39,5 @@ mod views;
 pub use client::{ClientError, ask, follow};
 pub use daemon::run;
 pub use file::{File, FileError};
+pub use remote::session;
 pub use settings::{DaemonError, Settings};
