@@ -65,7 +65,8 @@ enum {
     ATOLL_ERR_NOT_AVAILABLE, /* the peer has not opened its Hostport */
     ATOLL_ERR_NO_ROUTE,      /* all virtual connections are in use, here or at the peer */
     ATOLL_ERR_HANDLE,        /* the handle is not a connection of the port */
-    ATOLL_ERR_ROUTE,         /* the peer has closed its Hostport: disconnect, and connect again */
+    ATOLL_ERR_ROUTE,         /* the route is no longer valid: disconnect, and connect again. The peer has closed its Hostport; or the
+                                daemon of the fabric has withdrawn the route, because the host is unreachable or the way has changed */
     ATOLL_ERR_DESCRIPTOR,    /* the descriptor is not a message of the port, or is of the other kind */
     ATOLL_ERR_SIZE,          /* the size exceeds the message's room or the limit */
     ATOLL_ERR_NO_SPACE,      /* the send area is full; try again after messages have left, were committed or freed */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hostile packets, programs, rings, segments and EXTOLL units against the NIC and its live home; hostile frames against
-//! the manager of a fabric.
+//! the manager of a fabric, and hostile requests between daemons.
 //!
-//! `selvedge-fuzz <packets|commands|rings|segment|units|fabric> [--seconds S] [--seed N] [--executions E]`
+//! `selvedge-fuzz <packets|commands|rings|segment|units|fabric|requests> [--seconds S] [--seed N] [--executions E]`
 //!
 //! Runs on a stable compiler: a seeded generator mutates valid inputs. Each execution has its own seed, printed when it
 //! fails; `--seed` with it and `--executions 1` repeats it. A panic, an endless loop, or tables that are not sane where
@@ -16,6 +16,7 @@ mod fabric;
 mod home;
 mod packets;
 mod program;
+mod requests;
 mod rings;
 #[allow(dead_code)]
 #[path = "../../crates/core/nic/tests/common/sane.rs"]
@@ -48,6 +49,7 @@ fn main() {
         "segment" => campaign.run(segment::Target::new()),
         "units" => campaign.run(units::Target::new()),
         "fabric" => campaign.run(fabric::Target::new()),
+        "requests" => campaign.run(requests::Target),
         _ => usage(),
     };
     println!("{target}: {executions} executions, no failure");
@@ -55,7 +57,7 @@ fn main() {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: selvedge-fuzz <packets|commands|rings|segment|units|fabric> [--seconds S] [--seed N] [--executions E]"
+        "usage: selvedge-fuzz <packets|commands|rings|segment|units|fabric|requests> [--seconds S] [--seed N] [--executions E]"
     );
     std::process::exit(2);
 }
@@ -94,5 +96,10 @@ mod tests {
     #[test]
     fn frames_of_any_content_do_no_harm() {
         SHORT.run(fabric::Target::new());
+    }
+
+    #[test]
+    fn requests_of_any_content_do_no_harm() {
+        SHORT.run(requests::Target);
     }
 }

@@ -9,7 +9,12 @@ use alloc::vec::Vec;
 use selvedge_fabric::Port;
 
 const REPORT_BYTES: usize = 28;
-const PORT_BYTES: usize = 22;
+const PORT_BYTES: usize = 23;
+/// The largest rate and the largest queue that a report carries; larger ones are sent as these.
+const RATE_MAX: u64 = (1 << 40) - 1;
+const QUEUE_MAX: u32 = (1 << 24) - 2;
+const NO_QUEUE: u32 = (1 << 24) - 1;
+const NO_ROUND_TRIP: u32 = u32::MAX;
 const _: () = assert!(HEADER_BYTES + REPORT_BYTES + 1 + PORTS_MAX as usize * PORT_BYTES <= FRAME_BYTES_MAX);
 
 /// The load of a host.
@@ -32,6 +37,10 @@ pub struct PortLoad {
     pub load_permille: Option<u16>,
     /// Errors since the last report.
     pub errors: u16,
+    /// Round trip of the link's hellos, smoothed. None: the link is not up.
+    pub round_trip_ns: Option<u32>,
+    /// Bytes that wait at this end to be sent. None: the host cannot tell.
+    pub queue_bytes: Option<u32>,
 }
 
 /// The loads of a host and its links.
@@ -56,10 +65,13 @@ impl LoadReport {
         bytes.push(self.ports.len() as u8);
         for port in &self.ports {
             bytes.extend(port.port.0.to_le_bytes());
-            bytes.extend(port.sent_bytes_s.to_le_bytes());
-            bytes.extend(port.received_bytes_s.to_le_bytes());
+            for rate in [port.sent_bytes_s, port.received_bytes_s] {
+                bytes.extend(&rate.min(RATE_MAX).to_le_bytes()[..5]);
+            }
             bytes.extend(port.load_permille.unwrap_or(u16::MAX).to_le_bytes());
             bytes.extend(port.errors.to_le_bytes());
+            bytes.extend(port.round_trip_ns.map_or(NO_ROUND_TRIP, |ns| ns.min(NO_ROUND_TRIP - 1)).to_le_bytes());
+            bytes.extend(&port.queue_bytes.map_or(NO_QUEUE, |queue| queue.min(QUEUE_MAX)).to_le_bytes()[..3]);
         }
     }
 
@@ -75,10 +87,12 @@ impl LoadReport {
         for _ in 0..count {
             let port = PortLoad {
                 port: Port(reader.u16()?),
-                sent_bytes_s: reader.u64()?,
-                received_bytes_s: reader.u64()?,
+                sent_bytes_s: wide(reader, 5)?,
+                received_bytes_s: wide(reader, 5)?,
                 load_permille: Some(reader.u16()?).filter(|&load| load != u16::MAX),
                 errors: reader.u16()?,
+                round_trip_ns: Some(reader.u32()?).filter(|&ns| ns != NO_ROUND_TRIP),
+                queue_bytes: Some(wide(reader, 3)? as u32).filter(|&queue| queue != NO_QUEUE),
             };
             if ports.last().is_some_and(|last| last.port >= port.port) {
                 return None;
@@ -87,4 +101,9 @@ impl LoadReport {
         }
         Some(LoadReport { host, boot, number, load: HostLoad { processor_permille, temperature_dc }, ports })
     }
+}
+
+/// A number of so many bytes.
+fn wide(reader: &mut Reader, bytes: usize) -> Option<u64> {
+    Some(reader.take(bytes)?.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)))
 }

@@ -27,7 +27,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use own::Own;
-use selvedge_fabric::{Path, Port, Topology};
+use selvedge_fabric::{Algorithm, Path, Port, Topology};
 
 mod frames;
 mod own;
@@ -214,11 +214,10 @@ impl Manager {
         self.advance();
     }
 
-    /// The neighbour that a port's cable should lead to; another one gives an event.
+    /// The neighbour that a port's cable should lead to; another one, now or later, gives an event.
     pub fn expect(&mut self, port: Port, neighbour: Option<(HostId, Port)>) {
-        if let Some(line) = self.lines.get_mut(usize::from(port.0)) {
-            line.port.expected = neighbour;
-        }
+        let miswired = self.lines.get_mut(usize::from(port.0)).and_then(|line| line.port.expect(neighbour));
+        miswired.into_iter().for_each(|event| self.event(event));
     }
 
     /// Takes all links down before the end, so that the neighbours need not wait for the silence.
@@ -316,6 +315,18 @@ impl Manager {
                 self.source.as_ref()?.path(&self.map, host, to)
             }
         }
+    }
+
+    /// The path of kernel routes between any two hosts of the map.
+    pub fn kernel_path(&self, from: HostId, to: HostId) -> Option<Path> {
+        crate::routes::shortest_path(&self.map, self.topology.as_ref()?, from, to)
+    }
+
+    /// The source route between any two hosts of the map, and its algorithm.
+    pub fn source_path(&mut self, from: HostId, to: HostId) -> Option<(Path, Algorithm)> {
+        self.make_source_routes();
+        let source = self.source.as_ref()?;
+        Some((source.path(&self.map, from, to)?, source.algorithm()))
     }
 
     /// Source routes of the current map; made at the first call after a change.

@@ -68,7 +68,7 @@ pub struct LinkPort {
     state: State,
     pub(crate) is_enabled: bool,
     pub(crate) is_drained: bool,
-    pub(crate) expected: Option<(HostId, Port)>,
+    expected: Option<(HostId, Port)>,
     pub(crate) counters: Counters,
     /// MTU while there is a carrier.
     carrier: Option<u32>,
@@ -235,6 +235,14 @@ impl LinkPort {
             self.rtt_ns = Some(self.rtt_ns.map_or(rtt, |old| old - old / 8 + rtt / 8));
         }
         self.note(from, events);
+    }
+
+    /// Sets the neighbour that the cable should lead to. Returns an event if it leads to another one.
+    pub(crate) fn expect(&mut self, expected: Option<(HostId, Port)>) -> Option<Event> {
+        self.expected = expected;
+        let found = self.heard.map(|heard| (heard.end.host, heard.end.port))?;
+        let expected = expected.filter(|&expected| expected != found)?;
+        Some(Event::Miswired { port: self.own.port, expected, found })
     }
 
     /// Compares the other end with the one before, with the one expected, and with this one.

@@ -37,10 +37,12 @@ fn samples() -> Vec<Frame> {
     let edition = |host| Edition { host: HostId(host), sequence: host, boot: Boot(host + 1) };
     let port = |port| PortLoad {
         port: Port(port),
-        sent_bytes_s: u64::MAX,
+        sent_bytes_s: (1 << 40) - 1,
         received_bytes_s: 1,
         load_permille: (port % 2 == 0).then_some(1000),
         errors: 65_535,
+        round_trip_ns: (port % 3 == 0).then_some(u32::MAX - 1),
+        queue_bytes: (port % 5 == 0).then_some((1 << 24) - 2),
     };
     let report = LoadReport {
         host: HostId(4),

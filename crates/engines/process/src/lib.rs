@@ -32,6 +32,7 @@ pub use selvedge_host::symmetric::Symmetric;
 pub use selvedge_host::wait_list::{Subject, abort_reset, abort_waits};
 pub use selvedge_host::window::Window;
 pub use selvedge_host::{Interface, OpenError};
+pub use selvedge_job::fabric;
 pub use selvedge_net::services::Service;
 pub use selvedge_net::{ADDRESS_BYTES, Faults, LinkAddress};
 pub use selvedge_nic as nic;

@@ -7,6 +7,7 @@
 //!    itself has it to itself.
 //! 2. All interfaces of a process share the arena; each publishes its address and committed size to peers.
 
+use std::net::IpAddr;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -254,6 +255,12 @@ impl Process {
         let found = self.job().ok()?.look_up(&format!("id-{rank}"), rank);
         let bytes = found.inspect_err(|error| log::error!("rank {rank} cannot be looked up: {error}")).ok()??;
         bytes.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// Returns the address of the host of the process with this id, if it is another host and known.
+    pub fn host_address_of(&self, id: u64) -> Option<IpAddr> {
+        let links = self.links.get().filter(|_| (id >> 32) as u32 != self.nid())?;
+        links.host_address_of(id)
     }
 
     /// Returns the longest sleep of a wait. If no progress thread serves the links, a wait must make progress on them.

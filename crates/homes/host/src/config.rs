@@ -6,6 +6,18 @@ use std::path::PathBuf;
 /// The number of the NIC by which a process is a member of aggregation groups.
 pub const MEMBER_NI: u32 = 10;
 
+/// The library that opens a NIC of this number, for people.
+pub fn kind_of(ni: u32) -> &'static str {
+    match ni {
+        0..=3 => "portals",
+        4 => "openshmem",
+        8 => "mpi",
+        9 => "extoll",
+        MEMBER_NI => "collectives",
+        _ => "other",
+    }
+}
+
 /// Portals process ids are below this: `PTL_PID_MAX` is the largest.
 pub const PID_LIMIT: usize = 1025;
 

@@ -32,7 +32,7 @@ use selvedge_os::sync::IgnorePoison;
 use selvedge_os::{asymmetric, cma, thread};
 
 use crate::backend::{Backend, Loss, Offers};
-use crate::config::{Config, Mode, REMOTE};
+use crate::config::{Config, Mode, REMOTE, kind_of};
 use crate::deferred_replies::DeferredReplies;
 use crate::endpoint::Endpoint;
 use crate::errors::OpenError;
@@ -209,6 +209,10 @@ impl Interface {
         let mut open = OPEN.lock().ignore_poison();
         open.retain(|other| other.strong_count() > 0);
         open.push(Arc::downgrade(&interface));
+        drop(open);
+        if !interface.is_simulated() {
+            selvedge_job::fabric::register(kind_of(ni), &interface.path);
+        }
         Ok(interface)
     }
 
@@ -480,6 +484,7 @@ impl Interface {
             self.backend.stop_fetching(self);
         }
         let _ = std::fs::remove_file(&self.path);
+        selvedge_job::fabric::unregister(&self.path);
         {
             let mut guard = self.lock();
             self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);

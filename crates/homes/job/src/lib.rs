@@ -9,6 +9,7 @@
 //! - [`Claim`]: the exclusive right of a process to one Portals process id in a job;
 //! - [`own_place`]: a number of this host, which its processes have in common;
 //! - [`Service`]: a number under which other processes find a process, like a port;
+//! - [`fabric`]: the daemon of a fabric without switches, which knows NICs and leases routes;
 //! - [`Job`]: rank, size, barrier and exchange, through PMI-1 (`selvedge run`, `mpiexec.hydra`, `srun --mpi=pmi1`),
 //!   PMIx (`prterun`, `mpirun`, `srun --mpi=pmix`) or without a launcher.
 //!
@@ -21,6 +22,7 @@
 
 mod claim;
 mod directory;
+pub mod fabric;
 mod folder;
 mod job;
 mod names;

@@ -11,7 +11,7 @@
 //! | [`greeting`], `control_message` | messages and proofs of a greeting; those of an open link on its control connection |
 //! | [`payload`], [`frame`] | payloads that are sent later, or read; the content of a message of libfabric |
 //! | [`faults`], [`settings`], `sink` | a faulty network, for tests; settings; the user of the links |
-//! | `forked`, `thread` | descriptors that a forked child must not hold; threads without the program's signals |
+//! | `forked` | descriptors that a forked child must not hold |
 //! | [`endpoint`] | libfabric: the only module that calls it |
 //! | `errors`, `control` | errors of links; the TCP connection of a link |
 //! | `retransmission`, `read_queue` | repetition of lost frames, with a check; packets whose payload is read, and those behind them |
@@ -48,7 +48,6 @@ mod session_cipher;
 pub mod settings;
 mod sink;
 mod tags;
-mod thread;
 
 pub use address::{ADDRESS_BYTES, LinkAddress};
 pub use errors::{LinkError, OpenError, SendError};
@@ -59,4 +58,3 @@ pub use payload::{Lent, Source};
 pub use random::fill_random;
 pub use settings::{Check, Progress, Settings};
 pub use sink::{Placement, ProgressCaller, Sink};
-pub use thread::spawn;

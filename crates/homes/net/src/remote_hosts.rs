@@ -93,6 +93,14 @@ impl RemoteHosts {
         (name_of(id), self.links.address().to_bytes())
     }
 
+    /// Returns the address of the host of the process behind an id, if it is known.
+    pub fn host_address_of(&self, id: u64) -> Option<IpAddr> {
+        match self.names.find(&self.links, id) {
+            Lookup::Peer(peer) => Some(self.links.address_of(peer)?.socket().ip()),
+            Lookup::Unknown | Lookup::NotNow => None,
+        }
+    }
+
     /// Sends the last packets, and ends all links.
     pub fn close(&self) {
         self.links.close();

@@ -24,7 +24,6 @@ use selvedge_os::shortage::{Need, Shortage};
 
 use crate::forked::ParentOnly;
 use crate::handshake::Handshake;
-use crate::thread;
 
 pub use crate::handshake::AskError;
 
@@ -46,7 +45,7 @@ impl Service {
     pub fn open(at: SocketAddr, secret: &[u8], bytes: &[u8]) -> io::Result<Service> {
         let listener = Arc::new(ParentOnly::new(TcpListener::bind(at)?));
         let (asked, secret, bytes) = (listener.clone(), secret.to_vec(), bytes.to_vec());
-        let thread = thread::spawn("selvedge-service", move || {
+        let thread = selvedge_os::thread::spawn("selvedge-service", move || {
             // After its shutdown a listener fails to accept.
             while let Ok(connection) = accept(&asked) {
                 if let Err(error) = answer(connection, &secret, &bytes) {

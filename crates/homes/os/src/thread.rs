@@ -4,6 +4,7 @@
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
 
 /// Number of forks between this process and its first ancestor that called [`watch_forks`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -80,6 +81,20 @@ pub fn one_thread() -> &'static AtomicU8 {
     // SAFETY: `at` points to a byte of the C library or to `UNKNOWN`, both of which live as long as the process. It is only
     // read, and the C library changes it with a store of one byte.
     unsafe { &*at }
+}
+
+/// Starts a thread that takes no signals of the program.
+pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    // A new thread inherits the signal mask of its creator, so all signals are blocked around its creation.
+    // SAFETY: both sets live across the calls, and the second call restores the mask that the first has stored.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = std::thread::Builder::new().name(name.into()).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use selvedge_daemon::{Settings, protocol};
+use selvedge_daemon::{File, Settings, protocol};
 use selvedge_process::process::start_logging;
 
 /// Find the hosts at this host's cables, and keep routes to all hosts behind them.
@@ -24,9 +24,13 @@ pub struct Args {
     #[arg(long, value_name = "IPV4")]
     address: Option<Ipv4Addr>,
 
-    /// Seal frames between neighbours with the key in this file, which all hosts of the fabric have
+    /// Seal frames between neighbours, and requests between hosts, with the key in this file, which all hosts have
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+
+    /// Take settings from this file; otherwise from /etc/selvedge/daemon.toml if it exists. Options win
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Set `ip_forward` and `rp_filter` as the fabric needs them; otherwise a warning names them
     #[arg(long)]
@@ -44,17 +48,25 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 For hosts that are joined by cables and not by a switch: start one on each. It needs CAP_NET_ADMIN to keep routes, and observes without. \
 Programs use the fabric with SELVEDGE_NET_INTERFACE=lo:selvedge. SELVEDGE_LOG=warn prints less. `selvedge manager` is another program: \
-it manages aggregation nodes.";
+it manages aggregation nodes.
+
+A configuration file:
+  interfaces = [\"cable*\", \"eth1\"]
+  address = \"10.1.0.1\"
+  key = \"fabric.key\"        # beside this file
+  set_sysctls = true";
 
 pub fn main(args: Args) -> Result<ExitCode> {
     start_logging("info");
+    let file = File::read(args.config.as_deref())?;
     let settings = Settings {
-        interfaces: args.interfaces,
-        address: args.address,
-        key: args.key,
-        set_sysctls: args.set_sysctls,
+        interfaces: if args.interfaces.is_empty() { file.interfaces } else { args.interfaces },
+        address: args.address.or(file.address),
+        key: args.key.or(file.key),
+        set_sysctls: args.set_sysctls || file.set_sysctls,
         socket: args.socket.unwrap_or_else(protocol::own_socket),
         sysfs: args.sysfs,
+        read_nic: crate::registers::of_nic,
     };
     selvedge_daemon::run(settings, || {
         // A closed standard output is no error, because the starter may have ended.

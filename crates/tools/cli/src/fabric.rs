@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge fabric`: asks this host's daemon about the fabric, and changes this host's links.
+//! `selvedge fabric`: asks this host's daemon about the fabric, and changes links of any host.
+//!
+//! * [`services`]: prints routes, loads, NICs and dumps. [`import`]: the cabling that should be.
+
+mod import;
+mod services;
 
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use selvedge_daemon::protocol::{self, Act, Answer, Host, Link, LinkEnd, LogLine, Request, Status, Topology};
+use selvedge_daemon::protocol::{self, Act, Answer, DumpWhat, Host, Link, LinkEnd, LogLine, Request, Status, Topology};
 use selvedge_daemon::{ask, follow};
 
-/// Show the fabric that this host's `selvedge daemon` knows, and change this host's links.
+/// Show the fabric that this host's `selvedge daemon` knows, and change its links.
 #[derive(clap::Args)]
-#[command(after_help = "`selvedge manager --show` is about aggregation nodes.")]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -23,7 +28,15 @@ pub struct Args {
     /// Socket of the daemon
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
+
+    /// Ask the daemon of another host, by name or number: this host's daemon carries the request there
+    #[arg(long = "at", value_name = "HOST", global = true)]
+    host: Option<String>,
 }
+
+const AFTER_HELP: &str = "\
+Changes at another host, and restarts of its daemon, need daemons with a key (`selvedge daemon --key FILE`). \
+`selvedge manager --show` is about aggregation nodes.";
 
 #[derive(clap::Subcommand)]
 enum Command {
@@ -45,7 +58,36 @@ enum Command {
         #[arg(short, long)]
         follow: bool,
     },
-    /// Change a link of this host
+    /// The way between two hosts: kernel routes, and the source route
+    Routes {
+        #[arg(value_name = "HOST")]
+        from: String,
+        #[arg(value_name = "HOST")]
+        to: String,
+    },
+    /// Loads of all hosts and links over the last minutes: mean, greatest, last
+    Load,
+    /// NICs that processes of this host have registered, with the routes that they were given
+    Nics,
+    /// Registers or mailboxes of a NIC that `nics` lists; or the routes of this host: kernel, sources, leases
+    Dump {
+        what: DumpArg,
+        /// Number of the NIC
+        #[arg(long, value_name = "NUMBER", required_if_eq_any([("what", "nic"), ("what", "mailbox")]))]
+        nic: Option<u64>,
+    },
+    /// Execute a daemon anew, perhaps of a newer release; routes stay
+    Restart {
+        /// Otherwise this one
+        host: Option<String>,
+    },
+    /// Take the cabling that should be from a file: a cable that leads elsewhere gives a warning in the log
+    #[command(after_help = import::AFTER_HELP)]
+    Import {
+        /// A topology, as `selvedge fabric topology --json` prints it
+        file: PathBuf,
+    },
+    /// Change a link of any host
     Link {
         /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
         #[arg(value_name = "HOST:PORT")]
@@ -61,6 +103,13 @@ enum ActArg {
     Down,
     Reset,
     Drain,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DumpArg {
+    Nic,
+    Mailbox,
+    Routes,
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
@@ -92,18 +141,52 @@ fn print(args: &Args) -> Result<()> {
             };
             Request::Link { port: port.clone(), act }
         }
+        Command::Routes { from, to } => Request::Routes { from: from.clone(), to: to.clone() },
+        Command::Load => Request::Load,
+        Command::Nics => Request::Nics,
+        Command::Dump { what, nic } => {
+            let what = match what {
+                DumpArg::Nic => DumpWhat::Nic,
+                DumpArg::Mailbox => DumpWhat::Mailbox,
+                DumpArg::Routes => DumpWhat::Routes,
+            };
+            Request::Dump { what, nic: *nic }
+        }
+        Command::Restart { .. } => Request::Restart,
+        Command::Import { file } => {
+            import::main(&socket, file)?.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
+            return Ok(());
+        }
+    };
+    let request = match at(args) {
+        Some(host) => Request::At { host, request: Box::new(request) },
+        None => request,
     };
     let dot = matches!(args.command, Command::Topology { dot: true });
     let mut out = io::stdout().lock();
     if matches!(args.command, Command::Log { follow: true }) {
         let mut written = Ok(());
-        follow(&socket, |answer| {
+        let request = match at(args) {
+            Some(host) => Request::At { host, request: Box::new(Request::Log { follow: true }) },
+            None => Request::Log { follow: true },
+        };
+        follow(&socket, &request, |answer| {
             written = show(&mut out, &answer, args.json, dot).and_then(|()| Ok(out.flush()?));
             written.is_ok()
         })?;
         return written;
     }
     show(&mut out, &ask(&socket, &request)?, args.json, dot)
+}
+
+/// The host whose daemon is to answer; None: this one.
+fn at(args: &Args) -> Option<String> {
+    let named = match &args.command {
+        Command::Link { port, .. } => port.split_once(':').map(|(host, _)| host.to_owned()),
+        Command::Restart { host } => host.clone(),
+        _ => None,
+    };
+    named.filter(|host| !host.is_empty()).or_else(|| args.host.clone())
 }
 
 fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<()> {
@@ -118,6 +201,10 @@ fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<
         Answer::Hosts(hosts) if json => writeln!(out, "{}", serde_json::to_string_pretty(hosts)?)?,
         Answer::Links(links) if json => writeln!(out, "{}", serde_json::to_string_pretty(links)?)?,
         Answer::Topology(topology) if json => writeln!(out, "{}", serde_json::to_string_pretty(topology)?)?,
+        Answer::Route(route) if json => writeln!(out, "{}", serde_json::to_string_pretty(route)?)?,
+        Answer::Load(series) if json => writeln!(out, "{}", serde_json::to_string_pretty(series)?)?,
+        Answer::Nics(nics) if json => writeln!(out, "{}", serde_json::to_string_pretty(nics)?)?,
+        Answer::Dump(dump) if json => writeln!(out, "{:#}", dump.value)?,
         Answer::Done(text) if json => writeln!(out, "{}", serde_json::json!({ "done": text }))?,
         Answer::Status(status) => show_status(out, status)?,
         Answer::Hosts(hosts) => show_hosts(out, hosts)?,
@@ -130,7 +217,12 @@ fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<
             show_links(out, &topology.links)?;
         }
         Answer::Log(lines) => lines.iter().try_for_each(|line| show_line(out, line))?,
+        Answer::Route(route) => services::show_route(out, route)?,
+        Answer::Load(series) => services::show_load(out, series)?,
+        Answer::Nics(nics) => services::show_nics(out, nics)?,
+        Answer::Dump(dump) => write!(out, "{}", dump.text)?,
         Answer::Done(text) => writeln!(out, "{text}")?,
+        Answer::Registered { .. } | Answer::Lease(_) | Answer::Withdrawn { .. } => bail!("the answer is for a process"),
         Answer::Refused(reason) => bail!("{reason}"),
     }
     Ok(())
@@ -207,7 +299,13 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
         let percent = end.load_percent.map_or(String::new(), |percent| format!(" ({percent:.0} %)"));
         end.sent_bytes_s.map_or(String::new(), |bytes| format!("{bytes}{percent}"))
     };
-    let mut rows = table(&["end", "end", "mtu", "B/s ->", "B/s <-", "errors", ""]);
+    let us = |end: &LinkEnd| end.round_trip_us.map_or(String::new(), |us| format!("{us:.0}"));
+    let queue = |end: &LinkEnd| end.queue_bytes.map_or(String::new(), |bytes| bytes.to_string());
+    let both = |of: &dyn Fn(&LinkEnd) -> String, [a, b]: &[LinkEnd; 2]| match (of(a), of(b)) {
+        (a, b) if a.is_empty() && b.is_empty() => String::new(),
+        (a, b) => format!("{a} {b}"),
+    };
+    let mut rows = table(&["end", "end", "mtu", "B/s ->", "B/s <-", "round trips us", "queues B", "errors", ""]);
     for link in links {
         let [a, b] = &link.ends;
         rows.add_row([
@@ -216,6 +314,8 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
             link.mtu.to_string(),
             sent(a),
             sent(b),
+            both(&us, &link.ends),
+            both(&queue, &link.ends),
             (u32::from(a.errors.unwrap_or(0)) + u32::from(b.errors.unwrap_or(0))).to_string(),
             if link.is_drained { "drained".into() } else { String::new() },
         ]);
@@ -300,6 +400,8 @@ mod tests {
             sent_bytes_s: None,
             load_percent: None,
             errors: None,
+            round_trip_us: None,
+            queue_bytes: None,
         };
         let link = Link { ends: [end("1", 0), end("2", 3)], mtu: 1500, is_drained: true };
         let hosts = vec![host("a\"b\\", "1"), host("c", "2")];

@@ -13,6 +13,7 @@ mod fabric;
 mod info;
 mod manual;
 mod mpirun;
+mod palms;
 mod registers;
 mod rtl;
 mod run;
@@ -49,6 +50,7 @@ enum Command {
     Aggregator(aggregation::AggregatorArgs),
     Daemon(daemon::Args),
     Fabric(fabric::Args),
+    Palms(palms::Args),
     Completions(manual::CompletionsArgs),
     #[command(hide = true)]
     ManualPages(manual::ManualPagesArgs),
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::Aggregator(args) => aggregation::aggregator_main(args),
         Command::Daemon(args) => daemon::main(args),
         Command::Fabric(args) => fabric::main(args),
+        Command::Palms(args) => palms::main(args),
         Command::Completions(args) => manual::completions_main(&args),
         Command::ManualPages(args) => manual::manual_pages_main(&args),
         Command::Agent(args) => run::agent_main(args),

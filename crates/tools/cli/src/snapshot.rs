@@ -14,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use selvedge_host::inspect::{Inspection, State, inspect};
+use selvedge_host::inspect::{Inspection, State, inspect, inspect_of};
 use selvedge_host::segment::SegmentError;
 use selvedge_job::JobRecord;
 use selvedge_nic::Register;
@@ -109,6 +109,15 @@ impl Snapshot {
 }
 
 impl JobSnapshot {
+    /// A NIC of a process that is known to live, by the file of its segment, of this or another user.
+    pub fn of_nic(path: &Path, user: u32) -> Result<JobSnapshot, SegmentError> {
+        let seen = inspect_of(path, user)?;
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let nics = vec![NicSnapshot { seen, owner_alive: true }];
+        let (name, refused) = (folder.to_string_lossy().into_owned(), Vec::new());
+        Ok(JobSnapshot { name, record: None, launcher_alive: false, nics, refused })
+    }
+
     fn new(name: String, path: &Path) -> JobSnapshot {
         let (record, refused) = match JobRecord::read(path) {
             Ok(record) => (record, Vec::new()),

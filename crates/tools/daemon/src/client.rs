@@ -30,9 +30,9 @@ pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
     next(&mut BufReader::new(stream))
 }
 
-/// Asks the daemon for its log, and gives each answer until the daemon ends or `each` returns false.
-pub fn follow(socket: &Path, mut each: impl FnMut(Answer) -> bool) -> Result<(), ClientError> {
-    let mut reader = BufReader::new(connect(socket, &Request::Log { follow: true })?);
+/// Asks for a log that is followed, and gives each answer until the daemon ends or `each` returns false.
+pub fn follow(socket: &Path, request: &Request, mut each: impl FnMut(Answer) -> bool) -> Result<(), ClientError> {
+    let mut reader = BufReader::new(connect(socket, request)?);
     while each(next(&mut reader)?) {}
     Ok(())
 }

@@ -3,24 +3,38 @@
 //!
 //! # Invariants
 //!
-//! 1. There are at most [`CLIENTS_MAX`] clients. Each has at most one request of [`REQUEST_BYTES_MAX`] and
-//!    [`ANSWER_BYTES_MAX`] of answers in memory; one that exceeds them, or does not read, is closed.
-//! 2. A client's user is the kernel's word, taken when it connects.
+//! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators. Each has at
+//!    most one request of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of answers in memory, and all together
+//!    [`ANSWERS_BYTES_MAX`]; one that exceeds them, or does not read, is closed.
+//! 2. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
+//!    register their NICs; acts are for operators: root and the daemon's own user.
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::event::PollFlags;
 use rustix::fs::Mode;
 
 use crate::protocol::{Answer, LogLine, REQUEST_BYTES_MAX};
 
-const CLIENTS_MAX: usize = 64;
+const CLIENTS_MAX: usize = 1024;
+const OPERATORS_MIN: usize = 64;
 const ANSWER_BYTES_MAX: usize = 8 << 20;
+const ANSWERS_BYTES_MAX: usize = 32 << 20;
+
+/// The user and the process behind a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    pub user: u32,
+    /// None: it is of another PID namespace.
+    pub process: Option<u32>,
+}
 
 struct Client {
     stream: UnixStream,
+    user: User,
     is_operator: bool,
     follows_log: bool,
     inbox: Vec<u8>,
@@ -41,6 +55,8 @@ pub struct Control {
     listener: UnixListener,
     path: PathBuf,
     clients: BTreeMap<u64, Client>,
+    /// Clients that have gone since the last [`Control::take_gone`].
+    gone: Vec<u64>,
     last: u64,
 }
 
@@ -54,36 +70,59 @@ impl Control {
         if std::fs::symlink_metadata(path).is_ok_and(is_socket) {
             std::fs::remove_file(path)?;
         }
-        // The file never has more rights than these, not even for a moment.
-        let before = rustix::process::umask(Mode::from_raw_mode(0o117));
+        let before = rustix::process::umask(Mode::from_raw_mode(0o111));
         let listener = UnixListener::bind(path);
         rustix::process::umask(before);
         let listener = listener?;
         listener.set_nonblocking(true)?;
-        Ok(Control { listener, path: path.to_owned(), clients: BTreeMap::new(), last: 0 })
+        Ok(Control { listener, path: path.to_owned(), clients: BTreeMap::new(), gone: Vec::new(), last: 0 })
     }
 
     pub fn listener(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// The clients, and whether each has something to write.
-    pub fn descriptors(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, bool)> {
-        self.clients.iter().map(|(&id, client)| (id, client.stream.as_fd(), !client.outbox.is_empty()))
+    /// The clients, and what each waits for. One that says no more only takes its answers.
+    pub fn descriptors(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
+        self.clients.iter().map(|(&id, client)| {
+            let takes = if client.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let says = if client.is_over { PollFlags::empty() } else { PollFlags::IN };
+            (id, client.stream.as_fd(), takes | says)
+        })
+    }
+
+    pub fn user(&self, id: u64) -> Option<User> {
+        Some(self.clients.get(&id)?.user)
+    }
+
+    /// The clients that have gone since the last call.
+    pub fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
+    }
+
+    fn remove(&mut self, id: u64) {
+        if self.clients.remove(&id).is_some() {
+            self.gone.push(id);
+        }
     }
 
     pub fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if self.clients.len() >= CLIENTS_MAX || stream.set_nonblocking(true).is_err() {
+            let Some(user) = user_of(&stream) else { continue };
+            let is_operator = user.user == 0 || user.user == rustix::process::geteuid().as_raw();
+            let limit = if is_operator { CLIENTS_MAX } else { CLIENTS_MAX - OPERATORS_MIN };
+            if self.clients.len() >= limit || stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            let own = rustix::process::geteuid().as_raw();
-            let is_operator = user_of(&stream).is_some_and(|user| user == 0 || user == own);
             let (inbox, outbox) = (Vec::new(), Vec::new());
             self.last += 1;
-            let client = Client { stream, is_operator, follows_log: false, inbox, outbox, is_over: false };
+            let client = Client { stream, user, is_operator, follows_log: false, inbox, outbox, is_over: false };
             self.clients.insert(self.last, client);
         }
+    }
+
+    pub fn has(&self, id: u64) -> bool {
+        self.clients.contains_key(&id)
     }
 
     /// Reads from a client, and returns its complete lines.
@@ -96,7 +135,7 @@ impl Control {
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => {
-                self.clients.remove(&id);
+                self.remove(id);
                 return Vec::new();
             }
         }
@@ -116,9 +155,13 @@ impl Control {
     }
 
     pub fn answer(&mut self, id: u64, answer: &Answer) {
+        let waiting: usize = self.clients.values().map(|client| client.outbox.len()).sum();
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if serde_json::to_writer(&mut client.outbox, answer).is_err() || client.outbox.len() > ANSWER_BYTES_MAX {
-            self.clients.remove(&id);
+        let before = client.outbox.len();
+        let is_written = serde_json::to_writer(&mut client.outbox, answer).is_ok();
+        let added = client.outbox.len() - before;
+        if !is_written || client.outbox.len() > ANSWER_BYTES_MAX || waiting + added > ANSWERS_BYTES_MAX {
+            self.remove(id);
             return;
         }
         client.outbox.push(b'\n');
@@ -131,7 +174,7 @@ impl Control {
         }
     }
 
-    /// Sends a line of the log to those who follow it.
+    /// Sends a line of the log to the clients that follow it.
     pub fn log(&mut self, line: &LogLine) {
         let followers: Vec<u64> =
             self.clients.iter().filter(|(_, client)| client.follows_log).map(|(&id, _)| id).collect();
@@ -149,7 +192,7 @@ impl Control {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 _ => {
-                    self.clients.remove(&id);
+                    self.remove(id);
                     return;
                 }
             }
@@ -159,14 +202,14 @@ impl Control {
 
     fn close_if_over(&mut self, id: u64) {
         if self.clients.get(&id).is_some_and(|client| client.is_over && client.outbox.is_empty()) {
-            self.clients.remove(&id);
+            self.remove(id);
         }
     }
 }
 
 /// The user who has connected. Not rustix's function: it takes no client of another PID namespace, whose process has
 /// the number 0 here.
-fn user_of(stream: &UnixStream) -> Option<u32> {
+fn user_of(stream: &UnixStream) -> Option<User> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut bytes = size_of_val(&peer) as libc::socklen_t;
     // SAFETY: the kernel writes at most `bytes` bytes, the size of `peer`, which lives across the call, as `bytes` does.
@@ -174,7 +217,8 @@ fn user_of(stream: &UnixStream) -> Option<u32> {
         let (level, name) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
         libc::getsockopt(stream.as_raw_fd(), level, name, (&raw mut peer).cast(), &raw mut bytes)
     };
-    (done == 0 && peer.uid != u32::MAX).then_some(peer.uid)
+    let process = u32::try_from(peer.pid).ok().filter(|&process| process != 0);
+    (done == 0 && peer.uid != u32::MAX).then_some(User { user: peer.uid, process })
 }
 
 impl Drop for Control {
@@ -200,7 +244,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let mut control = Control::listen(&path).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
         assert_eq!(Control::listen(&path).err().map(|error| error.kind()), Some(ErrorKind::AddrInUse));
         // The probe of the second daemon is a client that has ended.
         let _ = served(&mut control);
@@ -255,9 +299,15 @@ mod tests {
             control.log(&line);
         }
         assert_eq!(control.descriptors().count(), 0);
+        assert_eq!(control.take_gone().len(), 2);
         // More than there may be.
-        let many: Vec<UnixStream> = (0..CLIENTS_MAX + 1).map(|_| UnixStream::connect(&path).unwrap()).collect();
-        let _ = served(&mut control);
+        let many: Vec<UnixStream> = (0..CLIENTS_MAX + 1)
+            .map(|_| {
+                let stream = UnixStream::connect(&path).unwrap();
+                control.accept();
+                stream
+            })
+            .collect();
         assert_eq!((control.descriptors().count(), many.len()), (CLIENTS_MAX, CLIENTS_MAX + 1));
     }
 }

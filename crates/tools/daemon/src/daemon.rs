@@ -14,13 +14,17 @@ use selvedge_fabric_manager::{Config, Effect, Event, Frame, Manager, PORTS_MAX};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::Control;
+use crate::history::History;
 use crate::interfaces::{self, Interface, Ports};
 use crate::journal::Journal;
 use crate::kernel::{self, Kernel};
-use crate::loads::{Meter, speed_bits_s};
+use crate::loads::{Meter, queue_bytes, speed_bits_s};
 use crate::netlink::{Events, Requests};
+use crate::protocol::{Answer, Withdrawal};
+use crate::registry::Registry;
+use crate::remote::Remote;
 use crate::routing::Routing;
-use crate::seal::{Opened, Seal, read_key};
+use crate::seal::{Opened, Seal, read_keys};
 use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
 use crate::sockets::Sockets;
 use crate::{identity, views};
@@ -43,11 +47,19 @@ pub fn run(settings: Settings, ready: impl FnOnce()) -> Result<(), DaemonError> 
     }
     // A program that takes all processors must not make this host seem silent. Only root may; others go without.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
+    raise_file_limit();
     let mut daemon = Daemon::start(settings)?;
     ready();
     daemon.serve(signals.as_fd())?;
     daemon.end();
     Ok(())
+}
+
+/// Raises the limit of open files to the hard limit: each process with a NIC has a connection.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 struct Daemon {
@@ -61,8 +73,13 @@ struct Daemon {
     requests: Requests,
     routing: Routing,
     control: Control,
+    remote: Remote,
+    registry: Registry,
     meter: Meter,
     journal: Journal,
+    history: History,
+    /// The time until which the clients get their answers, before the daemon executes itself anew.
+    restart_ns: Option<u64>,
     /// Lines of the journal that its followers have.
     published: u64,
     replays: BTreeMap<u16, u64>,
@@ -72,7 +89,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(settings: Settings) -> Result<Daemon, DaemonError> {
-        let key = settings.key.as_deref().map(read_key).transpose()?;
+        let keys = settings.key.as_deref().map(read_keys).transpose()?;
         if let Some(address) = settings.address.filter(|&address| !is_usable(address)) {
             return Err(DaemonError::Address(address));
         }
@@ -110,13 +127,17 @@ impl Daemon {
             origin: Instant::now(),
             manager: Manager::new(config, 0),
             sockets: Sockets::default(),
-            seal: Seal::new(key, wall_ns),
+            seal: Seal::new(keys.map(|keys| keys.frames), wall_ns),
             events,
             requests,
             routing: Routing::new(kernel),
             control,
+            registry: Registry::default(),
+            remote: Remote::new(keys.map(|keys| keys.requests), host),
             meter: Meter::default(),
             journal: Journal::default(),
+            history: History::default(),
+            restart_ns: None,
             published: 0,
             replays: BTreeMap::new(),
             sends_failed: BTreeMap::new(),
@@ -124,7 +145,13 @@ impl Daemon {
         };
         let number = views::hex(host);
         match keeps_routes {
-            true => daemon.journal.note(false, format!("{name}: host {number}, {address}")),
+            true => {
+                daemon.journal.note(false, format!("{name}: host {number}, {address}"));
+                if let Err(error) = daemon.remote.listen(address) {
+                    let text = format!("other hosts cannot ask this daemon: TCP port 7391 of {address}: {error}");
+                    daemon.journal.note(true, text);
+                }
+            }
             false => {
                 let remedy = "start it as root, or with CAP_NET_ADMIN";
                 daemon.journal.note(
@@ -156,61 +183,64 @@ impl Daemon {
                 second_ns = self.now_ns() + SECOND_NS;
                 self.each_second();
             }
-            let due_ns = self.manager.due_ns().min(second_ns).min(self.routing.due_ns()).saturating_sub(self.now_ns());
-            let ready = self.wait(signals, due_ns)?;
-            if ready.has_signal {
-                return Ok(());
-            }
-            if ready.has_events && self.events.drain() {
-                self.refresh()?;
-            }
-            for port in ready.ports {
-                self.receive(port);
-            }
-            if ready.has_client {
-                self.control.accept();
-            }
-            for id in ready.clients {
-                self.control.write(id);
-                for line in self.control.read(id) {
-                    self.answer(&line);
+            self.release_gone();
+            let heard = self.remote.tick(self.now_ns(), |client| self.control.has(client));
+            self.hear(heard);
+            let due_ns = [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns()];
+            let due_ns = due_ns.into_iter().chain(self.restart_ns);
+            let due_ns = due_ns.fold(u64::MAX, u64::min).saturating_sub(self.now_ns());
+            for ready in self.wait(signals, due_ns)? {
+                match ready {
+                    Ready::Signal => return Ok(()),
+                    Ready::Interfaces if self.events.drain() => self.refresh()?,
+                    Ready::Interfaces => {}
+                    Ready::Port(port) => self.receive(port),
+                    Ready::NewClient => self.control.accept(),
+                    Ready::Client(id) => {
+                        self.control.write(id);
+                        self.control.read(id).iter().for_each(|line| self.answer_line(line));
+                    }
+                    Ready::NewHost => self.remote.accept(self.now_ns()),
+                    Ready::Host(id) => {
+                        let heard = self.remote.serve(id);
+                        self.hear(heard);
+                    }
                 }
+            }
+            if self.restart_ns.is_some_and(|until_ns| !self.has_answers() || until_ns <= self.now_ns()) {
+                self.restart_ns = None;
+                self.execute_anew();
             }
         }
     }
 
-    fn wait(&self, signals: BorrowedFd<'_>, due_ns: u64) -> Result<Ready, DaemonError> {
-        let mut polled = vec![
-            PollFd::from_borrowed_fd(signals, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.events.descriptor(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.control.listener(), PollFlags::IN),
+    /// Waits until a descriptor is ready, or the time is over.
+    fn wait(&self, signals: BorrowedFd<'_>, due_ns: u64) -> Result<Vec<Ready>, DaemonError> {
+        let taking = |of: Ready, descriptor| (of, descriptor, PollFlags::IN);
+        let mut of = vec![
+            taking(Ready::Signal, signals),
+            taking(Ready::Interfaces, self.events.descriptor()),
+            taking(Ready::NewClient, self.control.listener()),
         ];
-        let mut ports = Vec::new();
-        for (port, descriptor) in self.sockets.descriptors() {
-            ports.push(port);
-            polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
-        }
-        let mut clients = Vec::new();
-        for (id, descriptor, writes) in self.control.descriptors() {
-            clients.push(id);
-            let wanted = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            polled.push(PollFd::from_borrowed_fd(descriptor, wanted));
-        }
+        of.extend(self.remote.listener().map(|descriptor| taking(Ready::NewHost, descriptor)));
+        of.extend(self.sockets.descriptors().map(|(port, descriptor)| taking(Ready::Port(port), descriptor)));
+        of.extend(self.control.descriptors().map(|(id, descriptor, wanted)| (Ready::Client(id), descriptor, wanted)));
+        of.extend(self.remote.descriptors().map(|(id, descriptor, wanted)| (Ready::Host(id), descriptor, wanted)));
+        let mut polled: Vec<PollFd<'_>> =
+            of.iter().map(|(_, descriptor, wanted)| PollFd::from_borrowed_fd(*descriptor, *wanted)).collect();
         let timeout = Timespec { tv_sec: (due_ns / SECOND_NS) as i64, tv_nsec: (due_ns % SECOND_NS) as i64 };
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(kernel_error("poll")(error.into())),
         }
-        let is_ready = |at: usize| !polled[at].revents().is_empty();
-        let (first_port, first_client) = (3, 3 + ports.len());
-        Ok(Ready {
-            has_signal: is_ready(0),
-            has_events: is_ready(1),
-            has_client: is_ready(2),
-            ports: (first_port..).zip(ports).filter(|&(at, _)| is_ready(at)).map(|(_, port)| port).collect(),
-            clients: (first_client..).zip(clients).filter(|&(at, _)| is_ready(at)).map(|(_, id)| id).collect(),
-        })
+        Ok(of.iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty()).map(|(of, _)| of.0).collect())
+    }
+
+    /// Whether clients or other hosts have not taken all of their answers.
+    fn has_answers(&self) -> bool {
+        let wanted = self.control.descriptors().map(|of| of.2).chain(self.remote.descriptors().map(|of| of.2));
+        wanted.into_iter().any(|wanted| wanted.contains(PollFlags::OUT))
     }
 
     /// Reads the interfaces anew.
@@ -302,8 +332,13 @@ impl Daemon {
                     let text = self.with_interface(event.to_string());
                     self.journal.note(event.is_warning(), text);
                 }
-                // There are no clients with leases.
-                Effect::WithdrawLease { .. } => {}
+                Effect::WithdrawLease { lease, cause } => {
+                    let cause = match cause {
+                        selvedge_fabric_manager::Withdrawal::Unreachable => Withdrawal::Unreachable,
+                        selvedge_fabric_manager::Withdrawal::Rerouted => Withdrawal::Rerouted,
+                    };
+                    self.control.answer(lease.client.0, &Answer::Withdrawn { lease: lease.id.0, cause });
+                }
             }
         }
         for port in fallen {
@@ -319,11 +354,20 @@ impl Daemon {
         let sysfs = self.settings.sysfs.clone();
         let live: Vec<(u16, Interface)> =
             self.ports.iter().filter_map(|(port, of)| Some((port, of.interface.clone()?))).collect();
-        let loads =
-            self.meter.measure(now_ns, live.iter().map(|(port, of)| (*port, of)), |name| speed_bits_s(&sysfs, name));
+        let mut loads = self.meter.measure(
+            now_ns,
+            live.iter().map(|(port, of)| (*port, of)),
+            |name| speed_bits_s(&sysfs, name),
+            |name| queue_bytes(&sysfs, name),
+        );
+        for load in &mut loads {
+            let up = self.manager.ports().nth(load.port.0.into()).filter(|port| port.up().is_some());
+            load.round_trip_ns = up.and_then(|port| port.rtt_ns()).map(|ns| ns.min(u32::MAX.into()) as u32);
+        }
         let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let host = self.meter.host(&stat, &sysfs);
         self.manager.loads(now_ns, host, &loads);
+        self.history.note(identity::wall_ns() as f64 / 1e9, self.manager.load_reports());
         self.carry_out();
     }
 
@@ -349,6 +393,23 @@ impl Daemon {
         }
     }
 
+    /// Replaces this process by a new one of the same program and arguments, perhaps a newer release. It removes nothing:
+    /// the new one takes the routes over, as after a kill, and before the neighbours take theirs away.
+    fn execute_anew(&mut self) {
+        // The kernel marks a program whose file was replaced.
+        let path = std::env::current_exe().map(|path| {
+            let text = path.to_string_lossy().into_owned();
+            text.strip_suffix(" (deleted)").map_or(path, Into::into)
+        });
+        let error = match path {
+            Ok(path) => std::os::unix::process::CommandExt::exec(
+                std::process::Command::new(path).args(std::env::args_os().skip(1)),
+            ),
+            Err(error) => error,
+        };
+        self.journal.note(true, format!("the daemon cannot execute itself anew, and goes on: {error}"));
+    }
+
     /// Tells the neighbours, and removes all that the daemon has added.
     fn end(&mut self) {
         let now_ns = self.now_ns();
@@ -372,7 +433,14 @@ impl Daemon {
 
     /// Sends the new lines of the log to those who follow it.
     fn publish(&mut self) {
-        self.journal.since(self.published).for_each(|line| self.control.log(line));
+        let followers = self.remote.followers();
+        let now_ns = self.now_ns();
+        for line in self.journal.since(self.published) {
+            self.control.log(line);
+            for &id in &followers {
+                self.remote.answer(now_ns, id, &Answer::Log(vec![line.clone()]));
+            }
+        }
         self.published = self.journal.count();
     }
 
@@ -384,12 +452,14 @@ impl Daemon {
     }
 }
 
-/// The result of a poll.
-#[derive(Default)]
-struct Ready {
-    has_signal: bool,
-    has_events: bool,
-    has_client: bool,
-    ports: Vec<u16>,
-    clients: Vec<u64>,
+/// A descriptor that a poll has found ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    Signal,
+    Interfaces,
+    Port(u16),
+    NewClient,
+    Client(u64),
+    NewHost,
+    Host(u64),
 }

@@ -5,7 +5,8 @@
 //! ```text
 //! netlink: carriers, counters ─┐                ┌─> frames: UDP to a link-local group on each interface
 //! frames of the neighbours ────┼─> Manager ─────┼─> kernel routes, in a table of its own
-//! clients: `selvedge fabric` ──┘                └─> log
+//! clients: `selvedge fabric` ──┤                └─> log
+//! daemons of other hosts: TCP ─┘
 //! ```
 //!
 //! # Contract
@@ -18,6 +19,8 @@
 mod client;
 mod control;
 mod daemon;
+mod file;
+mod history;
 mod identity;
 mod interfaces;
 mod journal;
@@ -25,6 +28,8 @@ mod kernel;
 mod loads;
 mod netlink;
 pub mod protocol;
+mod registry;
+mod remote;
 mod routing;
 mod seal;
 mod settings;
@@ -33,4 +38,6 @@ mod views;
 
 pub use client::{ClientError, ask, follow};
 pub use daemon::run;
+pub use file::{File, FileError};
+pub use remote::session;
 pub use settings::{DaemonError, Settings};

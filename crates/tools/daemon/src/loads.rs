@@ -25,6 +25,7 @@ impl Meter {
         now_ns: u64,
         interfaces: impl Iterator<Item = (u16, &'a Interface)>,
         speed_bits_s: impl Fn(&str) -> Option<u64>,
+        queue_bytes: impl Fn(&str) -> Option<u32>,
     ) -> Vec<PortLoad> {
         let past_ns = now_ns.saturating_sub(self.at_ns).max(1);
         self.at_ns = now_ns;
@@ -47,6 +48,8 @@ impl Meter {
                 received_bytes_s,
                 load_permille: load.map(|load| load.min(1000) as u16),
                 errors: now.errors.saturating_sub(old.errors).min(u16::MAX.into()) as u16,
+                round_trip_ns: None,
+                queue_bytes: queue_bytes(&interface.name),
             });
         }
         loads
@@ -81,6 +84,17 @@ pub fn speed_bits_s(sysfs: &Path, name: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok().filter(|&mbit| mbit > 0 && mbit < u32::MAX.into()).map(|mbit| mbit * 1_000_000)
 }
 
+/// Bytes that an interface's driver has taken and not yet sent, in all of its queues. Not the kernel's own queue before
+/// the driver: asking for that one waits for the kernel's lock of its network configuration, and hellos with it.
+pub fn queue_bytes(sysfs: &Path, name: &str) -> Option<u32> {
+    let queues = std::fs::read_dir(sysfs.join("class/net").join(name).join("queues")).ok()?;
+    let waiting = |queue: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(queue.path().join("byte_queue_limits/inflight")).ok()?;
+        text.trim().parse::<u32>().ok()
+    };
+    queues.flatten().filter_map(waiting).reduce(u32::saturating_add)
+}
+
 /// The highest of the host's sensors, in tenths of a degree Celsius.
 fn temperature(sysfs: &Path) -> Option<i16> {
     let below = |folder: &str| std::fs::read_dir(sysfs.join(folder)).into_iter().flatten().flatten();
@@ -109,11 +123,19 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_time_between_two_calls() {
         let mut meter = Meter::default();
-        let mut at =
-            |now_ns, interface: &Interface| meter.measure(now_ns, [(3, interface)].into_iter(), |_| Some(8000));
+        let mut at = |now_ns, interface: &Interface| {
+            meter.measure(now_ns, [(3, interface)].into_iter(), |_| Some(8000), |_| Some(7))
+        };
         assert_eq!(at(1_000_000_000, &interface(1, 1000, 50, 2)), []);
-        let load =
-            PortLoad { port: Port(3), sent_bytes_s: 500, received_bytes_s: 25, load_permille: Some(500), errors: 3 };
+        let load = PortLoad {
+            port: Port(3),
+            sent_bytes_s: 500,
+            received_bytes_s: 25,
+            load_permille: Some(500),
+            errors: 3,
+            round_trip_ns: None,
+            queue_bytes: Some(7),
+        };
         assert_eq!(at(3_000_000_000, &interface(1, 2000, 100, 5)), [load]);
         assert_eq!(at(4_000_000_000, &interface(2, 0, 0, 0)), [], "another interface");
         let back = at(5_000_000_000, &interface(2, 1 << 40, 0, 0));
@@ -137,6 +159,19 @@ mod tests {
         let load = meter.host("cpu  40 0 30 120 10 0 0 0 0 0\n", sysfs.path());
         assert_eq!(load, HostLoad { processor_permille: 500, temperature_dc: Some(512) });
         assert_eq!(meter.host("nonsense", sysfs.path()).processor_permille, 0);
+    }
+
+    #[test]
+    fn queues_are_those_of_the_driver() {
+        let sysfs = tempfile::tempdir().unwrap();
+        for (queue, text) in [("tx-0", "1500\n"), ("tx-1", "3000"), ("tx-2", "much")] {
+            let folder = sysfs.path().join("class/net/a/queues").join(queue).join("byte_queue_limits");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("inflight"), text).unwrap();
+        }
+        std::fs::create_dir_all(sysfs.path().join("class/net/b/queues/rx-0")).unwrap();
+        let of = |name| queue_bytes(sysfs.path(), name);
+        assert_eq!([of("a"), of("b"), of("c")], [Some(4500), None, None]);
     }
 
     #[test]

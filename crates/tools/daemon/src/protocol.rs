@@ -2,9 +2,10 @@
 //! The protocol of the daemon's UNIX socket: a request is a line of JSON, and so is its answer. An answer is one line,
 //! but for a log that is followed, which has no end.
 //!
-//! `{"ask":"status"}` gives `{"status":{…}}`; a request that is refused gives `{"refused":"reason"}`.
+//! `{"ask":"status"}` gives `{"status":{…}}`; a request that is refused gives `{"refused":"reason"}`. Answers come in
+//! the order of the requests, except those of other hosts (`at`), which come when they arrive.
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,14 +24,102 @@ pub enum Request {
         #[serde(default)]
         follow: bool,
     },
-    /// An operator's act: root and the daemon's own user may.
+    /// An operator's act: root and the daemon's own user may. The port is one of this host.
     Link {
         port: String,
         act: Act,
     },
+    /// The request to the daemon of another host, which its name or number gives; the answer is that daemon's.
+    At {
+        host: String,
+        request: Box<Request>,
+    },
+    /// The way between two hosts of the map, by name or number.
+    Routes {
+        from: String,
+        to: String,
+    },
+    /// Loads of all hosts and links over the last minutes.
+    Load,
+    /// The NICs that processes of this host have registered.
+    Nics,
+    /// Registers or mailboxes of a registered NIC, for an operator and its own user; or the routes of this host.
+    Dump {
+        what: DumpWhat,
+        /// Number of the NIC, as [`Request::Nics`] gives it. Not for routes.
+        #[serde(default)]
+        nic: Option<u64>,
+    },
+    /// An operator's act: the daemon executes itself anew. Routes stay.
+    Restart,
+    /// An operator's act: the neighbours that the cables of this host should lead to. Another one gives a warning.
+    Expect {
+        ports: Vec<ExpectedPort>,
+    },
+    /// Of a process: it has opened a NIC. The registration ends with the connection.
+    Register(Registration),
+    /// Of a process: it has closed the NIC with this segment.
+    Unregister {
+        segment: PathBuf,
+    },
+    /// Of a process: a route to the host with this address. `{"withdrawn":…}` follows when it is no longer valid.
+    Lease {
+        to: IpAddr,
+    },
+    /// Of a process: it no longer needs a lease.
+    Release {
+        lease: u64,
+    },
 }
 
-/// Acts at a port of this host.
+/// A process's NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registration {
+    /// Such as `portals`, `openshmem`, `mpi`, `extoll`.
+    pub kind: String,
+    pub job: Option<String>,
+    pub rank: Option<u32>,
+    /// Number of the process, as it sees itself.
+    pub process: u32,
+    /// The file of the NIC.
+    pub segment: PathBuf,
+}
+
+impl Request {
+    /// Whether only operators may ask.
+    pub fn is_act(&self) -> bool {
+        match self {
+            Request::Link { .. } | Request::Restart | Request::Expect { .. } => true,
+            Request::At { request, .. } => request.is_act(),
+            _ => false,
+        }
+    }
+}
+
+/// Tables that can be dumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DumpWhat {
+    /// The registers of a NIC.
+    Nic,
+    /// The mailboxes of a NIC.
+    Mailbox,
+    /// The kernel's table of the daemon, the source routes and the leases.
+    Routes,
+}
+
+/// The neighbour that a port's cable should lead to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedPort {
+    pub port: u16,
+    /// Hexadecimal number of the neighbour.
+    pub host: String,
+    pub neighbour_port: u16,
+}
+
+/// Acts at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
@@ -51,6 +140,20 @@ pub enum Answer {
     Links(Vec<Link>),
     Topology(Topology),
     Log(Vec<LogLine>),
+    Route(RouteView),
+    Load(Vec<LoadSeries>),
+    Nics(Vec<NicView>),
+    Dump(DumpView),
+    /// A NIC is registered.
+    Registered {
+        nic: u64,
+    },
+    Lease(LeaseView),
+    /// A lease is no longer valid. It follows no request.
+    Withdrawn {
+        lease: u64,
+        cause: Withdrawal,
+    },
     Done(String),
     Refused(String),
 }
@@ -133,6 +236,9 @@ pub struct LinkEnd {
     pub sent_bytes_s: Option<u64>,
     pub load_percent: Option<f64>,
     pub errors: Option<u16>,
+    pub round_trip_us: Option<f64>,
+    /// Bytes that wait at this end.
+    pub queue_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,6 +246,105 @@ pub struct Topology {
     pub digest: String,
     pub hosts: Vec<Host>,
     pub links: Vec<Link>,
+}
+
+/// Name and number of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostName {
+    pub name: String,
+    /// Hexadecimal.
+    pub host: String,
+}
+
+/// The way between two hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouteView {
+    pub from: HostName,
+    pub to: HostName,
+    /// Hosts on the way of kernel routes, both ends included; equal if the two are one.
+    pub hosts: Vec<HostName>,
+    /// Links between them, one fewer. The first end of each is the nearer one to `from`.
+    pub links: Vec<Link>,
+    /// The smallest MTU on the way; 65,535 stands for that or more.
+    pub mtu: u16,
+    /// The route in the kernel of this host, if `from` is this host and its daemon keeps routes.
+    pub kernel: Option<String>,
+    pub source: Option<SourceRoute>,
+}
+
+/// A source route: free of deadlock together with those of all other pairs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRoute {
+    pub algorithm: String,
+    pub hosts: Vec<HostName>,
+    /// Ports out of each host but the last one.
+    pub ports: Vec<u16>,
+}
+
+/// Loads of a host or of one end of a link over the last minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadSeries {
+    pub name: String,
+    /// Hexadecimal.
+    pub host: String,
+    /// None: the host itself.
+    pub port: Option<u16>,
+    /// Time of the last sample, in seconds since 1970. The others are a second apart.
+    pub end_s: f64,
+    /// Of a link's end. Oldest first, as all.
+    pub sent_bytes_s: Vec<u64>,
+    /// Of a link's end whose speed is known, otherwise empty: the busier direction.
+    pub load_percent: Vec<f32>,
+    /// Of a host.
+    pub processor_percent: Vec<f32>,
+}
+
+/// A NIC that a process has registered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NicView {
+    /// Number of the registration, never given twice by one daemon.
+    pub id: u64,
+    pub job: Option<String>,
+    pub rank: Option<u32>,
+    pub process: u32,
+    /// Number of the user.
+    pub user: u32,
+    /// Such as `portals`, `openshmem`, `mpi`, `extoll`.
+    pub kind: String,
+    /// Name of the host.
+    pub host: String,
+    pub leases: Vec<LeaseView>,
+}
+
+/// Causes of a lease's withdrawal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Withdrawal {
+    /// The host is gone, or no path leads to it.
+    Unreachable,
+    /// The path has changed: the process asks for the new one.
+    Rerouted,
+}
+
+/// A route that a process has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseView {
+    pub id: u64,
+    pub to: HostName,
+    pub address: Option<IpAddr>,
+    /// Number of the map that the route was made from.
+    pub generation: u64,
+    /// Ports out of each host on the way.
+    pub ports: Vec<u16>,
+}
+
+/// Registers, mailboxes or routes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DumpView {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub value: serde_json::Value,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,17 +355,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// The socket of a daemon that this user runs.
-pub fn own_socket() -> PathBuf {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    match runtime.filter(|_| !rustix::process::geteuid().is_root()) {
-        Some(folder) => Path::new(&folder).join("selvedge-daemon.sock"),
-        None => PathBuf::from(SYSTEM_SOCKET),
-    }
-}
-
-/// The socket of root's daemon.
-pub const SYSTEM_SOCKET: &str = "/run/selvedge-daemon.sock";
+pub use selvedge_job::fabric::{SYSTEM_SOCKET, own_socket};
 
 #[cfg(test)]
 mod tests {
@@ -172,7 +367,18 @@ mod tests {
         assert_eq!(read(r#"{"ask":"status"}"#), Some(Request::Status));
         assert_eq!(read(r#"{"ask":"log"}"#), Some(Request::Log { follow: false }));
         let drain = Request::Link { port: "a:eth1".into(), act: Act::Drain };
-        assert_eq!(read(r#"{"ask":"link","port":"a:eth1","act":"drain"}"#), Some(drain));
+        assert_eq!(read(r#"{"ask":"link","port":"a:eth1","act":"drain"}"#), Some(drain.clone()));
+        let at = Request::At { host: "b".into(), request: Box::new(drain.clone()) };
+        let text = r#"{"ask":"at","host":"b","request":{"ask":"link","port":"a:eth1","act":"drain"}}"#;
+        assert_eq!(read(text), Some(at.clone()));
+        assert!(at.is_act() && drain.is_act() && !Request::Load.is_act());
+        assert_eq!(
+            read(r#"{"ask":"dump","what":"routes"}"#),
+            Some(Request::Dump { what: DumpWhat::Routes, nic: None })
+        );
+        // However deep, it is read or refused.
+        let deep = r#"{"ask":"at","host":"b","request":"#.repeat(100);
+        assert_eq!(read(&deep[..deep.len().min(REQUEST_BYTES_MAX)]), None);
         for wrong in ["", "{}", "[]", r#"{"ask":"other"}"#, r#"{"ask":"link","port":"a","act":"burn"}"#] {
             assert_eq!(read(wrong), None, "{wrong}");
         }

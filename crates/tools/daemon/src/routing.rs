@@ -9,7 +9,7 @@ use selvedge_fabric_manager::{HostId, Route};
 
 use crate::interfaces::Ports;
 use crate::journal::Journal;
-use crate::kernel::{Hop, Kernel};
+use crate::kernel::{Hop, Kernel, TABLE};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time that routes of a killed daemon have to be replaced.
@@ -49,6 +49,15 @@ impl Routing {
     /// The number of routes that the manager wants.
     pub fn count(&self) -> usize {
         self.wanted.len()
+    }
+
+    /// The kernel's route to a host, in words.
+    pub fn describe(&self, ports: &Ports, to: HostId) -> Option<String> {
+        let route = self.wanted.get(&to).filter(|_| self.keeps_routes())?;
+        let first = route.hops.iter().find(|first| hop(ports, &self.neighbours, first.port).is_some())?;
+        let via = hop(ports, &self.neighbours, first.port)?.via;
+        let device = &ports.get(first.port.0)?.name;
+        Some(format!("{} via inet6 {via} dev {device} table {TABLE} mtu {}", route.address?, route.mtu))
     }
 
     /// Takes the address of the neighbour at a port. Routes over it follow a change.

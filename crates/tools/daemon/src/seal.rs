@@ -116,15 +116,26 @@ fn tag(key: &[u8; 32], counter: [u8; 8], frame: &[u8]) -> [u8; 16] {
     tag
 }
 
-/// The key that a file's bytes give.
-pub fn read_key(path: &Path) -> Result<[u8; 32], KeyError> {
+/// The keys that a file's bytes give: none of them tells another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Keys {
+    /// Of frames between neighbours.
+    pub frames: [u8; 32],
+    /// Of requests between hosts.
+    pub requests: [u8; 32],
+}
+
+pub fn read_keys(path: &Path) -> Result<Keys, KeyError> {
     let read = |error| KeyError::Read { path: path.to_owned(), error };
     let bytes = std::fs::metadata(path).map_err(read)?.len();
     if !(KEY_BYTES_MIN as u64..=KEY_BYTES_MAX).contains(&bytes) {
         return Err(KeyError::Length { path: path.to_owned(), bytes });
     }
     let text = std::fs::read(path).map_err(read)?;
-    Ok(blake3::derive_key("selvedge daemon: frames between neighbours, 1", &text))
+    Ok(Keys {
+        frames: blake3::derive_key("selvedge daemon: frames between neighbours, 1", &text),
+        requests: blake3::derive_key("selvedge daemon: requests between hosts, 1", &text),
+    })
 }
 
 #[cfg(test)]
@@ -182,12 +193,13 @@ mod tests {
     fn keys_are_read_from_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        assert!(matches!(read_key(&path), Err(KeyError::Read { .. })));
+        assert!(matches!(read_keys(&path), Err(KeyError::Read { .. })));
         std::fs::write(&path, b"short").unwrap();
-        assert!(matches!(read_key(&path), Err(KeyError::Length { bytes: 5, .. })));
+        assert!(matches!(read_keys(&path), Err(KeyError::Length { bytes: 5, .. })));
         std::fs::write(&path, [9; 32]).unwrap();
-        let key = read_key(&path).unwrap();
+        let key = read_keys(&path).unwrap();
+        assert_ne!(key.frames, key.requests);
         std::fs::write(&path, [8; 32]).unwrap();
-        assert_ne!(key, read_key(&path).unwrap());
+        assert!(key != read_keys(&path).unwrap());
     }
 }

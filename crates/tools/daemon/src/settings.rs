@@ -2,9 +2,13 @@
 //! The daemon's settings, and the reasons for which it does not start.
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::protocol::{DumpView, DumpWhat};
 use crate::seal::KeyError;
+
+/// A reader of NICs: the path of a segment, its user, and what is wanted.
+pub type ReadNic = fn(&Path, u32, DumpWhat) -> Result<DumpView, String>;
 
 /// The daemon's settings.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct Settings {
     pub socket: PathBuf,
     /// `/sys`, but for tests.
     pub sysfs: PathBuf,
+    /// Reads a NIC of a user: its registers or its mailboxes, by the file of its segment. It does not wait.
+    pub read_nic: ReadNic,
 }
 
 /// Reasons for which the daemon does not start or go on.

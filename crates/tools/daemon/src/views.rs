@@ -2,11 +2,15 @@
 //! Answers to requests, made from the manager's state.
 use std::collections::BTreeMap;
 
-use selvedge_fabric::Port;
-use selvedge_fabric_manager::{HostId, LinkPort, LoadReport, Manager, Map, PortLoad, Route, State};
+use selvedge_fabric::{Path, Port};
+use selvedge_fabric_manager::{HostId, Lease, LinkPort, LoadReport, Manager, Map, MapLink, PortLoad, Route, State};
 
 use crate::interfaces::Ports;
-use crate::protocol::{Host, Link, LinkEnd, PortView, Topology};
+use crate::protocol::{Host, HostName, LeaseView, Link, LinkEnd, PortView, RouteView, SourceRoute, Topology};
+
+/// Hosts of a map up to which source routes are shown: their check grows with the square, and the daemon's hellos wait for
+/// it.
+const SOURCE_HOSTS_MAX: usize = 128;
 
 /// The number of a host, as people see it.
 pub fn hex(host: HostId) -> String {
@@ -83,6 +87,10 @@ pub fn hosts(manager: &Manager) -> Vec<Host> {
 }
 
 pub fn links(manager: &Manager, ports: &Ports) -> Vec<Link> {
+    views_of(manager, ports, manager.map().0.links().iter())
+}
+
+fn views_of<'a>(manager: &Manager, ports: &Ports, links: impl Iterator<Item = &'a MapLink>) -> Vec<Link> {
     let (map, own, loads) = (manager.map().0, manager.config().host, loads(manager));
     let end = |(host, port): (HostId, Port)| {
         let load: Option<&PortLoad> =
@@ -95,14 +103,92 @@ pub fn links(manager: &Manager, ports: &Ports) -> Vec<Link> {
             sent_bytes_s: load.map(|load| load.sent_bytes_s),
             load_percent: load.and_then(|load| load.load_permille).map(|share| f64::from(share) / 10.0),
             errors: load.map(|load| load.errors),
+            round_trip_us: load.and_then(|load| load.round_trip_ns).map(|ns| f64::from(ns) / 1000.0),
+            queue_bytes: load.and_then(|load| load.queue_bytes).map(u64::from),
         }
     };
-    let view = |link: &selvedge_fabric_manager::MapLink| Link {
-        ends: link.ends.map(end),
-        mtu: link.mtu,
-        is_drained: link.is_drained(),
-    };
-    map.links().iter().map(view).collect()
+    let view = |link: &MapLink| Link { ends: link.ends.map(end), mtu: link.mtu, is_drained: link.is_drained() };
+    links.map(view).collect()
+}
+
+/// The way between two hosts; None: a link has gone meanwhile, or no path leads there.
+pub fn route(manager: &mut Manager, ports: &Ports, from: HostId, to: HostId) -> Option<RouteView> {
+    let source = source_route(manager, from, to);
+    let map = manager.map().0;
+    let (hosts, mut links) = walk(map, from, &manager.kernel_path(from, to)?)?;
+    let mtu = links.iter().map(|link| link.mtu).min().unwrap_or(u16::MAX);
+    // The nearer end comes first.
+    for (link, host) in links.iter_mut().zip(&hosts) {
+        if link.ends[0].0 != *host {
+            link.ends.swap(0, 1);
+        }
+    }
+    Some(RouteView {
+        from: host_name(map, from),
+        to: host_name(map, to),
+        hosts: hosts.iter().map(|&host| host_name(map, host)).collect(),
+        links: views_of(manager, ports, links.iter()),
+        mtu,
+        kernel: None,
+        source,
+    })
+}
+
+/// The source route between two hosts; None also where the map is too large.
+pub fn source_route(manager: &mut Manager, from: HostId, to: HostId) -> Option<SourceRoute> {
+    if manager.map().0.hosts().len() > SOURCE_HOSTS_MAX {
+        return None;
+    }
+    let (path, algorithm) = manager.source_path(from, to)?;
+    let map = manager.map().0;
+    let (hosts, _) = walk(map, from, &path)?;
+    Some(SourceRoute {
+        algorithm: algorithm.to_string(),
+        hosts: hosts.iter().map(|&host| host_name(map, host)).collect(),
+        ports: path.iter().map(|hop| hop.port.0).collect(),
+    })
+}
+
+/// Hosts and links of a path.
+fn walk(map: &Map, from: HostId, path: &Path) -> Option<(Vec<HostId>, Vec<MapLink>)> {
+    let (mut hosts, mut links) = (vec![from], Vec::new());
+    let mut at = from;
+    for hop in path.iter() {
+        let end = (at, hop.port);
+        let link = *map.links().iter().find(|link| link.ends.contains(&end))?;
+        at = link.ends[usize::from(link.ends[0] == end)].0;
+        hosts.push(at);
+        links.push(link);
+    }
+    Some((hosts, links))
+}
+
+pub fn host_name(map: &Map, host: HostId) -> HostName {
+    HostName { name: name(map, host), host: hex(host) }
+}
+
+pub fn lease(map: &Map, lease: &Lease) -> LeaseView {
+    LeaseView {
+        id: lease.id.0,
+        to: host_name(map, lease.to),
+        address: lease.address,
+        generation: lease.generation,
+        ports: lease.path.iter().map(|hop| hop.port.0).collect(),
+    }
+}
+
+/// The host of the map that a name or a number means.
+pub fn named_host(map: &Map, text: &str) -> Result<HostId, String> {
+    let is_meant = |host: &&selvedge_fabric_manager::MapHost| host.name == text || hex(host.host) == text;
+    let found: Vec<HostId> = map.hosts().iter().filter(is_meant).map(|host| host.host).collect();
+    match found.as_slice() {
+        [host] => Ok(*host),
+        [] => Err(format!("{text} is not in the fabric; `selvedge fabric hosts` lists those that are")),
+        several => {
+            let numbers: Vec<String> = several.iter().map(|&host| hex(host)).collect();
+            Err(format!("{text} is the name of several hosts: give a number, {}", numbers.join(" or ")))
+        }
+    }
 }
 
 pub fn topology(manager: &Manager, ports: &Ports) -> Topology {

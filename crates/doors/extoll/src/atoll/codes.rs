@@ -21,7 +21,7 @@ codes! {
     NotAvailable = 7, c"the peer has not opened its Hostport";
     NoRoute = 8, c"all virtual connections are in use";
     Handle = 9, c"the handle names no connection";
-    Route = 10, c"the route is invalid, because the peer has closed its Hostport; connect again";
+    Route = 10, c"the route is invalid, because the peer has closed its Hostport or the fabric has changed; connect again";
     Descriptor = 11, c"the descriptor holds no message that the call accepts";
     Size = 12, c"the size exceeds the space available";
     NoSpace = 13, c"the send area has no room now";

@@ -115,7 +115,7 @@ impl AggregationNode {
         let links = Links::open(links, inner.clone())?;
         let _ = inner.links.set(Arc::downgrade(&links));
         let retrying = Arc::downgrade(&inner);
-        selvedge_net::spawn("selvedge-room", move || {
+        selvedge_os::thread::spawn("selvedge-room", move || {
             while let Some(inner) = retrying.upgrade() {
                 inner.retry();
             }

@@ -131,7 +131,7 @@ pub fn request_share(manager: &ManagerAt, job: JobName, places: &[HostPlace]) ->
             info!("the aggregation manager at {} is back", manager.at);
         }
     };
-    selvedge_net::spawn("selvedge-share", follow).map_err(|error| error.to_string())?;
+    selvedge_os::thread::spawn("selvedge-share", follow).map_err(|error| error.to_string())?;
     Ok(made)
 }
 

@@ -67,7 +67,6 @@ use crate::payload::Source;
 use crate::random::fill_random;
 use crate::settings::{Progress, Settings};
 use crate::sink::{ProgressCaller, Sink};
-use crate::thread;
 
 /// The longest time that a process that ends waits for its last frames to be sent, and then for its peers to
 /// acknowledge them.
@@ -142,7 +141,7 @@ impl Links {
         if thread.is_none() && !self.shared.state.load().is_closing() {
             if let Some(links) = self.own.upgrade() {
                 let run = move || progress_thread::run(&links.shared, &links.progress);
-                *thread = Some(thread::spawn("selvedge-links", run)?);
+                *thread = Some(selvedge_os::thread::spawn("selvedge-links", run)?);
                 // The thread sets this, too, but this thread may look first.
                 self.shared.state.thread_started();
             }
@@ -169,6 +168,11 @@ impl Links {
     /// Returns the number of a peer, a new one if the address is new.
     pub fn peer(&self, address: LinkAddress) -> PeerId {
         self.shared.lock().peers.number_of(address, NO_HOST)
+    }
+
+    /// Returns the address of a peer.
+    pub fn address_of(&self, peer: PeerId) -> Option<LinkAddress> {
+        Some(self.shared.lock().peers.get(peer)?.address).filter(|address| !address.is_nowhere())
     }
 
     /// Returns the number of a peer's host in the job; None if it has none.

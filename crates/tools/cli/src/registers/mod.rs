@@ -16,12 +16,14 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use selvedge_daemon::protocol::{DumpView, DumpWhat};
+use selvedge_nic::registers::TableRegister;
 
-use crate::snapshot::{Snapshot, user_directory};
-use select::{NicChoice, RegisterArgument};
+use crate::snapshot::{JobSnapshot, Snapshot, user_directory};
+use select::{NicChoice, RegisterArgument, RegisterName};
 
 /// Minimum time between two refreshes of a tree.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -79,6 +81,21 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }
+}
+
+/// Reads a NIC for the daemon of the fabric, by the file of its segment.
+pub fn of_nic(path: &Path, user: u32, what: DumpWhat) -> Result<DumpView, String> {
+    let job = JobSnapshot::of_nic(path, user).map_err(|error| error.to_string())?;
+    let all = Snapshot { when: Instant::now(), jobs: vec![job] };
+    let words: Vec<RegisterArgument> = match what {
+        DumpWhat::Mailbox => {
+            let mailboxes = TableRegister::ALL.iter().filter(|register| register.name().starts_with("mailbox"));
+            let of = |register: &TableRegister| RegisterName::Table(*register);
+            mailboxes.map(|register| RegisterArgument { register: of(register), index: None, value: None }).collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok(DumpView { text: show::text(&all, &words), value: show::json(&all, &words) })
 }
 
 fn snapshot(args: &Args, parent: &Path) -> Snapshot {

@@ -20,6 +20,8 @@ use super::shape;
 use super::vpids::{HOST_PORTS, vpids_of};
 use super::wire::{Control, Route};
 use selvedge_process::device::connection::PostError;
+use selvedge_process::fabric::{self, Daemon, Lease};
+use selvedge_process::process::Process;
 
 /// Limits of a connect's waits: for the peer to open its port, and for the answer to a request.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -127,12 +129,37 @@ impl HostPort {
             slots_nla: area * PAGE_BYTES + slots,
             uses: 1,
             state: State::Open,
+            lease: self.lease_route(destination),
         };
         match self.outbound.get_mut(index) {
             Some(place) => *place = Some(made),
             None => self.outbound.push(Some(made)),
         }
         Ok(handle)
+    }
+
+    /// A lease of the route to a peer's host. None: no daemon runs here, or it knows no such host.
+    fn lease_route(&self, peer: Endpoint) -> Option<Lease> {
+        let daemon = Daemon::current()?;
+        let address = Process::existing()?.host_address_of(self.device.target_of(peer.node))?;
+        daemon
+            .lease(address)
+            .inspect_err(|error| log::debug!("atoll: no lease of the route to {address}: {error}"))
+            .ok()
+    }
+
+    /// Invalidates the channels whose routes the daemon of the fabric has withdrawn.
+    #[cold]
+    pub(super) fn take_withdrawals(&mut self) {
+        self.withdrawals_seen = fabric::withdrawals();
+        let Some(daemon) = Daemon::current() else { return };
+        let mine: Vec<Lease> = self.outbound.iter().flatten().filter_map(|entry| entry.lease).collect();
+        for (lease, cause) in daemon.take_withdrawn(|lease| mine.contains(&lease)) {
+            for entry in self.outbound.iter_mut().flatten().filter(|entry| entry.lease == Some(lease)) {
+                log::info!("atoll: the route to node {} is withdrawn: {cause:?}", entry.destination.node);
+                (entry.state, entry.lease) = (State::Invalid, None);
+            }
+        }
     }
 
     /// The VPID that a host port is open with.
@@ -200,6 +227,9 @@ impl HostPort {
 
     pub(super) fn give_back_channel(&mut self, index: usize) {
         let Some(entry) = self.outbound.get_mut(index).and_then(Option::take) else { return };
+        if let (Some(lease), Some(daemon)) = (entry.lease, Daemon::current()) {
+            daemon.release(lease);
+        }
         // If the message cannot be sent, the peer has ended.
         let _ = self.send_control(entry.link, entry.route, Control::Bye);
     }

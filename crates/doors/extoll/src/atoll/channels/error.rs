@@ -37,7 +37,7 @@ pub enum ChannelError {
     NotAvailable,
     #[error("all channels are in use")]
     NoChannel,
-    #[error("the route was invalidated: the peer has closed its port, or has ended")]
+    #[error("the route was invalidated: the peer has closed its port or has ended, or the fabric has another route")]
     Invalid,
     #[error("the message is too long")]
     Size,

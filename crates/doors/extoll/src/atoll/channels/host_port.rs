@@ -12,6 +12,7 @@ use selvedge_os::sync::IgnorePoison;
 use selvedge_process::device::connection::{PortConnection, PostError, VeloSend};
 use selvedge_process::device::messages::{Message, MessageReader};
 use selvedge_process::device::{Device, DeviceError};
+use selvedge_process::fabric;
 use selvedge_process::process::Process;
 
 use super::area::{self, Area, SEND_SLOTS, Slots};
@@ -54,6 +55,8 @@ pub struct HostPort {
     pub(super) outbound: Vec<Option<Outbound>>,
     /// Connections made so far: a handle that has ended is refused.
     pub(super) handles: u32,
+    /// Withdrawals of this process's routes that were looked at.
+    pub(super) withdrawals_seen: u64,
     /// Channels with whole messages, in the order in which these became whole.
     pub(super) whole: VecDeque<u16>,
     pub(super) filter: SourceFilter,
@@ -177,6 +180,7 @@ impl HostPort {
             claims_accepted: 0,
             outbound: Vec::new(),
             handles: 0,
+            withdrawals_seen: fabric::withdrawals(),
             whole: Default::default(),
             filter: SourceFilter::Nothing,
             sink: None,

@@ -5,6 +5,7 @@ use selvedge_nic::rma::{LockResult, Notification};
 use selvedge_nic::velo::Endpoint;
 
 use super::wire::Route;
+use selvedge_process::fabric::Lease;
 
 /// A connection's handle, as programs see it.
 pub type Handle = u32;
@@ -32,7 +33,7 @@ impl Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Open,
-    /// The peer has closed its port.
+    /// The peer has closed its port, or its route was withdrawn.
     Invalid,
 }
 
@@ -50,4 +51,6 @@ pub(super) struct Outbound {
     pub slots_nla: u64,
     pub uses: u32,
     pub state: State,
+    /// The route that the daemon of the fabric has handed out, if one runs here and the peer is on another host.
+    pub lease: Option<Lease>,
 }

@@ -17,6 +17,7 @@ use super::host_port::HostPort;
 use super::outbound::{Handle, Outbound, State};
 use super::wire::{FRAME_BYTES, Frame, Head, Payload, Piece, WORD, WORDS_MAX, words_bytes};
 use selvedge_process::device::connection::{PostError, Posted};
+use selvedge_process::fabric;
 
 /// Limit of the VELO messages for one message; longer messages are put. Chosen, not measured.
 const SMALL_FRAMES: u64 = 4;
@@ -229,6 +230,10 @@ impl HostPort {
 
     /// Sends the next piece of a message.
     fn step(&mut self, index: usize, progress: &mut Progress, origin: Origin<'_>) -> Result<Step, ChannelError> {
+        // A message that has begun goes on: packets find the new route without help.
+        if !progress.has_begun && self.withdrawals_seen != fabric::withdrawals() {
+            self.take_withdrawals();
+        }
         let Some(Some(entry)) = self.outbound.get(index) else { return Err(ChannelError::NoHandle) };
         if entry.state == State::Invalid {
             return Err(ChannelError::Invalid);

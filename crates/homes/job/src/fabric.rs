@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process at the daemon of its fabric (`selvedge daemon`), if one runs here: it registers its NICs, and takes
+//! leases of routes.
+//!
+//! The process registers, and not its launcher: the kernel closes the connection when the process ends, however it
+//! ends; all launchers' jobs are seen; and a lease's withdrawal reaches the process itself.
+//!
+//! # Invariants
+//!
+//! 1. A process without a daemon pays two system calls when it opens a NIC, and nothing later. A daemon that is stuck
+//!    costs no more than a wait of [`PATIENCE`], once.
+//! 2. Nothing here fails a job: what goes wrong is logged for debugging.
+//! 3. A thread exists once a lease was asked for. It ends with the daemon.
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use selvedge_os::sync::IgnorePoison;
+use serde_json::{Value, json};
+
+/// Socket of root's daemon.
+pub const SYSTEM_SOCKET: &str = "/run/selvedge-daemon.sock";
+/// Time for an answer of the daemon.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest line that a daemon sends to a process.
+const LINE_BYTES_MAX: u64 = 1 << 16;
+
+/// Counts the withdrawals of this process's leases.
+static WITHDRAWALS: AtomicU64 = AtomicU64::new(0);
+/// The connection, and the process that has made it.
+static CONNECTION: Mutex<Option<(u32, Arc<Daemon>)>> = Mutex::new(None);
+
+/// The socket of a daemon that this user runs; for root, [`SYSTEM_SOCKET`].
+pub fn own_socket() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    match runtime.filter(|_| !rustix::process::geteuid().is_root()) {
+        Some(folder) => Path::new(&folder).join("selvedge-daemon.sock"),
+        None => PathBuf::from(SYSTEM_SOCKET),
+    }
+}
+
+/// A route that was handed to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease(u64);
+
+/// The number of withdrawals so far: a caller with leases looks at [`Daemon::take_withdrawn`] when it has grown.
+#[inline(always)]
+pub fn withdrawals() -> u64 {
+    WITHDRAWALS.load(Ordering::Acquire)
+}
+
+/// Registers a NIC of this process with the daemon of this host, if there is one.
+pub fn register(kind: &str, segment: &Path) {
+    let Some(daemon) = Daemon::current_or_new() else { return };
+    let (job, rank) = job_and_rank();
+    let request = register_request(kind, job.as_deref(), rank, segment);
+    daemon.send(&mut daemon.state.lock().ignore_poison(), &request, Wanted::Nothing);
+}
+
+/// Ends the registration of a NIC.
+pub fn unregister(segment: &Path) {
+    if let Some(daemon) = Daemon::current() {
+        let request = json!({ "ask": "unregister", "segment": segment });
+        daemon.send(&mut daemon.state.lock().ignore_poison(), &request, Wanted::Nothing);
+    }
+}
+
+/// The request that registers a NIC.
+pub fn register_request(kind: &str, job: Option<&str>, rank: Option<u32>, segment: &Path) -> Value {
+    json!({
+        "ask": "register", "kind": kind, "job": job, "rank": rank, "segment": segment, "process": std::process::id()
+    })
+}
+
+/// Name of the job, and rank, as a launcher has put them into the environment.
+fn job_and_rank() -> (Option<String>, Option<u32>) {
+    let text = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok());
+    let rank = text(&["SELVEDGE_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"]);
+    (text(&["SELVEDGE_JOB", "PMIX_NAMESPACE", "SLURM_JOB_ID"]), rank.and_then(|rank| rank.parse().ok()))
+}
+
+/// The connection with the daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    stream: UnixStream,
+    state: Mutex<State>,
+    /// Signalled at each change of the state.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of each request without an answer yet, in order.
+    wanted: VecDeque<Wanted>,
+    /// Answers of requests for leases, by ticket.
+    leased: BTreeMap<u64, Result<Lease, String>>,
+    tickets: u64,
+    /// Withdrawn leases that their holders have not taken.
+    withdrawn: Vec<(Lease, Cause)>,
+    has_thread: bool,
+    /// The daemon has ended, or is stuck.
+    is_over: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    Lease { ticket: u64 },
+}
+
+/// Causes of a withdrawal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The host is gone, or no path leads to it.
+    Unreachable,
+    /// The path has changed.
+    Rerouted,
+}
+
+impl Daemon {
+    /// The connection of this process, if there is one.
+    pub fn current() -> Option<Arc<Daemon>> {
+        let connection = CONNECTION.lock().ignore_poison();
+        let (process, daemon) = connection.as_ref()?;
+        // A forked child shares its parent's stream, and leaves it alone.
+        (*process == std::process::id() && !daemon.state.lock().ignore_poison().is_over).then(|| daemon.clone())
+    }
+
+    fn current_or_new() -> Option<Arc<Daemon>> {
+        if let Some(daemon) = Daemon::current() {
+            return Some(daemon);
+        }
+        let own = own_socket();
+        let stream = [own.as_path(), Path::new(SYSTEM_SOCKET)].into_iter().find_map(|path| {
+            connect(path).inspect_err(|error| log::debug!("no daemon of a fabric: {}: {error}", path.display())).ok()
+        })?;
+        let daemon = Arc::new(Daemon { stream, state: Mutex::default(), changed: Condvar::new() });
+        *CONNECTION.lock().ignore_poison() = Some((std::process::id(), daemon.clone()));
+        Some(daemon)
+    }
+
+    /// Sends a request without waiting. A daemon that does not take it is given up.
+    fn send(&self, state: &mut MutexGuard<'_, State>, request: &Value, wanted: Wanted) {
+        let line = format!("{request}\n");
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match rustix::net::send(&self.stream, line.as_bytes(), flags) {
+            Ok(bytes) if bytes == line.len() => state.wanted.push_back(wanted),
+            sent => {
+                log::debug!("the daemon of the fabric takes no requests: {sent:?}");
+                state.is_over = true;
+            }
+        }
+    }
+
+    /// Takes a lease of the route to a host, by its address in the fabric. `Err`: the daemon's reason.
+    pub fn lease(self: &Arc<Daemon>, to: IpAddr) -> Result<Lease, String> {
+        let mut state = self.state.lock().ignore_poison();
+        if !state.has_thread {
+            let daemon = self.clone();
+            let reader = self.stream.try_clone().map_err(|error| error.to_string())?;
+            selvedge_os::thread::spawn("selvedge-leases", move || daemon.read(reader))
+                .map_err(|error| error.to_string())?;
+            state.has_thread = true;
+        }
+        state.tickets += 1;
+        let ticket = state.tickets;
+        self.send(&mut state, &json!({ "ask": "lease", "to": to }), Wanted::Lease { ticket });
+        let waits = |state: &mut State| !state.is_over && !state.leased.contains_key(&ticket);
+        let (mut state, _) = self.changed.wait_timeout_while(state, PATIENCE, waits).ignore_poison();
+        state.leased.remove(&ticket).unwrap_or_else(|| {
+            state.is_over = true;
+            Err("the daemon gives no answer".into())
+        })
+    }
+
+    /// Returns a lease.
+    pub fn release(&self, lease: Lease) {
+        let mut state = self.state.lock().ignore_poison();
+        state.withdrawn.retain(|(withdrawn, _)| *withdrawn != lease);
+        if !state.is_over {
+            self.send(&mut state, &json!({ "ask": "release", "lease": lease.0 }), Wanted::Nothing);
+        }
+    }
+
+    /// Takes those of these leases that were withdrawn.
+    pub fn take_withdrawn(&self, is_mine: impl Fn(Lease) -> bool) -> Vec<(Lease, Cause)> {
+        let mut state = self.state.lock().ignore_poison();
+        let (mine, others) = state.withdrawn.drain(..).partition(|(lease, _)| is_mine(*lease));
+        state.withdrawn = others;
+        mine
+    }
+
+    /// Reads what the daemon says, until it ends.
+    fn read(&self, stream: UnixStream) {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let mut line = String::new();
+            let read = reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
+            let said = read.is_ok_and(|bytes| bytes > 0).then(|| serde_json::from_str::<Value>(&line).ok()).flatten();
+            let mut state = self.state.lock().ignore_poison();
+            match said {
+                Some(said) => hear(&mut state, &said),
+                None => state.is_over = true,
+            }
+            self.changed.notify_all();
+            if state.is_over {
+                return;
+            }
+        }
+    }
+}
+
+/// Takes a line of the daemon.
+fn hear(state: &mut State, said: &Value) {
+    if let Some(withdrawn) = said.get("withdrawn") {
+        let Some(lease) = withdrawn.get("lease").and_then(Value::as_u64) else { return };
+        let is_unreachable = withdrawn.get("cause").and_then(Value::as_str) == Some("unreachable");
+        state.withdrawn.push((Lease(lease), if is_unreachable { Cause::Unreachable } else { Cause::Rerouted }));
+        WITHDRAWALS.fetch_add(1, Ordering::Release);
+        return;
+    }
+    if let Some(Wanted::Lease { ticket }) = state.wanted.pop_front() {
+        let lease = said.get("lease").and_then(|lease| lease.get("id")).and_then(Value::as_u64);
+        let reason = || said.get("refused").and_then(Value::as_str).unwrap_or("no answer of this release").to_owned();
+        state.leased.insert(ticket, lease.map(Lease).ok_or_else(reason));
+    }
+}
+
+/// Connects without waiting.
+fn connect(path: &Path) -> std::io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A process's end, and the daemon's.
+    fn pair() -> (Arc<Daemon>, BufReader<UnixStream>) {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        (Arc::new(Daemon { stream: ours, state: Mutex::default(), changed: Condvar::new() }), BufReader::new(theirs))
+    }
+
+    fn request(daemon: &mut BufReader<UnixStream>) -> Value {
+        let mut line = String::new();
+        daemon.read_line(&mut line).expect("a line");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    fn say(daemon: &mut BufReader<UnixStream>, line: &str) {
+        daemon.get_mut().write_all(format!("{line}\n").as_bytes()).expect("written");
+    }
+
+    const TO: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 2, 3));
+
+    #[test]
+    fn leases_are_taken_withdrawn_and_released() {
+        let (process, mut daemon) = pair();
+        let nic = register_request("extoll", Some("job"), Some(3), Path::new("/a"));
+        process.send(&mut process.state.lock().unwrap(), &nic, Wanted::Nothing);
+        let answers = std::thread::spawn(move || {
+            assert_eq!(request(&mut daemon)["ask"], "register");
+            assert_eq!(request(&mut daemon), json!({ "ask": "lease", "to": "10.1.2.3" }));
+            say(&mut daemon, r#"{"registered":{"nic":1}}"#);
+            say(&mut daemon, r#"{"lease":{"id":7}}"#);
+            request(&mut daemon);
+            say(&mut daemon, r#"{"refused":"it is gone"}"#);
+            daemon
+        });
+        let before = withdrawals();
+        let lease = process.lease(TO).expect("a lease");
+        assert_eq!(process.lease(TO), Err("it is gone".into()));
+        let mut daemon = answers.join().unwrap();
+        say(&mut daemon, r#"{"withdrawn":{"lease":7,"cause":"rerouted"}}"#);
+        say(&mut daemon, r#"{"withdrawn":{"lease":8,"cause":"unreachable"}}"#);
+        while withdrawals() < before + 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(process.take_withdrawn(|mine| mine == lease), [(lease, Cause::Rerouted)]);
+        assert_eq!(process.take_withdrawn(|_| true), [(Lease(8), Cause::Unreachable)]);
+        process.release(lease);
+        assert_eq!(request(&mut daemon), json!({ "ask": "release", "lease": 7 }));
+    }
+
+    #[test]
+    fn a_daemon_that_ends_ends_no_process() {
+        let (process, daemon) = pair();
+        drop(daemon);
+        assert!(process.lease(TO).is_err());
+        process.release(Lease(1));
+        assert!(process.take_withdrawn(|_| true).is_empty());
+    }
+
+    #[test]
+    fn hostile_lines_are_ignored() {
+        let mut state = State::default();
+        for line in [r#"{"withdrawn":{}}"#, r#"{"withdrawn":{"lease":-1}}"#, "[]", "7", r#"{"lease":{"id":7}}"#] {
+            hear(&mut state, &serde_json::from_str(line).unwrap());
+        }
+        assert!(state.withdrawn.is_empty() && state.leased.is_empty());
+        state.wanted.push_back(Wanted::Lease { ticket: 1 });
+        hear(&mut state, &json!({ "lease": { "id": "x" } }));
+        assert!(state.leased[&1].is_err());
+    }
+}
