@@ -125,6 +125,11 @@ impl Control {
         self.write(id);
     }
 
+    /// Whether a client still waits for an answer.
+    pub fn has(&self, id: u64) -> bool {
+        self.clients.get(&id).is_some_and(|client| !client.is_over)
+    }
+
     pub fn follow_log(&mut self, id: u64) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.follows_log = true;

@@ -20,12 +20,14 @@ use crate::kernel::{self, Kernel};
 use crate::loads::{Meter, speed_bits_s};
 use crate::netlink::{Events, Requests};
 use crate::routing::Routing;
-use crate::seal::{Opened, Seal, read_key};
+use crate::seal::{DATAGRAM_BYTES_MAX, Opened, Seal, read_key};
 use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
-use crate::sockets::Sockets;
+use crate::sockets::{self, Sockets};
 use crate::{identity, views};
+use cables::Cables;
 
 mod answers;
+mod cables;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The daemon's nice value.
@@ -56,6 +58,7 @@ struct Daemon {
     manager: Manager,
     ports: Ports,
     sockets: Sockets,
+    cables: Cables,
     seal: Seal,
     events: Events,
     requests: Requests,
@@ -109,7 +112,8 @@ impl Daemon {
             settings,
             origin: Instant::now(),
             manager: Manager::new(config, 0),
-            sockets: Sockets::default(),
+            sockets: Sockets::new(sockets::FRAMES, DATAGRAM_BYTES_MAX),
+            cables: Cables::default(),
             seal: Seal::new(key, wall_ns),
             events,
             requests,
@@ -151,12 +155,14 @@ impl Daemon {
             }
             self.carry_out();
             self.routing.tick(self.now_ns(), &self.ports, &mut self.journal);
+            self.advance_test();
             self.publish();
             if second_ns <= self.now_ns() {
                 second_ns = self.now_ns() + SECOND_NS;
                 self.each_second();
             }
-            let due_ns = self.manager.due_ns().min(second_ns).min(self.routing.due_ns()).saturating_sub(self.now_ns());
+            let due_ns = self.manager.due_ns().min(second_ns).min(self.routing.due_ns()).min(self.cables.due_ns());
+            let due_ns = due_ns.saturating_sub(self.now_ns());
             let ready = self.wait(signals, due_ns)?;
             if ready.has_signal {
                 return Ok(());
@@ -166,6 +172,9 @@ impl Daemon {
             }
             for port in ready.ports {
                 self.receive(port);
+            }
+            for port in ready.tests {
+                self.receive_test(port);
             }
             if ready.has_client {
                 self.control.accept();
@@ -190,6 +199,11 @@ impl Daemon {
             ports.push(port);
             polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         }
+        let mut tests = Vec::new();
+        for (port, descriptor) in self.cables.descriptors() {
+            tests.push(port);
+            polled.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+        }
         let mut clients = Vec::new();
         for (id, descriptor, writes) in self.control.descriptors() {
             clients.push(id);
@@ -203,12 +217,14 @@ impl Daemon {
             Err(error) => return Err(kernel_error("poll")(error.into())),
         }
         let is_ready = |at: usize| !polled[at].revents().is_empty();
-        let (first_port, first_client) = (3, 3 + ports.len());
+        let (first_port, first_test) = (3, 3 + ports.len());
+        let first_client = first_test + tests.len();
         Ok(Ready {
             has_signal: is_ready(0),
             has_events: is_ready(1),
             has_client: is_ready(2),
             ports: (first_port..).zip(ports).filter(|&(at, _)| is_ready(at)).map(|(_, port)| port).collect(),
+            tests: (first_test..).zip(tests).filter(|&(at, _)| is_ready(at)).map(|(_, port)| port).collect(),
             clients: (first_client..).zip(clients).filter(|&(at, _)| is_ready(at)).map(|(_, id)| id).collect(),
         })
     }
@@ -252,6 +268,7 @@ impl Daemon {
                 Some(Ok(())) => {}
                 Some(Err(error)) => self.failed(port, &error),
             }
+            self.cables.open(port, index);
         }
     }
 
@@ -314,8 +331,7 @@ impl Daemon {
     fn each_second(&mut self) {
         let now_ns = self.now_ns();
         self.open_sockets();
-        let counted = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
-        self.ports.count(&interfaces::counters(&counted));
+        self.count_interfaces();
         let sysfs = self.settings.sysfs.clone();
         let live: Vec<(u16, Interface)> =
             self.ports.iter().filter_map(|(port, of)| Some((port, of.interface.clone()?))).collect();
@@ -325,6 +341,11 @@ impl Daemon {
         let host = self.meter.host(&stat, &sysfs);
         self.manager.loads(now_ns, host, &loads);
         self.carry_out();
+    }
+
+    fn count_interfaces(&mut self) {
+        let counted = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+        self.ports.count(&interfaces::counters(&counted));
     }
 
     fn check_sysctls(&mut self) {
@@ -391,5 +412,6 @@ struct Ready {
     has_events: bool,
     has_client: bool,
     ports: Vec<u16>,
+    tests: Vec<u16>,
     clients: Vec<u64>,
 }

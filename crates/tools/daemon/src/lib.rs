@@ -15,6 +15,7 @@
 //!    At the end they are removed; those of a daemon that was killed are taken over by the next one.
 //! 3. Without `CAP_NET_ADMIN` it observes: links and topology, no routes.
 //! 4. A frame, a client's line and a kernel's message are bounded and checked before use.
+mod cable_test;
 mod client;
 mod control;
 mod daemon;
@@ -31,6 +32,6 @@ mod settings;
 mod sockets;
 mod views;
 
-pub use client::{ClientError, ask, follow};
+pub use client::{ClientError, ask, ask_for, follow};
 pub use daemon::run;
 pub use settings::{DaemonError, Settings};

@@ -28,6 +28,17 @@ pub enum Request {
         port: String,
         act: Act,
     },
+    /// Tests a cable of this host: frames go to the neighbour's daemon and back. The same users may; the answer comes when
+    /// it is over.
+    Test {
+        port: String,
+        count: u32,
+        /// Bytes of each IP packet; otherwise several sizes up to the MTU.
+        #[serde(default)]
+        size: Option<u32>,
+        /// Frames in a second.
+        rate: u32,
+    },
 }
 
 /// Acts at a port of this host.
@@ -51,8 +62,81 @@ pub enum Answer {
     Links(Vec<Link>),
     Topology(Topology),
     Log(Vec<LogLine>),
+    Tested(Box<TestReport>),
     Done(String),
     Refused(String),
+}
+
+/// The result of a test of a cable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestReport {
+    pub interface: String,
+    /// Name or number of the host at the other end.
+    pub neighbour: String,
+    /// Frames that were sent, and those that came back.
+    pub sent: u32,
+    pub returned: u32,
+    pub seconds: f64,
+    /// The way to the neighbour; None: the neighbour has not told what it has counted, so losses of both ways are in `back`.
+    pub there: Option<TestDirection>,
+    pub back: TestDirection,
+    /// None: no frame came back.
+    pub round_trip_us: Option<Percentiles>,
+    pub sizes: Vec<TestSize>,
+    pub patterns: Vec<TestPattern>,
+    /// Times that the link fell meanwhile, and frames that this host's interface counted as wrong.
+    pub falls: u64,
+    pub interface_errors: u64,
+}
+
+/// Frames of one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestDirection {
+    pub lost: u32,
+    /// Frames that arrived with wrong bytes.
+    pub damaged: u32,
+    /// Frames that arrived after a later one.
+    pub disordered: u32,
+    pub duplicates: u32,
+}
+
+/// Frames of one size, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestSize {
+    /// Bytes of the IP packet.
+    pub size: u32,
+    pub sent: u32,
+    pub lost: u32,
+    pub damaged: u32,
+}
+
+/// Frames of one content, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestPattern {
+    pub pattern: String,
+    pub sent: u32,
+    pub lost: u32,
+    pub damaged: u32,
+}
+
+/// Percentiles of times, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+impl TestReport {
+    /// Whether no frame was lost, damaged, out of order or doubled.
+    pub fn is_clean(&self) -> bool {
+        self.returned == self.sent
+            && self.falls == 0
+            && [self.there.as_ref(), Some(&self.back)].into_iter().all(|way| way == Some(&TestDirection::default()))
+    }
 }
 
 /// This host, as its daemon sees it.

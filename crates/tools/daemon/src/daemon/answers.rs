@@ -3,6 +3,7 @@
 use selvedge_fabric::Port;
 
 use super::Daemon;
+use crate::cable_test::Plan;
 use crate::control::Line;
 use crate::protocol::{Act, Answer, Request, Status};
 use crate::views;
@@ -10,6 +11,13 @@ use crate::views;
 impl Daemon {
     pub(super) fn answer(&mut self, line: &Line) {
         let answer = match serde_json::from_slice::<Request>(&line.text) {
+            // Its answer comes at the end of the test.
+            Ok(Request::Test { port, count, size, rate }) => {
+                match self.begin_test(line, &port, Plan { frames: count, size, rate }) {
+                    Ok(()) => return,
+                    Err(reason) => Answer::Refused(reason),
+                }
+            }
             Ok(request) => self.reply(line, request),
             Err(error) => Answer::Refused(format!("no request of this release: {error}")),
         };
@@ -32,6 +40,7 @@ impl Daemon {
             Request::Link { .. } if !line.is_operator => {
                 Answer::Refused("only root and the daemon's own user may change links".into())
             }
+            Request::Test { .. } => Answer::Refused("a test has its answer at its end".into()),
             Request::Link { port, act } => match views::named_port(&port, &self.manager, &self.ports) {
                 Ok(port) => Answer::Done(self.act(port, act)),
                 Err(reason) => Answer::Refused(reason),
