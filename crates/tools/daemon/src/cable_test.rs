@@ -124,7 +124,7 @@ impl Mirror {
     }
 }
 
-/// What is to be tested.
+/// Frames of a test: number, size, rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub frames: u32,

@@ -313,8 +313,10 @@ impl Daemon {
                 Effect::Install(route) => self.routing.install(&self.ports, &mut self.journal, route),
                 Effect::Withdraw { to, address } => self.routing.withdraw(self.now_ns(), to, address),
                 Effect::Event(event) => {
-                    if let Event::LinkDown { port, .. } = event {
-                        fallen.push(port);
+                    match event {
+                        Event::LinkDown { port, .. } => fallen.push(port),
+                        Event::LinkUp { port, .. } => self.routing.link_rose(&self.ports, &mut self.journal, port),
+                        _ => {}
                     }
                     let text = self.with_interface(event.to_string());
                     self.journal.note(event.is_warning(), text);
