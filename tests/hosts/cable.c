@@ -14,9 +14,10 @@
  *                                sends to a sink for this time
  *   cable flood NAME KIND COUNT RATE [FILE]
  *                                datagrams to the daemons on the cable at this interface, RATE a second. KIND: random bytes; header: random
- *                                bytes behind a frame's begin; huge: the longest ones; replay FILE: those that FILE holds, each with its
- *                                length before it; forged FILE: the same, with one bit changed
+ *                                bytes behind a frame's begin; version: frames of another release; huge: the longest ones; replay FILE: those
+ *                                that FILE holds, each with its length before it; forged FILE: the same, with one bit changed
  *   cable record NAME FILE COUNT writes datagrams of the daemons at this interface to a file for `flood`
+ *   cable ask SOCKET LINE        sends a line to a daemon's socket, and prints what comes back first
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,6 +36,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -286,6 +288,8 @@ static int flood(int argc, char **argv)
                 bytes = 65000;
             for (size_t i = 0; i < bytes && (bytes < 2000 || sent == 0); i++)
                 datagram[i] = (unsigned char)random_word();
+            if (strcmp(kind, "version") == 0)
+                memcpy(datagram, "SVfm\2", 5);
             if (strcmp(kind, "header") == 0)
                 memcpy(datagram, random_word() % 2 ? "SVs1" : "SVfm\1", 5);
         }
@@ -293,6 +297,18 @@ static int flood(int argc, char **argv)
         sleep_until(began_s + (double)sent / rate);
     }
     return 0;
+}
+
+static int ask(const char *path, const char *line)
+{
+    char answer[4096];
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int made = socket(AF_UNIX, SOCK_STREAM, 0);
+    strncpy(to.sun_path, path, sizeof to.sun_path - 1);
+    if (made < 0 || connect(made, (struct sockaddr *)&to, sizeof to) != 0 || dprintf(made, "%s\n", line) < 0)
+        fail(path);
+    ssize_t bytes = read(made, answer, sizeof answer);
+    return bytes < 0 || fwrite(answer, 1, (size_t)bytes, stdout) == 0;
 }
 
 int main(int argc, char **argv)
@@ -312,6 +328,8 @@ int main(int argc, char **argv)
         return flood(argc - 2, argv + 2);
     if (strcmp(act, "record") == 0 && argc == 5)
         return record(argv[2], argv[3], atol(argv[4]));
-    fprintf(stderr, "cable: relay, mirror, traffic, sink, stream, flood or record\n");
+    if (strcmp(act, "ask") == 0 && argc == 4)
+        return ask(argv[2], argv[3]);
+    fprintf(stderr, "cable: relay, mirror, traffic, sink, stream, flood, record or ask\n");
     return 2;
 }

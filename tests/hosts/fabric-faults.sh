@@ -6,7 +6,7 @@
 # finds on a cable that loses, damages, delays and doubles frames (cable.c); loads against what a sink has got.
 # Prints times and counts; times are failures only with --bars. With --runs N the all-to-all runs N times.
 #
-# usage: tests/hosts/fabric-faults.sh [--bars] [--runs N] [PART]...      PART: alltoall, torus, test, load
+# usage: tests/hosts/fabric-faults.sh [--bars] [--runs N] [PART]...      PART: alltoall, torus, test, hostile, load
 #
 # Tree and exit status: common.sh.
 set -u
@@ -17,7 +17,7 @@ cd "$(dirname "$0")/../.." || exit 1
 [ ! "$bars" ] || shift
 runs=1
 [ "${1:-}" != --runs ] || { runs=$2 && shift 2; }
-parts=${*:-alltoall torus test load}
+parts=${*:-alltoall torus test hostile load}
 
 "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/cable.c -o "$work/cable" || exit 1
 
@@ -243,12 +243,165 @@ test_parts() {
     is_state 1 2 up || complain "the link fell during the test"
 }
 
+# port_count NAME: a count of the daemon of host 1 at its first port, the one to host 2.
+port_count() { fabric 1 status --json | sed -n "s/^ *\"$1\": \([0-9]*\).*/\1/p" | head -1; }
+grows() { [ "$(port_count "$1")" -gt "$2" ]; }
+
+# flooded KIND COUNTER [FILE]: floods host 1 from host 2, over the cable that carries their link. This counter grows, and the log has
+# few lines. The link stays up, and the daemon's memory does not grow.
+flooded() {
+    falls=$(port_count drops) refused=$(port_count "$2") lines=$(fabric 1 log | wc -l)
+    on 2 "$work/cable" flood cable1 "$1" 10000 10000 ${3:+"$3"}
+    until_true "counts of the flood, $1" grows "$2" "$refused"
+    [ "$(port_count drops)" = "$falls" ] || complain "flood, $1: the link fell"
+    agree 3 1 2 3 || complain "flood, $1: the topology has changed"
+    more=$(($(fabric 1 log | wc -l) - lines))
+    [ $more -le 6 ] || complain "flood, $1: $more lines in the log"
+    resident=$(on 1 sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$work/pid1")/status")
+    echo "    10,000 datagrams in a second, $1: $(($(port_count "$2") - refused)) $2, $more lines in the log, $resident KiB"
+    [ "$resident" -le 20480 ] || complain "flood, $1: the daemon has $resident KiB"
+}
+
+hostile_parts() {
+    echo "$suite: hostile datagrams, wrong cables and names"
+    head -c 32 /dev/urandom >"$work/key"
+    for key in "--key $work/key" ''; do
+        rm -f "$work"/log*
+        hosts_anew 3
+        triangle
+        # Hellos of daemon 2, before daemon 1 runs.
+        # shellcheck disable=SC2086  # words
+        daemon 2 $key
+        until_true "daemon 2" is_state 2 1 probing
+        on 1 "$work/cable" record cable2 "$work/recorded" 10 || complain "no datagrams are recorded"
+        # shellcheck disable=SC2086  # words
+        for number in 1 3; do daemon $number $key; done
+        until_true "the same topology" agree 3 1 2 3
+        for kind in random header huge; do flooded $kind frames_refused; done
+        flooded forged frames_refused "$work/recorded"
+        [ ! "$key" ] || flooded replay replays "$work/recorded"
+        logs 1 "cable2 (port 0): datagrams are refused: [0-9]* damaged or malformed" || complain "the floods are not in the log"
+        # Whatever was sent, the cable carries what it carried.
+        (on 2 "$work/cable" mirror &)
+        on 1 "$work/cable" traffic 10.99.0.2 1 >"$work/over"
+        read -r sent back _ <"$work/over"
+        [ "$back" -gt $((sent - 5)) ] || complain "after the floods $back of $sent datagrams came back"
+    done
+    # Lines to the socket.
+    for line in '' '{}' '{"ask":"link","port":":0","act":"burn"}' "$(head -c 3000 /dev/zero | tr '\0' '[')"; do
+        said=$("$work/cable" ask "$work/socket1" "$line")
+        case $said in *refused*) ;; *) complain "a wrong line gives: $said" ;; esac
+    done
+    # Another release at the third host, and a cable from host 1 to itself.
+    signal 3 TERM
+    until_true "the topology without host 3" agree 1 1 2
+    on 3 "$work/cable" flood cable1 version 20 20
+    logs 1 'cable3.*blocked: the neighbour speaks version 2: run the same release' || complain "another release is not named"
+    on 1 sh -c 'ip link add cableA type veth peer name cableB && ip link set cableA up && ip link set cableB up'
+    until_true "a cable to the own host" logs 1 'blocked: the cable leads back to'
+    agree 1 1 2 || complain "a wrong cable has disturbed the others"
+    # Two hosts of one name: with one machine id they have one number, with two they are two hosts.
+    on 3 hostname host2
+    # shellcheck disable=SC2086  # words
+    daemon 3 $key
+    until_true "two hosts with one number" logs 3 "has this host's number"
+    goes 1 2 2 || complain "a host of the same number has taken a route away"
+    signal 3 TERM
+    echo 0123456789abcdef0123456789abcdef >"$work/machine-id"
+    on 3 mount --bind "$work/machine-id" /etc/machine-id || complain "/etc/machine-id cannot be replaced"
+    # shellcheck disable=SC2086  # words
+    daemon 3 $key
+    until_true "two hosts with one name" agree 3 1 2 3
+    logs 1 'are both named host2: rename one' || complain "two hosts with one name are not named"
+}
+
+# traffic_of: frames and bytes that the daemon of host 1 has counted at its cable, in both directions.
+traffic_of() {
+    fabric 1 status --json | awk -F '[:,]' '/_packets"/ { frames += $2 } /(sent|received)_bytes"/ { bytes += $2 } END { print frames, bytes }'
+}
+
+# captures_alike: whether a capture of a cable has as many frames and bytes as the daemon counts. The links are off, so no hello comes
+# between.
+captures_alike() {
+    sleep 1.2
+    before=$(traffic_of)
+    on 1 "$selvedge" fabric --socket "$work/socket1" capture :cable2 "$work/capture.pcapng" --seconds 3 --json >"$work/captured" 2>"$work/capturing" &
+    capturing=$!
+    until_true "the capture" grep -q captures "$work/capturing"
+    on 1 "$work/cable" traffic 10.98.0.2 1 >/dev/null
+    on 2 "$work/cable" sink >"$work/sunk" &
+    sinking=$!
+    until_true "the sink" grep -q ready "$work/sunk"
+    on 1 "$work/cable" stream 10.98.0.2 0.3
+    wait $sinking $capturing
+    sleep 1.2
+    after=$(traffic_of)
+    found=$(sed -n 's/.*"\(frames\|bytes\|dropped\)": \([0-9]*\).*/\2/p' "$work/captured" | tr '\n' ' ')
+    counted=$(echo "$before $after" | awk '{ print $3 - $1, $4 - $2, 0, "" }')
+    [ "$found" = "$counted" ]
+}
+
+load_parts() {
+    echo "$suite: loads and counters of a link"
+    rm -f "$work"/log*
+    hosts_anew 2
+    cables '1 2'
+    for number in 1 2; do daemon "$number"; done
+    until_true "the link" agree 1 1 2
+    # Each packet is counted with its headers: no large ones, whose headers the counters have once.
+    for pair in '1 2' '2 1'; do on "${pair% *}" ip link set "cable${pair#* }" gso_max_segs 1 gso_max_size 1500; done
+    if on 1 tc qdisc add dev cable2 root tbf rate 20mbit burst 16k latency 50ms 2>/dev/null; then
+        on 2 "$work/cable" sink >"$work/sunk" &
+        sinking=$!
+        until_true "the sink" grep -q ready "$work/sunk"
+        on 1 "$work/cable" stream 10.99.0.2 6 &
+        streaming=$!
+        sleep 2.5
+        shown=
+        for _ in 1 2 3; do
+            shown="$shown $(fabric 1 links --json | awk -F '[:,]' '/"sent_bytes_s"/ && $2 + 0 > most { most = $2 + 0 } END { print most + 0 }')"
+            sleep 1
+        done
+        wait $streaming $sinking
+        # 1,448 bytes of each 1,514 are the program's.
+        sed -n 2p "$work/sunk" | awk -v shown="$shown" '{ got = $1 / $2 * 1514 / 1448; n = split(shown, of, " ")
+            for (i = 1; i <= n; i++) sum += of[i]
+            printf "    a stream limited to 20 Mbit/s: %.0f B/s shown, %.0f B/s taken by the sink with headers: %+.1f %% (bar 5 %%)\n", sum / n, got, (sum / n / got - 1) * 100
+            exit !(sum / n / got > 0.95 && sum / n / got < 1.05) }' || complain "the bandwidth shown is not the sink's"
+        on 1 tc qdisc delete dev cable2 root
+    else
+        echo "    left out: the kernel has no tbf"
+    fi
+    for pair in '1 2' '2 1'; do
+        fabric "${pair% *}" link ":cable${pair#* }" down >"$work/printed"
+        on "${pair% *}" ip address add "10.98.0.${pair% *}/24" dev "cable${pair#* }"
+    done
+    (on 2 "$work/cable" mirror &)
+    # A message of the kernel about addresses may come between, though seldom.
+    captures_alike || captures_alike || captures_alike || complain "captured: $found; counted: $counted"
+    echo "    frames, bytes and lost ones of a capture: $found; of the daemon's counters: $counted"
+    if command -v tcpdump >/dev/null; then
+        [ "$(tcpdump -r "$work/capture.pcapng" 2>/dev/null | wc -l)" = "${found%% *}" ] || complain "tcpdump reads another number of packets"
+    else
+        echo "    left out: there is no tcpdump"
+    fi
+    on 1 "$selvedge" fabric --socket "$work/socket1" capture :cable2 "$work/few.pcapng" --frames 3 --snap 60 --seconds 20 >"$work/printed" 2>&1 &
+    capturing=$!
+    sleep 0.5
+    on 1 "$work/cable" traffic 10.98.0.2 0.2 >/dev/null
+    wait $capturing || complain "a capture with limits fails"
+    grep -q '3 packets' "$work/printed" || complain "a capture does not end at its limit"
+    if on 1 setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-net_raw "$selvedge" fabric --socket "$work/socket1" \
+        capture :cable2 /dev/null >"$work/printed" 2>&1; then complain "any user may capture"; fi
+}
+
 for part in $parts; do
     case $part in
     alltoall) alltoall ;;
     torus) torus_parts ;;
     test) test_parts ;;
-    load) ;;
+    hostile) hostile_parts ;;
+    load) load_parts ;;
     *) fail "no part $part" ;;
     esac
 done

@@ -2,7 +2,7 @@
 //! `selvedge fabric`: asks this host's daemon about the fabric, and changes this host's links.
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use anyhow::{Result, bail};
 use selvedge_daemon::protocol::{
     self, Act, Answer, Host, Link, LinkEnd, LogLine, Request, Status, TestReport, Topology,
 };
-use selvedge_daemon::{ask_for, follow};
+use selvedge_daemon::{ask, ask_for, follow};
+
+mod capture;
 
 /// Show the fabric that this host's `selvedge daemon` knows, and change this host's links.
 #[derive(clap::Args)]
@@ -72,7 +74,34 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 500)]
         rate: u32,
     },
+    /// Write the packets of a port of this host to a pcapng file
+    #[command(after_help = AFTER_HELP_CAPTURE)]
+    Capture {
+        /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
+        #[arg(value_name = "HOST:PORT")]
+        port: String,
+        #[arg(value_name = "FILE.pcapng")]
+        file: PathBuf,
+        /// End after this time
+        #[arg(long, value_name = "N", value_parser = seconds)]
+        seconds: Option<f64>,
+        /// End after so many packets
+        #[arg(long, value_name = "N")]
+        frames: Option<u64>,
+        /// Bytes of each packet to keep
+        #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+        snap: u32,
+    },
 }
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let fits = |seconds: &f64| (0.0..=1e9).contains(seconds);
+    text.parse().ok().filter(fits).ok_or_else(|| "give a number of seconds from 0 to 1,000,000,000".into())
+}
+
+const AFTER_HELP_CAPTURE: &str = "\
+Wireshark, tshark and `tcpdump -r` read the file. The capture ends at a limit, or at Ctrl-C. It needs CAP_NET_RAW, and runs on the host that has \
+the port.";
 
 const AFTER_HELP_TEST: &str = "\
 Each frame has one of the patterns zeros, ones, walking, counting and random. Counted are frames that were lost, damaged, out of order or \
@@ -119,6 +148,10 @@ fn print(args: &Args) -> Result<ExitCode> {
         Command::Test { port, count, size, rate } => {
             Request::Test { port: port.clone(), count: *count, size: *size, rate: *rate }
         }
+        Command::Capture { port, file, seconds, frames, snap } => {
+            let limits = capture::Limits { seconds: *seconds, frames: *frames, snap: *snap };
+            return capture_port(&socket, port, file, &limits, args.json);
+        }
     };
     let dot = matches!(args.command, Command::Topology { dot: true });
     let mut out = io::stdout().lock();
@@ -138,6 +171,29 @@ fn print(args: &Args) -> Result<ExitCode> {
     show(&mut out, &answer, args.json, dot)?;
     let has_fault = matches!(&answer, Answer::Tested(report) if !report.is_clean());
     Ok(if has_fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn capture_port(socket: &Path, port: &str, file: &Path, limits: &capture::Limits, json: bool) -> Result<ExitCode> {
+    let Answer::Status(status) = ask(socket, &Request::Status)? else {
+        bail!("the daemon's answer is of another kind")
+    };
+    let interface = &status.port_named(port).map_err(anyhow::Error::msg)?.interface;
+    let captured = capture::capture(interface, file, limits, || {
+        eprintln!("captures {interface}; Ctrl-C ends it");
+    })?;
+    let capture::Captured { frames, bytes, dropped, .. } = &captured;
+    let mut out = io::stdout().lock();
+    match json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&captured)?)?,
+        false => {
+            writeln!(
+                out,
+                "{interface}: {frames} packets, {bytes} bytes, {dropped} dropped by the kernel, in {}",
+                file.display()
+            )?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<()> {

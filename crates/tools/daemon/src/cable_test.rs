@@ -147,6 +147,9 @@ impl Plan {
             return Err(format!("--count {} at --rate {} takes more than {SECONDS_MAX} s", self.frames, self.rate));
         }
         let (least, most) = ((HEAD_BYTES + seal) as u32 + IP_UDP_BYTES, mtu.min(u16::MAX.into()));
+        if most < least {
+            return Err(format!("the link's MTU is {mtu}: a test needs {least}"));
+        }
         match self.size {
             Some(size) if !(least..=most).contains(&size) => {
                 Err(format!("--size {size}: give {least} to {most}, the link's MTU"))

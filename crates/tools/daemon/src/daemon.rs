@@ -25,9 +25,11 @@ use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
 use crate::sockets::{self, Sockets};
 use crate::{identity, views};
 use cables::Cables;
+use refusals::{Counts, Refusals};
 
 mod answers;
 mod cables;
+mod refusals;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The daemon's nice value.
@@ -69,6 +71,7 @@ struct Daemon {
     /// Lines of the journal that its followers have.
     published: u64,
     replays: BTreeMap<u16, u64>,
+    refusals: Refusals,
     sends_failed: BTreeMap<u16, u32>,
     noted_sysctls: BTreeSet<String>,
 }
@@ -123,6 +126,7 @@ impl Daemon {
             journal: Journal::default(),
             published: 0,
             replays: BTreeMap::new(),
+            refusals: Refusals::default(),
             sends_failed: BTreeMap::new(),
             noted_sysctls: BTreeSet::new(),
         };
@@ -343,6 +347,20 @@ impl Daemon {
         let host = self.meter.host(&stat, &sysfs);
         self.manager.loads(now_ns, host, &loads);
         self.carry_out();
+        self.note_refusals();
+    }
+
+    fn note_refusals(&mut self) {
+        let now_ns = self.now_ns();
+        for (at, port) in self.manager.ports().enumerate() {
+            let at = at as u16;
+            let replays = self.replays.get(&at).copied().unwrap_or(0);
+            let counts = Counts { frames: port.counters().frames_refused, replays, tests: self.cables.refused(at) };
+            if let Some(text) = self.refusals.take(now_ns, at, counts) {
+                let name = self.ports.get(at).map_or("", |port| &port.name);
+                self.journal.note(true, format!("{name} (port {at}): {text}"));
+            }
+        }
     }
 
     fn count_interfaces(&mut self) {

@@ -15,7 +15,7 @@
 //!    At the end they are removed; those of a daemon that was killed are taken over by the next one.
 //! 3. Without `CAP_NET_ADMIN` it observes: links and topology, no routes.
 //! 4. A frame, a client's line and a kernel's message are bounded and checked before use.
-mod cable_test;
+pub mod cable_test;
 mod client;
 mod control;
 mod daemon;
@@ -27,7 +27,7 @@ mod loads;
 mod netlink;
 pub mod protocol;
 mod routing;
-mod seal;
+pub mod seal;
 mod settings;
 mod sockets;
 mod views;

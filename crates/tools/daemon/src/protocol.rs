@@ -160,6 +160,29 @@ pub struct Status {
     pub ports: Vec<PortView>,
 }
 
+impl Status {
+    /// The port of this host that `HOST:PORT` names: the host by name, number or nothing, the port by its interface or
+    /// number.
+    pub fn port_named(&self, text: &str) -> Result<&PortView, String> {
+        let interfaces: Vec<&str> = self.ports.iter().map(|port| port.interface.as_str()).collect();
+        named_port(text, &self.name, &self.host, &interfaces).map(|port| &self.ports[port])
+    }
+}
+
+/// The place among a host's interfaces that `HOST:PORT` names.
+pub(crate) fn named_port(text: &str, name: &str, number: &str, interfaces: &[&str]) -> Result<usize, String> {
+    let (host, port) = text.split_once(':').unwrap_or(("", text));
+    if !["", name, number, "localhost"].contains(&host) {
+        return Err(format!("{text}: this is the daemon of {name}; give the command on {host}"));
+    }
+    let at = || port.parse().ok().filter(|&at| at < interfaces.len());
+    interfaces
+        .iter()
+        .position(|&interface| interface == port)
+        .or_else(at)
+        .ok_or_else(|| format!("{text}: {port} is no port of this host, which has {}", interfaces.join(", ")))
+}
+
 /// A port of this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortView {
@@ -181,6 +204,12 @@ pub struct PortView {
     pub hellos_lost: u64,
     pub repeats: u64,
     pub drops: u64,
+    /// All traffic of the interface, with Ethernet's headers, as of the last second.
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub received_bytes: u64,
+    pub interface_errors: u64,
 }
 
 /// A host of the fabric.

@@ -73,7 +73,8 @@ impl Sockets {
                 // An error of an earlier send.
                 Err(_) => continue,
             };
-            if bytes <= self.bytes_max && from.is_unicast_link_local() {
+            // One that is too long arrives cut, and its reader refuses it.
+            if from.is_unicast_link_local() {
                 arrived.push((buffer[..bytes].to_vec(), from));
             }
         }

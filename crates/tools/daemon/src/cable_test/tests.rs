@@ -144,6 +144,8 @@ fn a_mirror_that_falls_silent_is_not_waited_for() {
 fn plans_have_limits() {
     let check = |frames, size, rate| Plan { frames, size, rate }.checked(1500, 28).err().unwrap_or_default();
     assert_eq!(check(1, Some(136), 1), "");
+    // The neighbour's hello names any number.
+    assert!(Plan { frames: 1, size: None, rate: 1 }.checked(0, 28).is_err());
     for (plan, says) in [
         (check(0, None, 1), "--count 0"),
         (check(FRAMES_MAX + 1, None, RATE_MAX), "--count 100001"),

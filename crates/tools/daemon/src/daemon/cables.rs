@@ -31,12 +31,19 @@ struct Running {
 pub(super) struct Cables {
     sockets: Sockets,
     mirrors: BTreeMap<u16, Mirror>,
+    /// Datagrams whose head could not be read, by port.
+    refused: BTreeMap<u16, u64>,
     running: Option<Running>,
 }
 
 impl Default for Cables {
     fn default() -> Cables {
-        Cables { sockets: Sockets::new(sockets::TESTS, DATAGRAM_BYTES_MAX), mirrors: BTreeMap::new(), running: None }
+        Cables {
+            sockets: Sockets::new(sockets::TESTS, DATAGRAM_BYTES_MAX),
+            mirrors: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            running: None,
+        }
     }
 }
 
@@ -51,6 +58,10 @@ impl Cables {
 
     pub fn descriptors(&self) -> impl Iterator<Item = (u16, BorrowedFd<'_>)> {
         self.sockets.descriptors()
+    }
+
+    pub fn refused(&self, port: u16) -> u64 {
+        self.refused.get(&port).copied().unwrap_or(0)
     }
 
     pub fn due_ns(&self) -> u64 {
@@ -157,6 +168,7 @@ impl Daemon {
             let tester = self.cables.running.as_mut().filter(|running| running.port == port);
             let Some(head) = head else {
                 mirror.unreadable();
+                *self.cables.refused.entry(port).or_default() += 1;
                 if let Some(running) = tester {
                     running.tester.unreadable();
                 }
