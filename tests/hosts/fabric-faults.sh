@@ -47,11 +47,11 @@ restore() {
     "$hosts" plug "$set" 1 2
     "$hosts" unmute "$set" 1 2 2>/dev/null
     "$hosts" unmute "$set" 2 1 2>/dev/null
-    until_true "the cable's return" agree 3 1 2 3
+    until_true "the cable's return" agree 3 1 2 3 || for number in 1 2 3; do fabric "$number" status; done
     until_true "the direct route" goes 1 2 2
     until_true "the direct route back" goes 2 1 1
     # A link that falls often is blocked for a while.
-    [ "$runs" = 1 ] || sleep 10
+    [ "$runs" = 1 ] || sleep 5
 }
 
 # while_it WHAT COMMAND: runs the job so often, and compares its pauses with the bars.
@@ -325,6 +325,7 @@ traffic_of() {
 captures_alike() {
     sleep 1.2
     before=$(traffic_of)
+    : >"$work/capturing" >"$work/sunk"
     on 1 "$selvedge" fabric --socket "$work/socket1" capture :cable2 "$work/capture.pcapng" --seconds 3 --json >"$work/captured" 2>"$work/capturing" &
     capturing=$!
     until_true "the capture" grep -q captures "$work/capturing"
@@ -351,6 +352,7 @@ load_parts() {
     # Each packet is counted with its headers: no large ones, whose headers the counters have once.
     for pair in '1 2' '2 1'; do on "${pair% *}" ip link set "cable${pair#* }" gso_max_segs 1 gso_max_size 1500; done
     if on 1 tc qdisc add dev cable2 root tbf rate 20mbit burst 16k latency 50ms 2>/dev/null; then
+        : >"$work/sunk"
         on 2 "$work/cable" sink >"$work/sunk" &
         sinking=$!
         until_true "the sink" grep -q ready "$work/sunk"
