@@ -280,6 +280,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ports_are_named_by_host_and_interface_or_number() {
+        let named = |text| named_port(text, "a", "1f", &["eth0", "7", "eth1"]);
+        for (text, at) in [("eth1", 2), (":eth1", 2), ("a:eth1", 2), ("1f:2", 2), ("localhost:0", 0), (":7", 1)] {
+            assert_eq!(named(text), Ok(at), "{text}");
+        }
+        assert_eq!(named("b:eth0"), Err("b:eth0: this is the daemon of a; give the command on b".into()));
+        let none = ":3: 3 is no port of this host, which has eth0, 7, eth1";
+        assert_eq!(named(":3"), Err(none.into()));
+    }
+
+    #[test]
     fn requests_are_lines_of_json() {
         let read = |line: &str| serde_json::from_str::<Request>(line).ok();
         assert_eq!(read(r#"{"ask":"status"}"#), Some(Request::Status));
