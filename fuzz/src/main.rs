@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Hostile packets, programs, rings, segments and EXTOLL units against the NIC and its live home; hostile frames against
-//! the manager of a fabric, and hostile requests between daemons.
+//! the manager of a fabric; hostile datagrams, lines and requests against its daemon.
 //!
-//! `selvedge-fuzz <packets|commands|rings|segment|units|fabric|requests> [--seconds S] [--seed N] [--executions E]`
+//! `selvedge-fuzz <packets|commands|rings|segment|units|fabric|daemon|requests> [--seconds S] [--seed N] [--executions E]`
 //!
 //! Runs on a stable compiler: a seeded generator mutates valid inputs. Each execution has its own seed, printed when it
 //! fails; `--seed` with it and `--executions 1` repeats it. A panic, an endless loop, or tables that are not sane where
@@ -10,6 +10,7 @@
 
 mod campaign;
 mod commands;
+mod daemon;
 mod fabric;
 #[allow(dead_code)]
 #[path = "../../crates/core/nic/tests/common/home.rs"]
@@ -48,6 +49,7 @@ fn main() {
         "rings" => campaign.run(rings::Target::new()),
         "segment" => campaign.run(segment::Target::new()),
         "units" => campaign.run(units::Target::new()),
+        "daemon" => campaign.run(daemon::Target::new()),
         "fabric" => campaign.run(fabric::Target::new()),
         "requests" => campaign.run(requests::Target),
         _ => usage(),
@@ -57,7 +59,7 @@ fn main() {
 
 fn usage() -> ! {
     eprintln!(
-        "usage: selvedge-fuzz <packets|commands|rings|segment|units|fabric|requests> [--seconds S] [--seed N] [--executions E]"
+        "usage: selvedge-fuzz <packets|commands|rings|segment|units|fabric|daemon|requests> [--seconds S] [--seed N] [--executions E]"
     );
     std::process::exit(2);
 }
@@ -91,6 +93,11 @@ mod tests {
     #[test]
     fn descriptors_and_pages_of_any_content_do_no_harm() {
         SHORT.run(units::Target::new());
+    }
+
+    #[test]
+    fn datagrams_and_lines_of_any_content_do_no_harm() {
+        SHORT.run(daemon::Target::new());
     }
 
     #[test]

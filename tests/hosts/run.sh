@@ -9,37 +9,15 @@
 #
 # usage: tests/hosts/run.sh [--long]
 #
-# The tree is build/, or that of SELVEDGE_PREFIX. Exit status: 77 when test hosts cannot be made.
+# Tree and exit status: common.sh.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
 long=
 [ "${1:-}" != --long ] || long=1
 . tests/mpi/common.sh
-tree=${SELVEDGE_PREFIX:-$PWD/build}
-hosts=$PWD/tests/hosts/hosts.sh
-export SELVEDGE_RSH="$PWD/tests/hosts/rsh"
-reason=$("$hosts" check) || { echo "hosts: left out: $reason" && exit 77; }
-work=$(mktemp -d)
-chmod 755 "$work"
-set=
-trap '[ -z "$set" ] || "$hosts" down "$set"; rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
-failed=0
+. tests/hosts/common.sh
 keeps=
-unset SELVEDGE_DIR SELVEDGE_HOST SELVEDGE_HOSTS SELVEDGE_SECRET SELVEDGE_RANK SELVEDGE_SIZE SELVEDGE_JOB
-
-hosts_anew() {
-    [ -z "$set" ] || "$hosts" down "$set"
-    set=$("$hosts" up 3) || exit 1
-    export SELVEDGE_TEST_HOSTS="$set"
-}
-
-complain() {
-    echo "    $1"
-    [ ! -f "$work/printed" ] || tail -20 "$work/printed" | cut -c1-300 | sed 's/^/        /'
-    failed=$((failed + 1))
-}
 
 # job WHAT STATUS HOSTS RANKS [ARGUMENT]...: runs a job of `selvedge run`.
 job() {
@@ -101,10 +79,6 @@ example() {
     on=$1 ranks=$2 program=$3
     shift 3
     job "$program${*:+ $*}, $ranks ranks on $on" 0 "$on" "$ranks" "$tree/examples/$program" "$@"
-}
-
-compile() {
-    "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$tree/include" "$1" -o "$2" -L"$tree/lib" -lportals -Wl,-rpath,"$tree/lib" -lm
 }
 
 # unequal ASSIGNMENT: one host gets a setting that differs from the others'.
@@ -229,12 +203,12 @@ answered() {
     [ "$status" = 0 ] || { cp "$work/answered" "$work/printed" && complain "$1: exit status $status"; }
 }
 
-compile tests/hosts/links.c "$work/links" || exit 1
+compile tests/hosts/links.c "$work/links"
 "${CC:-cc}" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/services.c -o "$work/services" -lfabric || exit 1
 "$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/hosts/pes.c -o "$work/pes" || exit 1
 "$tree/bin/oshcc" -std=gnu11 -O2 -Wall -Wextra -Werror tests/shmem/lost/program.c -o "$work/losses" || exit 1
-compile tests/death/traffic.c "$work/traffic" || exit 1
-hosts_anew
+compile tests/death/traffic.c "$work/traffic"
+hosts_anew 3
 
 echo "hosts: examples"
 two=host1,host2 three=host1,host2,host3
@@ -329,7 +303,7 @@ unset FI_PROVIDER_PATH FI_PROVIDER
 # The folder of processes without a job stays.
 left=$(for number in 1 2 3; do "$SELVEDGE_RSH" "host$number" 'find /dev/shm/selvedge-* -type f ! -name ".*"'; done)
 [ -z "$left" ] || complain "left: $left"
-hosts_anew
+hosts_anew 3
 
 echo "hosts: several jobs, many ranks"
 ends "three jobs at once, of two users" 0 at_once
@@ -386,14 +360,14 @@ if [ "$long" ]; then
     for check in crc mac; do
         export SELVEDGE_NET_CHECK=$check
         cut_off
-        hosts_anew
+        hosts_anew 3
     done
     unset SELVEDGE_NET_CHECK
 fi
 cut_off
 for call in barrier_all wait_until; do
-    hosts_anew
+    hosts_anew 3
     pes_lose $call
 done
 
-[ "$failed" = 0 ] || { echo "hosts: $failed checks failed" >&2 && exit 1; }
+verdict

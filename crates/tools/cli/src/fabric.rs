@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge fabric`: asks this host's daemon about the fabric, and changes links of any host.
 //!
-//! * [`services`]: prints routes, loads, NICs and dumps. [`import`]: the cabling that should be.
+//! * [`services`]: prints routes, loads, NICs and dumps. [`import`]: the cabling that should be. [`capture`]: packets.
 
+mod capture;
 mod import;
 mod services;
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
-use selvedge_daemon::protocol::{self, Act, Answer, DumpWhat, Host, Link, LinkEnd, LogLine, Request, Status, Topology};
-use selvedge_daemon::{ask, follow};
+use selvedge_daemon::protocol::{
+    self, Act, Answer, DumpWhat, Host, Link, LinkEnd, LogLine, Request, Status, TestReport, Topology,
+};
+use selvedge_daemon::{ask, ask_for, follow};
 
 /// Show the fabric that this host's `selvedge daemon` knows, and change its links.
 #[derive(clap::Args)]
@@ -95,7 +99,54 @@ enum Command {
         /// `up` also ends a drain; `drain`: use the link only where no other path leads
         act: ActArg,
     },
+    /// Test a cable of this host: frames go to the neighbour and come back
+    #[command(after_help = AFTER_HELP_TEST)]
+    Test {
+        /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
+        #[arg(value_name = "HOST:PORT")]
+        port: String,
+        /// Frames to send
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        count: u32,
+        /// Bytes of each IP packet; otherwise several sizes up to the MTU
+        #[arg(long, value_name = "BYTES")]
+        size: Option<u32>,
+        /// Frames in a second
+        #[arg(long, value_name = "N", default_value_t = 500)]
+        rate: u32,
+    },
+    /// Write the packets of a port of this host to a pcapng file
+    #[command(after_help = AFTER_HELP_CAPTURE)]
+    Capture {
+        /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
+        #[arg(value_name = "HOST:PORT")]
+        port: String,
+        #[arg(value_name = "FILE.pcapng")]
+        file: PathBuf,
+        /// End after this time
+        #[arg(long, value_name = "N", value_parser = seconds)]
+        seconds: Option<f64>,
+        /// End after so many packets
+        #[arg(long, value_name = "N")]
+        frames: Option<u64>,
+        /// Bytes of each packet to keep
+        #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+        snap: u32,
+    },
 }
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let fits = |seconds: &f64| (0.0..=1e9).contains(seconds);
+    text.parse().ok().filter(fits).ok_or_else(|| "give a number of seconds from 0 to 1,000,000,000".into())
+}
+
+const AFTER_HELP_CAPTURE: &str = "\
+Wireshark, tshark and `tcpdump -r` read the file. The capture ends at a limit, or at Ctrl-C. It needs CAP_NET_RAW, and runs on the host that has \
+the port.";
+
+const AFTER_HELP_TEST: &str = "\
+Each frame has one of the patterns zeros, ones, walking, counting and random. Counted are frames that were lost, damaged, out of order or \
+doubled, for each direction. The link stays up, and carries other traffic meanwhile. Exit status: 0 without a fault, 1 with one.";
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum ActArg {
@@ -115,13 +166,14 @@ enum DumpArg {
 pub fn main(args: Args) -> Result<ExitCode> {
     match print(&args) {
         // A reader that closed the stream is no error.
-        Err(error) if error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == ErrorKind::BrokenPipe) => {}
-        printed => printed?,
+        Err(error) if error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == ErrorKind::BrokenPipe) => {
+            Ok(ExitCode::SUCCESS)
+        }
+        printed => printed,
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn print(args: &Args) -> Result<()> {
+fn print(args: &Args) -> Result<ExitCode> {
     let socket = args.socket.clone().unwrap_or_else(|| {
         let own = protocol::own_socket();
         if own.exists() { own } else { protocol::SYSTEM_SOCKET.into() }
@@ -155,7 +207,14 @@ fn print(args: &Args) -> Result<()> {
         Command::Restart { .. } => Request::Restart,
         Command::Import { file } => {
             import::main(&socket, file)?.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
-            return Ok(());
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Test { port, count, size, rate } => {
+            Request::Test { port: port.clone(), count: *count, size: *size, rate: *rate }
+        }
+        Command::Capture { port, file, seconds, frames, snap } => {
+            let limits = capture::Limits { seconds: *seconds, frames: *frames, snap: *snap };
+            return capture_port(&socket, port, file, &limits, args.json);
         }
     };
     let request = match at(args) {
@@ -174,9 +233,39 @@ fn print(args: &Args) -> Result<()> {
             written = show(&mut out, &answer, args.json, dot).and_then(|()| Ok(out.flush()?));
             written.is_ok()
         })?;
-        return written;
+        return written.map(|()| ExitCode::SUCCESS);
     }
-    show(&mut out, &ask(&socket, &request)?, args.json, dot)
+    let time = match request {
+        Request::Test { count, rate, .. } => Duration::from_secs((count / rate.max(1)).into()),
+        _ => Duration::ZERO,
+    };
+    let answer = ask_for(&socket, &request, time)?;
+    show(&mut out, &answer, args.json, dot)?;
+    let has_fault = matches!(&answer, Answer::Tested(report) if !report.is_clean());
+    Ok(if has_fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn capture_port(socket: &Path, port: &str, file: &Path, limits: &capture::Limits, json: bool) -> Result<ExitCode> {
+    let Answer::Status(status) = ask(socket, &Request::Status)? else {
+        bail!("the daemon's answer is of another kind")
+    };
+    let interface = &status.port_named(port).map_err(anyhow::Error::msg)?.interface;
+    let captured = capture::capture(interface, file, limits, || {
+        eprintln!("captures {interface}; Ctrl-C ends it");
+    })?;
+    let capture::Captured { frames, bytes, dropped, .. } = &captured;
+    let mut out = io::stdout().lock();
+    match json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&captured)?)?,
+        false => {
+            writeln!(
+                out,
+                "{interface}: {frames} packets, {bytes} bytes, {dropped} dropped by the kernel, in {}",
+                file.display()
+            )?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The host whose daemon is to answer; None: this one.
@@ -205,6 +294,8 @@ fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<
         Answer::Load(series) if json => writeln!(out, "{}", serde_json::to_string_pretty(series)?)?,
         Answer::Nics(nics) if json => writeln!(out, "{}", serde_json::to_string_pretty(nics)?)?,
         Answer::Dump(dump) if json => writeln!(out, "{:#}", dump.value)?,
+        Answer::Tested(report) if json => writeln!(out, "{}", serde_json::to_string_pretty(report)?)?,
+        Answer::Tested(report) => show_test(out, report)?,
         Answer::Done(text) if json => writeln!(out, "{}", serde_json::json!({ "done": text }))?,
         Answer::Status(status) => show_status(out, status)?,
         Answer::Hosts(hosts) => show_hosts(out, hosts)?,
@@ -321,6 +412,55 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
         ]);
     }
     show_table(out, &rows)
+}
+
+fn show_test(out: &mut impl Write, report: &TestReport) -> io::Result<()> {
+    let TestReport { interface, neighbour, sent, returned, seconds, .. } = report;
+    writeln!(out, "{interface} to {neighbour}: {returned} of {sent} frames came back, {seconds:.1} s")?;
+    let mut ways = table(&["", "lost", "damaged", "out of order", "doubled"]);
+    let there = report.there.as_ref().map(|there| ("there", there));
+    for (name, way) in
+        there.into_iter().chain([(if there.is_some() { "back" } else { "there and back" }, &report.back)])
+    {
+        let counts = [way.lost, way.damaged, way.disordered, way.duplicates];
+        ways.add_row([name.to_owned()].into_iter().chain(counts.map(|count| count.to_string())));
+    }
+    show_table(out, &ways)?;
+    if there.is_none() {
+        writeln!(out, "{neighbour} has not told what arrived there")?;
+    }
+    let mut rows = table(&["frames", "sent", "lost", "damaged"]);
+    for row in &report.sizes {
+        rows.add_row([
+            format!("{} bytes", row.size),
+            row.sent.to_string(),
+            row.lost.to_string(),
+            row.damaged.to_string(),
+        ]);
+    }
+    for row in &report.patterns {
+        rows.add_row([row.pattern.clone(), row.sent.to_string(), row.lost.to_string(), row.damaged.to_string()]);
+    }
+    writeln!(out)?;
+    show_table(out, &rows)?;
+    writeln!(out)?;
+    if let Some(times) = report.round_trip_us {
+        let mut rows = table(&["round trip us", "min", "50 %", "90 %", "99 %", "99.9 %", "max"]);
+        let times = [times.min, times.p50, times.p90, times.p99, times.p999, times.max];
+        rows.add_row([String::new()].into_iter().chain(times.map(|us| format!("{us:.0}"))));
+        show_table(out, &rows)?;
+    }
+    if report.falls > 0 {
+        writeln!(out, "the link fell meanwhile: {} times", report.falls)?;
+    }
+    if report.interface_errors > 0 {
+        writeln!(
+            out,
+            "{interface} has refused {} wrong frames meanwhile, which count as lost",
+            report.interface_errors
+        )?;
+    }
+    Ok(())
 }
 
 fn show_line(out: &mut impl Write, line: &LogLine) -> Result<()> {

@@ -25,8 +25,13 @@ pub enum ClientError {
 
 /// Asks the daemon behind a socket.
 pub fn ask(socket: &Path, request: &Request) -> Result<Answer, ClientError> {
+    ask_for(socket, request, Duration::ZERO)
+}
+
+/// Asks for something that takes this time.
+pub fn ask_for(socket: &Path, request: &Request, time: Duration) -> Result<Answer, ClientError> {
     let stream = connect(socket, request)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Answer)?;
+    stream.set_read_timeout(Some(PATIENCE + time)).map_err(ClientError::Answer)?;
     next(&mut BufReader::new(stream))
 }
 

@@ -24,12 +24,16 @@ use crate::protocol::{Answer, Withdrawal};
 use crate::registry::Registry;
 use crate::remote::Remote;
 use crate::routing::Routing;
-use crate::seal::{Opened, Seal, read_keys};
+use crate::seal::{DATAGRAM_BYTES_MAX, Opened, Seal, read_keys};
 use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
-use crate::sockets::Sockets;
+use crate::sockets::{self, Sockets};
 use crate::{identity, views};
+use cables::Cables;
+use refusals::{Counts, Refusals};
 
 mod answers;
+mod cables;
+mod refusals;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The daemon's nice value.
@@ -68,6 +72,7 @@ struct Daemon {
     manager: Manager,
     ports: Ports,
     sockets: Sockets,
+    cables: Cables,
     seal: Seal,
     events: Events,
     requests: Requests,
@@ -83,6 +88,7 @@ struct Daemon {
     /// Lines of the journal that its followers have.
     published: u64,
     replays: BTreeMap<u16, u64>,
+    refusals: Refusals,
     sends_failed: BTreeMap<u16, u32>,
     noted_sysctls: BTreeSet<String>,
 }
@@ -126,7 +132,8 @@ impl Daemon {
             settings,
             origin: Instant::now(),
             manager: Manager::new(config, 0),
-            sockets: Sockets::default(),
+            sockets: Sockets::new(sockets::FRAMES, DATAGRAM_BYTES_MAX),
+            cables: Cables::default(),
             seal: Seal::new(keys.map(|keys| keys.frames), wall_ns),
             events,
             requests,
@@ -140,6 +147,7 @@ impl Daemon {
             restart_ns: None,
             published: 0,
             replays: BTreeMap::new(),
+            refusals: Refusals::default(),
             sends_failed: BTreeMap::new(),
             noted_sysctls: BTreeSet::new(),
         };
@@ -178,6 +186,7 @@ impl Daemon {
             }
             self.carry_out();
             self.routing.tick(self.now_ns(), &self.ports, &mut self.journal);
+            self.advance_test();
             self.publish();
             if second_ns <= self.now_ns() {
                 second_ns = self.now_ns() + SECOND_NS;
@@ -186,7 +195,13 @@ impl Daemon {
             self.release_gone();
             let heard = self.remote.tick(self.now_ns(), |client| self.control.has(client));
             self.hear(heard);
-            let due_ns = [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns()];
+            let due_ns = [
+                self.manager.due_ns(),
+                second_ns,
+                self.routing.due_ns(),
+                self.remote.due_ns(),
+                self.cables.due_ns(),
+            ];
             let due_ns = due_ns.into_iter().chain(self.restart_ns);
             let due_ns = due_ns.fold(u64::MAX, u64::min).saturating_sub(self.now_ns());
             for ready in self.wait(signals, due_ns)? {
@@ -195,6 +210,7 @@ impl Daemon {
                     Ready::Interfaces if self.events.drain() => self.refresh()?,
                     Ready::Interfaces => {}
                     Ready::Port(port) => self.receive(port),
+                    Ready::Test(port) => self.receive_test(port),
                     Ready::NewClient => self.control.accept(),
                     Ready::Client(id) => {
                         self.control.write(id);
@@ -224,6 +240,7 @@ impl Daemon {
         ];
         of.extend(self.remote.listener().map(|descriptor| taking(Ready::NewHost, descriptor)));
         of.extend(self.sockets.descriptors().map(|(port, descriptor)| taking(Ready::Port(port), descriptor)));
+        of.extend(self.cables.descriptors().map(|(port, descriptor)| taking(Ready::Test(port), descriptor)));
         of.extend(self.control.descriptors().map(|(id, descriptor, wanted)| (Ready::Client(id), descriptor, wanted)));
         of.extend(self.remote.descriptors().map(|(id, descriptor, wanted)| (Ready::Host(id), descriptor, wanted)));
         let mut polled: Vec<PollFd<'_>> =
@@ -282,6 +299,7 @@ impl Daemon {
                 Some(Ok(())) => {}
                 Some(Err(error)) => self.failed(port, &error),
             }
+            self.cables.open(port, index);
         }
     }
 
@@ -326,8 +344,10 @@ impl Daemon {
                 Effect::Install(route) => self.routing.install(&self.ports, &mut self.journal, route),
                 Effect::Withdraw { to, address } => self.routing.withdraw(self.now_ns(), to, address),
                 Effect::Event(event) => {
-                    if let Event::LinkDown { port, .. } = event {
-                        fallen.push(port);
+                    match event {
+                        Event::LinkDown { port, .. } => fallen.push(port),
+                        Event::LinkUp { port, .. } => self.routing.link_rose(&self.ports, &mut self.journal, port),
+                        _ => {}
                     }
                     let text = self.with_interface(event.to_string());
                     self.journal.note(event.is_warning(), text);
@@ -349,8 +369,7 @@ impl Daemon {
     fn each_second(&mut self) {
         let now_ns = self.now_ns();
         self.open_sockets();
-        let counted = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
-        self.ports.count(&interfaces::counters(&counted));
+        self.count_interfaces();
         let sysfs = self.settings.sysfs.clone();
         let live: Vec<(u16, Interface)> =
             self.ports.iter().filter_map(|(port, of)| Some((port, of.interface.clone()?))).collect();
@@ -369,6 +388,25 @@ impl Daemon {
         self.manager.loads(now_ns, host, &loads);
         self.history.note(identity::wall_ns() as f64 / 1e9, self.manager.load_reports());
         self.carry_out();
+        self.note_refusals();
+    }
+
+    fn note_refusals(&mut self) {
+        let now_ns = self.now_ns();
+        for (at, port) in self.manager.ports().enumerate() {
+            let at = at as u16;
+            let replays = self.replays.get(&at).copied().unwrap_or(0);
+            let counts = Counts { frames: port.counters().frames_refused, replays, tests: self.cables.refused(at) };
+            if let Some(text) = self.refusals.take(now_ns, at, counts) {
+                let name = self.ports.get(at).map_or("", |port| &port.name);
+                self.journal.note(true, format!("{name} (port {at}): {text}"));
+            }
+        }
+    }
+
+    fn count_interfaces(&mut self) {
+        let counted = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
+        self.ports.count(&interfaces::counters(&counted));
     }
 
     fn check_sysctls(&mut self) {
@@ -458,6 +496,8 @@ enum Ready {
     Signal,
     Interfaces,
     Port(u16),
+    /// The socket of a port for tests of its cable.
+    Test(u16),
     NewClient,
     Client(u64),
     NewHost,

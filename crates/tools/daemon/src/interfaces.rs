@@ -30,6 +30,8 @@ pub struct Interface {
 pub struct InterfaceCounters {
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    pub sent_packets: u64,
+    pub received_packets: u64,
     pub errors: u64,
 }
 
@@ -92,6 +94,8 @@ pub fn counters(proc_net_dev: &str) -> BTreeMap<&str, InterfaceCounters> {
         let counters = InterfaceCounters {
             sent_bytes: *numbers.get(8)?,
             received_bytes: *numbers.first()?,
+            sent_packets: *numbers.get(9)?,
+            received_packets: *numbers.get(1)?,
             errors: numbers.get(2)? + numbers.get(10)?,
         };
         Some((name.trim(), counters))
@@ -242,7 +246,10 @@ mod tests {
              wrong\n x: 1 2\n";
         let found = counters(text);
         assert_eq!(found.len(), 2);
-        assert_eq!(found["c.1"], InterfaceCounters { sent_bytes: 900, received_bytes: 2000, errors: 7 });
+        let (sent_packets, received_packets) = (9, 20);
+        let wanted =
+            InterfaceCounters { sent_bytes: 900, received_bytes: 2000, sent_packets, received_packets, errors: 7 };
+        assert_eq!(found["c.1"], wanted);
         let mut ports = Ports::new(vec![]);
         ports.update(vec![interface(2, "c.1", true), interface(3, "d", true)]);
         ports.count(&found);

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
     RouteVia,
@@ -107,14 +107,18 @@ impl Kernel {
         self.forgive(Errno::SRCH, |kernel| kernel.requests.change(message, 0))
     }
 
+    /// Asks for the hardware address of a neighbour whose link has come up. A packet to a neighbour without one waits for
+    /// it, and fails with the neighbour: a connection that begins while the cable dies would not be tried again.
+    pub fn resolve_neighbour(&mut self, hop: Hop) -> io::Result<()> {
+        let mut message = neighbour(hop);
+        message.header.flags = NeighbourFlags::Use;
+        self.requests.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)
+    }
+
     /// Forgets a neighbour whose cable is dead, and with it the packets that wait for its answer. TCP sends none of them
     /// again over another cable while they wait, for up to 3 s.
     pub fn forget_neighbour(&mut self, hop: Hop) -> io::Result<()> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = AddressFamily::Inet6;
-        message.header.ifindex = hop.interface;
-        message.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet6(hop.via))];
-        let message = RouteNetlinkMessage::DelNeighbour(message);
+        let message = RouteNetlinkMessage::DelNeighbour(neighbour(hop));
         self.forgive(Errno::NOENT, |kernel| kernel.requests.change(message, 0))
     }
 
@@ -178,6 +182,14 @@ fn route_message(to: Ipv4Addr) -> RouteMessage {
     };
     route.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Table(TABLE)];
     route
+}
+
+fn neighbour(hop: Hop) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::Inet6;
+    message.header.ifindex = hop.interface;
+    message.attributes = vec![NeighbourAttribute::Destination(NeighbourAddress::Inet6(hop.via))];
+    message
 }
 
 fn rule() -> RuleMessage {

@@ -16,6 +16,7 @@
 //!    At the end they are removed; those of a daemon that was killed are taken over by the next one.
 //! 3. Without `CAP_NET_ADMIN` it observes: links and topology, no routes.
 //! 4. A frame, a client's line and a kernel's message are bounded and checked before use.
+pub mod cable_test;
 mod client;
 mod control;
 mod daemon;
@@ -31,12 +32,12 @@ pub mod protocol;
 mod registry;
 mod remote;
 mod routing;
-mod seal;
+pub mod seal;
 mod settings;
 mod sockets;
 mod views;
 
-pub use client::{ClientError, ask, follow};
+pub use client::{ClientError, ask, ask_for, follow};
 pub use daemon::run;
 pub use file::{File, FileError};
 pub use remote::session;

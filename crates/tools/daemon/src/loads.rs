@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn interface(index: u32, sent_bytes: u64, received_bytes: u64, errors: u64) -> Interface {
-        let counters = InterfaceCounters { sent_bytes, received_bytes, errors };
+        let counters = InterfaceCounters { sent_bytes, received_bytes, errors, ..InterfaceCounters::default() };
         Interface { index, name: "a".into(), counters, ..Interface::default() }
     }
 

@@ -70,6 +70,17 @@ pub enum Request {
     Release {
         lease: u64,
     },
+    /// Tests a cable of this host: frames go to the neighbour's daemon and back. The same users may; the answer comes when
+    /// it is over.
+    Test {
+        port: String,
+        count: u32,
+        /// Bytes of each IP packet; otherwise several sizes up to the MTU.
+        #[serde(default)]
+        size: Option<u32>,
+        /// Frames in a second.
+        rate: u32,
+    },
 }
 
 /// A process's NIC.
@@ -154,8 +165,81 @@ pub enum Answer {
         lease: u64,
         cause: Withdrawal,
     },
+    Tested(Box<TestReport>),
     Done(String),
     Refused(String),
+}
+
+/// The result of a test of a cable.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestReport {
+    pub interface: String,
+    /// Name or number of the host at the other end.
+    pub neighbour: String,
+    /// Frames that were sent, and those that came back.
+    pub sent: u32,
+    pub returned: u32,
+    pub seconds: f64,
+    /// The way to the neighbour; None: the neighbour has not told what it has counted, so losses of both ways are in `back`.
+    pub there: Option<TestDirection>,
+    pub back: TestDirection,
+    /// None: no frame came back.
+    pub round_trip_us: Option<Percentiles>,
+    pub sizes: Vec<TestSize>,
+    pub patterns: Vec<TestPattern>,
+    /// Times that the link fell meanwhile, and frames that this host's interface counted as wrong.
+    pub falls: u64,
+    pub interface_errors: u64,
+}
+
+/// Frames of one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestDirection {
+    pub lost: u32,
+    /// Frames that arrived with wrong bytes.
+    pub damaged: u32,
+    /// Frames that arrived after a later one.
+    pub disordered: u32,
+    pub duplicates: u32,
+}
+
+/// Frames of one size, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestSize {
+    /// Bytes of the IP packet.
+    pub size: u32,
+    pub sent: u32,
+    pub lost: u32,
+    pub damaged: u32,
+}
+
+/// Frames of one content, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestPattern {
+    pub pattern: String,
+    pub sent: u32,
+    pub lost: u32,
+    pub damaged: u32,
+}
+
+/// Percentiles of times, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+impl TestReport {
+    /// Whether no frame was lost, damaged, out of order or doubled.
+    pub fn is_clean(&self) -> bool {
+        self.returned == self.sent
+            && self.falls == 0
+            && [self.there.as_ref(), Some(&self.back)].into_iter().all(|way| way == Some(&TestDirection::default()))
+    }
 }
 
 /// This host, as its daemon sees it.
@@ -179,6 +263,29 @@ pub struct Status {
     pub ports: Vec<PortView>,
 }
 
+impl Status {
+    /// The port of this host that `HOST:PORT` names: the host by name, number or nothing, the port by its interface or
+    /// number.
+    pub fn port_named(&self, text: &str) -> Result<&PortView, String> {
+        let interfaces: Vec<&str> = self.ports.iter().map(|port| port.interface.as_str()).collect();
+        named_port(text, &self.name, &self.host, &interfaces).map(|port| &self.ports[port])
+    }
+}
+
+/// The place among a host's interfaces that `HOST:PORT` names.
+pub(crate) fn named_port(text: &str, name: &str, number: &str, interfaces: &[&str]) -> Result<usize, String> {
+    let (host, port) = text.split_once(':').unwrap_or(("", text));
+    if !["", name, number, "localhost"].contains(&host) {
+        return Err(format!("{text}: this is the daemon of {name}; give the command on {host}"));
+    }
+    let at = || port.parse().ok().filter(|&at| at < interfaces.len());
+    interfaces
+        .iter()
+        .position(|&interface| interface == port)
+        .or_else(at)
+        .ok_or_else(|| format!("{text}: {port} is no port of this host, which has {}", interfaces.join(", ")))
+}
+
 /// A port of this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortView {
@@ -200,6 +307,12 @@ pub struct PortView {
     pub hellos_lost: u64,
     pub repeats: u64,
     pub drops: u64,
+    /// All traffic of the interface, with Ethernet's headers, as of the last second.
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub received_bytes: u64,
+    pub interface_errors: u64,
 }
 
 /// A host of the fabric.
@@ -360,6 +473,17 @@ pub use selvedge_job::fabric::{SYSTEM_SOCKET, own_socket};
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_named_by_host_and_interface_or_number() {
+        let named = |text| named_port(text, "a", "1f", &["eth0", "7", "eth1"]);
+        for (text, at) in [("eth1", 2), (":eth1", 2), ("a:eth1", 2), ("1f:2", 2), ("localhost:0", 0), (":7", 1)] {
+            assert_eq!(named(text), Ok(at), "{text}");
+        }
+        assert_eq!(named("b:eth0"), Err("b:eth0: this is the daemon of a; give the command on b".into()));
+        let none = ":3: 3 is no port of this host, which has eth0, 7, eth1";
+        assert_eq!(named(":3"), Err(none.into()));
+    }
 
     #[test]
     fn requests_are_lines_of_json() {

@@ -130,6 +130,14 @@ impl Routing {
         }
     }
 
+    /// Makes the neighbour at a port whose link has come up known to the kernel.
+    pub fn link_rose(&mut self, ports: &Ports, journal: &mut Journal, port: Port) {
+        let (Some(kernel), Some(hop)) = (&mut self.kernel, hop(ports, &self.neighbours, port)) else { return };
+        if let Err(error) = kernel.resolve_neighbour(hop) {
+            journal.note(true, format!("the neighbour at port {} is not resolved: {error}", port.0));
+        }
+    }
+
     /// Drops the packets that wait for the neighbour at a port whose link has fallen. Call it when the routes lead
     /// elsewhere, so no new packet waits.
     pub fn link_fell(&mut self, ports: &Ports, journal: &mut Journal, port: Port) {

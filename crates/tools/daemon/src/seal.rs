@@ -79,22 +79,37 @@ impl Seal {
         datagram
     }
 
-    /// Opens a datagram that has arrived at a port.
-    pub fn open<'a>(&mut self, port: u16, datagram: &'a [u8]) -> Opened<'a> {
+    /// Bytes that a seal adds.
+    pub fn bytes(&self) -> usize {
+        if self.key.is_some() { SEAL_BYTES } else { 0 }
+    }
+
+    /// Opens a datagram in whatever order it arrives: its receiver counts those that come again.
+    pub fn open_unordered<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        self.verify(datagram).map(|(_, frame)| frame)
+    }
+
+    /// The counter and the frame of a datagram that is sealed with this key; the counter is 0 without a key.
+    fn verify<'a>(&self, datagram: &'a [u8]) -> Option<(u64, &'a [u8])> {
         let sealed = datagram.strip_prefix(&MAGIC).and_then(|rest| rest.split_at_checked(SEAL_BYTES - MAGIC.len()));
         let (key, (head, frame)) = match (&self.key, sealed) {
-            (None, None) => return Opened::Frame(datagram),
+            (None, None) => return Some((0, datagram)),
             (Some(key), Some(sealed)) => (key, sealed),
-            _ => return Opened::Closed,
+            _ => return None,
         };
         let mut counter = [0; 8];
         counter.copy_from_slice(&head[..8]);
         // Without an end at the first difference, so the time tells nothing.
         let differs = tag(key, counter, frame).iter().zip(&head[8..]).fold(0, |all, (a, b)| all | a ^ b);
-        if differs != 0 {
-            return Opened::Closed;
+        (differs == 0).then_some((u64::from_le_bytes(counter), frame))
+    }
+
+    /// Opens a datagram that has arrived at a port.
+    pub fn open<'a>(&mut self, port: u16, datagram: &'a [u8]) -> Opened<'a> {
+        let Some((counter, frame)) = self.verify(datagram) else { return Opened::Closed };
+        if self.key.is_none() {
+            return Opened::Frame(frame);
         }
-        let counter = u64::from_le_bytes(counter);
         // Only holders of the key come here, so the sender in the frame is true.
         let sender = frame.get(12..20).map_or(0, |host| host.iter().fold(0, |all, &byte| all << 8 | u64::from(byte)));
         if self.last.get(&(port, sender)).is_some_and(|&last| counter <= last) {
@@ -161,6 +176,8 @@ mod tests {
         assert_eq!(theirs.open(0, &first), Opened::Replay);
         assert_eq!(theirs.open(1, &first), Opened::Frame(&frame), "ports count apart");
         assert!(first.len() <= DATAGRAM_BYTES_MAX);
+        assert_eq!(first.len(), ours.bytes() + frame.len());
+        assert_eq!(theirs.open_unordered(&first), Some(&frame[..]), "its receiver counts it");
     }
 
     #[test]
@@ -185,6 +202,7 @@ mod tests {
             let mut changed = sealed.clone();
             changed[at] ^= 1;
             assert_eq!(Seal::new(Some([1; 32]), 0).open(0, &changed), Opened::Closed, "byte {at}");
+            assert_eq!(ours.open_unordered(&changed), None, "byte {at}");
             assert_eq!(Seal::new(Some([1; 32]), 0).open(0, &sealed[..at]), Opened::Closed, "cut at {at}");
         }
     }

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
-
-use crate::seal::DATAGRAM_BYTES_MAX;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// The group of all daemons on a cable, of link-local scope.
 const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x5356, 0x666d);
-/// The UDP port of all daemons.
-const PORT: u16 = 7391;
+/// The UDP port of the daemons' frames.
+pub const FRAMES: u16 = 7391;
+/// The UDP port of tests of a cable.
+pub const TESTS: u16 = 7392;
 /// Datagrams of one port that are read in a row.
 const BATCH: usize = 64;
 
@@ -21,22 +21,32 @@ struct Open {
 }
 
 /// A socket for each port with an interface.
-#[derive(Default)]
 pub struct Sockets {
+    udp_port: u16,
+    bytes_max: usize,
     open: BTreeMap<u16, Open>,
 }
 
 impl Sockets {
+    /// Sockets at a UDP port of all daemons, which take datagrams of at most so many bytes. Those of [`TESTS`] have no
+    /// checksum, so that damaged datagrams come through.
+    pub fn new(udp_port: u16, bytes_max: usize) -> Sockets {
+        Sockets { udp_port, bytes_max, open: BTreeMap::new() }
+    }
+
     /// Opens the socket of a port, unless it is open at this interface.
     pub fn open(&mut self, port: u16, index: u32) -> io::Result<()> {
         if self.open.get(&port).is_some_and(|open| open.index == index) {
             return Ok(());
         }
         self.open.remove(&port);
-        let socket = UdpSocket::bind(SocketAddrV6::new(GROUP, PORT, 0, index))?;
+        let socket = UdpSocket::bind(SocketAddrV6::new(GROUP, self.udp_port, 0, index))?;
         socket.join_multicast_v6(&GROUP, index)?;
         socket.set_multicast_loop_v6(false)?;
         socket.set_nonblocking(true)?;
+        if self.udp_port == TESTS {
+            without_checksum(&socket)?;
+        }
         self.open.insert(port, Open { socket, index });
         Ok(())
     }
@@ -47,14 +57,14 @@ impl Sockets {
 
     pub fn send(&self, port: u16, datagram: &[u8]) -> io::Result<()> {
         let Some(open) = self.open.get(&port) else { return Err(io::ErrorKind::NotConnected.into()) };
-        open.socket.send_to(datagram, SocketAddrV6::new(GROUP, PORT, 0, open.index)).map(|_| ())
+        open.socket.send_to(datagram, SocketAddrV6::new(GROUP, self.udp_port, 0, open.index)).map(|_| ())
     }
 
     /// Datagrams that have arrived at a port, with the neighbour's address. The rest is left for the next call.
     pub fn receive(&self, port: u16) -> Vec<(Vec<u8>, Ipv6Addr)> {
         let Some(open) = self.open.get(&port) else { return Vec::new() };
         let mut arrived = Vec::new();
-        let mut buffer = [0; DATAGRAM_BYTES_MAX + 1];
+        let mut buffer = vec![0; self.bytes_max + 1];
         for _ in 0..BATCH {
             let (bytes, from) = match open.socket.recv_from(&mut buffer) {
                 Ok((bytes, SocketAddr::V6(from))) => (bytes, *from.ip()),
@@ -63,7 +73,8 @@ impl Sockets {
                 // An error of an earlier send.
                 Err(_) => continue,
             };
-            if bytes <= DATAGRAM_BYTES_MAX && from.is_unicast_link_local() {
+            // One that is too long arrives cut, and its reader refuses it.
+            if from.is_unicast_link_local() {
                 arrived.push((buffer[..bytes].to_vec(), from));
             }
         }
@@ -73,4 +84,20 @@ impl Sockets {
     pub fn descriptors(&self) -> impl Iterator<Item = (u16, BorrowedFd<'_>)> {
         self.open.iter().map(|(&port, open)| (port, open.socket.as_fd()))
     }
+}
+
+/// Sends and takes datagrams without a checksum (RFC 6935): the receiver finds damage, and counts it.
+fn without_checksum(socket: &UdpSocket) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    for option in [libc::UDP_NO_CHECK6_TX, libc::UDP_NO_CHECK6_RX] {
+        // SAFETY: the kernel reads an int from `on`, which lives across the call.
+        let done = unsafe {
+            let bytes = size_of_val(&on) as libc::socklen_t;
+            libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, option, (&raw const on).cast(), bytes)
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use selvedge_fabric::{Path, Port};
 use selvedge_fabric_manager::{HostId, Lease, LinkPort, LoadReport, Manager, Map, MapLink, PortLoad, Route, State};
 
 use crate::interfaces::Ports;
-use crate::protocol::{Host, HostName, LeaseView, Link, LinkEnd, PortView, RouteView, SourceRoute, Topology};
+use crate::protocol::{self, Host, HostName, LeaseView, Link, LinkEnd, PortView, RouteView, SourceRoute, Topology};
 
 /// Hosts of a map up to which source routes are shown: their check grows with the square, and the daemon's hellos wait for
 /// it.
@@ -30,6 +30,7 @@ pub fn ports(manager: &Manager, ports: &Ports, replays: &BTreeMap<u16, u64>) -> 
     let map = manager.map().0;
     let view = |(port, lines): (&LinkPort, &crate::interfaces::PortInterface)| {
         let (counters, neighbour) = (port.counters(), port.neighbour());
+        let traffic = lines.interface.as_ref().map(|interface| interface.counters).unwrap_or_default();
         PortView {
             port: port.number().0,
             interface: lines.name.clone(),
@@ -47,6 +48,11 @@ pub fn ports(manager: &Manager, ports: &Ports, replays: &BTreeMap<u16, u64>) -> 
             hellos_lost: counters.hellos_lost,
             repeats: counters.repeats,
             drops: counters.drops,
+            sent_packets: traffic.sent_packets,
+            sent_bytes: traffic.sent_bytes,
+            received_packets: traffic.received_packets,
+            received_bytes: traffic.received_bytes,
+            interface_errors: traffic.errors,
         }
     };
     manager.ports().zip(ports.iter().map(|(_, interface)| interface)).map(view).collect()
@@ -202,15 +208,7 @@ fn loads(manager: &Manager) -> BTreeMap<HostId, &LoadReport> {
 /// The port of this host that `HOST:PORT` names: the host by name, number or nothing, the port by its interface or
 /// number.
 pub fn named_port(text: &str, manager: &Manager, ports: &Ports) -> Result<u16, String> {
-    let (host, port) = text.split_once(':').unwrap_or(("", text));
+    let interfaces: Vec<&str> = ports.iter().map(|(_, port)| port.name.as_str()).collect();
     let config = manager.config();
-    if !["", &config.name, &hex(config.host), "localhost"].contains(&host) {
-        let own = &config.name;
-        return Err(format!("{text}: this is the daemon of {own}; give the command on {host}"));
-    }
-    let number = || port.parse().ok().filter(|&number| ports.get(number).is_some());
-    ports.by_name(port).or_else(number).ok_or_else(|| {
-        let have: Vec<&str> = ports.iter().map(|(_, port)| port.name.as_str()).collect();
-        format!("{text}: {port} is no port of this host, which has {}", have.join(", "))
-    })
+    protocol::named_port(text, &config.name, &hex(config.host), &interfaces).map(|at| at as u16)
 }

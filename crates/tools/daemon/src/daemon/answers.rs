@@ -8,6 +8,7 @@ use selvedge_fabric_manager::{Client, HostId, LeaseId};
 use serde_json::json;
 
 use super::Daemon;
+use crate::cable_test::Plan;
 use crate::control::Line;
 use crate::protocol::{
     Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, Request, RouteView, SourceRoute, Status,
@@ -66,10 +67,13 @@ impl Daemon {
         }
     }
 
-    /// None: the answer comes from another host, later.
+    /// None: the answer comes later, from another host or at the end of a test.
     fn reply(&mut self, asker: Asker, request: Request) -> Option<Answer> {
         match request {
             Request::At { host, request } => self.at(asker, &host, *request),
+            Request::Test { port, count, size, rate } => {
+                self.begin_test(asker, &port, Plan { frames: count, size, rate }).err().map(Answer::Refused)
+            }
             request => Some(self.own_reply(asker, request)),
         }
     }
@@ -100,6 +104,7 @@ impl Daemon {
                 Ok(port) => Answer::Done(self.act(port, act)),
                 Err(reason) => Answer::Refused(reason),
             },
+            Request::Test { .. } => Answer::Refused("a test has its answer at its end".into()),
             Request::At { .. } => Answer::Refused("a request is for one host: leave one `at` out".into()),
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
