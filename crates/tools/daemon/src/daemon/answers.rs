@@ -44,6 +44,7 @@ impl Daemon {
                 Err(reason) => Answer::Refused(reason),
             },
             Request::At { host, request } => self.at(line, &host, *request),
+            Request::By { user, request } => self.by(line, &user, *request),
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
             Request::Nics => Answer::Nics(self.nics()),
@@ -67,6 +68,18 @@ impl Daemon {
             Ok(_) => Answer::Refused(format!("{host} is another host: give the command there")),
             Err(reason) => Answer::Refused(reason),
         }
+    }
+
+    /// An act whose user the log names.
+    fn by(&mut self, line: &Line, user: &str, request: Request) -> Answer {
+        let act = match &request {
+            Request::Link { port, act } => format!("{} of link {}", act.name(), &port),
+            Request::Restart => "restart".to_owned(),
+            _ => return Answer::Refused("only acts at links and restarts have a user".into()),
+        };
+        let shown = |text: &str| text.chars().filter(|letter| !letter.is_control()).take(64).collect::<String>();
+        self.journal.note(false, format!("{} asks, on the page: {}", shown(user), shown(&act)));
+        self.reply(line, request)
     }
 
     fn nics(&self) -> Vec<NicView> {
