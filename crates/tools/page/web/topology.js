@@ -218,7 +218,8 @@ class TopologyView {
 
   drawLinks(pen) {
     const { links } = this.graph;
-    const thick = Math.max(0.7, Math.min(3, this.zoom * this.spacing * 0.05));
+    const crowd = links.length > 1500 && this.isFitted ? 0.5 : 1;
+    const thick = crowd * Math.max(1, Math.min(3, this.zoom * this.spacing * 0.05));
     const groups = new Map();
     links.forEach((link, at) => {
       const level = this.levels[at];
