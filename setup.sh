@@ -21,7 +21,8 @@
 # not possible, it prints the missing packages and fails.
 #
 # Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run; from 3.11 on,
-# with git, .ci/house.py), and the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
+# with git, .ci/house.py; with chromium, tests/page), and the peers that bench/get-peers.sh installs for comparison; Slurm and munge
+# (tests/hosts/slurm.sh).
 set -eu
 
 cd "$(dirname "$0")"

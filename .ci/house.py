@@ -41,6 +41,7 @@ ROWS = [
     "doors/portals doors/shmem doors/fi doors/extoll doors/sharp doors/nccl doors/mpi-collectives",
     "preload/mpi preload/mpich preload/openmpi preload/sim-clocks preload/sim-pmix",
     "tools/rtl tools/daemon",
+    "tools/page",
     "tools/cli",
 ]
 # Doors and preload libraries are C libraries: no other crate links them.

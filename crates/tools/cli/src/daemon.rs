@@ -12,9 +12,11 @@ use anyhow::Result;
 use selvedge_daemon::{File, Settings, protocol};
 use selvedge_process::process::start_logging;
 
+use crate::daemon_page::{self, PageArgs, PasswdArgs};
+
 /// Find the hosts at this host's cables, and keep routes to all hosts behind them.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// Use only this interface, or those whose names start so (`cable*`); may be given several times
     #[arg(long = "interface", value_name = "NAME")]
@@ -43,6 +45,18 @@ pub struct Args {
     /// Folder with sensors and speeds
     #[arg(long, value_name = "FOLDER", default_value = "/sys", hide = true)]
     sysfs: PathBuf,
+
+    #[command(flatten)]
+    page: PageArgs,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Add or change a user of the page
+    Passwd(PasswdArgs),
 }
 
 const AFTER_HELP: &str = "\
@@ -54,21 +68,33 @@ A configuration file:
   interfaces = [\"cable*\", \"eth1\"]
   address = \"10.1.0.1\"
   key = \"fabric.key\"        # beside this file
-  set_sysctls = true";
+  set_sysctls = true
+  web = \"127.0.0.1:7392\"    # or \"off\"
+  users = \"users\"           # beside this file
+
+The page shows the fabric in a browser. Its users are made by `selvedge daemon passwd FILE NAME viewer|operator`.";
 
 pub fn main(args: Args) -> Result<ExitCode> {
+    if let Some(Command::Passwd(given)) = &args.command {
+        return daemon_page::passwd(given);
+    }
     start_logging("info");
     let file = File::read(args.config.as_deref())?;
+    let socket = args.socket.unwrap_or_else(protocol::own_socket);
+    let page = daemon_page::server(&args.page, &file, &socket)?;
     let settings = Settings {
         interfaces: if args.interfaces.is_empty() { file.interfaces } else { args.interfaces },
         address: args.address.or(file.address),
         key: args.key.or(file.key),
         set_sysctls: args.set_sysctls || file.set_sysctls,
-        socket: args.socket.unwrap_or_else(protocol::own_socket),
+        socket,
         sysfs: args.sysfs,
         read_nic: crate::registers::of_nic,
     };
     selvedge_daemon::run(settings, || {
+        if let Some(Err(error)) = page.map(selvedge_page::Server::start) {
+            log::warn!("{error}");
+        }
         // A closed standard output is no error, because the starter may have ended.
         let mut out = std::io::stdout();
         let _ = writeln!(out, "ready").and_then(|()| out.flush());

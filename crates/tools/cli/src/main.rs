@@ -8,6 +8,7 @@ mod aggregation;
 mod bench;
 mod choice;
 mod daemon;
+mod daemon_page;
 mod env;
 mod fabric;
 mod info;

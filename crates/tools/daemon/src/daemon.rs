@@ -195,13 +195,8 @@ impl Daemon {
             self.release_gone();
             let heard = self.remote.tick(self.now_ns(), |client| self.control.has(client));
             self.hear(heard);
-            let due_ns = [
-                self.manager.due_ns(),
-                second_ns,
-                self.routing.due_ns(),
-                self.remote.due_ns(),
-                self.cables.due_ns(),
-            ];
+            let due_ns =
+                [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns(), self.cables.due_ns()];
             let due_ns = due_ns.into_iter().chain(self.restart_ns);
             let due_ns = due_ns.fold(u64::MAX, u64::min).saturating_sub(self.now_ns());
             for ready in self.wait(signals, due_ns)? {

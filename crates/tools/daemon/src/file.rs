@@ -23,6 +23,10 @@ pub struct File {
     /// Beside the file, unless the path is absolute.
     pub key: Option<PathBuf>,
     pub set_sysctls: bool,
+    /// Address and port of the page, or `off`.
+    pub web: Option<String>,
+    /// The users of the page. Beside the file, unless the path is absolute.
+    pub users: Option<PathBuf>,
 }
 
 /// Reasons for which a file is not taken.
@@ -56,6 +60,7 @@ impl File {
         })?;
         let folder = path.parent().unwrap_or(Path::new("/"));
         file.key = file.key.map(|key| folder.join(key));
+        file.users = file.users.map(|users| folder.join(users));
         Ok(file)
     }
 }
@@ -90,6 +95,7 @@ mod tests {
             address: Some(Ipv4Addr::new(10, 1, 0, 1)),
             key: Some("fabric.key".into()),
             set_sysctls: true,
+            ..File::default()
         };
         assert_eq!(read(text), Ok(expected));
         assert_eq!(read(""), Ok(File::default()));

@@ -34,6 +34,11 @@ pub enum Request {
         host: String,
         request: Box<Request>,
     },
+    /// An act in the name of a user of the manager's page, whom the log names.
+    By {
+        user: String,
+        request: Box<Request>,
+    },
     /// The way between two hosts of the map, by name or number.
     Routes {
         from: String,
@@ -101,7 +106,7 @@ impl Request {
     /// Whether only operators may ask.
     pub fn is_act(&self) -> bool {
         match self {
-            Request::Link { .. } | Request::Restart | Request::Expect { .. } => true,
+            Request::Link { .. } | Request::Restart | Request::Expect { .. } | Request::By { .. } => true,
             Request::At { request, .. } => request.is_act(),
             _ => false,
         }
@@ -140,6 +145,18 @@ pub enum Act {
     Reset,
     /// Use the link only where no other path leads.
     Drain,
+}
+
+impl Act {
+    /// Its word in requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Act::Up => "up",
+            Act::Down => "down",
+            Act::Reset => "reset",
+            Act::Drain => "drain",
+        }
+    }
 }
 
 /// An answer.
@@ -500,6 +517,7 @@ mod tests {
             read(r#"{"ask":"dump","what":"routes"}"#),
             Some(Request::Dump { what: DumpWhat::Routes, nic: None })
         );
+        assert_eq!(serde_json::to_string(&Act::Reset).unwrap(), format!("\"{}\"", Act::Reset.name()));
         // However deep, it is read or refused.
         let deep = r#"{"ask":"at","host":"b","request":"#.repeat(100);
         assert_eq!(read(&deep[..deep.len().min(REQUEST_BYTES_MAX)]), None);

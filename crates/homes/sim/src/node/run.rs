@@ -45,6 +45,7 @@ pub struct Simulation<R: Ranks> {
 /// A run that is under way.
 pub struct View<'a> {
     pub progress: Progress,
+    pub network: &'a dyn Counted,
     states: &'a RankStates,
     watch: Option<&'a Watch>,
 }
@@ -132,7 +133,8 @@ impl<R: Ranks> Simulation<R> {
                 until_observed = self.options.observe_every;
                 self.collect_spans();
                 let nodes = &self.transfers.nodes;
-                let view = View { progress: self.progress(), states: &nodes.rank_states, watch: nodes.watch.as_ref() };
+                let (states, watch) = (&nodes.rank_states, nodes.watch.as_ref());
+                let view = View { progress: self.progress(), network: self.network(), states, watch };
                 if !observe(&view) {
                     break End::Interrupted;
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A document as one HTML page, without other files, external resources or scripts.
+//! A document as one HTML page, without other files or external resources. Only a drawing that is given has a script.
 //!
 //! Colours follow the reader's setting, light or dark. Long sections can be folded (`<details>`).
 
@@ -19,14 +19,25 @@ td,th{padding:.15rem .7rem .15rem .4rem;text-align:left;vertical-align:top;borde
 th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}
 svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}";
 
+/// A part of the page that comes from elsewhere, such as a drawing of the topology: its style, its markup, which stands
+/// before all sections, and its script, which stands at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Drawn {
+    pub style: String,
+    pub body: String,
+    pub script: String,
+}
+
 /// Returns the page of a document.
-pub fn page(document: &Document) -> String {
+pub fn page(document: &Document, drawn: Option<&Drawn>) -> String {
     let title = escaped(&document.title);
     let mut out = String::new();
+    let style = drawn.map_or("", |drawn| &drawn.style);
     let head = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
                 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
     // Writing to a string does not fail.
-    let _ = write!(out, "{head}<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n");
+    let _ =
+        write!(out, "{head}<title>{title}</title>\n<style>{STYLE}{style}</style>\n</head>\n<body>\n<h1>{title}</h1>\n");
     if !document.about.is_empty() {
         let _ = writeln!(out, "<p class=\"about\">{}</p>", escaped(&document.about));
     }
@@ -35,8 +46,14 @@ pub fn page(document: &Document) -> String {
         let _ = write!(out, "<a href=\"#s{number}\">{}</a>", escaped(&section.title));
     }
     out.push_str("</nav>\n");
+    if let Some(drawn) = drawn {
+        let _ = writeln!(out, "{}", drawn.body);
+    }
     for (number, section) in document.sections.iter().enumerate() {
         add_section(&mut out, number, section);
+    }
+    if let Some(drawn) = drawn {
+        let _ = writeln!(out, "<script>{}</script>", drawn.script);
     }
     out.push_str("</body>\n</html>\n");
     out

@@ -9,6 +9,7 @@
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
+//! | [`heat`], `places` | links over virtual time, and where a drawing puts them |
 //! | [`timeline`] | spans as a trace for the Perfetto viewer |
 //! | [`words`], `latency` | numbers with a unit, and distributions of times, as text |
 //!
@@ -18,8 +19,10 @@ pub mod channels;
 mod commands;
 pub mod describe;
 pub mod document;
+pub mod heat;
 pub mod html;
 mod latency;
+mod places;
 pub mod plot;
 pub mod run;
 pub mod samples;
@@ -37,6 +40,7 @@ use serde_json::{Map, Value, json};
 
 pub use channels::Fabric;
 pub use document::{Block, Document, Section, Table};
+pub use heat::Heat;
 pub use plot::Plot;
 pub use run::Run;
 pub use samples::Samples;

@@ -125,6 +125,7 @@ fn run(end: End) -> Run {
             statistics,
         },
         samples,
+        heat: None,
         pairs: pairs_of(&trace(3, 1000)),
         spans: Some((12, 3)),
         notes: vec!["rank 3 forked <once> & went on".into()],
@@ -237,10 +238,10 @@ fn only_wall_sections_depend_on_the_clock() {
     let without = |run: &Run| {
         let mut document = run.document();
         document.sections.retain(|section| !section.wall);
-        html::page(&document)
+        html::page(&document, None)
     };
     assert_eq!(without(&quick), without(&slow));
-    assert_ne!(html::page(&quick.document()), html::page(&slow.document()));
+    assert_ne!(html::page(&quick.document(), None), html::page(&slow.document(), None));
     let walls = slow.document().sections.into_iter().filter(|section| section.wall);
     for block in walls.flat_map(|section| section.blocks) {
         let super::Block::Table(table) = block else { panic!("words of the clock outside of a table") };
@@ -260,7 +261,7 @@ fn a_machines_numbers_come_with_their_sources() {
     assert_eq!(figure("link.retransmission.timeout_ns")["value"], 100.0);
     assert_eq!(figure("host.caches.0.access_ns")["value"], 2.0);
     assert!(figure("link.latency_ns")["source"].is_null());
-    let page = html::page(&run.document());
+    let page = html::page(&run.document(), None);
     assert!(page.contains("a &quot;square&quot;") && page.contains("link.bandwidth_MBps") && page.contains("MB/s"));
 }
 
@@ -290,7 +291,7 @@ fn every_picture_is_xml_and_the_page_stands_alone() {
         assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("#000000"), "{svg}");
         assert!(svg.contains(&super::plot::escaped(&plot.title)));
     }
-    let page = html::page(&document);
+    let page = html::page(&document, None);
     is_xml(&page);
     let without_names = page.replace("http://www.w3.org/2000/svg", "");
     for outside in ["http:", "https:", "src=", "<script", "<link", "url(", "@import"] {
@@ -408,7 +409,7 @@ fn a_real_programs_page_is_called_by_its_file() {
     run.program = "/home/somebody/build/halo2d".into();
     let document = run.document();
     assert_eq!(document.title, "halo2d on small <&> odd");
-    assert!(html::page(&document).contains("/home/somebody/build/halo2d"));
+    assert!(html::page(&document, None).contains("/home/somebody/build/halo2d"));
 }
 
 #[test]
@@ -570,7 +571,7 @@ fn a_machine_is_described() {
     let json = facts.json(&machine);
     assert_eq!(json["deadlock_free"], true);
     assert_eq!(json["schema"], "selvedge.sim.machine/1");
-    is_xml(&html::page(&facts.document(&machine)));
+    is_xml(&html::page(&facts.document(&machine), None));
     let unguarded = [
         ("routing.algorithm".to_owned(), "\"dimension-order-unguarded\"".to_owned()),
         ("topology.dimensions".to_owned(), "[6, 6]".to_owned()),

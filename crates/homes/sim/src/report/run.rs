@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::channels::Fabric;
 use super::document::{Document, Section, Table};
+use super::heat::Heat;
 use super::latency::{latency_json, latency_words};
 use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
@@ -50,6 +51,8 @@ pub struct Run {
     pub outcome: Outcome,
     pub fabric: Fabric,
     pub samples: Samples,
+    /// Heat of the links, if a page will show it.
+    pub heat: Option<Heat>,
     /// Bytes that each pair of nodes exchanged: from, to, bytes. Empty if no spans were kept.
     pub pairs: Vec<(u32, u32, u64)>,
     /// Spans kept, and spans beyond the limit.

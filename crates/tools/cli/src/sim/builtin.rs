@@ -44,7 +44,7 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let mut run = finished.run;
     run.results = finished.ranks.results().clone();
     run.results_x = program.over.to_owned();
-    args.output.write(&run.document(), || run.json())?;
+    args.output.write_run(&run)?;
     Ok(finished.exit_code)
 }
 

@@ -36,6 +36,7 @@ mod runner;
 mod text;
 mod traffic;
 mod usage;
+mod watched;
 
 use std::process::ExitCode;
 
@@ -84,6 +85,12 @@ fn dispatch(args: &Args) -> Result<u8> {
         return Err(Usage(
             "--network message is for programs, because --traffic and --study simulate packets; leave it out"
                 .to_owned(),
+        )
+        .into());
+    }
+    if args.output.watch.is_some() && args.program.is_none() && args.command.is_empty() {
+        return Err(Usage(
+            "--watch is for programs, because --traffic and --study simulate several networks; leave it out".to_owned(),
         )
         .into());
     }

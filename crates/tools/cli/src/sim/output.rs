@@ -5,16 +5,18 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use selvedge_sim::report::{Document, html};
+use selvedge_sim::report::{Document, Run, html};
 use serde_json::Value;
 
 use super::text;
 use super::usage::Usage;
 
 const STANDARD: &str = "-";
+const WATCHED: &str = "127.0.0.1:7393";
 
 /// The outputs of a simulation.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -34,6 +36,11 @@ pub struct Output {
     /// Write a timeline for the Perfetto viewer, ui.perfetto.dev
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
+
+    /// Serve the topology and the loads of its links while a program runs, on a loopback address
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = WATCHED,
+          help_heading = "Output")]
+    pub watch: Option<SocketAddr>,
 
     /// Maximum number of spans in the timeline
     #[arg(long, value_name = "SPANS", default_value_t = 1_000_000, help_heading = "Output",
@@ -76,10 +83,29 @@ impl Output {
         if self.trace.is_some() { self.trace_limit as usize } else { 0 }
     }
 
+    /// Whether a page shows the heat of links.
+    pub fn shows_links(&self) -> bool {
+        self.html.is_some() || self.watch.is_some()
+    }
+
+    /// Writes the outputs of a run, whose page shows the heat of its links.
+    pub fn write_run(&self, run: &Run) -> Result<()> {
+        let document = run.document();
+        let drawn = run.heat.as_ref().map(|heat| {
+            let parts = selvedge_page::simulation_report(&heat.json(&document.title));
+            html::Drawn { style: parts.style.to_owned(), body: parts.body, script: parts.script }
+        });
+        self.write_all(&document, drawn.as_ref(), || run.json())
+    }
+
     /// Writes all outputs except the timeline. Calls `json` only if JSON is written.
     pub fn write(&self, document: &Document, json: impl FnOnce() -> Value) -> Result<()> {
+        self.write_all(document, None, json)
+    }
+
+    fn write_all(&self, document: &Document, drawn: Option<&html::Drawn>, json: impl FnOnce() -> Value) -> Result<()> {
         if let Some(file) = &self.html {
-            write_file(file, html::page(document).as_bytes())?;
+            write_file(file, html::page(document, drawn).as_bytes())?;
         }
         if let Some(folder) = &self.svg {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;

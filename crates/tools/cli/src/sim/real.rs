@@ -109,7 +109,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     run.notes.extend(job.notes().iter().cloned());
     let over = job.over();
     let ended = job.finish();
-    args.output.write(&run.document(), || run.json())?;
+    args.output.write_run(&run)?;
     Ok(match (over, finished.exit_code) {
         (Some(code), _) => code,
         (None, 0) => ended,

@@ -16,13 +16,14 @@ use selvedge_sim::program::Results;
 use selvedge_sim::random::Random;
 use selvedge_sim::report::run::pairs_of;
 use selvedge_sim::report::timeline::{self, Names};
-use selvedge_sim::report::{Fabric, Run, Samples, Wall, channels};
+use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
 use selvedge_sim::time::Time;
 
 use super::livelock::Warner;
 use super::output::{Output, stream};
 use super::progress::{Interrupt, ProgressLine};
 use super::usage::Usage;
+use super::watched::Watched;
 
 /// Events between two checks of the clock and of signals; also the finest step of plots over virtual time.
 const OBSERVE_EVERY: u64 = 1 << 10;
@@ -151,10 +152,17 @@ pub fn simulate<R: Ranks>(
         other => Usage(other.to_string()),
     })?;
     let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());
+    let mut heat = output.shows_links().then(|| Heat::new(simulation.network().topology(), &plan.faults));
+    let title = format!("{} on {}", plan.program, plan.machine.name);
+    let mut watched = Watched::start(output, &title, heat.as_ref())?;
     let started = Instant::now();
     samples.add(&simulation.progress());
     let outcome = simulation.run(&mut |view| {
         samples.add(&view.progress);
+        if let Some(heat) = &mut heat {
+            heat.look(view.network, view.progress.time);
+        }
+        watched.show(heat.as_ref(), &view.progress);
         line.show(&view.progress);
         if let Some(warner) = &mut warner {
             warner.look(view, plan.variation.ppm_max > 0);
@@ -162,6 +170,10 @@ pub fn simulate<R: Ranks>(
         !interrupt.is_set()
     });
     samples.add(&simulation.progress());
+    if let Some(heat) = &mut heat {
+        heat.end(simulation.network(), outcome.time);
+    }
+    watched.end(heat.as_ref(), &simulation.progress());
     let seconds = started.elapsed().as_secs_f64();
     line.finish();
     let exit_code = exit_code(&outcome, interrupt);
@@ -180,6 +192,7 @@ pub fn simulate<R: Ranks>(
         results_x: String::new(),
         fabric: Fabric::of(simulation.network(), outcome.time),
         samples,
+        heat,
         pairs: pairs_of(simulation.trace()),
         spans: None,
         notes: plan.deaths.iter().filter_map(|death| not_killed(death, &outcome)).collect(),
@@ -189,7 +202,6 @@ pub fn simulate<R: Ranks>(
     if let Some(path) = &output.trace {
         // The topology also has the nodes inside switches.
         let topology = simulation.network().topology();
-        let title = format!("{} on {}", plan.program, plan.machine.name);
         let names = Names {
             title: &title,
             nodes: &placement,

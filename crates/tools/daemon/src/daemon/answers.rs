@@ -106,6 +106,7 @@ impl Daemon {
             },
             Request::Test { .. } => Answer::Refused("a test has its answer at its end".into()),
             Request::At { .. } => Answer::Refused("a request is for one host: leave one `at` out".into()),
+            Request::By { user, request } => self.by(asker, &user, *request),
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
             Request::Nics => Answer::Nics(self.registry.views(&self.manager)),
@@ -155,6 +156,18 @@ impl Daemon {
             return Err(format!("{name} has no address in the fabric, for its daemon only observes: start it as root"));
         };
         self.remote.ask(self.now_ns(), id, (name, host, address), request)
+    }
+
+    /// An act whose user the log names.
+    fn by(&mut self, asker: Asker, user: &str, request: Request) -> Answer {
+        let act = match &request {
+            Request::Link { port, act } => format!("{} of link {}", act.name(), &port),
+            Request::Restart => "restart".to_owned(),
+            _ => return Answer::Refused("only acts at links and restarts have a user".into()),
+        };
+        let shown = |text: &str| text.chars().filter(|letter| !letter.is_control()).take(64).collect::<String>();
+        self.journal.note(false, format!("{} asks, on the page: {}", shown(user), shown(&act)));
+        self.own_reply(asker, request)
     }
 
     /// A request of a process about its NICs and leases.

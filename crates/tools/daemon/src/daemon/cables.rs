@@ -100,8 +100,7 @@ impl Daemon {
         self.journal.note(false, text);
         let before = self.faults(port);
         let neighbour = view.neighbour.unwrap_or_default();
-        self.cables.running =
-            Some(Running { port, client, tester, interface: view.interface, neighbour, before });
+        self.cables.running = Some(Running { port, client, tester, interface: view.interface, neighbour, before });
         Ok(())
     }
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Elements and numbers as text. Texts of hosts reach the page by textContent only.
+
+/** Makes an element. `of`: properties, `class`, `on` with listeners, other attributes; children are elements or text. */
+function make(tag, of = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(of)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") made.className = value;
+    else if (name === "on") for (const [kind, listener] of Object.entries(value)) made.addEventListener(kind, listener);
+    else if (name in made && typeof value !== "string") made[name] = value;
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return made;
+}
+
+function find(id) {
+  return document.getElementById(id);
+}
+
+function scaled(value, base, units) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  let at = 0;
+  while (Math.abs(value) >= base && at + 1 < units.length) {
+    value /= base;
+    at += 1;
+  }
+  const digits = Math.abs(value) >= 100 || Number.isInteger(value) ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return `${value.toFixed(digits)} ${units[at]}`;
+}
+
+const words = {
+  rate: (bytes) => scaled(bytes, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"]),
+  bytes: (bytes) => scaled(bytes, 1000, ["B", "kB", "MB", "GB", "TB"]),
+  percent: (value) => (value === null || value === undefined ? "–" : `${value >= 10 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`),
+  share: (value) => words.percent(value === null || value === undefined ? value : value * 100),
+  us: (value) => scaled(value, 1000, ["µs", "ms", "s"]),
+  ns: (value) => scaled(value, 1000, ["ns", "µs", "ms", "s"]),
+  degrees: (value) => (value === null || value === undefined ? "–" : `${value.toFixed(0)} °C`),
+  count: (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en")),
+  duration: (s) => {
+    const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+    const at = parts.findIndex(([unit]) => s >= unit);
+    if (at < 0) return "0 s";
+    const first = Math.floor(s / parts[at][0]);
+    const rest = at < 3 ? Math.floor((s - first * parts[at][0]) / parts[at + 1][0]) : 0;
+    return `${first} ${parts[at][1]}${rest ? ` ${rest} ${parts[at + 1][1]}` : ""}`;
+  },
+  clock: (at_s) => {
+    const at = new Date(at_s * 1000);
+    const two = (number) => String(number).padStart(2, "0");
+    return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  },
+  day: (at_s) => new Date(at_s * 1000).toLocaleDateString("en-CA"),
+};
+
+/** The value of a custom property of the style. */
+function ink(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Calls `then` when the reader's choice of light or dark changes. */
+function onTheme(then) {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", then);
+}
+
+/** A table's body: rows of at most `most`, and a line that tells of the others. */
+function fillRows(body, rows, columns, most) {
+  const shown = rows.slice(0, most);
+  if (rows.length > most) {
+    const text = `${rows.length - most} more: narrow the filter to see them`;
+    shown.push(make("tr", { class: "more" }, make("td", { colspan: String(columns) }, text)));
+  }
+  if (!rows.length) shown.push(make("tr", { class: "more" }, make("td", { colspan: String(columns) }, "none")));
+  body.replaceChildren(...shown);
+}

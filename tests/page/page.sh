@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The manager's page in a headless Chromium: topology, colours, hover, route, log, an operator's act, a viewer refused,
+# a time of drawing. The fabric is a made-up one, behind the daemon's protocol (crates/tools/page/tests/common).
+#
+# usage: tests/page/page.sh [--bars]     with --bars the time of drawing is a failure, too
+#
+# Exit status: 77 without Chromium (Debian: chromium) or Python 3.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+command -v python3 >/dev/null || { echo "page: left out: python3 is not installed" && exit 77; }
+python3 -c 'import sys; sys.path.insert(0, "tests/page"); import browser; sys.exit(browser.found() is None)' ||
+    { echo "page: left out: Chromium is not installed (Debian: chromium)" && exit 77; }
+profile=${TEST_PROFILE:-checked}
+"${CARGO:-cargo}" build --locked --quiet --profile "$profile" -p selvedge-page --example made_up || exit 1
+exec python3 tests/page/page.py "${CARGO_TARGET_DIR:-target}/$profile/examples/made_up" "$@"
