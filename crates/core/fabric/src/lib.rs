@@ -41,6 +41,6 @@ pub use dependency::Dependencies;
 pub use id::{AnId, Hop, NodeId, Peer, Port, RouterId, Vc};
 pub use multicast::{Branch, MulticastTree};
 pub use path::{Path, PathError};
-pub use routing::{Algorithm, Choices, RouteState, Routing, RoutingError};
+pub use routing::{Algorithm, Choices, RouteState, RoutesError, Routing, RoutingError};
 pub use shortest::NextHops;
 pub use topology::{Cable, Kind, Station, Topology, TopologyError};
