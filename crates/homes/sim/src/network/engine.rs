@@ -6,6 +6,7 @@
 use selvedge_fabric::{NodeId, Port, RouterId, Vc};
 
 use super::event::Event;
+use super::observe::Transmission;
 use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
 use super::slab::NONE;
 use super::state::{Cast, Fate, State, UNLIMITED};
@@ -77,6 +78,10 @@ impl Network {
         }
         self.statistics.blocked += u64::from(at_router);
         self.buffers.wait(resident, output);
+        if !self.observers.is_empty() {
+            let packet = &self.buffers.flights[packet].packet;
+            self.observers.tell(|observer| observer.blocked(now, channel, packet, at_router));
+        }
         if !self.buffers.links[channel as usize].is_up {
             self.schedule_expiry(now, resident, generation, channel, queue);
         }
@@ -138,6 +143,7 @@ impl Network {
         let tail = left == 0;
         let from_router = buffer < self.buffers.sources;
         let waited = now - here.asked;
+        let was_blocked = head && here.state == State::Owner;
         if head {
             here.started = now;
             flight.hops = flight.hops.saturating_add(u16::from(from_router));
@@ -167,6 +173,25 @@ impl Network {
         if head && from_router {
             self.statistics.hops += 1;
             self.statistics.blocked_ps += waited.0;
+        }
+        if !self.observers.is_empty() {
+            let missing = if tail { self.buffers.flights[packet].missing } else { 0 };
+            let sent = Transmission {
+                packet: &self.buffers.flights[packet].packet,
+                channel,
+                vc: (output - channel * self.buffers.virtual_channels) as u8,
+                flits,
+                bytes: u64::from(flits) * u64::from(self.config.link.flit_bytes) - u64::from(missing),
+                head,
+                tail,
+                waited: was_blocked.then_some(waited),
+                from_router,
+                begin: now,
+                start: crossing.start,
+                end: crossing.end,
+                lost: crossing.lost,
+            };
+            self.observers.tell(|observer| observer.sent(&sent));
         }
         self.keep_or_free(resident, output, channel, tail);
         if tail && self.config.trace {
@@ -304,6 +329,15 @@ impl Network {
         }
     }
 
+    /// Appends a packet that is delivered or lost to those that the caller takes.
+    #[inline]
+    pub(super) fn arrive(&mut self, arrival: Arrival) {
+        if !self.observers.is_empty() {
+            self.observers.tell(|observer| observer.arrived(&arrival));
+        }
+        self.arrivals.push_back(arrival);
+    }
+
     pub(super) fn on_arrive(&mut self, now: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
         if let Fate::Lost(_) = flight.fate {
@@ -327,7 +361,7 @@ impl Network {
         self.statistics.delivered += 1;
         self.statistics.delivered_bytes += u64::from(flight.packet.bytes);
         self.buffers.flights.remove(packet);
-        self.arrivals.push_back(Arrival::Delivered(delivery));
+        self.arrive(Arrival::Delivered(delivery));
     }
 
     pub(super) fn on_lose(&mut self, now: Time, packet: u32) {
@@ -342,7 +376,7 @@ impl Network {
         self.statistics.lost += 1;
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
         self.buffers.flights.remove(packet);
-        self.arrivals.push_back(Arrival::Lost(loss));
+        self.arrive(Arrival::Lost(loss));
     }
 
     #[cold]

@@ -251,6 +251,7 @@ impl Network {
         let here = &self.buffers.residents[resident];
         let (state, output, packet) = (here.state, here.output, here.packet);
         let waited = matches!(state, State::Waiting | State::Owner);
+        let has_begun = self.buffers.has_begun(resident);
         if state == State::Waiting {
             self.buffers.remove_waiter(resident);
         } else if state == State::Owner {
@@ -266,6 +267,9 @@ impl Network {
         self.drain(now, resident, queue);
         if waited {
             let channel = self.buffers.vcs[output as usize].channel;
+            if !self.observers.is_empty() && !has_begun {
+                self.observers.tell(|observer| observer.withdrawn(now, channel));
+            }
             self.buffers.links[channel as usize].waiting -= 1;
             self.serve(now, channel, queue);
         }

@@ -20,7 +20,7 @@
 //! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, with the flit time of the slowest
 //! channel on the route ([`Network::latency_empty`]).
 //!
-//! `multicast.rs`: packets to many nodes, which switches copy.
+//! `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of each step.
 //!
 //! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
@@ -51,6 +51,7 @@ mod faults;
 mod latency;
 mod message;
 mod multicast;
+mod observe;
 mod packet;
 mod serve;
 mod slab;
@@ -70,6 +71,7 @@ pub use config::{
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
+pub use observe::{Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
@@ -79,6 +81,7 @@ use crate::time::Time;
 use buffers::Buffers;
 use event::Event;
 use latency::EmptyNetwork;
+use observe::Observers;
 use slab::NONE;
 use state::{Cast, Fate, Flight, Releases, Reliability, State};
 use trees::Branch;
@@ -113,6 +116,7 @@ pub struct Network {
     deadlock: Option<Deadlock>,
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
+    observers: Observers,
 }
 
 /// Access to the statistics of a fabric, in either model.
@@ -165,6 +169,7 @@ impl Network {
             deadlock: None,
             statistics: NetworkStatistics::default(),
             spans: Vec::new(),
+            observers: Observers::default(),
             topology,
             routing,
             config,
@@ -181,6 +186,9 @@ impl Network {
         assert!(packet.from != packet.to, "{packet:?} is for its own node");
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         self.statistics.injected += 1;
+        if !self.observers.is_empty() {
+            self.observers.tell(|observer| observer.injected(now, &packet));
+        }
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
         self.put_in_source(now, packet, route, (Cast::One, NONE), queue);
     }
@@ -313,6 +321,19 @@ impl Network {
     pub fn stop_trace(&mut self) {
         self.config.trace = false;
         self.spans = Vec::new();
+    }
+
+    /// Adds an observer. It sees what happens from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observe>) {
+        self.observers.add(observer);
+    }
+
+    /// Ends the observation: each observer is told, and dropped.
+    ///
+    /// # Errors
+    /// The first one of an observer.
+    pub fn end_observation(&mut self, now: Time) -> std::io::Result<()> {
+        self.observers.end(now)
     }
 
     /// Returns the first deadlock found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.

@@ -21,7 +21,7 @@ pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) 
         fail(channels(topology, link)?, link.at, link.until);
     }
     for failed in nodes {
-        let node = node(topology, &failed.node)?;
+        let node = node(topology, "--fail-node", &failed.node)?;
         let (router, port) = topology.attachment(node);
         fail(vec![topology.injection_channel(node), topology.channel(router, port)], failed.at, failed.until);
     }
@@ -67,11 +67,12 @@ fn router(topology: &Topology, text: &str) -> Option<RouterId> {
     number_of(text, topology.routers(), |router| topology.router_name(RouterId(router))).map(RouterId)
 }
 
-fn node(topology: &Topology, text: &str) -> Result<NodeId, Usage> {
+/// Resolves a node, given as a number or as a name. The error names `option`.
+pub fn node(topology: &Topology, option: &str, text: &str) -> Result<NodeId, Usage> {
     let found = number_of(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
     found.map(NodeId).ok_or_else(|| {
         let last = topology.nodes() - 1;
-        Usage(format!("--fail-node: {text} is not a node of this machine: it has nodes 0 to {last}"))
+        Usage(format!("{option}: {text} is not a node of this machine: it has nodes 0 to {last}"))
     })
 }
 
