@@ -31,7 +31,7 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   openmpi_preload   mends faults of btl/ofi: before Open MPI
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload openmpi_preload)
 
-# libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
+# libvelo2, librma2, libatoll, libswordfish and libgasnet-selvedge are one library under five names.
 EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
 
 # The interface of SHARP's library, and further library names that UCC's transport for it expects.
@@ -79,6 +79,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libvelo2.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/librma2.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libatoll.so
+	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libswordfish.so
 	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libgasnet-selvedge.so
 	@cmp -s $(TARGET)/release/libselvedge_sharp.so $(SHARP) || install -m 755 $(TARGET)/release/libselvedge_sharp.so $(SHARP)
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
@@ -106,7 +107,7 @@ headers: | $(TREE)/lib/libportals.so
 # The files of packaging/. The wrappers find their tree themselves; an install writes its own prefix into the others.
 .PHONY: packaged
 packaged: | $(TREE)/lib/libportals.so
-	@for name in portals4 sma velo2 rma2 atoll; do \
+	@for name in portals4 sma velo2 rma2 atoll swordfish; do \
 		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(TREE)/lib/pkgconfig/$$name.pc; done
 	@for mode in SEQ PARSYNC PAR; do \
 		sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
@@ -125,7 +126,7 @@ $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers
 $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h bench/away.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
 
-$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h | $(EXTOLL)
+$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h include/swordfish.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -latoll -Wl,-rpath,'$$ORIGIN/../../lib' -lm
 
 $(TREE)/libexec/selvedge/extoll/%: bench/extoll/%.c $(SHARED_EXTOLL) bench/extoll/pair.h bench/rank.h bench/exchange.h include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
