@@ -41,7 +41,8 @@ SHARP_NAMES := libsharp_coll.so libsharp.so.6 libalog.so.1 libsmx-3.8.so libshar
 # NCCL's collective network, under the name by which NCCL_NET_PLUGIN=selvedge finds it.
 NCCL := $(TREE)/lib/libnccl-net-selvedge.so
 
-EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c)) \
+	$(patsubst examples/%.c,$(TREE)/examples/%.so,$(wildcard examples/statistics/*.c))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c bench/away.c
 SHARED_EXTOLL := bench/extoll/pair.c bench/rank.c bench/exchange.c
@@ -127,13 +128,17 @@ $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
 
 $(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h include/swordfish.h | $(EXTOLL)
-	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -latoll -Wl,-rpath,'$$ORIGIN/../../lib' -lm
+	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -latoll -lswordfish -Wl,-rpath,'$$ORIGIN/../../lib' -lm
 
 $(TREE)/libexec/selvedge/extoll/%: bench/extoll/%.c $(SHARED_EXTOLL) bench/extoll/pair.h bench/rank.h bench/exchange.h include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED_EXTOLL) -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -Wl,-rpath,'$$ORIGIN/../../../lib' -lm
 
 $(TREE)/examples/gasnet/%: examples/gasnet/%.c include/gasnet.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lgasnet-selvedge -Wl,-rpath,'$$ORIGIN/../../lib'
+
+$(TREE)/examples/statistics/%.so: examples/statistics/%.c include/selvedge_statistics.h
+	@mkdir -p $(TREE)/examples/statistics
+	$(CC) $(CFLAGS_PROGRAM) -shared -fPIC $< -o $@
 
 $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ $(LINK)

@@ -27,7 +27,7 @@ static void check(int code, const char *what)
 }
 
 /* Time that a piece takes. */
-static uint64_t work_ns(uint64_t number) { return 1000 + number % 7 * 500; }
+static uint64_t work_ns(uint64_t number) { return 10000 + number % 7 * 5000; }
 
 static int master(uint64_t pieces)
 {

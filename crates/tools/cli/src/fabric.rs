@@ -9,6 +9,8 @@ use anyhow::{Result, bail};
 use selvedge_daemon::protocol::{self, Act, Answer, Host, Link, LinkEnd, LogLine, Request, Status, Topology};
 use selvedge_daemon::{ask, follow};
 
+use crate::fabric_check;
+
 /// Show the fabric that this host's `selvedge daemon` knows, and change this host's links.
 #[derive(clap::Args)]
 #[command(after_help = "`selvedge manager --show` is about aggregation nodes.")]
@@ -45,6 +47,7 @@ enum Command {
         #[arg(short, long)]
         follow: bool,
     },
+    Check(fabric_check::Args),
     /// Change a link of this host
     Link {
         /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
@@ -64,6 +67,9 @@ enum ActArg {
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
+    if let Command::Check(check) = &args.command {
+        return fabric_check::main(check, args.json);
+    }
     match print(&args) {
         // A reader that closed the stream is no error.
         Err(error) if error.downcast_ref().is_some_and(|error: &io::Error| error.kind() == ErrorKind::BrokenPipe) => {}
@@ -82,6 +88,7 @@ fn print(args: &Args) -> Result<()> {
         Command::Hosts => Request::Hosts,
         Command::Links => Request::Links,
         Command::Topology { .. } => Request::Topology,
+        Command::Check(_) => return Ok(()),
         Command::Log { .. } => Request::Log { follow: false },
         Command::Link { port, act } => {
             let act = match act {

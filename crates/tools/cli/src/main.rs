@@ -10,6 +10,7 @@ mod choice;
 mod daemon;
 mod env;
 mod fabric;
+mod fabric_check;
 mod info;
 mod mpirun;
 mod registers;

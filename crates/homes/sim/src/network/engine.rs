@@ -6,6 +6,7 @@
 use selvedge_fabric::{NodeId, Port, RouterId, Vc};
 
 use super::event::Event;
+use super::faults::Crossing;
 use super::observe::Transmission;
 use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
 use super::slab::NONE;
@@ -78,7 +79,7 @@ impl Network {
         }
         self.statistics.blocked += u64::from(at_router);
         self.buffers.wait(resident, output);
-        if !self.observers.is_empty() {
+        if self.is_watched {
             let packet = &self.buffers.flights[packet].packet;
             self.observers.tell(|observer| observer.blocked(now, channel, packet, at_router));
         }
@@ -158,6 +159,9 @@ impl Network {
         if last_there {
             crossing.end = crossing.end.max(end_in);
         }
+        if self.is_watched {
+            self.pass_gate(now, output, packet, flits, &crossing);
+        }
         let out = &mut self.buffers.vcs[output as usize];
         let router = out.router;
         if out.credits != UNLIMITED {
@@ -174,7 +178,7 @@ impl Network {
             self.statistics.hops += 1;
             self.statistics.blocked_ps += waited.0;
         }
-        if !self.observers.is_empty() {
+        if self.is_watched {
             let missing = if tail { self.buffers.flights[packet].missing } else { 0 };
             let sent = Transmission {
                 packet: &self.buffers.flights[packet].packet,
@@ -226,6 +230,43 @@ impl Network {
         self.leave(resident, buffer, crossing.end, flits, tail, queue);
     }
 
+    /// Sends flits over a link, which STOP and CONTINUE may control. Those without room corrupt the packet.
+    #[cold]
+    fn pass_gate(&mut self, now: Time, output: u32, packet: u32, flits: u32, crossing: &Crossing) {
+        let channel = self.buffers.vcs[output as usize].channel;
+        self.buffers.gates.carry(channel, now, crossing.end);
+        let link = &self.buffers.links[channel as usize];
+        let first = (!crossing.lost).then_some(crossing.start + link.latency + link.flit_time);
+        if self.buffers.pass_gate(output, flits, first) {
+            self.statistics.corruptions += 1;
+            let flight = &mut self.buffers.flights[packet];
+            if flight.fate == Fate::Intact {
+                flight.fate = Fate::Lost(LossReason::Corruption);
+            }
+        }
+    }
+
+    /// Tells that flits have left their buffer.
+    #[cold]
+    pub(super) fn watch_leave(&mut self, buffer: u32, at: Time, flits: u32) {
+        self.buffers.take_from_gate(buffer, at, flits);
+        let channel = self.buffers.vcs[buffer as usize].channel;
+        let vc = (buffer - channel * self.buffers.virtual_channels) as u8;
+        self.observers.tell(|observer| observer.taken(at, channel, vc, flits));
+    }
+
+    /// Tells of credits that return; returns those that were not borrowed.
+    #[cold]
+    fn watch_release(&mut self, output: u32, at: Time, flits: u32) -> u32 {
+        let out = &self.buffers.vcs[output as usize];
+        if out.gated {
+            return self.buffers.repay(output, flits);
+        }
+        let (channel, vc) = (out.channel, (output - out.channel * self.buffers.virtual_channels) as u8);
+        self.observers.tell(|observer| observer.returned(at, channel, vc, flits));
+        flits
+    }
+
     /// Allocates the output to a packet whose tail has not left, and frees it when the tail leaves.
     #[inline]
     fn keep_or_free(&mut self, resident: u32, output: u32, channel: u32, tail: bool) {
@@ -259,6 +300,9 @@ impl Network {
         }
         if buffer < self.buffers.sources {
             let latency = self.buffers.links[self.buffers.vcs[buffer as usize].channel as usize].latency;
+            if self.is_watched {
+                self.watch_leave(buffer, at, flits);
+            }
             self.release(buffer, at + latency, flits, queue);
         } else if tail {
             let node = buffer - self.buffers.sources;
@@ -289,6 +333,8 @@ impl Network {
         if out.credits == UNLIMITED {
             return;
         }
+        let flits = if self.is_watched { self.watch_release(output, at, flits) } else { flits };
+        let out = &mut self.buffers.vcs[output as usize];
         out.releases.push(&mut self.buffers.releases, at, flits);
         out.stuck = false;
         let channel = out.channel;
@@ -332,7 +378,7 @@ impl Network {
     /// Appends a packet that is delivered or lost to those that the caller takes.
     #[inline]
     pub(super) fn arrive(&mut self, arrival: Arrival) {
-        if !self.observers.is_empty() {
+        if self.is_watched {
             self.observers.tell(|observer| observer.arrived(&arrival));
         }
         self.arrivals.push_back(arrival);

@@ -21,6 +21,7 @@
 //! channel on the route ([`Network::latency_empty`]).
 //!
 //! `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of each step.
+//! `control.rs`: flow control by STOP and CONTINUE in place of credits.
 //!
 //! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
@@ -44,6 +45,7 @@
 
 mod buffers;
 mod config;
+mod control;
 mod deadlock;
 mod engine;
 mod event;
@@ -65,13 +67,13 @@ use std::sync::Arc;
 use selvedge_fabric::{NodeId, RouteState, Routing, Topology};
 
 pub use config::{
-    Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, NetworkError, NodeLink, RetransmissionConfig,
-    SwitchConfig, Switching,
+    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, NetworkError, NodeLink,
+    RetransmissionConfig, SwitchConfig, Switching,
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
-pub use observe::{Observe, Transmission};
+pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
@@ -117,6 +119,8 @@ pub struct Network {
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
     observers: Observers,
+    /// It has observers, or links with STOP and CONTINUE.
+    is_watched: bool,
 }
 
 /// Access to the statistics of a fabric, in either model.
@@ -170,6 +174,7 @@ impl Network {
             statistics: NetworkStatistics::default(),
             spans: Vec::new(),
             observers: Observers::default(),
+            is_watched: config.flow_control != FlowControl::Credits,
             topology,
             routing,
             config,
@@ -186,7 +191,7 @@ impl Network {
         assert!(packet.from != packet.to, "{packet:?} is for its own node");
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         self.statistics.injected += 1;
-        if !self.observers.is_empty() {
+        if self.is_watched {
             self.observers.tell(|observer| observer.injected(now, &packet));
         }
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
@@ -326,6 +331,12 @@ impl Network {
     /// Adds an observer. It sees what happens from now on.
     pub fn observe(&mut self, observer: Box<dyn Observe>) {
         self.observers.add(observer);
+        self.is_watched = true;
+        for (output, gate) in self.buffers.gates.all() {
+            if self.observers.want_controls(output / self.buffers.virtual_channels) {
+                gate.observe();
+            }
+        }
     }
 
     /// Ends the observation: each observer is told, and dropped.
@@ -333,6 +344,13 @@ impl Network {
     /// # Errors
     /// The first one of an observer.
     pub fn end_observation(&mut self, now: Time) -> std::io::Result<()> {
+        let virtual_channels = self.buffers.virtual_channels;
+        for (output, gate) in self.buffers.gates.all() {
+            gate.advance(now);
+            let seen = gate.take_seen();
+            let (channel, vc) = (output / virtual_channels, (output % virtual_channels) as u8);
+            self.observers.tell(|observer| observer.controls(channel, vc, &seen));
+        }
         self.observers.end(now)
     }
 

@@ -57,7 +57,7 @@ impl Network {
         let branch = self.branches[tree as usize];
         debug_assert_eq!(branch.output, self.topology.injection_channel(packet.from) * self.buffers.virtual_channels);
         self.statistics.injected += u64::from(branch.targets);
-        if !self.observers.is_empty() {
+        if self.is_watched {
             self.observers.tell(|observer| observer.injected(now, &packet));
         }
         self.put_in_source(now, packet, RouteState::default(), (Cast::Tree, tree), queue);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Observers of a network: each packet injected, blocked, sent over a channel, delivered and lost.
 //!
-//! An observer changes nothing in the network. Without one, a network tests an empty list at each of these points.
+//! An observer changes nothing in the network. Without one, a network tests one flag at each of these points.
 //!
 //! # Order
 //!
@@ -13,6 +13,8 @@ use std::fmt::Debug;
 use std::io;
 
 use super::Packet;
+use selvedge_fabric::link::Control;
+
 use super::packet::Arrival;
 use crate::time::Time;
 
@@ -39,6 +41,20 @@ pub struct Transmission<'a> {
     pub lost: bool,
 }
 
+/// A transmission that failed: one flit was lost or corrupted.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt {
+    pub channel: u32,
+    /// Flits of the packet that had crossed before, and those that crossed before the failing one.
+    pub across: u32,
+    pub good: u32,
+    pub start: Time,
+    /// The flit was lost; otherwise its CRC is wrong.
+    pub lost: bool,
+    /// The failing flit and those after it are sent again. `None`: the link has no retransmission.
+    pub repeated_at: Option<Time>,
+}
+
 /// An observer of a network.
 pub trait Observe: Debug {
     fn injected(&mut self, _now: Time, _packet: &Packet) {}
@@ -52,6 +68,26 @@ pub trait Observe: Debug {
     fn sent(&mut self, _sent: &Transmission<'_>) {}
 
     fn arrived(&mut self, _arrival: &Arrival) {}
+
+    /// Before a packet or flit is sent with success: an attempt that failed.
+    fn failed(&mut self, _attempt: &Attempt) {}
+
+    /// Credits reach the sender of a channel at `at`, which may be later than other calls' times.
+    fn returned(&mut self, _at: Time, _channel: u32, _vc: u8, _flits: u32) {}
+
+    /// Flits have left the buffer at the end of a channel by `at`, which may be later than other calls' times.
+    fn taken(&mut self, _at: Time, _channel: u32, _vc: u8, _flits: u32) {}
+
+    /// A channel fails, or is repaired.
+    fn link(&mut self, _now: Time, _channel: u32, _is_up: bool) {}
+
+    /// Whether it wants the control characters of a channel.
+    fn wants_controls(&self, _channel: u32) -> bool {
+        false
+    }
+
+    /// The control characters that have reached the sender of a channel, at the end of the run.
+    fn controls(&mut self, _channel: u32, _vc: u8, _seen: &[(Time, Control)]) {}
 
     /// The run is over.
     ///
@@ -69,15 +105,15 @@ impl Observers {
         self.0.push(observer);
     }
 
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Tells each observer.
     #[cold]
     pub fn tell(&mut self, mut what: impl FnMut(&mut dyn Observe)) {
         self.0.iter_mut().for_each(|observer| what(&mut **observer));
+    }
+
+    /// Whether one of them wants the control characters of a channel.
+    pub fn want_controls(&self, channel: u32) -> bool {
+        self.0.iter().any(|observer| observer.wants_controls(channel))
     }
 
     /// Ends the observation, and drops the observers. Returns the first error of one.

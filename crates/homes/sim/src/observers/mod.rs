@@ -10,7 +10,7 @@ pub mod sampler;
 pub use sampler::Sampler;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::cell::RefCell;
     use std::io::{self, Write};
     use std::rc::Rc;

@@ -215,6 +215,7 @@ impl Args {
         overrides.extend(self.corruption.map(|share| ("link.corruption".to_owned(), format!("{share:?}"))));
         let mut machine = load::load_with(&path, &overrides).map_err(|error| Usage(error.to_string()))?;
         machine.network.seed = self.seed;
+        self.observing.change(&mut machine)?;
         if let Some(file) = &self.routes_from {
             routes::take_from(&mut machine, file)?;
         }
@@ -261,16 +262,18 @@ impl Args {
         Ok(plan)
     }
 
-    /// Refuses routes of a file where switches reduce, because their nodes have routes of their own.
-    pub fn refuse_routes_with_switches(&self) -> Result<(), Usage> {
-        match self.routes_from {
-            None => Ok(()),
-            Some(_) => Err(Usage(
-                "--routes-from is for machines whose switches do not reduce, because their aggregation nodes are in no file; leave \
-                 --routes-from out, or --aggregation and --algorithm switches"
-                    .to_owned(),
-            )),
-        }
+    /// Refuses options whose channels and nodes are those of the machine's file, where switches reduce.
+    pub fn refuse_beside_switches(&self) -> Result<(), Usage> {
+        let option = match (&self.routes_from, &self.observing.link_fault[..], &self.observing.link_correction[..]) {
+            (None, [], []) => return Ok(()),
+            (Some(_), ..) => "--routes-from",
+            (None, [_, ..], _) => "--link-fault",
+            (None, [], _) => "--link-correction",
+        };
+        Err(Usage(format!(
+            "{option} is for machines whose switches do not reduce, because the file of such a machine has not all of its nodes; \
+             leave it out, or --aggregation and --algorithm switches"
+        )))
     }
 
     /// Options that the report shows.
@@ -315,6 +318,7 @@ impl Args {
         if let Some(file) = &self.routes_from {
             add("routes from", file.display().to_string());
         }
+        self.observing.options().into_iter().for_each(|(name, value)| add(&name, value));
         if let Some(limit) = self.time_limit {
             add("time limit", limit.to_string());
         }

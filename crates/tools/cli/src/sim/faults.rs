@@ -57,6 +57,20 @@ fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
     })))
 }
 
+/// Resolves one direction of a link, `A-B`: the first channel from A to B. The error names `option`.
+pub fn direction(topology: &Topology, option: &str, text: &str) -> Result<u32, Usage> {
+    for (at, _) in text.char_indices().filter(|(at, c)| *c == '-' && *at > 0 && at + 1 < text.len()) {
+        let (Some(a), Some(b)) = (router(topology, &text[..at]), router(topology, &text[at + 1..])) else { continue };
+        if let Some((port, _)) = topology.neighbours(a).find(|(_, next)| *next == b) {
+            return Ok(topology.channel(a, port));
+        }
+    }
+    let example = topology.neighbours(RouterId(0)).next().map_or(String::new(), |(_, next)| {
+        format!(", as in {}-{}", topology.router_name(RouterId(0)), topology.router_name(next))
+    });
+    Err(Usage(format!("{option}: no link of this machine is {text}; name two routers that a link joins{example}")))
+}
+
 /// Resolves a number below `count`, given as a number or as a name.
 fn number_of(text: &str, count: u32, name: impl Fn(u32) -> String) -> Option<u32> {
     let number = text.parse().ok().filter(|number| *number < count);
@@ -111,6 +125,17 @@ mod tests {
         let name = |router| mesh.router_name(RouterId(router));
         let text = format!("{}-{}@2us-3us", name(0), name(1));
         assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()], &[]).unwrap(), by_number);
+    }
+
+    #[test]
+    fn a_direction_of_a_link_is_one_channel() {
+        let mesh = Topology::mesh(&[3, 3], 1).unwrap();
+        let there = direction(&mesh, "--dump-link", "0-1").unwrap();
+        let back = direction(&mesh, "--dump-link", "(1,0)-(0,0)").unwrap();
+        assert_ne!(there, back);
+        assert_eq!(mesh.channel_source(there).map(|(router, _)| router), Some(RouterId(0)));
+        let error = direction(&mesh, "--dump-link", "0-8").unwrap_err().0;
+        assert!(error.contains("no link of this machine is 0-8") && error.contains("(0,0)-(1,0)"), "{error}");
     }
 
     #[test]

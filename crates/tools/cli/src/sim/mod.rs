@@ -13,7 +13,7 @@
 //! | [`describe`] | describes the machine itself |
 //! | [`routes`] | routing strings between two nodes |
 //! | [`traffic`] | traffic on the network alone; the study of seed 002 |
-//! | [`observing`] | observers of the network: samples |
+//! | [`observing`], [`statistics`] | observers of the network: samples, dumps, plug-ins |
 //! | [`progress`], [`output`], [`text`] | progress; outputs; tables for a terminal |
 //!
 //! Exit code: the first exit code of a rank that is not 0 (137 for a rank that --kill killed); 1 when ranks are stuck
@@ -37,6 +37,7 @@ mod progress;
 mod real;
 mod routes;
 mod runner;
+mod statistics;
 mod text;
 mod traffic;
 mod usage;

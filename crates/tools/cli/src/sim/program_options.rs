@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 43] = [
+pub const RESERVED: [&str; 47] = [
     "ranks",
     "command",
     "what",
@@ -55,6 +55,10 @@ pub const RESERVED: [&str; 43] = [
     "drain",
     "stop-at-deadlock",
     "sample",
+    "dump-link",
+    "statistics",
+    "link-fault",
+    "link-correction",
     "json",
     "html",
     "svg",

@@ -152,7 +152,7 @@ pub fn simulate<R: Ranks>(
         SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
         other => Usage(other.to_string()),
     })?;
-    for observer in plan.observing.observers(simulation.network().topology())? {
+    for observer in plan.observing.observers(simulation.network().topology(), &simulation.machine().network)? {
         simulation.observe(observer);
     }
     let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());

@@ -65,7 +65,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
             });
             if interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let observers = args.observing.observers(&machine.topology)?;
+        let observers = args.observing.observers(&machine.topology, &network)?;
         let (topology, routing) = (machine.topology.clone(), machine.routing.clone());
         let done = one_load(topology, routing, network.clone(), &config, observers, &mut progress);
         results.push(done.map_err(|error: TrafficError| Usage(error.to_string()))?);

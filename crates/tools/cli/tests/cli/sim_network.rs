@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge sim`, the network under study: routes of a file, routing strings, samples, applets.
+//! `selvedge sim`, the network under study: routes of a file, routing strings, samples, dumps of links, statistics
+//! plug-ins, applets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -124,4 +125,115 @@ fn an_applet_runs_live_and_simulated() {
     assert_eq!((simulated.code, simulated.err.as_str()), (Some(0), ""));
     assert_eq!(simulated.out, "5 ranks, 5 computed, 5 ms\n");
     assert_eq!(simulated.out, run().out);
+}
+
+fn check(file: &Path) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    command.args(["fabric", "check"]).arg(file).stdin(Stdio::null());
+    Ended::from(command.output().expect("the command starts"))
+}
+
+/// The defect of ATOLL's links (seed 002, section 2.5): found in the dump, gone with the correction.
+#[test]
+fn the_dump_of_a_link_shows_its_defect_and_its_cure() {
+    let place = Place::new("sim-dump");
+    let traffic = "--set topology.dimensions=[4] --set topology.wrap=[false] --set routing.algorithm=dimension-order \
+                   --set topology.nodes_per_router=2 --set link.flow_control=stop-continue \
+                   --set switch.switching=wormhole --set link.buffer_flits=12 --set link.flit_bytes=32 \
+                   --set link.latency_ns=10 --set link.packet_bytes=240 --message-bytes 240 \
+                   --traffic uniform --load 0.9 --skip 1us --measured 1ms --drain 20ms --json";
+    let run = |file: &str, more: &str| {
+        let (name, file) = (file, place.file(file));
+        let ended = sim(&machine("atoll"), &format!("{traffic} --dump-link 1-2:{} {more}", file.display()));
+        let report = json(&ended);
+        assert!(report["results"][0]["packets"].as_u64() > Some(1000), "{name}");
+        (report["results"][0]["lost"].as_u64().expect("a count"), check(&file))
+    };
+    let (lost, checked) = run("sound", "");
+    assert_eq!((lost, checked.code), (0, Some(0)), "{}", checked.out);
+    assert!(checked.out.contains("(1) -> (2): no violation in "), "{}", checked.out);
+    let (lost, checked) = run("defect", "--link-fault stop-continue@1-2");
+    assert!(lost > 0);
+    assert_eq!(checked.code, Some(1), "{}", checked.err);
+    assert!(
+        checked.out.contains("order of control violated at ") && checked.out.contains("STOP follows STOP"),
+        "{}",
+        checked.out
+    );
+    let (lost, checked) = run("cured", "--link-fault stop-continue@1-2 --link-correction 1-2");
+    assert_eq!((lost, checked.code), (0, Some(0)), "{}", checked.out);
+    let none = check(&machine("atoll"));
+    assert_eq!(none.code, Some(2));
+    assert!(none.err.contains("line 1: this is no dump of a link"), "{}", none.err);
+    let credits = sim(&machine("atoll"), "--describe --link-fault stop-continue@0-1");
+    assert!(credits.code == Some(2) && credits.err.contains("--link-fault: it is for programs"), "{}", credits.err);
+    let credits = sim(&machine("atoll"), "--traffic uniform --link-fault stop-continue@0-1");
+    assert!(credits.code == Some(2) && credits.err.contains("link.flow_control=stop-continue"), "{}", credits.err);
+}
+
+/// Compiles a plug-in.
+fn plug_in(place: &Place, name: &str, source: &Path, flags: &[&str]) -> PathBuf {
+    let (file, compiler) = (place.file(name), std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../include");
+    let mut command = Command::new(compiler);
+    command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"]).arg(include);
+    let made = command.args(flags).arg(source).arg("-o").arg(&file).output().expect("a C compiler");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    file
+}
+
+#[test]
+fn a_statistics_plug_in_counts_what_the_report_counts() {
+    let place = Place::new("sim-statistics");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/statistics/hops.c");
+    let (plugin, table) = (plug_in(&place, "hops.so", &source, &[]), place.file("hops.csv"));
+    let args = format!("--program all-to-all -n 64 --json --statistics {}:{}", plugin.display(), table.display());
+    let report = json(&sim(&machine("torus16"), &args));
+    let text = std::fs::read_to_string(&table).expect("a table");
+    let fabric = &report["fabric"];
+    let counted = |name: &str| fabric[name].as_u64().unwrap_or_else(|| panic!("{name}: {fabric}"));
+    let injected = counted("packets_injected");
+    // Each packet also leaves its node.
+    let words = format!(
+        "# {injected} injected, {} hops, {} blocked, 0 lost, in ",
+        counted("packet_hops") + injected,
+        counted("blocked")
+    );
+    assert!(text.contains(&words), "{words}\n{text}");
+    let rows = text.lines().skip(1).filter(|line| !line.starts_with('#'));
+    let packets: u64 =
+        rows.map(|row| row.split(',').nth(1).and_then(|word| word.parse::<u64>().ok()).expect("a row")).sum();
+    assert_eq!(packets, counted("packets_delivered"));
+}
+
+#[test]
+fn a_plug_in_that_is_missing_or_of_another_version_gives_the_remedy() {
+    let place = Place::new("sim-plug-ins");
+    let torus = machine("torus16");
+    let refused = |plugin: &Path| {
+        let ended = sim(&torus, &format!("--traffic uniform --statistics {}", plugin.display()));
+        assert_eq!(ended.code, Some(2), "{}", ended.err);
+        ended.err
+    };
+    let missing = refused(&place.file("none.so"));
+    assert!(missing.contains("No such file") && missing.contains("give the path of a shared object"), "{missing}");
+    let source = place.file("plugin.c");
+    std::fs::write(
+        &source,
+        "#include <selvedge_statistics.h>\n\
+         static const selvedge_statistics_plugin plugin = {.size = sizeof plugin, .version = VERSION};\n\
+         const selvedge_statistics_plugin *selvedge_statistics(void) { return &plugin; }\n",
+    )
+    .expect("a source");
+    let other = refused(&plug_in(&place, "other.so", &source, &["-DVERSION=7"]));
+    assert!(other.contains("of version 7") && other.contains("compile it against"), "{other}");
+    let empty = plug_in(&place, "empty.so", &source, &["-DVERSION=1"]);
+    let ended = sim(
+        &torus,
+        &format!("--traffic uniform --load 0.1 --skip 1us --measured 5us --statistics {}", empty.display()),
+    );
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+    std::fs::write(&source, "int selvedge_other;\n").expect("a source");
+    let without = refused(&plug_in(&place, "without.so", &source, &[]));
+    assert!(without.contains("has no function selvedge_statistics"), "{without}");
 }
