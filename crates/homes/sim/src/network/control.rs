@@ -111,7 +111,7 @@ impl Gate {
         let runs = if arrives { &mut self.arrivals } else { &mut self.takes };
         if let Some(run) = runs.front_mut() {
             run.left -= 1;
-            run.next = run.next + run.step;
+            run.next += run.step;
             if run.left == 0 {
                 runs.pop_front();
             }

@@ -171,11 +171,14 @@ fn violation(flow: &str, timeout: &str, records: &[&str]) -> (u64, u64, &'static
     (found.line, found.time_ps, found.rule, found.what)
 }
 
+/// Flow control, timeout, records; line, time and rule of their violation.
+type Case<'a> = (&'a str, &'a str, &'a [&'a str], (u64, u64, &'a str));
+
 #[test]
 fn each_rule_names_its_first_violation() {
     let one = "0 data 0 0 only 7 #";
     let (credits, stops) = ("credits", "stop-continue");
-    let cases: [(&str, &str, &[&str], (u64, u64, &str)); 11] = [
+    let cases: [Case<'_>; 11] = [
         (credits, "none", &[one, "10 data 0 2 only 8 #"], (10, 10, "sequence")),
         (credits, "none", &[one, "10 data 0 1 only 8 00000000"], (10, 10, "CRC")),
         (credits, "none", &[one, "10 data 0 1 only 8 #", "20 data 0 2 only 9 #"], (11, 20, "flow control")),

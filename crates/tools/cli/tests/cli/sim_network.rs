@@ -14,8 +14,15 @@ fn machine(name: &str) -> PathBuf {
 }
 
 fn sim(machine: &Path, args: &str) -> Ended {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../build");
+    let tree = std::env::var_os("SELVEDGE_PREFIX").map_or(built, PathBuf::from);
     let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
-    command.args(["sim", "--machine"]).arg(machine).args(args.split_whitespace()).stdin(Stdio::null());
+    command
+        .env("SELVEDGE_PREFIX", tree)
+        .args(["sim", "--machine"])
+        .arg(machine)
+        .args(args.split_whitespace())
+        .stdin(Stdio::null());
     Ended::from(command.output().expect("the command starts"))
 }
 
@@ -190,7 +197,7 @@ fn a_statistics_plug_in_counts_what_the_report_counts() {
     let args = format!("--program all-to-all -n 64 --json --statistics {}:{}", plugin.display(), table.display());
     let report = json(&sim(&machine("torus16"), &args));
     let text = std::fs::read_to_string(&table).expect("a table");
-    let fabric = &report["fabric"];
+    let fabric = &report["network"];
     let counted = |name: &str| fabric[name].as_u64().unwrap_or_else(|| panic!("{name}: {fabric}"));
     let injected = counted("packets_injected");
     // Each packet also leaves its node.
