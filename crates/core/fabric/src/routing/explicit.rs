@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! FROM TO ports HOP...   # the output port at each router, from the first; the last leads to the node
-//! FROM TO via HOP...     # the routers after the first; without a HOP both nodes are at one router
+//! FROM TO via HOP...     # the routers after the first, or their nodes; without a HOP both nodes are at one router
 //! ```
 //!
 //! A hop may end in `/VC`, its virtual channel; without it, it is 0. `via` takes the lowest port of parallel links.
@@ -256,7 +256,10 @@ impl<'a> Walk<'a> {
         let (name, vc) = self.channel(hop, word)?;
         let topology = self.topology;
         let name_of = |router| topology.router_name(RouterId(router));
-        let next = RouterId(number_of(self.line, "router", name, topology.routers(), name_of)?);
+        let next = number_of(self.line, "router", name, topology.routers(), name_of).map(RouterId);
+        // A host without a switch is both: its name is that of its node.
+        let of_node = || (0..topology.nodes()).map(NodeId).find(|&node| topology.node_name(node) == name);
+        let next = next.or_else(|error| of_node().map(|node| topology.attachment(node).0).ok_or(error))?;
         let Some((port, _)) = topology.neighbours(self.at).find(|(_, router)| *router == next) else {
             let (router, next) = (topology.router_name(self.at), topology.router_name(next));
             return Err(RoutesError::NoLink { line: self.line, hop, router, next, ports: self.ports() });

@@ -45,6 +45,13 @@ fn a_route_may_pass_its_last_router_and_come_back() {
 }
 
 #[test]
+fn hosts_of_a_route_may_be_named_as_nodes() {
+    let triangle = triangle();
+    let made = with_routes(&triangle, Algorithm::UpDown, "x y via z y\n").unwrap();
+    assert_eq!(ports(&made, &triangle, 0, 1), [(1, 0), (0, 0), (2, 0)]);
+}
+
+#[test]
 fn nodes_of_one_router_need_no_hop() {
     let mesh = Topology::mesh(&[2, 2], 2).unwrap();
     let made = with_routes(&mesh, Algorithm::DimensionOrder, "0 1 via\n").unwrap();
