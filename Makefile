@@ -39,7 +39,7 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 #   openmpi_preload   mends faults of btl/ofi: before Open MPI
 PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload openmpi_preload)
 
-# libvelo2, librma2, libatoll and libgasnet-selvedge are one library under four names.
+# libvelo2, librma2, libatoll, libswordfish and libgasnet-selvedge are one library under five names.
 EXTOLL := $(TREE)/lib/libselvedge_extoll.so.1
 
 # The interface of SHARP's library, and further library names that UCC's transport for it expects.
@@ -49,7 +49,8 @@ SHARP_NAMES := libsharp_coll.so libsharp.so.6 libalog.so.1 libsmx-3.8.so libshar
 # NCCL's collective network, under the name by which NCCL_NET_PLUGIN=selvedge finds it.
 NCCL := $(TREE)/lib/libnccl-net-selvedge.so
 
-EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c examples/gasnet/*.c)) \
+	$(patsubst examples/%.c,$(TREE)/examples/%.so,$(wildcard examples/statistics/*.c))
 SHARED := bench/rank.c bench/exchange.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c bench/away.c
 SHARED_EXTOLL := bench/extoll/pair.c bench/rank.c bench/exchange.c
@@ -83,7 +84,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@cmp -s $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1 || install -m 755 $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1
 	@ln -sf libportals.so.1 $(TREE)/lib/libportals.so
 	@cmp -s $(RELEASE)/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(RELEASE)/libselvedge_extoll.so $(EXTOLL)
-	@for name in velo2 rma2 atoll gasnet-selvedge; do ln -sf libselvedge_extoll.so.1 $(TREE)/lib/lib$$name.so; done
+	@for name in velo2 rma2 atoll swordfish gasnet-selvedge; do ln -sf libselvedge_extoll.so.1 $(TREE)/lib/lib$$name.so; done
 	@cmp -s $(RELEASE)/libselvedge_fi.so $(PROVIDER) || install -m 755 $(RELEASE)/libselvedge_fi.so $(PROVIDER)
 	@for file in $(PRELOADED); do \
 		cmp -s $(RELEASE)/$$(basename $$file) $$file || install -m 755 $(RELEASE)/$$(basename $$file) $$file; done
@@ -113,7 +114,7 @@ headers: | $(TREE)/lib/libportals.so
 # The files of packaging/. The wrappers find their tree themselves; an install writes its own prefix into the others.
 .PHONY: packaged
 packaged: | $(TREE)/lib/libportals.so
-	@for name in portals4 sma velo2 rma2 atoll; do \
+	@for name in portals4 sma velo2 rma2 atoll swordfish; do \
 		sed -e 's|@ABOVE@|..|' -e 's|@LIBDIR@|lib|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(TREE)/lib/pkgconfig/$$name.pc; done
 	@for mode in SEQ PARSYNC PAR; do \
 		sed -e 's|@ABOVE@|..|' -e 's|@LIBDIR@|lib|' -e 's|@VERSION@|$(VERSION)|' -e "s|@MODE@|$$mode|" packaging/gasnet-selvedge.pc.in \
@@ -151,14 +152,18 @@ $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers
 $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h bench/away.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
 
-$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h | $(EXTOLL)
-	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -latoll -Wl,-rpath,'$$ORIGIN/../../lib' -lm
+$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h include/atoll.h include/atollrun.h include/swordfish.h | $(EXTOLL)
+	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -latoll -lswordfish -Wl,-rpath,'$$ORIGIN/../../lib' -lm
 
 $(TREE)/libexec/selvedge/extoll/%: bench/extoll/%.c $(SHARED_EXTOLL) bench/extoll/pair.h bench/rank.h bench/exchange.h include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) -Ibench $< $(SHARED_EXTOLL) -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -Wl,-rpath,'$$ORIGIN/../../../lib' -lm
 
 $(TREE)/examples/gasnet/%: examples/gasnet/%.c include/gasnet.h | $(EXTOLL)
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lgasnet-selvedge -Wl,-rpath,'$$ORIGIN/../../lib'
+
+$(TREE)/examples/statistics/%.so: examples/statistics/%.c include/selvedge_statistics.h
+	@mkdir -p $(TREE)/examples/statistics
+	$(CC) $(CFLAGS_PROGRAM) -shared -fPIC $< -o $@
 
 $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ $(LINK)

@@ -64,10 +64,12 @@ sim 4 shmem/summa 64
 run 2 extoll/pingpong 50
 run 4 extoll/window
 run 2 extoll/palms pingpong 50
+run 4 extoll/applet
 sim 2 extoll/pingpong 5
 sim 4 extoll/window
 sim 2 extoll/palms pingpong 10
 sim 3 extoll/palms sink 64 20
+sim 4 extoll/applet 50
 run 4 gasnet/histogram 20000
 sim 4 gasnet/histogram 2000
 run 4 shmem/hello

@@ -30,8 +30,16 @@ fn main() -> ExitCode {
             compiler: Compiler::of_system(&["-O1", "-pthread"])
                 .with_library("velo2")
                 .with_library("rma2")
-                .with_library("atoll"),
-            inputs: vec![library, header("velo2.h"), header("rma2.h"), header("velorun.h"), header("atoll.h")],
+                .with_library("atoll")
+                .with_library("swordfish"),
+            inputs: vec![
+                library,
+                header("velo2.h"),
+                header("rma2.h"),
+                header("velorun.h"),
+                header("atoll.h"),
+                header("swordfish.h"),
+            ],
             variants: vec![
                 live("auto", &["--path", "auto", "--mode", "nic"], INDEPENDENT),
                 Variant { long: true, ..live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN) },

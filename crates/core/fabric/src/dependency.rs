@@ -39,18 +39,26 @@ pub struct Link {
 impl Dependencies {
     /// The dependencies of all routes between all pairs of nodes.
     pub fn new(topology: &Topology, routing: &Routing) -> Dependencies {
+        let nodes = || (0..topology.nodes()).map(NodeId);
+        Dependencies::of_pairs(topology, routing, nodes().flat_map(|from| nodes().map(move |to| (from, to))))
+    }
+
+    /// The dependencies of the routes between some pairs of nodes. A pair of equal nodes has none.
+    pub fn of_pairs(
+        topology: &Topology,
+        routing: &Routing,
+        pairs: impl IntoIterator<Item = (NodeId, NodeId)>,
+    ) -> Dependencies {
         let virtual_channels = usize::from(routing.virtual_channels());
         let vertices = (topology.channels() - topology.nodes()) as usize * virtual_channels;
         let mut graph = Dependencies { virtual_channels, successors: alloc::vec![Vec::new(); vertices] };
         // The number of the last route that used a virtual channel: the branches of an adaptive route meet again.
         let mut passed = alloc::vec![0; vertices];
         let mut route = 0u64;
-        for from in (0..topology.nodes()).map(NodeId) {
-            for to in (0..topology.nodes()).map(NodeId).filter(|&to| to != from) {
-                for entropy in 0..routing.variants() {
-                    route += 1;
-                    graph.add(topology, routing, (from, to, entropy), &mut passed, route);
-                }
+        for (from, to) in pairs.into_iter().filter(|(from, to)| from != to) {
+            for entropy in 0..routing.variants() {
+                route += 1;
+                graph.add(topology, routing, (from, to, entropy), &mut passed, route);
             }
         }
         graph.successors.iter_mut().for_each(|next| next.sort_unstable());

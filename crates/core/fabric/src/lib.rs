@@ -3,9 +3,9 @@
 //!
 //! All types are plain values. A [`Topology`] has the two ends of each link. A [`Routing`] gives the next hops of a
 //! packet. A [`Path`] is a whole route in the form of seed 002, section 7.3. [`Dependencies`] finds the cycles in which
-//! a routing can deadlock. A [`NextHops`] has the first hops
-//! of all shortest paths from one router. [`TreeSet`] has the trees over which a network reduces. A [`MulticastTree`] has the
-//! channels of a packet to many nodes. Time, buffers and the contents of packets are not part of this crate.
+//! a routing can deadlock. A [`NextHops`] has the first hops of all shortest paths from one router. [`TreeSet`] has the
+//! trees over which a network reduces. A [`MulticastTree`] has the channels of a packet to many nodes. [`link`] has the
+//! flow control of a link by STOP and CONTINUE. Time, buffers and the contents of packets are not part of this crate.
 //!
 //! # Contract
 //!
@@ -27,6 +27,7 @@ extern crate std;
 pub mod aggregation;
 pub mod dependency;
 pub mod id;
+pub mod link;
 pub mod multicast;
 pub mod path;
 pub mod routing;
@@ -41,6 +42,6 @@ pub use dependency::Dependencies;
 pub use id::{AnId, Hop, NodeId, Peer, Port, RouterId, Vc};
 pub use multicast::{Branch, MulticastTree};
 pub use path::{Path, PathError};
-pub use routing::{Algorithm, Choices, RouteState, Routing, RoutingError};
+pub use routing::{Algorithm, Choices, RouteState, RoutesError, Routing, RoutingError};
 pub use shortest::NextHops;
 pub use topology::{Cable, Kind, Station, Topology, TopologyError};

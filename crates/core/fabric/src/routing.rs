@@ -37,11 +37,13 @@ use core::str::FromStr;
 
 mod dragonfly;
 mod error;
+mod explicit;
 mod grid;
 mod table;
 mod tree;
 
 pub use error::RoutingError;
+pub use explicit::RoutesError;
 
 /// The most routers of a routing with a table.
 pub const TABLE_ROUTERS_MAX: u32 = 8192;
@@ -93,6 +95,7 @@ enum Plan {
     Tree,
     Dragonfly { valiant: bool },
     Table(table::Table),
+    Explicit(explicit::Explicit),
 }
 
 /// The routing state of a packet: 8 bytes, which `start` sets and the packet carries.
@@ -207,6 +210,9 @@ impl Routing {
         to: NodeId,
         state: &mut RouteState,
     ) -> Choices {
+        if state.vc_set == explicit::EXPLICIT {
+            return self.next_explicit(at, arrived, state);
+        }
         let (router, port) = topology.attachment(to);
         if router == at {
             return Choices::one(port, self.vc(0, state));
@@ -222,6 +228,16 @@ impl Routing {
                 Some(port) => Choices::one(port, self.vc(0, state)),
                 None => Choices::default(),
             },
+            Plan::Explicit(explicit) => explicit.others().next(topology, at, arrived, to, state),
+        }
+    }
+
+    /// The next hop of a packet on an explicit route.
+    #[cold]
+    fn next_explicit(&self, at: RouterId, arrived: Option<(Port, Vc)>, state: &RouteState) -> Choices {
+        match &self.plan {
+            Plan::Explicit(explicit) => explicit.next(at, arrived, state),
+            _ => Choices::default(),
         }
     }
 
@@ -229,6 +245,9 @@ impl Routing {
     /// pair the same route each time.
     #[inline]
     pub fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
+        if let Plan::Explicit(explicit) = &self.plan {
+            return explicit.start(topology, from, to, entropy);
+        }
         let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
         let vc_set = if self.vc_sets > 1 { ((hash >> 32) % u64::from(self.vc_sets)) as u8 } else { 0 };
         let mut state = RouteState { group: DIRECT, dimensions: 0, salt: hash as u8, vc_set };

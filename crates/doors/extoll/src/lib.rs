@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The front door for programs written to EXTOLL and ATOLL: libvelo2 (`include/velo2.h`), librma2 (`include/rma2.h`),
-//! GASNet's core API (`include/gasnet.h`) and libatoll (`include/atoll.h`).
+//! GASNet's core API (`include/gasnet.h`), libatoll (`include/atoll.h`) and libswordfish (`include/swordfish.h`).
 //!
-//! One shared library, under four names, has all interfaces, because all use the one device of the process
+//! One shared library, under five names, has all interfaces, because all use the one device of the process
 //! ([`selvedge_process::device`]). The functions check arguments and translate; the units decide.
 //!
 //! Invariants
@@ -15,5 +15,6 @@ pub mod c_object;
 mod codes;
 pub mod gasnet;
 pub mod rma2;
+pub mod swordfish;
 pub mod velo2;
 pub mod velorun;

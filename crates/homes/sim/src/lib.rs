@@ -9,6 +9,8 @@
 //! | [`program`] | ranks that are futures |
 //! | [`processes`] | ranks that are real processes |
 //! | [`network`] | the fabric in virtual time: packets with virtual channels, credits and faults; or whole messages |
+//! | [`observers`] | observers of the network that write files |
+//! | [`phits`] | dumps of a link, phit by phit, and their check |
 //! | [`traffic`] | synthetic traffic on the network alone |
 //! | [`report`] | tables, JSON, pictures, an HTML page, a timeline |
 //! | [`validate`] | the claims of the seeds beside the simulator's predictions |
@@ -17,6 +19,8 @@
 pub mod machine;
 pub mod network;
 pub mod node;
+pub mod observers;
+pub mod phits;
 pub mod processes;
 pub mod program;
 pub mod queue;

@@ -18,6 +18,8 @@ use selvedge_daemon::protocol::{
 };
 use selvedge_daemon::{ask, ask_for, follow};
 
+use crate::fabric_check;
+
 /// Show the fabric that this host's `selvedge daemon` knows, and change its links.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -91,6 +93,7 @@ enum Command {
         /// A topology, as `selvedge fabric topology --json` prints it
         file: PathBuf,
     },
+    Check(fabric_check::Args),
     /// Change a link of any host
     Link {
         /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
@@ -183,6 +186,7 @@ fn print(args: &Args) -> Result<ExitCode> {
         Command::Hosts => Request::Hosts,
         Command::Links => Request::Links,
         Command::Topology { .. } => Request::Topology,
+        Command::Check(check) => return fabric_check::main(check, args.json),
         Command::Log { .. } => Request::Log { follow: false },
         Command::Link { port, act } => {
             let act = match act {

@@ -11,6 +11,7 @@ mod daemon;
 mod daemon_page;
 mod env;
 mod fabric;
+mod fabric_check;
 mod info;
 mod manual;
 mod mpirun;

@@ -100,6 +100,12 @@ pub struct LinkTable {
     pub virtual_channels: Figure,
     /// Buffer of each virtual channel of an input.
     pub buffer_flits: Figure,
+    /// credits (default), stop-continue: flow control between routers.
+    pub flow_control: Option<String>,
+    /// stop-continue: the fill at which the receiver asks for a STOP (default: the highest that is safe), and for a
+    /// CONTINUE (default: half of it).
+    pub stop_flits: Option<Figure>,
+    pub continue_flits: Option<Figure>,
     /// Probabilities of errors, for each packet on each link.
     #[serde(default)]
     pub loss: Figure,

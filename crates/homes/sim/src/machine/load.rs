@@ -13,12 +13,13 @@ use selvedge_nic::limits::LOCK_WAITERS_MAX;
 use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology};
 
 use super::base;
-use super::description::{AggregationTable, Description, TopologyTable};
+use super::description::{AggregationTable, Description, LinkTable, TopologyTable};
 use super::error::MachineError;
 use super::figure::Figure;
 use super::{AggregationModel, FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
 use crate::network::{
-    Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, RetransmissionConfig, SwitchConfig, Switching,
+    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, RetransmissionConfig,
+    SwitchConfig, Switching,
 };
 use crate::time::Time;
 
@@ -259,7 +260,7 @@ impl Reader<'_> {
             Some("wormhole") => Switching::Wormhole,
             Some(other) => return Err(self.wrong("switch", "switching", choice(other, &["cut-through", "wormhole"]))),
         };
-        Ok(NetworkConfig {
+        let mut network = NetworkConfig {
             link: LinkConfig {
                 bandwidth_bytes_per_s: self.rate("link", "bandwidth_MBps", &link.bandwidth_MBps)?,
                 latency: time(&link.latency_ns),
@@ -281,7 +282,25 @@ impl Reader<'_> {
             },
             deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(100_000) },
             ..NetworkConfig::default()
-        })
+        };
+        network.flow_control = self.flow_control(link, &network)?;
+        Ok(network)
+    }
+
+    fn flow_control(&self, link: &LinkTable, network: &NetworkConfig) -> Result<FlowControl, MachineError> {
+        let flits = |key: &str, figure: &Option<Figure>, default: u32| match figure {
+            Some(figure) => Ok(self.whole("link", key, figure, 1, 1 << 30)? as u32),
+            None => Ok(default),
+        };
+        match link.flow_control.as_deref() {
+            None | Some("credits") => Ok(FlowControl::Credits),
+            Some("stop-continue") => {
+                let stop = flits("stop_flits", &link.stop_flits, network.stop_flits_max().unwrap_or(2))?;
+                let resume = flits("continue_flits", &link.continue_flits, stop / 2)?;
+                Ok(FlowControl::StopContinue { stop, resume })
+            }
+            Some(other) => Err(self.wrong("link", "flow_control", choice(other, &["credits", "stop-continue"]))),
+        }
     }
 
     // ---- The node ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 use selvedge_fabric::{NodeId, Peer, Port, RouterId, Topology};
 
 use super::config::{Arbitration, NetworkConfig, Switching};
+use super::control::Gates;
 use super::slab::{NONE, Slab};
 use super::state::{Flight, Link, Release, Releases, Resident, State, UNLIMITED, VirtualChannel};
 use super::statistics::ChannelStatistics;
@@ -24,6 +25,7 @@ pub(super) struct Buffers {
     generation: u32,
     pub virtual_channels: u32,
     pub cut_through: bool,
+    pub gates: Gates,
     /// An output with fewer credits than this collects returned credits.
     credits_low: u32,
 }
@@ -40,9 +42,11 @@ pub(super) enum Room {
 impl Buffers {
     /// Makes empty buffers, the first `sources` of them virtual channels.
     pub fn new(topology: &Topology, config: &NetworkConfig, sources: u32) -> Buffers {
+        let gates = Gates::new(topology, config);
         Buffers {
             links: links(topology, config),
-            vcs: vcs(topology, config),
+            vcs: vcs(topology, config, &gates),
+            gates,
             sources,
             residents: Slab::new(),
             flights: Slab::new(),
@@ -184,6 +188,9 @@ impl Buffers {
         if out.credits < flits.max(self.credits_low) {
             out.credits += out.releases.collect(&mut self.releases, now);
         }
+        if out.gated {
+            return self.passes_gate(output, now, flits);
+        }
         out.credits >= flits
     }
 
@@ -192,6 +199,11 @@ impl Buffers {
         let flits = self.unit(owner);
         if self.has_room(output, now, flits) {
             return Room::Now;
+        }
+        if self.vcs[output as usize].gated {
+            if let Ok(change) = self.gate_changes(output, now) {
+                return change.map_or(Room::Unknown, Room::At);
+            }
         }
         let out = &self.vcs[output as usize];
         out.releases.when(&self.releases, flits - out.credits).map_or(Room::Unknown, Room::At)
@@ -236,8 +248,8 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
     numbered.map(|at| link(node(at))).collect()
 }
 
-fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
-    let new = |channel: u32, end: Peer| {
+fn vcs(topology: &Topology, config: &NetworkConfig, gates: &Gates) -> Vec<VirtualChannel> {
+    let new = |channel: u32, end: Peer, gated: bool| {
         let (router, port, credits) = match end {
             Peer::Router { router, port } => (router.0, port.0, config.link.buffer_flits),
             Peer::Node(_) => (NONE, 0, config.node_buffer_flits.unwrap_or(UNLIMITED)),
@@ -257,14 +269,16 @@ fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
             router,
             port,
             stuck: false,
+            gated,
         }
     };
     let ends = (0..).zip(ends(topology));
     let mut vcs: Vec<VirtualChannel> = Vec::new();
     for (channel, end) in ends {
-        vcs.extend((0..config.link.virtual_channels).map(|_| new(channel, end)));
+        let first = vcs.len() as u32;
+        vcs.extend((first..).take(config.link.virtual_channels.into()).map(|vc| new(channel, end, gates.is_gated(vc))));
     }
-    vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected)));
+    vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected, false)));
     vcs
 }
 

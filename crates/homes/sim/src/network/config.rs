@@ -23,6 +23,11 @@ pub struct NetworkConfig {
     /// `None`: a node accepts every packet.
     pub node_buffer_flits: Option<u32>,
     pub switch: SwitchConfig,
+    /// Of the links between routers.
+    pub flow_control: FlowControl,
+    /// Channels whose STOP and CONTINUE have the defect of ATOLL, and channels with its correction.
+    pub control_defects: Vec<u32>,
+    pub control_corrections: Vec<u32>,
     /// `None`: a packet that a link loses stays lost, and a corrupted packet is dropped at its node.
     pub retransmission: Option<RetransmissionConfig>,
     pub errors: ErrorRates,
@@ -66,6 +71,15 @@ pub struct SwitchConfig {
     pub latency: Time,
     pub arbitration: Arbitration,
     pub switching: Switching,
+}
+
+/// The receiver's means against a full buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// The sender knows the free flits.
+    Credits,
+    /// The receiver asks for a STOP at `stop` flits, and for a CONTINUE at `resume` (`control.rs`).
+    StopContinue { stop: u32, resume: u32 },
 }
 
 /// Choice among waiting packets.
@@ -149,6 +163,9 @@ impl Default for NetworkConfig {
                 arbitration: Arbitration::RoundRobin,
                 switching: Switching::CutThrough,
             },
+            flow_control: FlowControl::Credits,
+            control_defects: Vec::new(),
+            control_corrections: Vec::new(),
             retransmission: None,
             errors: ErrorRates::NONE,
             link_down_limit: Time::from_ns(1_000_000),
@@ -160,6 +177,19 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
+    /// The highest fill at which a STOP still keeps every buffer from overflowing: room for a round trip, for the flit
+    /// that the STOP waits for, and for the flit or packet that the sender has begun. `None`: buffers are too small.
+    pub fn stop_flits_max(&self) -> Option<u32> {
+        let begun = match self.switch.switching {
+            Switching::CutThrough => self.flits(self.link.packet_bytes),
+            Switching::Wormhole => 1,
+        };
+        let round_trip = (self.link.latency * 2).0.div_ceil(self.flit_time().0.max(1));
+        let needed = u64::from(begun) + round_trip + 2;
+        let most = u64::from(self.link.buffer_flits).checked_sub(needed)?;
+        u32::try_from(most).ok().filter(|most| *most >= 2)
+    }
+
     /// Returns the flits of a packet with `bytes` of payload: at least one, for the header.
     pub fn flits(&self, bytes: u32) -> u32 {
         let room = self.link.flit_bytes.saturating_sub(self.link.crc_bytes).max(1);
@@ -201,7 +231,7 @@ impl NetworkConfig {
         if node >= self.inside_from { Time::ZERO } else { self.node_latency() }
     }
 
-    pub(super) fn flit_time(&self) -> Time {
+    pub(crate) fn flit_time(&self) -> Time {
         Time::of_bytes(u64::from(self.link.flit_bytes), self.link.bandwidth_bytes_per_s)
     }
 
@@ -270,9 +300,26 @@ impl NetworkConfig {
                 return Err(NetworkError::Latency { latency: retransmission.timeout });
             }
         }
+        self.check_flow_control(routing)?;
         let (needed, have) = (routing.virtual_channels_needed(), link.virtual_channels);
         self.errors.check()?;
         if needed > have { Err(NetworkError::VirtualChannels { needed, have }) } else { Ok(()) }
+    }
+}
+
+impl NetworkConfig {
+    fn check_flow_control(&self, routing: &Routing) -> Result<(), NetworkError> {
+        let FlowControl::StopContinue { stop, resume } = self.flow_control else {
+            let has_defects = !self.control_defects.is_empty() || !self.control_corrections.is_empty();
+            return if has_defects { Err(NetworkError::NoStops) } else { Ok(()) };
+        };
+        let Some(most) = self.stop_flits_max() else {
+            return Err(NetworkError::BufferBelowStop { buffer: self.link.buffer_flits });
+        };
+        if resume >= stop || stop > most {
+            return Err(NetworkError::Stop { stop, resume, most });
+        }
+        if routing.deadlock_free() { Ok(()) } else { Err(NetworkError::StopDeadlock) }
     }
 }
 
@@ -314,6 +361,21 @@ pub enum NetworkError {
     Window { window: u32, needed: u32 },
     #[error("error rates of {loss} and {corruption} for each packet and hop; each must lie between 0 and {RATE_MAX}")]
     ErrorRate { loss: f64, corruption: f64 },
+    #[error(
+        "a link without STOP and CONTINUE has neither their defect nor its correction; set link.flow_control=stop-continue, or leave \
+         --link-fault and --link-correction out"
+    )]
+    NoStops,
+    #[error(
+        "a buffer of {buffer} flits has no room for what arrives after a STOP (a packet and a round trip); set more buffer_flits"
+    )]
+    BufferBelowStop { buffer: u32 },
+    #[error(
+        "STOP at {stop} flits and CONTINUE at {resume} do not keep a buffer from overflowing; set link.stop_flits to {most} or less, and link.continue_flits below it"
+    )]
+    Stop { stop: u32, resume: u32, most: u32 },
+    #[error("a deadlock is not found with STOP and CONTINUE; use a deadlock-free routing (routing.algorithm)")]
+    StopDeadlock,
     #[error(
         "the network has {channels} channels with {virtual_channels} virtual channels each, too many to simulate; make it smaller"
     )]

@@ -6,6 +6,8 @@
 use selvedge_fabric::{NodeId, Port, RouterId, Vc};
 
 use super::event::Event;
+use super::faults::Crossing;
+use super::observe::Transmission;
 use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
 use super::slab::NONE;
 use super::state::{Cast, Fate, State, UNLIMITED};
@@ -77,6 +79,10 @@ impl Network {
         }
         self.statistics.blocked += u64::from(at_router);
         self.buffers.wait(resident, output);
+        if self.is_watched {
+            let packet = &self.buffers.flights[packet].packet;
+            self.observers.tell(|observer| observer.blocked(now, channel, packet, at_router));
+        }
         if !self.buffers.links[channel as usize].is_up {
             self.schedule_expiry(now, resident, generation, channel, queue);
         }
@@ -138,6 +144,7 @@ impl Network {
         let tail = left == 0;
         let from_router = buffer < self.buffers.sources;
         let waited = now - here.asked;
+        let was_blocked = head && here.state == State::Owner;
         if head {
             here.started = now;
             flight.hops = flight.hops.saturating_add(u16::from(from_router));
@@ -151,6 +158,9 @@ impl Network {
         }
         if last_there {
             crossing.end = crossing.end.max(end_in);
+        }
+        if self.is_watched {
+            self.pass_gate(now, output, packet, flits, &crossing);
         }
         let out = &mut self.buffers.vcs[output as usize];
         let router = out.router;
@@ -167,6 +177,25 @@ impl Network {
         if head && from_router {
             self.statistics.hops += 1;
             self.statistics.blocked_ps += waited.0;
+        }
+        if self.is_watched {
+            let missing = if tail { self.buffers.flights[packet].missing } else { 0 };
+            let sent = Transmission {
+                packet: &self.buffers.flights[packet].packet,
+                channel,
+                vc: (output - channel * self.buffers.virtual_channels) as u8,
+                flits,
+                bytes: u64::from(flits) * u64::from(self.config.link.flit_bytes) - u64::from(missing),
+                head,
+                tail,
+                waited: was_blocked.then_some(waited),
+                from_router,
+                begin: now,
+                start: crossing.start,
+                end: crossing.end,
+                lost: crossing.lost,
+            };
+            self.observers.tell(|observer| observer.sent(&sent));
         }
         self.keep_or_free(resident, output, channel, tail);
         if tail && self.config.trace {
@@ -199,6 +228,43 @@ impl Network {
             }
         }
         self.leave(resident, buffer, crossing.end, flits, tail, queue);
+    }
+
+    /// Sends flits over a link, which STOP and CONTINUE may control. Those without room corrupt the packet.
+    #[cold]
+    fn pass_gate(&mut self, now: Time, output: u32, packet: u32, flits: u32, crossing: &Crossing) {
+        let channel = self.buffers.vcs[output as usize].channel;
+        self.buffers.gates.carry(channel, now, crossing.end);
+        let link = &self.buffers.links[channel as usize];
+        let first = (!crossing.lost).then_some(crossing.start + link.latency + link.flit_time);
+        if self.buffers.pass_gate(output, flits, first) {
+            self.statistics.corruptions += 1;
+            let flight = &mut self.buffers.flights[packet];
+            if flight.fate == Fate::Intact {
+                flight.fate = Fate::Lost(LossReason::Corruption);
+            }
+        }
+    }
+
+    /// Tells that flits have left their buffer.
+    #[cold]
+    pub(super) fn watch_leave(&mut self, buffer: u32, at: Time, flits: u32) {
+        self.buffers.take_from_gate(buffer, at, flits);
+        let channel = self.buffers.vcs[buffer as usize].channel;
+        let vc = (buffer - channel * self.buffers.virtual_channels) as u8;
+        self.observers.tell(|observer| observer.taken(at, channel, vc, flits));
+    }
+
+    /// Tells of credits that return; returns those that were not borrowed.
+    #[cold]
+    fn watch_release(&mut self, output: u32, at: Time, flits: u32) -> u32 {
+        let out = &self.buffers.vcs[output as usize];
+        if out.gated {
+            return self.buffers.repay(output, flits);
+        }
+        let (channel, vc) = (out.channel, (output - out.channel * self.buffers.virtual_channels) as u8);
+        self.observers.tell(|observer| observer.returned(at, channel, vc, flits));
+        flits
     }
 
     /// Allocates the output to a packet whose tail has not left, and frees it when the tail leaves.
@@ -234,6 +300,9 @@ impl Network {
         }
         if buffer < self.buffers.sources {
             let latency = self.buffers.links[self.buffers.vcs[buffer as usize].channel as usize].latency;
+            if self.is_watched {
+                self.watch_leave(buffer, at, flits);
+            }
             self.release(buffer, at + latency, flits, queue);
         } else if tail {
             let node = buffer - self.buffers.sources;
@@ -264,6 +333,8 @@ impl Network {
         if out.credits == UNLIMITED {
             return;
         }
+        let flits = if self.is_watched { self.watch_release(output, at, flits) } else { flits };
+        let out = &mut self.buffers.vcs[output as usize];
         out.releases.push(&mut self.buffers.releases, at, flits);
         out.stuck = false;
         let channel = out.channel;
@@ -304,6 +375,15 @@ impl Network {
         }
     }
 
+    /// Appends a packet that is delivered or lost to those that the caller takes.
+    #[inline]
+    pub(super) fn arrive(&mut self, arrival: Arrival) {
+        if self.is_watched {
+            self.observers.tell(|observer| observer.arrived(&arrival));
+        }
+        self.arrivals.push_back(arrival);
+    }
+
     pub(super) fn on_arrive(&mut self, now: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
         if let Fate::Lost(_) = flight.fate {
@@ -327,7 +407,7 @@ impl Network {
         self.statistics.delivered += 1;
         self.statistics.delivered_bytes += u64::from(flight.packet.bytes);
         self.buffers.flights.remove(packet);
-        self.arrivals.push_back(Arrival::Delivered(delivery));
+        self.arrive(Arrival::Delivered(delivery));
     }
 
     pub(super) fn on_lose(&mut self, now: Time, packet: u32) {
@@ -342,7 +422,7 @@ impl Network {
         self.statistics.lost += 1;
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
         self.buffers.flights.remove(packet);
-        self.arrivals.push_back(Arrival::Lost(loss));
+        self.arrive(Arrival::Lost(loss));
     }
 
     #[cold]

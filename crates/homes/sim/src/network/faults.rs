@@ -13,6 +13,7 @@
 //! repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the link.
 
 use super::event::Event;
+use super::observe::Attempt;
 use super::packet::LossReason;
 use super::slab::NONE;
 use super::state::{Cast, Fate, State};
@@ -35,6 +36,7 @@ impl Network {
             return;
         }
         link.is_up = false;
+        self.observers.tell(|observer| observer.link(now, channel, false));
         self.reliability[channel as usize].down_since = now;
         let first = channel * self.buffers.virtual_channels;
         for output in first..first + self.buffers.virtual_channels {
@@ -61,6 +63,7 @@ impl Network {
         }
         link.is_up = true;
         let through = link.latency + self.config.switch.latency;
+        self.observers.tell(|observer| observer.link(now, channel, true));
         self.reliability[channel as usize].down_since = Time::MAX;
         let first = channel * self.buffers.virtual_channels;
         for output in first..first + self.buffers.virtual_channels {
@@ -146,7 +149,9 @@ impl Network {
                 break;
             }
             let is_sent_again = self.buffers.flights[packet].cast == Cast::One;
+            let mut attempt = Attempt { channel, across, good: 0, start, lost, repeated_at: None };
             let Some(retransmission) = self.config.retransmission.as_ref().filter(|_| is_sent_again) else {
+                self.observers.tell(|observer| observer.failed(&attempt));
                 let why = if lost { LossReason::Loss } else { LossReason::Corruption };
                 self.buffers.flights[packet].fate = Fate::Lost(why);
                 crossing.lost = lost;
@@ -155,6 +160,8 @@ impl Network {
             let good = self.random.below(u64::from(flits - across)) as u32;
             let notice = if lost { retransmission.timeout } else { round_trip };
             start = start + flit_time * u64::from(good + 1) + notice;
+            (attempt.good, attempt.repeated_at) = (good, Some(start));
+            self.observers.tell(|observer| observer.failed(&attempt));
             across += good;
             if across == 0 {
                 crossing.start = start;
@@ -241,6 +248,9 @@ impl Network {
             }
         }
         self.buffers.free_resident(resident);
+        if self.is_watched {
+            self.watch_leave(buffer, now, flits);
+        }
         self.release(buffer, now, flits, queue);
         self.buffers.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
         queue.schedule(now, NetworkEvent(Event::Lose { packet }));
@@ -251,6 +261,7 @@ impl Network {
         let here = &self.buffers.residents[resident];
         let (state, output, packet) = (here.state, here.output, here.packet);
         let waited = matches!(state, State::Waiting | State::Owner);
+        let has_begun = self.buffers.has_begun(resident);
         if state == State::Waiting {
             self.buffers.remove_waiter(resident);
         } else if state == State::Owner {
@@ -266,6 +277,9 @@ impl Network {
         self.drain(now, resident, queue);
         if waited {
             let channel = self.buffers.vcs[output as usize].channel;
+            if self.is_watched && !has_begun {
+                self.observers.tell(|observer| observer.withdrawn(now, channel));
+            }
             self.buffers.links[channel as usize].waiting -= 1;
             self.serve(now, channel, queue);
         }

@@ -20,7 +20,8 @@
 //! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, with the flit time of the slowest
 //! channel on the route ([`Network::latency_empty`]).
 //!
-//! `multicast.rs`: packets to many nodes, which switches copy.
+//! `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of each step.
+//! `control.rs`: flow control by STOP and CONTINUE in place of credits.
 //!
 //! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
@@ -44,6 +45,7 @@
 
 mod buffers;
 mod config;
+mod control;
 mod deadlock;
 mod engine;
 mod event;
@@ -51,6 +53,7 @@ mod faults;
 mod latency;
 mod message;
 mod multicast;
+mod observe;
 mod packet;
 mod serve;
 mod slab;
@@ -64,12 +67,13 @@ use std::sync::Arc;
 use selvedge_fabric::{NodeId, RouteState, Routing, Topology};
 
 pub use config::{
-    Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, NetworkError, NodeLink, RetransmissionConfig,
-    SwitchConfig, Switching,
+    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, NetworkError, NodeLink,
+    RetransmissionConfig, SwitchConfig, Switching,
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
+pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
@@ -79,6 +83,7 @@ use crate::time::Time;
 use buffers::Buffers;
 use event::Event;
 use latency::EmptyNetwork;
+use observe::Observers;
 use slab::NONE;
 use state::{Cast, Fate, Flight, Releases, Reliability, State};
 use trees::Branch;
@@ -113,6 +118,9 @@ pub struct Network {
     deadlock: Option<Deadlock>,
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
+    observers: Observers,
+    /// It has observers, or links with STOP and CONTINUE.
+    is_watched: bool,
 }
 
 /// Access to the statistics of a fabric, in either model.
@@ -165,6 +173,8 @@ impl Network {
             deadlock: None,
             statistics: NetworkStatistics::default(),
             spans: Vec::new(),
+            observers: Observers::default(),
+            is_watched: config.flow_control != FlowControl::Credits,
             topology,
             routing,
             config,
@@ -181,6 +191,9 @@ impl Network {
         assert!(packet.from != packet.to, "{packet:?} is for its own node");
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         self.statistics.injected += 1;
+        if self.is_watched {
+            self.observers.tell(|observer| observer.injected(now, &packet));
+        }
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
         self.put_in_source(now, packet, route, (Cast::One, NONE), queue);
     }
@@ -313,6 +326,32 @@ impl Network {
     pub fn stop_trace(&mut self) {
         self.config.trace = false;
         self.spans = Vec::new();
+    }
+
+    /// Adds an observer. It sees what happens from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observe>) {
+        self.observers.add(observer);
+        self.is_watched = true;
+        for (output, gate) in self.buffers.gates.all() {
+            if self.observers.want_controls(output / self.buffers.virtual_channels) {
+                gate.observe();
+            }
+        }
+    }
+
+    /// Ends the observation: each observer is told, and dropped.
+    ///
+    /// # Errors
+    /// The first one of an observer.
+    pub fn end_observation(&mut self, now: Time) -> std::io::Result<()> {
+        let virtual_channels = self.buffers.virtual_channels;
+        for (output, gate) in self.buffers.gates.all() {
+            gate.advance(now);
+            let seen = gate.take_seen();
+            let (channel, vc) = (output / virtual_channels, (output % virtual_channels) as u8);
+            self.observers.tell(|observer| observer.controls(channel, vc, &seen));
+        }
+        self.observers.end(now)
     }
 
     /// Returns the first deadlock found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.

@@ -57,6 +57,9 @@ impl Network {
         let branch = self.branches[tree as usize];
         debug_assert_eq!(branch.output, self.topology.injection_channel(packet.from) * self.buffers.virtual_channels);
         self.statistics.injected += u64::from(branch.targets);
+        if self.is_watched {
+            self.observers.tell(|observer| observer.injected(now, &packet));
+        }
         self.put_in_source(now, packet, RouteState::default(), (Cast::Tree, tree), queue);
     }
 
@@ -126,7 +129,7 @@ impl Network {
                 let mut packet = flight.packet;
                 packet.to.0 = branch.node;
                 self.statistics.lost += 1;
-                self.arrivals.push_back(Arrival::Lost(Loss { packet, injected: flight.injected, at: now, why }));
+                self.arrive(Arrival::Lost(Loss { packet, injected: flight.injected, at: now, why }));
             }
         }
     }

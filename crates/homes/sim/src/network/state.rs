@@ -70,6 +70,8 @@ pub(super) struct VirtualChannel {
     pub port: u16,
     /// The owner has no room, and the credits on their way back are too few.
     pub stuck: bool,
+    /// STOP and CONTINUE control it (`control.rs`).
+    pub gated: bool,
 }
 
 const _: () = assert!(size_of::<VirtualChannel>() == 64);

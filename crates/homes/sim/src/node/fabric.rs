@@ -4,10 +4,14 @@
 //! In the packet model a node injects packets one by one as they are read, and the fabric reports each arrival. In the
 //! model of whole messages, all times of a message are computed when it departs (`departure.rs`).
 
+use std::io;
+
 use selvedge_fabric::MulticastTree;
 
 use crate::machine::Machine;
-use crate::network::{Arrival, Counted, Delivery, HopSpan, MessageNetwork, Network, NetworkError, NetworkEvent};
+use crate::network::{
+    Arrival, Counted, Delivery, HopSpan, MessageNetwork, Network, NetworkError, NetworkEvent, Observe,
+};
 use crate::time::Time;
 
 use super::events::Events;
@@ -61,6 +65,19 @@ impl Fabric {
             (Fabric::Packets(network), false) => network.fail_link(now, channel, events),
             (Fabric::Messages(_), _) => {}
         }
+    }
+
+    /// Adds an observer to the network of packets. The model of whole messages has none: `false`.
+    pub fn observe(&mut self, observer: Box<dyn Observe>) -> bool {
+        match self {
+            Fabric::Packets(network) => network.observe(observer),
+            Fabric::Messages(_) => return false,
+        }
+        true
+    }
+
+    pub fn end_observation(&mut self, now: Time) -> io::Result<()> {
+        if let Fabric::Packets(network) = self { network.end_observation(now) } else { Ok(()) }
     }
 
     pub fn add_tree(&mut self, tree: &MulticastTree) -> u32 {

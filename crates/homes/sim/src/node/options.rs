@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::machine::{FullMailbox, Machine};
-use crate::network::{ErrorRates, NetworkError, Switching};
+use crate::network::{ErrorRates, FlowControl, NetworkError, Switching};
 use crate::time::Time;
 
 use super::aggregation::Aggregation;
@@ -36,6 +36,9 @@ impl Model {
             ),
             _ if network.switch.switching == Switching::Wormhole => {
                 refuse("wormhole switching", "switch whole packets (--set switch.switching=cut-through)")
+            }
+            _ if network.flow_control != FlowControl::Credits => {
+                refuse("STOP and CONTINUE (link.flow_control)", "use credits (--set link.flow_control=credits)")
             }
             _ if !machine.routing.deadlock_free() => refuse(
                 "deadlocks, which this machine's routing allows",

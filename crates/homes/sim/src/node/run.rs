@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::Machine;
-use crate::network::Counted;
+use crate::network::{Counted, Observe};
 use crate::time::Time;
 
 use super::credits::Credits;
@@ -178,6 +178,23 @@ impl<R: Ranks> Simulation<R> {
     /// Returns the statistics of the fabric.
     pub fn network(&self) -> &dyn Counted {
         self.transfers.fabric.counted()
+    }
+
+    /// Adds an observer of the network, before the run.
+    ///
+    /// # Panics
+    /// In the model of whole messages, which has no packets to observe; a bug of the caller.
+    pub fn observe(&mut self, observer: Box<dyn Observe>) {
+        assert!(self.transfers.fabric.observe(observer), "an observer of packets in the model of whole messages");
+    }
+
+    /// Ends the observation, after the run.
+    ///
+    /// # Errors
+    /// The first one of an observer.
+    pub fn end_observation(&mut self) -> std::io::Result<()> {
+        let now = self.transfers.nodes.events.now();
+        self.transfers.fabric.end_observation(now)
     }
 
     pub fn machine(&self) -> &Machine {

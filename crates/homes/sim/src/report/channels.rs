@@ -216,16 +216,24 @@ impl Fabric {
 
 /// Returns the two ends of a channel: "(0,1) -> (0,2)", "(0,1) -> node 3", "node 3 -> (0,1)".
 pub fn channel_name(topology: &Topology, channel: u32) -> String {
-    let to = match target(topology, channel) {
+    format!("{} -> {}", channel_source_name(topology, channel), channel_target_name(topology, channel))
+}
+
+/// Returns the name of the router or node that sends over a channel.
+pub fn channel_source_name(topology: &Topology, channel: u32) -> String {
+    match topology.channel_source(channel) {
+        Some((router, _)) => topology.router_name(router),
+        None => topology.node_name(injecting(topology, channel)),
+    }
+}
+
+/// Returns the name of the router or node at the end of a channel.
+pub fn channel_target_name(topology: &Topology, channel: u32) -> String {
+    match target(topology, channel) {
         Peer::Router { router, .. } => topology.router_name(router),
         Peer::Node(node) => topology.node_name(node),
         Peer::Unconnected => "nothing".to_owned(),
-    };
-    let from = match topology.channel_source(channel) {
-        Some((router, _)) => topology.router_name(router),
-        None => topology.node_name(injecting(topology, channel)),
-    };
-    format!("{from} -> {to}")
+    }
 }
 
 fn target(topology: &Topology, channel: u32) -> Peer {

@@ -89,6 +89,9 @@ impl Facts {
             "routing",
             format!("{}, {} virtual channels of which it needs {}", routing.algorithm(), channels.0, channels.1),
         );
+        if routing.explicit_pairs() > 0 {
+            parts.value("pairs with routes from a file", words::count(routing.explicit_pairs() as u64));
+        }
         parts.value("deadlock", self.deadlock_words());
         let mut latencies = Table::with_heads(&["from a node to", ">payload", ">latency"]);
         for (distance, bytes, latency) in &self.latencies {

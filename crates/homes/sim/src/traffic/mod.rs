@@ -31,7 +31,8 @@ pub use pattern::{Destinations, Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
 use crate::network::{
-    Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Packet, Schedule,
+    Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Observe, Packet,
+    Schedule,
 };
 use crate::node::Fault;
 use crate::queue::Queue;
@@ -86,6 +87,8 @@ pub enum TrafficError {
     Interval { measured: Time },
     #[error("a node may hold {limit} packets, but a message has {packets}; raise the limit, or make messages shorter")]
     Source { limit: u32, packets: u32 },
+    #[error("an observer of the run has failed: {why}; give it a folder with room")]
+    Observer { why: String },
 }
 
 /// The progress of a run.
@@ -106,9 +109,25 @@ pub fn run(
     traffic: &TrafficConfig,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<TrafficResults, TrafficError> {
-    let network = Network::new(topology, routing, network)?;
+    run_observed(topology, routing, network, traffic, Vec::new(), progress)
+}
+
+/// Like [`run`], with observers of the network. The results are the same.
+pub fn run_observed(
+    topology: Arc<Topology>,
+    routing: Routing,
+    network: NetworkConfig,
+    traffic: &TrafficConfig,
+    observers: Vec<Box<dyn Observe>>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<TrafficResults, TrafficError> {
+    let mut network = Network::new(topology, routing, network)?;
+    observers.into_iter().for_each(|observer| network.observe(observer));
     let mut generator = Generator::new(network, traffic)?;
     let stop = generator.run(progress);
+    let now = generator.queue.0.now();
+    let observed = generator.network.end_observation(now);
+    observed.map_err(|error| TrafficError::Observer { why: error.to_string() })?;
     Ok(generator.results(stop))
 }
 

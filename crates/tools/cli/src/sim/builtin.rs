@@ -35,6 +35,7 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let interrupt = Interrupt::listen()?;
     let mut tasks = prepared.tasks(ranks, &machine);
     if prepared.needs.groups > 0 {
+        args.refuse_beside_switches()?;
         let made = Aggregation::new(&machine, &runner::place(&plan)?, prepared.needs.groups);
         let aggregation = Arc::new(made.map_err(|error| Usage(error.to_string()))?);
         tasks.grant(&aggregation);

@@ -11,17 +11,18 @@ use selvedge_sim::node::{Death, Model, Variation};
 use selvedge_sim::time::Time;
 
 use super::arguments::{self, Compute, FailedLink, FailedNode, Percent};
+use super::observing::Observing;
 use super::output::Output;
 use super::program_options::ProgramOptions;
 use super::runner::{NetworkModel, Placement, RunPlan, place};
 use super::usage::Usage;
-use super::{faults, machines};
+use super::{faults, machines, routes};
 
 /// Simulate a machine, and run programs or traffic on it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = USAGE)]
 #[command(group = clap::ArgGroup::new("what").required(true)
-          .args(["command", "program", "traffic", "study", "describe", "list"]))]
+          .args(["command", "program", "traffic", "study", "describe", "routes", "list"]))]
 pub struct Args {
     /// The machine: a TOML file, or the name of a machine that comes with Selvedge
     #[arg(short, long, value_name = "MACHINE", required_unless_present_any = ["list", "study"])]
@@ -43,6 +44,10 @@ pub struct Args {
     /// Describe the machine: topology, latencies, deadlock freedom, each number with its source
     #[arg(long, help_heading = "What to simulate")]
     pub describe: bool,
+
+    /// Print the routing strings between two nodes, given by number or name: the port at each router
+    #[arg(long, value_names = ["A", "B"], num_args = 2, help_heading = "What to simulate")]
+    pub routes: Option<Vec<String>>,
 
     /// List machines, built-in programs with their parameters, and patterns of traffic
     #[arg(long, help_heading = "What to simulate")]
@@ -129,8 +134,16 @@ pub struct Args {
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = arguments::assignment, help_heading = "Machine")]
     pub set: Vec<(String, String)>,
 
+    /// Take the routes of pairs of nodes from a file, with lines `FROM TO ports PORT...` or `FROM TO via ROUTER...`;
+    /// all other pairs keep the machine's algorithm
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    pub routes_from: Option<PathBuf>,
+
     #[command(flatten)]
     pub output: Output,
+
+    #[command(flatten)]
+    pub observing: Observing,
 
     /// Real processes: record the transitions of each NIC, one file a NIC, in this folder; `selvedge rtl replay` runs
     /// them through the RTL
@@ -151,6 +164,7 @@ selvedge sim -n N --machine MACHINE [OPTIONS] -- PROGRAM [ARGS]...
        selvedge sim -n N --machine MACHINE --program NAME [OPTIONS]
        selvedge sim --machine MACHINE --traffic PATTERN [OPTIONS]
        selvedge sim --machine MACHINE --describe
+       selvedge sim --machine MACHINE --routes A B
        selvedge sim --study | --list";
 
 const AFTER_HELP: &str = "\
@@ -201,6 +215,10 @@ impl Args {
         overrides.extend(self.corruption.map(|share| ("link.corruption".to_owned(), format!("{share:?}"))));
         let mut machine = load::load_with(&path, &overrides).map_err(|error| Usage(error.to_string()))?;
         machine.network.seed = self.seed;
+        self.observing.change(&mut machine)?;
+        if let Some(file) = &self.routes_from {
+            routes::take_from(&mut machine, file)?;
+        }
         Ok(Arc::new(machine))
     }
 
@@ -236,11 +254,26 @@ impl Args {
             deaths,
             keep_going: self.keep_going,
             aggregation: None,
+            observing: self.observing.clone(),
             options,
         };
         // Checks the placement before any process is started.
         place(&plan)?;
         Ok(plan)
+    }
+
+    /// Refuses options whose channels and nodes are those of the machine's file, where switches reduce.
+    pub fn refuse_beside_switches(&self) -> Result<(), Usage> {
+        let option = match (&self.routes_from, &self.observing.link_fault[..], &self.observing.link_correction[..]) {
+            (None, [], []) => return Ok(()),
+            (Some(_), ..) => "--routes-from",
+            (None, [_, ..], _) => "--link-fault",
+            (None, [], _) => "--link-correction",
+        };
+        Err(Usage(format!(
+            "{option} is for machines whose switches do not reduce, because the file of such a machine has not all of its nodes; \
+             leave it out, or --aggregation and --algorithm switches"
+        )))
     }
 
     /// Options that the report shows.
@@ -282,6 +315,10 @@ impl Args {
         if !changed.is_empty() {
             add("machine changed", changed.join(", "));
         }
+        if let Some(file) = &self.routes_from {
+            add("routes from", file.display().to_string());
+        }
+        self.observing.options().into_iter().for_each(|(name, value)| add(&name, value));
         if let Some(limit) = self.time_limit {
             add("time limit", limit.to_string());
         }

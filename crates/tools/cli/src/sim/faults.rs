@@ -21,7 +21,7 @@ pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) 
         fail(channels(topology, link)?, link.at, link.until);
     }
     for failed in nodes {
-        let node = node(topology, &failed.node)?;
+        let node = node(topology, "--fail-node", &failed.node)?;
         let (router, port) = topology.attachment(node);
         fail(vec![topology.injection_channel(node), topology.channel(router, port)], failed.at, failed.until);
     }
@@ -57,6 +57,20 @@ fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
     })))
 }
 
+/// Resolves one direction of a link, `A-B`: the first channel from A to B. The error names `option`.
+pub fn direction(topology: &Topology, option: &str, text: &str) -> Result<u32, Usage> {
+    for (at, _) in text.char_indices().filter(|(at, c)| *c == '-' && *at > 0 && at + 1 < text.len()) {
+        let (Some(a), Some(b)) = (router(topology, &text[..at]), router(topology, &text[at + 1..])) else { continue };
+        if let Some((port, _)) = topology.neighbours(a).find(|(_, next)| *next == b) {
+            return Ok(topology.channel(a, port));
+        }
+    }
+    let example = topology.neighbours(RouterId(0)).next().map_or(String::new(), |(_, next)| {
+        format!(", as in {}-{}", topology.router_name(RouterId(0)), topology.router_name(next))
+    });
+    Err(Usage(format!("{option}: no link of this machine is {text}; name two routers that a link joins{example}")))
+}
+
 /// Resolves a number below `count`, given as a number or as a name.
 fn number_of(text: &str, count: u32, name: impl Fn(u32) -> String) -> Option<u32> {
     let number = text.parse().ok().filter(|number| *number < count);
@@ -67,11 +81,12 @@ fn router(topology: &Topology, text: &str) -> Option<RouterId> {
     number_of(text, topology.routers(), |router| topology.router_name(RouterId(router))).map(RouterId)
 }
 
-fn node(topology: &Topology, text: &str) -> Result<NodeId, Usage> {
+/// Resolves a node, given as a number or as a name. The error names `option`.
+pub fn node(topology: &Topology, option: &str, text: &str) -> Result<NodeId, Usage> {
     let found = number_of(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
     found.map(NodeId).ok_or_else(|| {
         let last = topology.nodes() - 1;
-        Usage(format!("--fail-node: {text} is not a node of this machine: it has nodes 0 to {last}"))
+        Usage(format!("{option}: {text} is not a node of this machine: it has nodes 0 to {last}"))
     })
 }
 
@@ -110,6 +125,17 @@ mod tests {
         let name = |router| mesh.router_name(RouterId(router));
         let text = format!("{}-{}@2us-3us", name(0), name(1));
         assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()], &[]).unwrap(), by_number);
+    }
+
+    #[test]
+    fn a_direction_of_a_link_is_one_channel() {
+        let mesh = Topology::mesh(&[3, 3], 1).unwrap();
+        let there = direction(&mesh, "--dump-link", "0-1").unwrap();
+        let back = direction(&mesh, "--dump-link", "(1,0)-(0,0)").unwrap();
+        assert_ne!(there, back);
+        assert_eq!(mesh.channel_source(there).map(|(router, _)| router), Some(RouterId(0)));
+        let error = direction(&mesh, "--dump-link", "0-8").unwrap_err().0;
+        assert!(error.contains("no link of this machine is 0-8") && error.contains("(0,0)-(1,0)"), "{error}");
     }
 
     #[test]

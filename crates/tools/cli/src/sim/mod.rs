@@ -11,7 +11,9 @@
 //! | [`runner`] | common to both: ranks on a machine, and their report |
 //! | [`livelock`] | the warning about ranks that repeat themselves |
 //! | [`describe`] | describes the machine itself |
+//! | [`routes`] | routing strings between two nodes |
 //! | [`traffic`] | traffic on the network alone; the study of seed 002 |
+//! | [`observing`], [`statistics`] | observers of the network: samples, dumps, plug-ins |
 //! | [`progress`], [`output`], [`text`] | progress; outputs; tables for a terminal |
 //!
 //! Exit code: the first exit code of a rank that is not 0 (137 for a rank that --kill killed); 1 when ranks are stuck
@@ -28,11 +30,14 @@ mod describe;
 mod faults;
 mod livelock;
 mod machines;
+mod observing;
 mod output;
 mod program_options;
 mod progress;
 mod real;
+mod routes;
 mod runner;
+mod statistics;
 mod text;
 mod traffic;
 mod usage;
@@ -76,7 +81,9 @@ fn dispatch(args: &Args) -> Result<u8> {
         )
         .into());
     }
-    if (args.study || args.describe) && !(args.fail_link.is_empty() && args.fail_node.is_empty()) {
+    if (args.study || args.describe || args.routes.is_some())
+        && !(args.fail_link.is_empty() && args.fail_node.is_empty())
+    {
         return Err(
             Usage("--fail-link and --fail-node are for programs and --traffic; leave them out".to_owned()).into()
         );
@@ -111,12 +118,16 @@ fn dispatch(args: &Args) -> Result<u8> {
         )
         .into());
     }
+    args.observing.check(args)?;
     if args.study {
         return traffic::study(args);
     }
     let machine = args.load_machine()?;
     if args.describe {
         return describe::describe(&machine, &args.output);
+    }
+    if let Some(pair) = &args.routes {
+        return routes::routes(&machine, pair, args.seed, &args.output);
     }
     if let Some(pattern) = &args.traffic {
         return traffic::run(args, &machine, pattern);

@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 40] = [
+pub const RESERVED: [&str; 47] = [
     "ranks",
     "command",
     "what",
@@ -29,6 +29,8 @@ pub const RESERVED: [&str; 40] = [
     "traffic",
     "study",
     "describe",
+    "routes",
+    "routes-from",
     "list",
     "np",
     "ranks-per-node",
@@ -52,6 +54,11 @@ pub const RESERVED: [&str; 40] = [
     "measured",
     "drain",
     "stop-at-deadlock",
+    "sample",
+    "dump-link",
+    "statistics",
+    "link-fault",
+    "link-correction",
     "json",
     "html",
     "svg",

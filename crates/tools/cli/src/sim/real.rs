@@ -63,6 +63,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     }
     let mut plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
     if let Some(groups) = args.aggregation {
+        args.refuse_beside_switches()?;
         plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups)?));
     }
     let mut env = args.env.clone();

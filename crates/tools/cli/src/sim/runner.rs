@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use selvedge_fabric::NodeId;
 use selvedge_sim::machine::Machine;
@@ -20,6 +20,7 @@ use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
 use selvedge_sim::time::Time;
 
 use super::livelock::Warner;
+use super::observing::Observing;
 use super::output::{Output, stream};
 use super::progress::{Interrupt, ProgressLine};
 use super::usage::Usage;
@@ -81,6 +82,7 @@ pub struct RunPlan {
     pub keep_going: bool,
     /// The job's share of the aggregation nodes in the switches, if its program uses them.
     pub aggregation: Option<Arc<Aggregation>>,
+    pub observing: Observing,
     /// Options that the report shows.
     pub options: Vec<(String, String)>,
 }
@@ -151,6 +153,9 @@ pub fn simulate<R: Ranks>(
         SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
         other => Usage(other.to_string()),
     })?;
+    for observer in plan.observing.observers(simulation.network().topology(), &simulation.machine().network)? {
+        simulation.observe(observer);
+    }
     let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());
     let mut heat = output.shows_links().then(|| Heat::new(simulation.network().topology(), &plan.faults));
     let title = format!("{} on {}", plan.program, plan.machine.name);
@@ -176,6 +181,7 @@ pub fn simulate<R: Ranks>(
     watched.end(heat.as_ref(), &simulation.progress());
     let seconds = started.elapsed().as_secs_f64();
     line.finish();
+    simulation.end_observation().context("an observer of the run has failed; give it a folder with room")?;
     let exit_code = exit_code(&outcome, interrupt);
     if output.quiet {
         print_reason(&outcome, plan.time_limit);

@@ -8,6 +8,7 @@ use selvedge_sim::machine::load::from_text;
 use selvedge_sim::node::{Model, Variation};
 
 use super::*;
+use crate::sim::observing::Observing;
 use crate::sim::runner::{Placement, RunPlan};
 
 #[derive(Parser)]
@@ -199,6 +200,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         deaths: Vec::new(),
         keep_going: false,
         aggregation: None,
+        observing: Observing::default(),
         options: Vec::new(),
     }
 }
@@ -236,4 +238,27 @@ fn the_report_shows_the_options() {
         "time limit: 3.000 ms",
     ];
     assert_eq!(words, expected);
+}
+
+#[test]
+fn observers_are_refused_where_no_packets_run_once() {
+    let machine = machine_file("torus16");
+    for (line, words) in [
+        ("--describe --sample 1us", "for programs and --traffic"),
+        ("--program barrier --network message --sample 1us", "take --network packet"),
+        ("--traffic uniform --load 0.1,0.2 --sample 1us", "give one --load"),
+        ("--traffic uniform --sample 1us:/nowhere/s.csv", "in a folder that is there"),
+    ] {
+        let error = refused(&format!("--machine {machine} {line}"));
+        assert!(error.contains(words), "{line}: {error}");
+    }
+}
+
+#[test]
+fn routes_of_a_file_are_checked_before_the_run() {
+    let machine = machine_file("torus16");
+    let error = refused(&format!("--machine {machine} --routes 0 9999"));
+    assert!(error.contains("--routes: 9999 is not a node of this machine"), "{error}");
+    let error = refused(&format!("--machine {machine} --describe --routes-from /nowhere/routes"));
+    assert!(error.contains("--routes-from /nowhere/routes: No such file"), "{error}");
 }

@@ -10,7 +10,7 @@ use selvedge_sim::machine::Machine;
 use selvedge_sim::network::DeadlockPolicy;
 use selvedge_sim::report::{Study, Traffic, Wall, words};
 use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
-use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run as one_load};
+use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 
 use super::command_line::Args;
 use super::faults;
@@ -65,7 +65,9 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
             });
             if interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let done = one_load(machine.topology.clone(), machine.routing.clone(), network.clone(), &config, &mut progress);
+        let observers = args.observing.observers(&machine.topology, &network)?;
+        let (topology, routing) = (machine.topology.clone(), machine.routing.clone());
+        let done = one_load(topology, routing, network.clone(), &config, observers, &mut progress);
         results.push(done.map_err(|error: TrafficError| Usage(error.to_string()))?);
         if interrupt.is_set() {
             break;

@@ -20,6 +20,7 @@ mod run;
 mod sim_accesses;
 mod sim_deaths;
 mod sim_limits;
+mod sim_network;
 mod sim_polls;
 mod sim_runs;
 mod sim_turns;

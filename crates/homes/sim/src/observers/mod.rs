@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Observers of a network that write files.
+//!
+//! | file | writes |
+//! |---|---|
+//! | [`sampler`] | load and queue of each channel in each interval, as CSV |
+
+pub mod sampler;
+
+pub use sampler::Sampler;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::RefCell;
+    use std::io::{self, Write};
+    use std::rc::Rc;
+
+    /// A file in memory, which a test reads after the run.
+    #[derive(Clone, Debug, Default)]
+    pub struct Shared(Rc<RefCell<Vec<u8>>>);
+
+    impl Shared {
+        pub fn text(&self) -> String {
+            String::from_utf8(self.0.borrow().clone()).unwrap()
+        }
+    }
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+}
