@@ -9,6 +9,7 @@
 //! | [`program`] | ranks that are futures |
 //! | [`processes`] | ranks that are real processes |
 //! | [`network`] | the fabric in virtual time: packets with virtual channels, credits and faults; or whole messages |
+//! | [`rerouting`] | managers of the routers: new routes after a failure |
 //! | [`traffic`] | synthetic traffic on the network alone |
 //! | [`report`] | tables, JSON, pictures, an HTML page, a timeline |
 //! | [`validate`] | the claims of the seeds beside the simulator's predictions |
@@ -22,6 +23,7 @@ pub mod program;
 pub mod queue;
 pub mod random;
 pub mod report;
+pub mod rerouting;
 pub mod time;
 pub mod traffic;
 pub mod validate;

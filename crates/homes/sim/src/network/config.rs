@@ -184,7 +184,7 @@ impl NetworkConfig {
     }
 
     /// Returns the time for which a packet occupies a channel, given the time of a full flit.
-    pub(super) fn packet_time(&self, flit_time: Time, bytes: u32) -> Time {
+    pub(crate) fn packet_time(&self, flit_time: Time, bytes: u32) -> Time {
         let full = flit_time * u64::from(self.flits(bytes));
         full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }
@@ -201,7 +201,7 @@ impl NetworkConfig {
         if node >= self.inside_from { Time::ZERO } else { self.node_latency() }
     }
 
-    pub(super) fn flit_time(&self) -> Time {
+    pub(crate) fn flit_time(&self) -> Time {
         Time::of_bytes(u64::from(self.link.flit_bytes), self.link.bandwidth_bytes_per_s)
     }
 

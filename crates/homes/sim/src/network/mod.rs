@@ -52,6 +52,7 @@ mod latency;
 mod message;
 mod multicast;
 mod packet;
+mod routes;
 mod serve;
 mod slab;
 mod state;
@@ -71,6 +72,7 @@ pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
+pub use routes::{LinkPorts, Losses, Plan, Reroute, host_of, router_of};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
 
@@ -79,6 +81,7 @@ use crate::time::Time;
 use buffers::Buffers;
 use event::Event;
 use latency::EmptyNetwork;
+use routes::Rerouted;
 use slab::NONE;
 use state::{Cast, Fate, Flight, Releases, Reliability, State};
 use trees::Branch;
@@ -111,6 +114,8 @@ pub struct Network {
     /// Outputs whose owner has become stuck, to be checked for a deadlock.
     suspects: Vec<u32>,
     deadlock: Option<Deadlock>,
+    /// Routes that change during the run; `None`: all packets follow `routing`.
+    rerouted: Option<Box<Rerouted>>,
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
 }
@@ -163,6 +168,7 @@ impl Network {
             channel_errors: Vec::new(),
             suspects: Vec::new(),
             deadlock: None,
+            rerouted: None,
             statistics: NetworkStatistics::default(),
             spans: Vec::new(),
             topology,

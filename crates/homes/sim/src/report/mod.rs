@@ -21,6 +21,7 @@ pub mod document;
 pub mod html;
 mod latency;
 pub mod plot;
+mod rerouting;
 pub mod run;
 pub mod samples;
 pub mod sheet;

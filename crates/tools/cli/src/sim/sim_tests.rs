@@ -196,6 +196,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         variation: Variation::default(),
         time_limit: None,
         faults: Vec::new(),
+        rerouting: None,
         deaths: Vec::new(),
         keep_going: false,
         aggregation: None,
