@@ -243,9 +243,6 @@ impl Rerouter {
             Some((router, _)) => router,
             None => self.node_router(channel),
         };
-        if !is_up && self.routers[owner.0 as usize].manager.is_none() {
-            self.acts.push(Act::Abandon(channel));
-        }
         if let Some(mut ends) = ends_of(&self.topology, &self.ports, channel) {
             let back = self.channel_at(ends[1]);
             let before = self.wire.is_up(channel) && self.wire.is_up(back);
@@ -269,10 +266,21 @@ impl Rerouter {
                 }
             }
         }
+        // The two directions of a link fail one after the other: its ends may have noticed by the first.
+        if !is_up && self.has_noticed(owner, channel) {
+            self.acts.push(Act::Abandon(channel));
+        }
         if let Some(open) = &mut self.open {
             open.review(now, self.truth.is_agreed(), || network.losses());
         }
         self.carry_out(now, network, queue);
+    }
+
+    /// Whether a router is gone, or its manager knows that the link of an output channel is not up.
+    fn has_noticed(&self, router: RouterId, channel: u32) -> bool {
+        let Some(manager) = &self.routers[router.0 as usize].manager else { return true };
+        let port = self.ports.number(channel).and_then(|number| manager.ports().nth(number.0.into()));
+        port.is_some_and(|port| port.up().is_none())
     }
 
     /// Does all that is due. What has failed at time 0 has failed before the run: the managers come to rest at once.

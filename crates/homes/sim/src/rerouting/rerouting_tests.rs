@@ -165,6 +165,8 @@ fn when_a_router_of_a_torus_fails_only_its_nodes_are_out_of_reach() {
     assert!(episode.converged_ps.is_some_and(|time| time < ns(300_000).0), "{episode:?}");
     assert_eq!(episode.routers_rerouted, 24);
     assert_all_named(&results);
+    // No packet waits for a link of the router.
+    assert!(results.latency.mean_ns < 50_000.0, "{:?}", results.latency);
     // A 25th of all packets in the rest of the time has no target, and the dead node's own stay with it, as many again.
     // Until the map is known, packets go out and are lost at the dead router.
     let (down, unreachable) = (lost(&results, LossReason::LinkDown), lost(&results, LossReason::Unreachable));
