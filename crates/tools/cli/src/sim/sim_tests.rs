@@ -174,7 +174,6 @@ fn the_message_model_is_refused_where_it_does_not_apply() {
     }
     let program = "--program barrier -n 2";
     assert!(refused(&format!("{program} --loss 0.1")).contains("--loss 0"));
-    assert!(refused(&format!("{program} --fail-node 0@1us")).contains("leave --fail-link and --fail-node out"));
     assert!(refused(&format!("{program} --set switch.switching=wormhole")).contains("switch.switching=cut-through"));
     assert!(parse("--machine m --program p --network flits").is_err());
     let options = parse("--machine m --program p --network message").map(|args| args.network);
