@@ -74,7 +74,8 @@ enum {
     SELVEDGE_STATISTICS_LOST_ON_LINK = 1, /* a link without retransmission lost it */
     SELVEDGE_STATISTICS_CORRUPTED,        /* its CRC was wrong at its node */
     SELVEDGE_STATISTICS_LINK_DOWN,        /* a link had failed */
-    SELVEDGE_STATISTICS_NO_ROUTE          /* the routing has no route */
+    SELVEDGE_STATISTICS_NO_ROUTE,         /* the routing has no route */
+    SELVEDGE_STATISTICS_UNREACHABLE       /* no path leads to its node any longer */
 };
 
 typedef struct selvedge_statistics_loss {

@@ -133,6 +133,8 @@ impl Draw {
             (1..RANKS).map(|router| format!("--fail-link={}-{router}@{}", router - 1, times())).collect();
         let times = times();
         failed.push(format!("--fail-node={}@{times}", self.below(RANKS.into())));
+        // Packets wait for the repair of their link.
+        failed.push("--no-reroute".to_owned());
         failed
     }
 }

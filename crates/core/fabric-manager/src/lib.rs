@@ -46,7 +46,7 @@ pub use event::{Block, Cause, Event};
 pub use id::{Boot, End, HostId};
 pub use lease::{Client, Lease, LeaseError, LeaseId, Withdrawal};
 pub use load::{HostLoad, LoadReport, PortLoad};
-pub use manager::{Effect, Manager};
+pub use manager::{Effect, KnownFabric, Manager};
 pub use map::{Map, MapHost, MapLink};
 pub use port::{LinkPort, State};
 pub use routes::{Route, RouteHop};

@@ -27,10 +27,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use own::Own;
+pub use rest::KnownFabric;
 use selvedge_fabric::{Algorithm, Path, Port, Topology};
 
 mod frames;
 mod own;
+mod rest;
 mod settle;
 
 /// The latest time: sums with times of at most a year cannot overflow.
@@ -94,6 +96,8 @@ pub struct Manager {
     /// Made when a lease or a caller asks for them.
     source: Option<Box<SourceRoutes>>,
     noted_full: bool,
+    /// Whether routes by destination are made.
+    makes_routes: bool,
     effects: Vec<Effect>,
 }
 
@@ -128,6 +132,7 @@ impl Manager {
             leases: Leases::new(config.limits.leases),
             source: None,
             noted_full: false,
+            makes_routes: true,
             effects: Vec::new(),
             config,
         };

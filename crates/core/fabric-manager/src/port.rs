@@ -178,6 +178,14 @@ impl LinkPort {
         self.carrier = mtu;
     }
 
+    /// Brings the link up with the other end, as if both had just heard each other.
+    pub(crate) fn join(&mut self, now_ns: u64, mtu: u32, other: End, timing: &Timing) {
+        self.carrier = Some(mtu);
+        self.heard = Some(Heard { end: other, mtu, at_ns: now_ns, number: 0, sent_ns: now_ns, is_echo: true });
+        (self.last, self.state) = (Some((other.host, other.port)), State::Up);
+        (self.quiet_since_ns, self.next_hello_ns) = (now_ns, now_ns + timing.hello_ns);
+    }
+
     /// Forgets the other end, blocks and drops; the next hello is due at once.
     pub(crate) fn reset(&mut self, now_ns: u64) {
         self.forget(now_ns);

@@ -102,7 +102,9 @@ enum Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteState {
     /// Valiant: the group to pass through, or `DIRECT`. Otherwise unused.
-    group: u32,
+    group: u16,
+    /// Of the caller's choice, 0 after `start`: which of several routings the packet follows. No routing reads it.
+    pub tag: u16,
     /// Grids: for each dimension a bit in each byte; see `grid::directions` and `grid::wraps_first`.
     dimensions: u16,
     /// A fixed hash of the pair of nodes.
@@ -112,7 +114,9 @@ pub struct RouteState {
 }
 
 /// Stands for no intermediate group.
-const DIRECT: u32 = u32::MAX;
+const DIRECT: u16 = u16::MAX;
+// A dragonfly has fewer groups: each has a link to every other, and all ports are limited.
+const _: () = assert!((DIRECT as u64).pow(2) > crate::topology::PORTS_MAX as u64);
 /// The most hops that `next` gives.
 pub const CHOICES_MAX: usize = 8;
 
@@ -250,7 +254,7 @@ impl Routing {
         }
         let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
         let vc_set = if self.vc_sets > 1 { ((hash >> 32) % u64::from(self.vc_sets)) as u8 } else { 0 };
-        let mut state = RouteState { group: DIRECT, dimensions: 0, salt: hash as u8, vc_set };
+        let mut state = RouteState { group: DIRECT, tag: 0, dimensions: 0, salt: hash as u8, vc_set };
         let ends = || (topology.attachment(from).0, topology.attachment(to).0);
         match self.plan {
             Plan::DimensionOrder { .. } => state.dimensions = grid::directions(topology, ends()),

@@ -11,6 +11,7 @@
 //! | [`network`] | the fabric in virtual time: packets with virtual channels, credits and faults; or whole messages |
 //! | [`observers`] | observers of the network that write files |
 //! | [`phits`] | dumps of a link, phit by phit, and their check |
+//! | [`rerouting`] | managers of the routers: new routes after a failure |
 //! | [`traffic`] | synthetic traffic on the network alone |
 //! | [`report`] | tables, JSON, pictures, an HTML page, a timeline |
 //! | [`validate`] | the claims of the seeds beside the simulator's predictions |
@@ -26,6 +27,7 @@ pub mod program;
 pub mod queue;
 pub mod random;
 pub mod report;
+pub mod rerouting;
 pub mod time;
 pub mod traffic;
 pub mod validate;

@@ -79,6 +79,15 @@ impl Manager {
         self.store_own();
     }
 
+    /// The own announcement is made, and everyone has it.
+    pub(super) fn rest_own(&mut self) {
+        self.own.body = self.announcement().encode();
+        (self.own.sequence, self.own.is_claimed) = (1, true);
+        self.own.claim_at_ns = Some(self.now_ns);
+        self.own.renew_ns = self.now_ns + self.timing.lifetime_ns / 3;
+        self.store_own();
+    }
+
     fn store_own(&mut self) {
         let edition = Edition { host: self.config.host, boot: self.config.boot, sequence: self.own.sequence };
         let lifetime_ms = (self.timing.lifetime_ns / 1_000_000).clamp(1, u32::MAX.into()) as u32;

@@ -93,8 +93,8 @@ impl Manager {
     /// Withdraws and installs the routes that differ.
     fn renew_routes(&mut self) {
         let routes = match &self.topology {
-            Some(topology) => routes::routes(&self.map, topology),
-            None => BTreeMap::new(),
+            Some(topology) if self.makes_routes => routes::routes(&self.map, topology),
+            _ => BTreeMap::new(),
         };
         let before = core::mem::replace(&mut self.routes, routes);
         for (to, old) in &before {

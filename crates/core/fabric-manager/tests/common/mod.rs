@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use selvedge_fabric::Port;
 use selvedge_fabric::routing::mix;
 use selvedge_fabric_manager::wire::{Body, Edition};
-use selvedge_fabric_manager::{Boot, Config, Effect, Event, Frame, HostId, Lease, Manager, Route, Timing, Withdrawal};
+use selvedge_fabric_manager::{
+    Boot, Config, Effect, Event, Frame, HostId, KnownFabric, Lease, Manager, Route, Timing, Withdrawal,
+};
 
 pub const MS: u64 = 1_000_000;
 
@@ -170,6 +172,18 @@ impl Net {
 
     pub fn start_all(&mut self) {
         (0..self.hosts.len()).for_each(|host| self.start(host));
+    }
+
+    /// Starts all managers as in a fabric at rest, with the boots of the configs.
+    pub fn start_at_rest(&mut self) {
+        let configs: Vec<Config> = self.hosts.iter().map(|host| host.config.clone()).collect();
+        let links: Vec<[(HostId, Port); 2]> =
+            self.cables.iter().map(|cable| cable.ends.map(|(host, port)| (configs[host].host, Port(port)))).collect();
+        let fabric = KnownFabric::new(&configs, &links, 1500);
+        for (host, config) in configs.into_iter().enumerate() {
+            self.hosts[host].manager = Some(Manager::at_rest(config, self.now_ns, &fabric));
+            self.input(host, |manager, now_ns| manager.tick(now_ns));
+        }
     }
 
     /// Ends a host's manager without a word.

@@ -29,7 +29,7 @@ impl Routing {
             _ => 0,
         };
         let here = dragonfly.group(at);
-        let group = if class == 0 && state.group != DIRECT { state.group } else { dragonfly.group(to) };
+        let group = if class == 0 && state.group != DIRECT { state.group.into() } else { dragonfly.group(to) };
         let port = if here == group {
             dragonfly.local_port(at, to)
         } else {
@@ -73,7 +73,7 @@ pub(super) fn intermediates(topology: &Topology) -> u32 {
 }
 
 /// The intermediate group that entropy picks; `DIRECT` within a group, or if there is no third group.
-pub(super) fn intermediate(topology: &Topology, (from, to): (RouterId, RouterId), entropy: u64) -> u32 {
+pub(super) fn intermediate(topology: &Topology, (from, to): (RouterId, RouterId), entropy: u64) -> u16 {
     let Kind::Dragonfly(dragonfly) = topology.kind() else { return DIRECT };
     let (a, b) = (dragonfly.group(from), dragonfly.group(to));
     if a == b || dragonfly.groups < 3 {
@@ -83,5 +83,5 @@ pub(super) fn intermediate(topology: &Topology, (from, to): (RouterId, RouterId)
     for taken in [a.min(b), a.max(b)] {
         group += u32::from(group >= taken);
     }
-    group
+    group as u16
 }

@@ -214,7 +214,7 @@ impl NetworkConfig {
     }
 
     /// Returns the time for which a packet occupies a channel, given the time of a full flit.
-    pub(super) fn packet_time(&self, flit_time: Time, bytes: u32) -> Time {
+    pub(crate) fn packet_time(&self, flit_time: Time, bytes: u32) -> Time {
         let full = flit_time * u64::from(self.flits(bytes));
         full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }

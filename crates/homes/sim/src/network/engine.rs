@@ -45,11 +45,10 @@ impl Network {
         if here.buffer < self.buffers.sources && self.buffers.flights[here.packet].cast == Cast::Tree {
             return self.copy(now, resident, queue);
         }
-        let Some(output) = self.route(now, resident) else {
-            self.take_out(now, resident, Fate::Lost(LossReason::NoRoute), queue);
-            return;
-        };
-        self.request(now, resident, output, queue);
+        match self.route(now, resident) {
+            Ok(output) => self.request(now, resident, output, queue),
+            Err(why) => self.take_out(now, resident, Fate::Lost(why), queue),
+        }
     }
 
     /// Asks for an output, for a packet or a copy.
@@ -96,25 +95,37 @@ impl Network {
 
     /// Returns the output of a resident: the only one that the routing allows, or the least loaded of several.
     #[inline]
-    fn route(&mut self, now: Time, resident: u32) -> Option<u32> {
+    fn route(&mut self, now: Time, resident: u32) -> Result<u32, LossReason> {
         let here = &self.buffers.residents[resident];
         if here.buffer >= self.buffers.sources {
             let node = NodeId(here.buffer - self.buffers.sources);
-            return Some(self.topology.injection_channel(node) * self.buffers.virtual_channels);
+            if let Some(rerouted) = &self.rerouted {
+                let flight = &mut self.buffers.flights[here.packet];
+                if flight.cast == Cast::One {
+                    let state = rerouted.start(&self.topology, node, flight.packet.to, flight.route);
+                    flight.route = state.ok_or(LossReason::Unreachable)?;
+                }
+            }
+            return Ok(self.topology.injection_channel(node) * self.buffers.virtual_channels);
         }
         let input = &self.buffers.vcs[here.buffer as usize];
         let router = RouterId(input.router);
         let vc = here.buffer - input.channel * self.buffers.virtual_channels;
         let flight = &mut self.buffers.flights[here.packet];
         let arrived = Some((Port(input.port), Vc(vc as u8)));
-        let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut flight.route);
         let number = |hop: &selvedge_fabric::Hop| {
             self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0)
         };
+        let to = flight.packet.to;
+        if let Some(rerouted) = self.rerouted.as_ref().filter(|_| flight.route.tag != 0) {
+            let hop = rerouted.next(&self.topology, router, arrived, to, &mut flight.route);
+            return hop.as_ref().map(number).ok_or(LossReason::NoRoute);
+        }
+        let choices = self.routing.next(&self.topology, router, arrived, to, &mut flight.route);
         match choices.as_slice() {
-            [] => None,
-            [hop] => Some(number(hop)),
-            hops => hops.iter().map(number).min_by_key(|&output| self.load(now, output)),
+            [] => Err(LossReason::NoRoute),
+            [hop] => Ok(number(hop)),
+            hops => hops.iter().map(number).min_by_key(|&output| self.load(now, output)).ok_or(LossReason::NoRoute),
         }
     }
 
@@ -420,6 +431,9 @@ impl Network {
             return self.lose_tree(now, packet, why);
         }
         self.statistics.lost += 1;
+        if let Some(rerouted) = &mut self.rerouted {
+            rerouted.lose(why, 1);
+        }
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
         self.buffers.flights.remove(packet);
         self.arrive(Arrival::Lost(loss));

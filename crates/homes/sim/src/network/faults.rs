@@ -10,15 +10,56 @@
 //!
 //! A failing link finishes the packet that it is sending. Heads still on the wire (cut-through, towards a router) are
 //! sent again after the repair; without retransmission they are lost. A packet that waits for the link waits for its
-//! repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the link.
+//! repair, and is lost when the link has been down for `link_down_limit`, or when its router's manager has noticed
+//! ([`Reroute::abandon`]). Adaptive routings avoid the link.
+
+use std::sync::Arc;
+
+use selvedge_fabric::RouterId;
 
 use super::event::Event;
 use super::observe::Attempt;
 use super::packet::LossReason;
+use super::routes::Rerouted;
 use super::slab::NONE;
 use super::state::{Cast, Fate, State};
-use super::{DeadlockPolicy, ErrorRates, Network, NetworkError, NetworkEvent, Packet, Schedule};
+use super::{DeadlockPolicy, ErrorRates, Losses, Network, NetworkError, NetworkEvent, Packet, Plan, Reroute, Schedule};
 use crate::time::Time;
+
+impl Reroute for Network {
+    fn allow_rerouting(&mut self) {
+        self.rerouted = Some(Box::new(Rerouted::new(&self.topology)));
+    }
+
+    fn set_routes(&mut self, router: RouterId, plan: Option<&Arc<Plan>>) {
+        if let Some(rerouted) = &mut self.rerouted {
+            rerouted.set_routes(router, plan);
+        }
+    }
+
+    fn abandon(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
+        let is_down = !self.buffers.links[channel as usize].is_up;
+        let Some(rerouted) = self.rerouted.as_mut().filter(|_| is_down) else { return };
+        rerouted.set_abandoned(channel, true);
+        let first = channel * self.buffers.virtual_channels;
+        for output in first..first + self.buffers.virtual_channels {
+            self.limit_waits(now, channel, output, queue);
+            let mut resident = self.buffers.vcs[output as usize].front;
+            while resident != NONE {
+                let here = &self.buffers.residents[resident];
+                let (next, generation) = (here.next, here.generation);
+                if here.state == State::Held {
+                    self.schedule_expiry(now, resident, generation, channel, queue);
+                }
+                resident = next;
+            }
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        self.rerouted.as_ref().map_or(Losses::default(), |rerouted| rerouted.losses)
+    }
+}
 
 /// A packet or flit on a channel: start of the successful transmission of its head, and end of its tail.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +81,23 @@ impl Network {
         self.reliability[channel as usize].down_since = now;
         let first = channel * self.buffers.virtual_channels;
         for output in first..first + self.buffers.virtual_channels {
-            let out = &self.buffers.vcs[output as usize];
-            let (owner, mut waiter) = (out.owner, out.waiters);
-            if owner != NONE && !self.buffers.has_begun(owner) {
-                self.schedule_expiry(now, owner, self.buffers.residents[owner].generation, channel, queue);
-            }
-            while waiter != NONE {
-                self.schedule_expiry(now, waiter, self.buffers.residents[waiter].generation, channel, queue);
-                waiter = self.buffers.residents[waiter].next_waiter;
-            }
+            self.limit_waits(now, channel, output, queue);
             if self.buffers.cut_through {
                 self.interrupt_wire(now, channel, output, queue);
             }
+        }
+    }
+
+    /// Limits the time for which packets wait for an output of a failed channel.
+    fn limit_waits(&mut self, now: Time, channel: u32, output: u32, queue: &mut impl Schedule) {
+        let out = &self.buffers.vcs[output as usize];
+        let (owner, mut waiter) = (out.owner, out.waiters);
+        if owner != NONE && !self.buffers.has_begun(owner) {
+            self.schedule_expiry(now, owner, self.buffers.residents[owner].generation, channel, queue);
+        }
+        while waiter != NONE {
+            self.schedule_expiry(now, waiter, self.buffers.residents[waiter].generation, channel, queue);
+            waiter = self.buffers.residents[waiter].next_waiter;
         }
     }
 
@@ -62,6 +108,9 @@ impl Network {
             return;
         }
         link.is_up = true;
+        if let Some(rerouted) = &mut self.rerouted {
+            rerouted.set_abandoned(channel, false);
+        }
         let through = link.latency + self.config.switch.latency;
         self.observers.tell(|observer| observer.link(now, channel, true));
         self.reliability[channel as usize].down_since = Time::MAX;
@@ -203,7 +252,9 @@ impl Network {
         channel: u32,
         queue: &mut impl Schedule,
     ) {
-        let deadline = self.reliability[channel as usize].down_since + self.config.link_down_limit;
+        let is_abandoned = self.rerouted.as_ref().is_some_and(|rerouted| rerouted.is_abandoned(channel));
+        let limit = if is_abandoned { Time::ZERO } else { self.config.link_down_limit };
+        let deadline = self.reliability[channel as usize].down_since + limit;
         if deadline != Time::MAX {
             queue.schedule(deadline.max(now), NetworkEvent(Event::Expire { resident, generation }));
         }
@@ -288,7 +339,13 @@ impl Network {
     /// Ends a packet whose flits have all been removed from the network.
     pub(super) fn taken_out(&mut self, at: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
-        if flight.fate == Fate::Recovered {
+        let (router, port) = self.topology.attachment(flight.packet.to);
+        let target = &self.buffers.links[self.topology.channel(router, port) as usize];
+        if flight.fate == Fate::Recovered && self.rerouted.is_some() && !target.is_up {
+            // Its target's router is gone.
+            self.buffers.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
+            queue.schedule(at, NetworkEvent(Event::Lose { packet }));
+        } else if flight.fate == Fate::Recovered {
             let arrival = at + self.recovery_time(&flight.packet);
             self.buffers.flights[packet].head = arrival;
             queue.schedule(arrival, NetworkEvent(Event::Arrive { packet }));

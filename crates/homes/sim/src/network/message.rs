@@ -22,8 +22,8 @@
 //! keeps its idle intervals before its last reservation. A message that fits into an idle interval uses it.
 //!
 //! This model lacks these parts of the packet model: arbitration packet by packet (long messages share a channel; here
-//! one waits for the other); credits (a full buffer stops the channels behind it); faults; deadlocks; wormhole
-//! switching.
+//! one waits for the other); credits (a full buffer stops the channels behind it); lost and damaged packets; deadlocks;
+//! wormhole switching. A message does not wait for a link that is down (`outages.rs`).
 //!
 //! # Invariants
 //!
@@ -38,6 +38,7 @@
 //! each node; about 40 for each communicating pair, and 8 for each channel on its route.
 
 mod cast;
+mod outages;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -45,10 +46,12 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, NodeId, Peer, Routing, Topology, Vc};
 
+use super::routes::Rerouted;
 use super::trees::Branch;
-use super::{ChannelStatistics, Counted, HopSpan, NetworkConfig, NetworkError, NetworkStatistics};
+use super::{ChannelStatistics, Counted, HopSpan, LossReason, NetworkConfig, NetworkError, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
+use outages::Outages;
 
 /// A message that departs from its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +111,9 @@ pub struct MessageNetwork {
     /// The branches of all trees, and the time at which the last message has left each.
     branches: Vec<Branch>,
     branches_served: Vec<Time>,
+    outages: Outages,
+    /// Routes that change during the run; `None`: all messages follow `routing`.
+    rerouted: Option<Box<Rerouted>>,
     random: Random,
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
@@ -118,6 +124,8 @@ struct Pair {
     /// Its route in `routes`; 0 channels: several routes.
     first: u32,
     channels: u32,
+    /// The number of the routing that gave it.
+    plan: u16,
     /// Time at which its last message has left the last channel.
     served: Time,
 }
@@ -304,6 +312,8 @@ impl MessageNetwork {
             crossings: Vec::new(),
             branches: Vec::new(),
             branches_served: Vec::new(),
+            outages: Outages::default(),
+            rerouted: None,
             single_route: !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant),
             random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
             statistics: NetworkStatistics::default(),
@@ -319,7 +329,7 @@ impl MessageNetwork {
         self.config.missing(bytes)
     }
 
-    /// Sends a message; returns its arrival times. `None`: the routing gives no route.
+    /// Sends a message; returns its arrival times. `None`: there is no route, or it is lost on a link that is down.
     ///
     /// Messages of one node are sent in the order in which they leave, each after the previous one has left. Messages
     /// of different nodes are sent in the order of `now`; no head leaves before `now`.
@@ -328,7 +338,17 @@ impl MessageNetwork {
     /// If a node does not exist, which is a bug of the caller.
     pub fn send(&mut self, now: Time, departure: &Departure) -> Option<ArrivalTimes> {
         let recent = &self.recent[departure.from.0 as usize][departure.to.0 as usize % RECENT];
-        let place = if recent.0 == departure.to.0 && self.single_route { recent.1 } else { self.pair_of(departure)? };
+        let is_known = recent.0 == departure.to.0 && self.single_route && self.rerouted.is_none();
+        let place = match is_known {
+            true => recent.1,
+            false => match self.pair_of(departure) {
+                Some(place) => place,
+                None => {
+                    self.lose(departure.packets, LossReason::Unreachable);
+                    return None;
+                }
+            },
+        };
         let pair = &mut self.pairs[place as usize];
         let route = match pair.channels {
             0 => &self.route[..],
@@ -343,6 +363,7 @@ impl MessageNetwork {
         let mut slowest = Time::ZERO;
         // Time at which the previous message has left this one's buffer.
         let mut behind = Time::ZERO;
+        let mut is_lost = false;
         self.crossings.clear();
         for (place, &RouteHop { channel, vc_buffer }) in route.iter().enumerate() {
             let schedule = &mut self.schedules[channel as usize];
@@ -371,6 +392,10 @@ impl MessageNetwork {
                 }
                 start
             };
+            if !self.outages.is_empty() && self.outages.meets(channel, start, start + time) {
+                is_lost = true;
+                break;
+            }
             schedule.counted.packets += u64::from(departure.packets);
             schedule.counted.flits += flits;
             schedule.counted.busy += time;
@@ -391,6 +416,10 @@ impl MessageNetwork {
                 }
                 tail += through;
             }
+        }
+        if is_lost {
+            self.lose(departure.packets, LossReason::LinkDown);
+            return None;
         }
         let statistics = &mut self.statistics;
         let (routers, packets) = (last as u64, u64::from(departure.packets));
@@ -428,9 +457,10 @@ impl MessageNetwork {
         let (from, to) = (departure.from.0, departure.to.0);
         let name = u64::from(from) << 32 | u64::from(to);
         let known = self.pair_indices.get(&name).copied();
+        let plan = self.plan_of(departure.from);
         let place = match known {
-            Some(place) if self.single_route => place,
-            _ => self.new_route(name, departure, known)?,
+            Some(place) if self.single_route && self.pairs[place as usize].plan == plan => place,
+            _ => self.new_route(name, departure, known, plan)?,
         };
         self.recent[from as usize][to as usize % RECENT] = (to, place);
         Some(place)
@@ -438,15 +468,21 @@ impl MessageNetwork {
 
     /// Computes the route of a pair, and keeps it if it is the only one. Returns the pair's index.
     #[cold]
-    fn new_route(&mut self, name: u64, departure: &Departure, known: Option<u32>) -> Option<u32> {
-        self.find_route(departure)?;
-        if known.is_some() {
+    fn new_route(&mut self, name: u64, departure: &Departure, known: Option<u32>, plan: u16) -> Option<u32> {
+        self.find_route(departure, plan)?;
+        if known.is_some() && !self.single_route {
             return known;
         }
-        let mut pair = Pair { first: self.routes.len() as u32, channels: 0, served: Time::ZERO };
+        let mut pair = Pair { first: self.routes.len() as u32, channels: 0, plan, served: Time::ZERO };
         if self.single_route {
             pair.channels = self.route.len() as u32;
             self.routes.extend_from_slice(&self.route);
+        }
+        if let Some(place) = known {
+            // The pair's old route stays where it was.
+            let served = self.pairs[place as usize].served;
+            self.pairs[place as usize] = Pair { served, ..pair };
+            return known;
         }
         self.pairs.push(pair);
         let place = self.pairs.len() as u32 - 1;
@@ -456,23 +492,32 @@ impl MessageNetwork {
 
     /// Computes a route into `route`. Of several channels that the routing allows, takes the one with the shortest wait
     /// at the time at which the head would arrive on an empty network.
-    fn find_route(&mut self, departure: &Departure) -> Option<()> {
+    fn find_route(&mut self, departure: &Departure, plan: u16) -> Option<()> {
         let Departure { from, to, .. } = *departure;
         self.route.clear();
         let channel = self.topology.injection_channel(from);
         self.route.push(RouteHop { channel, vc_buffer: channel * self.virtual_channels });
         let mut state = self.routing.start(&self.topology, from, to, self.random.next_u64());
+        let rerouted = self.rerouted.as_ref().filter(|_| plan != 0);
+        if let Some(rerouted) = rerouted {
+            state = rerouted.start(&self.topology, from, to, state)?;
+        }
         let (mut at, port) = self.topology.attachment(from);
         let mut arrived = Some((port, Vc(0)));
         let mut head = departure.head + self.config.node_latency() + self.config.switch.latency;
         // No route uses a channel twice.
         while self.route.len() <= self.schedules.len() {
-            let choices = self.routing.next(&self.topology, at, arrived, to, &mut state);
             let channel = |hop: &selvedge_fabric::Hop| self.topology.channel(at, hop.port);
             let waits =
                 |hop: &&selvedge_fabric::Hop| self.schedules[channel(hop) as usize].free_at.saturating_sub(head);
-            let hop = choices.as_slice().iter().min_by_key(waits)?;
-            let channel = channel(hop);
+            let hop = match rerouted {
+                Some(rerouted) => rerouted.next(&self.topology, at, arrived, to, &mut state)?,
+                None => {
+                    let choices = self.routing.next(&self.topology, at, arrived, to, &mut state);
+                    *choices.as_slice().iter().min_by_key(waits)?
+                }
+            };
+            let channel = channel(&hop);
             self.route.push(RouteHop { channel, vc_buffer: channel * self.virtual_channels + u32::from(hop.vc.0) });
             match self.topology.peer(at, hop.port) {
                 Peer::Router { router, port } => (at, arrived) = (router, Some((port, hop.vc))),

@@ -55,6 +55,7 @@ mod message;
 mod multicast;
 mod observe;
 mod packet;
+mod routes;
 mod serve;
 mod slab;
 mod state;
@@ -75,6 +76,7 @@ pub use event::{NetworkEvent, Schedule};
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
+pub use routes::{LinkPorts, Losses, Plan, Reroute, host_of, router_of};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
 
@@ -84,6 +86,7 @@ use buffers::Buffers;
 use event::Event;
 use latency::EmptyNetwork;
 use observe::Observers;
+use routes::Rerouted;
 use slab::NONE;
 use state::{Cast, Fate, Flight, Releases, Reliability, State};
 use trees::Branch;
@@ -116,6 +119,8 @@ pub struct Network {
     /// Outputs whose owner has become stuck, to be checked for a deadlock.
     suspects: Vec<u32>,
     deadlock: Option<Deadlock>,
+    /// Routes that change during the run; `None`: all packets follow `routing`.
+    rerouted: Option<Box<Rerouted>>,
     statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
     observers: Observers,
@@ -171,6 +176,7 @@ impl Network {
             channel_errors: Vec::new(),
             suspects: Vec::new(),
             deadlock: None,
+            rerouted: None,
             statistics: NetworkStatistics::default(),
             spans: Vec::new(),
             observers: Observers::default(),

@@ -121,6 +121,9 @@ impl Network {
     pub(super) fn lose_tree(&mut self, now: Time, packet: u32, why: LossReason) {
         let flight = self.buffers.flights[packet];
         self.buffers.flights.remove(packet);
+        if let Some(rerouted) = &mut self.rerouted {
+            rerouted.lose(why, self.branches[flight.output as usize].targets.into());
+        }
         let mut open = vec![flight.output];
         while let Some(place) = open.pop() {
             let branch = self.branches[place as usize];

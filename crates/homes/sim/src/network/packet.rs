@@ -72,11 +72,13 @@ pub enum LossReason {
     LinkDown,
     /// The routing gives no route.
     NoRoute,
+    /// No path leads to its node, by the map of the router that it would have left by.
+    Unreachable,
 }
 
 impl LossReason {
-    pub const ALL: [LossReason; 4] =
-        [LossReason::Loss, LossReason::Corruption, LossReason::LinkDown, LossReason::NoRoute];
+    pub const ALL: [LossReason; 5] =
+        [LossReason::Loss, LossReason::Corruption, LossReason::LinkDown, LossReason::NoRoute, LossReason::Unreachable];
 
     /// Returns the reason as text for a report.
     pub fn words(self) -> &'static str {
@@ -85,6 +87,7 @@ impl LossReason {
             LossReason::Corruption => "corrupted",
             LossReason::LinkDown => "link down",
             LossReason::NoRoute => "no route",
+            LossReason::Unreachable => "unreachable",
         }
     }
 }

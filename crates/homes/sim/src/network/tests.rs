@@ -361,7 +361,7 @@ proptest! {
                 }
                 Arrival::Lost(loss) => match loss.why {
                     LossReason::LinkDown => prop_assert!(!faults.failures.is_empty()),
-                    LossReason::NoRoute => prop_assert!(false, "{:?}", loss),
+                    LossReason::NoRoute | LossReason::Unreachable => prop_assert!(false, "{:?}", loss),
                     LossReason::Loss => prop_assert!(!faults.retransmission && faults.loss > 0.0),
                     LossReason::Corruption => prop_assert!(!faults.retransmission && faults.corruption > 0.0),
                 },

@@ -9,7 +9,7 @@
 
 use selvedge_fabric::NodeId;
 
-use crate::network::{ArrivalTimes, Departure};
+use crate::network::{ArrivalTimes, Counted, Departure};
 use crate::time::Time;
 
 use super::events::Event;
@@ -99,7 +99,9 @@ impl<R: Ranks> Transfers<R> {
         }
         if message.cast != NONE {
             hardware.sent = tail;
+            let before = network.statistics().lost;
             let arrivals = network.send_cast(now, &departure, message.cast);
+            nodes.statistics.casts_lost += network.statistics().lost - before;
             return self.copies_depart(index, &arrivals);
         }
         match network.send(now, &departure) {

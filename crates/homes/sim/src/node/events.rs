@@ -48,6 +48,8 @@ pub(super) enum Event {
     /// The fault with this index in the options happens.
     Fault(u32),
     Kill(u32),
+    /// The routers' managers have something to do.
+    Manage,
     /// The message with this index becomes visible in its ring.
     Publish(u32),
     Fire {

@@ -5,18 +5,20 @@
 //! model of whole messages, all times of a message are computed when it departs (`departure.rs`).
 
 use std::io;
+use std::sync::Arc;
 
-use selvedge_fabric::MulticastTree;
+use selvedge_fabric::{MulticastTree, RouterId};
 
 use crate::machine::Machine;
 use crate::network::{
-    Arrival, Counted, Delivery, HopSpan, MessageNetwork, Network, NetworkError, NetworkEvent, Observe,
+    Arrival, Counted, Delivery, HopSpan, Losses, MessageNetwork, Network, NetworkError, NetworkEvent, Observe, Plan,
+    Reroute, Schedule,
 };
 use crate::time::Time;
 
 use super::events::Events;
 use super::message::NONE;
-use super::options::Model;
+use super::options::{Fault, Model};
 
 pub(super) enum Fabric {
     Packets(Box<Network>),
@@ -56,6 +58,13 @@ impl Fabric {
     pub fn give_back(&mut self, at: Time, delivery: &Delivery, events: &mut Events) {
         if let Fabric::Packets(network) = self {
             network.give_back(at, delivery, events);
+        }
+    }
+
+    /// Tells the model of whole messages which channels will fail, in order of time.
+    pub fn expect_faults(&mut self, faults: impl Iterator<Item = Fault>) {
+        if let Fabric::Messages(network) = self {
+            network.set_outages(faults.map(|fault| (fault.at, fault.channel, fault.up)));
         }
     }
 
@@ -123,6 +132,36 @@ impl Fabric {
         match self {
             Fabric::Packets(network) => network.stop_trace(),
             Fabric::Messages(network) => network.stop_trace(),
+        }
+    }
+}
+
+impl Reroute for Fabric {
+    fn allow_rerouting(&mut self) {
+        match self {
+            Fabric::Packets(network) => network.allow_rerouting(),
+            Fabric::Messages(network) => network.allow_rerouting(),
+        }
+    }
+
+    fn set_routes(&mut self, router: RouterId, plan: Option<&Arc<Plan>>) {
+        match self {
+            Fabric::Packets(network) => network.set_routes(router, plan),
+            Fabric::Messages(network) => network.set_routes(router, plan),
+        }
+    }
+
+    fn abandon(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
+        match self {
+            Fabric::Packets(network) => network.abandon(now, channel, queue),
+            Fabric::Messages(network) => network.abandon(now, channel, queue),
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        match self {
+            Fabric::Packets(network) => network.losses(),
+            Fabric::Messages(network) => network.losses(),
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::machine::{FullMailbox, Machine};
 use crate::network::{ErrorRates, FlowControl, NetworkError, Switching};
+use crate::rerouting::{RerouteConfig, RerouteError};
 use crate::time::Time;
 
 use super::aggregation::Aggregation;
@@ -24,8 +25,8 @@ pub enum Model {
 }
 
 impl Model {
-    /// Refuses a machine or a run with features that this model lacks.
-    pub fn check(self, machine: &Machine, faults: &[Fault]) -> Result<(), SimulationError> {
+    /// Refuses a machine with features that this model lacks.
+    pub fn check(self, machine: &Machine) -> Result<(), SimulationError> {
         let network = &machine.network;
         let refuse = |what, instead| Err(SimulationError::Model { what, instead });
         match self {
@@ -47,7 +48,6 @@ impl Model {
             _ if machine.nic.full_mailbox == FullMailbox::Block => {
                 refuse("NICs that block (nic.full_mailbox)", "use credits, or let full mailboxes drop")
             }
-            _ if !faults.is_empty() => refuse("links that fail", "leave --fail-link and --fail-node out"),
             Model::Message => Ok(()),
         }
     }
@@ -87,6 +87,8 @@ pub struct Options {
     pub trace_limit: usize,
     /// Failures and repairs of channels.
     pub faults: Vec<Fault>,
+    /// Managers that reroute; `None`: routes stay as they are.
+    pub rerouting: Option<RerouteConfig>,
     /// Ranks that are killed, before all other events of the same time.
     pub deaths: Vec<Death>,
     /// Whether the other ranks continue when a rank is killed.
@@ -112,6 +114,7 @@ impl Default for Options {
             placement: Vec::new(),
             trace_limit: 0,
             faults: Vec::new(),
+            rerouting: None,
             deaths: Vec::new(),
             keep_going: false,
             time_limit: Time::MAX,
@@ -145,4 +148,6 @@ pub enum SimulationError {
     TooFewSlots { ranks: u32, needed: u64, slots: u32 },
     #[error(transparent)]
     Network(#[from] NetworkError),
+    #[error(transparent)]
+    Reroute(#[from] RerouteError),
 }

@@ -4,6 +4,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::rerouting::ReroutingReport;
 use crate::time::Time;
 
 use super::rank_commands::RankCommands;
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub statistics: Statistics,
     /// Sums over all NICs of all ranks.
     pub registers: RegisterSums,
+    /// Changes of the fabric that the routers' managers have worked on.
+    pub rerouting: Option<ReroutingReport>,
 }
 
 impl Outcome {

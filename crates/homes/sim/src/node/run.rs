@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::Machine;
-use crate::network::{Counted, Observe};
+use crate::network::{Counted, Observe, Reroute};
+use crate::rerouting::Rerouter;
 use crate::time::Time;
 
 use super::credits::Credits;
@@ -40,6 +41,7 @@ pub struct Simulation<R: Ranks> {
     pub(super) over: bool,
     /// A rank was killed, and the options end the job then.
     pub(super) died: bool,
+    rerouter: Option<Box<Rerouter>>,
 }
 
 /// A run that is under way.
@@ -66,7 +68,7 @@ impl<R: Ranks> Simulation<R> {
     pub fn new(machine: Arc<Machine>, ranks: R, options: Options) -> Result<Simulation<R>, SimulationError> {
         let size = ranks.size();
         let mut placement = placement(&machine, size, &options)?;
-        options.network.check(&machine, &options.faults)?;
+        options.network.check(&machine)?;
         Credits::check(&machine, size)?;
         let mut machine = Machine::clone(&machine);
         let switches = match &options.aggregation {
@@ -75,7 +77,16 @@ impl<R: Ranks> Simulation<R> {
         };
         placement.truncate(size as usize);
         placement.extend(switches.nodes());
-        let fabric = Fabric::new(options.network, &machine, options.trace_limit > 0)?;
+        let mut fabric = Fabric::new(options.network, &machine, options.trace_limit > 0)?;
+        let of_fabric = |channel| options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
+        fabric.expect_faults(sorted(&options.faults).into_iter().map(|f| Fault { channel: of_fabric(f.channel), ..f }));
+        let rerouting = options.rerouting.clone();
+        let rerouter = rerouting
+            .map(|config| Rerouter::new(&machine.topology, &machine.routing, &machine.network, config))
+            .transpose()?;
+        if rerouter.is_some() {
+            fabric.allow_rerouting();
+        }
         let highest = placement.iter().copied().max().map_or(0, |node| node as usize + 1);
         let highest = if options.aggregation.is_some() { switches.all_nodes() } else { highest };
         let order = PairOrder::new(!machine.keeps_order() || !options.faults.is_empty());
@@ -103,7 +114,8 @@ impl<R: Ranks> Simulation<R> {
         nodes.rank_states.begin(&mut nodes.events);
         let transfers = Transfers { nodes, fabric, order, switches };
         let unpublished = Unpublished::default();
-        Ok(Simulation { transfers, unpublished, options, ended: 0, over: false, died: false })
+        let rerouter = rerouter.map(Box::new);
+        Ok(Simulation { transfers, unpublished, options, ended: 0, over: false, died: false, rerouter })
     }
 
     /// Runs the simulation to its end. If `observe`, called from time to time, returns false, it is interrupted.
@@ -160,6 +172,7 @@ impl<R: Ranks> Simulation<R> {
             fairness: fairness_of(nodes),
             commands: ranks.iter().map(|rank| rank.commands).collect(),
             statistics: nodes.statistics.clone(),
+            rerouting: self.rerouter.as_ref().map(|rerouter| rerouter.finish(&self.transfers.fabric)),
         }
     }
 
@@ -256,6 +269,8 @@ impl<R: Ranks> Simulation<R> {
             Event::Fire { rank, ni } => nodes.fire(now, rank, ni),
             Event::Fault(number) => self.change_link(now, self.options.faults[number as usize]),
             Event::Kill(rank) => self.kill(now, rank),
+            // Progress of the managers is none of the ranks.
+            Event::Manage => return self.manage(now, None),
         }
         if !is_retry && !matches!(event, Event::Resume { is_poll: true, .. }) {
             self.transfers.nodes.events.progress(now);
@@ -281,7 +296,21 @@ impl<R: Ranks> Simulation<R> {
         });
         let channel = self.options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
         fabric.set_link(now, channel, up, &mut nodes.events);
+        self.manage(now, Some((channel, up)));
         self.transfers.take_arrivals(now);
+    }
+
+    /// Lets the routers' managers work, after a change of a channel or at their time.
+    fn manage(&mut self, now: Time, change: Option<(u32, bool)>) {
+        let Some(rerouter) = &mut self.rerouter else { return };
+        let Transfers { nodes, fabric, .. } = &mut self.transfers;
+        match change {
+            Some(change) => rerouter.change(now, change, fabric, &mut nodes.events),
+            None => rerouter.step(now, fabric, &mut nodes.events),
+        }
+        if let Some(at) = rerouter.take_due() {
+            nodes.events.schedule(at, Event::Manage);
+        }
     }
 
     // ---- The end -------------------------------------------------------------------------------------------------
@@ -321,6 +350,12 @@ impl<R: Ranks> Simulation<R> {
             nodes.trace.add(Span { node: hop.to.0, unit: channel, name, start, end, message, bytes: 0 });
         }
     }
+}
+
+fn sorted(faults: &[Fault]) -> Vec<Fault> {
+    let mut faults = faults.to_vec();
+    faults.sort_unstable();
+    faults
 }
 
 /// Returns the node of each rank, from the options or by default.

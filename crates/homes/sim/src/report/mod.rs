@@ -24,6 +24,7 @@ pub mod html;
 mod latency;
 mod places;
 pub mod plot;
+mod rerouting;
 pub mod run;
 pub mod samples;
 pub mod sheet;

@@ -123,6 +123,7 @@ fn run(end: End) -> Run {
             fairness: None,
             registers: RegisterSums::default(),
             statistics,
+            rerouting: None,
         },
         samples,
         heat: None,

@@ -18,7 +18,7 @@ use super::latency::{latency_json, latency_words};
 use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
 use super::sheet::Sheet;
-use super::{Wall, commands, words};
+use super::{Wall, commands, rerouting, words};
 use crate::machine::Machine;
 use crate::node::trace::{Trace, Unit};
 use crate::node::{End, Model, Outcome, Waiting};
@@ -127,6 +127,8 @@ impl Run {
         sections.push(self.register_section());
         let fabric = Section::new("Fabric").in_summary().table(self.fabric.table());
         sections.push(fabric.plots(self.fabric.plots()).table(self.fabric.channel_table()));
+        let rerouting_report = self.outcome.rerouting.as_ref().map(|report| (String::new(), report));
+        sections.extend(rerouting::section(&rerouting_report.into_iter().collect::<Vec<_>>()));
         if let Some(wall) = &self.wall {
             sections.push(wall.section(self.outcome.statistics.events, self.fabric.statistics.hops));
         }
@@ -406,6 +408,9 @@ impl Run {
         });
         if let Some(interface) = &self.machine.interface {
             all["commands"] = commands::json(interface, &self.outcome);
+        }
+        if let Some(report) = &self.outcome.rerouting {
+            all["rerouting"] = json!(report);
         }
         if let Some((kept, left_out)) = self.spans {
             all["spans"] = json!({ "kept": kept, "left_out": left_out });

@@ -12,7 +12,7 @@ use super::document::{Document, Section, Table};
 use super::plot::{Axis, Line, Plot, Shape};
 use super::run::{machine_json, wide};
 use super::sheet::Sheet;
-use super::{Wall, words};
+use super::{Wall, rerouting, words};
 use crate::machine::Machine;
 use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};
@@ -49,6 +49,8 @@ impl Traffic {
         if failed || self.results.iter().any(|run| run.lost > 0) {
             sections.push(self.loss_section());
         }
+        let reports = self.results.iter().filter_map(|run| Some((words::percent(run.load), run.rerouting.as_ref()?)));
+        sections.extend(rerouting::section(&reports.collect::<Vec<_>>()));
         if self.results.iter().any(|run| run.deadlocks > 0) {
             sections.push(Section::new("Deadlocks").in_summary().table(self.deadlock_table()));
         }
@@ -134,7 +136,8 @@ impl Traffic {
     /// Returns the packets of each run, delivered and lost, with the reasons of losses.
     fn loss_section(&self) -> Section {
         let mut heads = vec![">load", ">link changes", ">injected", ">delivered"];
-        let reasons = LossReason::ALL.map(|reason| format!(">{}", reason.words()));
+        let reasons = self.results.first().map(|run| run.whole_run.lost.keys().copied()).into_iter().flatten();
+        let reasons: Vec<String> = reasons.map(|reason: LossReason| format!(">{}", reason.words())).collect();
         heads.extend(reasons.iter().map(String::as_str));
         heads.push(">under way");
         let mut table = Table::with_heads(&heads);

@@ -9,7 +9,7 @@
 //! A node whose source queue is full generates no message until the queue has room, so that an overloaded network does
 //! not exhaust memory. A message that was not generated does not count as offered. Latency starts at generation.
 //!
-//! Links may fail and be repaired during a run. Invariant: each injected packet is delivered, lost for one reason, or
+//! Links may fail and be repaired during a run, and routers' managers then change the routes. Invariant: each injected packet is delivered, lost for one reason, or
 //! in flight at the end ([`Totals`]).
 //!
 //! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of
@@ -32,11 +32,12 @@ pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResult
 
 use crate::network::{
     Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Observe, Packet,
-    Schedule,
+    Reroute, Schedule,
 };
 use crate::node::Fault;
 use crate::queue::Queue;
 use crate::random::Random;
+use crate::rerouting::{RerouteConfig, RerouteError, Rerouter};
 use crate::time::Time;
 
 /// The traffic of the nodes.
@@ -56,6 +57,8 @@ pub struct TrafficConfig {
     pub seed: u64,
     /// Failures and repairs of channels, in order of time.
     pub faults: Vec<Fault>,
+    /// Managers that reroute; `None`: routes stay as they are.
+    pub rerouting: Option<RerouteConfig>,
 }
 
 impl Default for TrafficConfig {
@@ -70,6 +73,7 @@ impl Default for TrafficConfig {
             source_packets_max: 256,
             seed: 1,
             faults: Vec::new(),
+            rerouting: None,
         }
     }
 }
@@ -81,6 +85,8 @@ pub enum TrafficError {
     Pattern(#[from] PatternError),
     #[error(transparent)]
     Network(#[from] NetworkError),
+    #[error(transparent)]
+    Reroute(#[from] RerouteError),
     #[error("a load of {load} is not a share of the injection bandwidth; give more than 0, and at most 1")]
     Load { load: f64 },
     #[error("nothing is measured in an interval of {measured}; give a longer one")]
@@ -121,9 +127,15 @@ pub fn run_observed(
     observers: Vec<Box<dyn Observe>>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<TrafficResults, TrafficError> {
+    let rerouting = traffic.rerouting.clone();
+    let rerouter = rerouting.map(|config| Rerouter::new(&topology, &routing, &network, config)).transpose()?;
     let mut network = Network::new(topology, routing, network)?;
+    if rerouter.is_some() {
+        network.allow_rerouting();
+    }
     observers.into_iter().for_each(|observer| network.observe(observer));
     let mut generator = Generator::new(network, traffic)?;
+    generator.rerouter = rerouter.map(Box::new);
     let stop = generator.run(progress);
     let now = generator.queue.0.now();
     let observed = generator.network.end_observation(now);
@@ -138,6 +150,8 @@ enum Event {
     Make(u32),
     /// The fault with this index in the configuration happens.
     Fault(u32),
+    /// The routers' managers have something to do.
+    Manage,
 }
 
 struct Events(Queue<Event>);
@@ -162,6 +176,7 @@ const PROGRESS_EVENTS: u64 = 1 << 14;
 struct Generator<'a> {
     traffic: &'a TrafficConfig,
     network: Network,
+    rerouter: Option<Box<Rerouter>>,
     destinations: Destinations,
     queue: Events,
     random: Random,
@@ -216,6 +231,7 @@ impl<'a> Generator<'a> {
         Ok(Generator {
             traffic,
             network,
+            rerouter: None,
             destinations,
             queue,
             random,
@@ -263,8 +279,9 @@ impl<'a> Generator<'a> {
                     }
                 }
                 Event::Make(node) => self.make(now, NodeId(node)),
-                Event::Fault(_) if self.outstanding == 0 && self.end.is_some() => return None,
+                Event::Fault(_) | Event::Manage if self.outstanding == 0 && self.end.is_some() => return None,
                 Event::Fault(number) => self.change_link(now, number),
+                Event::Manage => self.manage(now, None),
             }
             if self.queue.0.taken() & (PROGRESS_EVENTS - 1) == 0 {
                 let (hops, in_flight) = (self.network.statistics().hops, self.network.in_flight());
@@ -283,7 +300,20 @@ impl<'a> Generator<'a> {
             false => self.network.fail_link(now, channel, &mut self.queue),
         }
         self.totals.link_changes += 1;
+        self.manage(now, Some((channel, up)));
         self.take_arrivals();
+    }
+
+    /// Lets the routers' managers work, after a change of a channel or at their time.
+    fn manage(&mut self, now: Time, change: Option<(u32, bool)>) {
+        let Some(rerouter) = &mut self.rerouter else { return };
+        match change {
+            Some(change) => rerouter.change(now, change, &mut self.network, &mut self.queue),
+            None => rerouter.step(now, &mut self.network, &mut self.queue),
+        }
+        if let Some(at) = rerouter.take_due() {
+            self.queue.0.schedule(at, Event::Manage);
+        }
     }
 
     fn make(&mut self, now: Time, from: NodeId) {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Generator, Snapshot};
 use crate::network::{LossReason, Stuck, ratio};
+use crate::rerouting::ReroutingReport;
 use crate::time::Time;
 
 /// The results of a run: those of the measured interval, unless a field says otherwise.
@@ -58,6 +59,9 @@ pub struct TrafficResults {
     pub events: u64,
     pub simulated_ns: f64,
     pub whole_run: Totals,
+    /// Changes of the fabric that the routers' managers have worked on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rerouting: Option<ReroutingReport>,
 }
 
 /// Packets of a whole run, including the warm-up: `injected` is the sum of the three fields after it.
@@ -156,7 +160,7 @@ impl Generator<'_> {
             accepted_bytes_per_s_per_node: if seconds > 0.0 { bytes / seconds / f64::from(nodes) } else { 0.0 },
             packets: self.packets_measured,
             lost: self.lost.values().sum(),
-            lost_by_reason: every_reason(&self.lost),
+            lost_by_reason: self.every_reason(&self.lost),
             messages_not_made: self.not_made,
             latency: self.latencies(),
             hops_mean: ratio(self.hops, self.packets_measured),
@@ -177,12 +181,20 @@ impl Generator<'_> {
             events: self.queue.0.taken(),
             simulated_ns: now.as_ns_f64(),
             whole_run: self.totals(),
+            rerouting: self.rerouter.as_ref().map(|rerouter| rerouter.finish(&self.network)),
         }
     }
 
     fn totals(&self) -> Totals {
         let totals = &self.totals;
-        Totals { lost: every_reason(&totals.lost), under_way: self.network.in_flight(), ..totals.clone() }
+        Totals { lost: self.every_reason(&totals.lost), under_way: self.network.in_flight(), ..totals.clone() }
+    }
+
+    /// Returns the counts of all reasons that this run can have.
+    fn every_reason(&self, lost: &BTreeMap<LossReason, u64>) -> BTreeMap<LossReason, u64> {
+        let has = |reason: &LossReason| *reason != LossReason::Unreachable || self.rerouter.is_some();
+        let reasons = LossReason::ALL.into_iter().filter(has);
+        reasons.map(|reason| (reason, lost.get(&reason).copied().unwrap_or(0))).collect()
     }
 
     fn latencies(&self) -> Latency {
@@ -216,8 +228,4 @@ impl Generator<'_> {
         channels.truncate(BUSIEST);
         (channels, mean)
     }
-}
-
-fn every_reason(lost: &BTreeMap<LossReason, u64>) -> BTreeMap<LossReason, u64> {
-    LossReason::ALL.into_iter().map(|reason| (reason, lost.get(&reason).copied().unwrap_or(0))).collect()
 }

@@ -189,6 +189,7 @@ fn one_run(
         source_packets_max: 64,
         seed,
         faults: Vec::new(),
+        rerouting: None,
     };
     let network = NetworkConfig { seed, ..config.network.clone() };
     let results = run(topology.clone(), routing.clone(), network, &traffic, &mut |_| ControlFlow::Continue(()))?;

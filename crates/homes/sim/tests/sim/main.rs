@@ -12,6 +12,7 @@ mod multicast;
 mod process;
 mod programs;
 mod ready;
+mod rerouting;
 mod timeline;
 mod units;
 mod validate;

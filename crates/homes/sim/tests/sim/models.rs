@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::{Death, End, Fault, Model, Options, Outcome, Simulation, SimulationError};
+use selvedge_sim::node::{Death, End, Model, Options, Outcome, Simulation, SimulationError};
 use selvedge_sim::program::{Results, Tasks, ready};
 use selvedge_sim::time::Time;
 
@@ -166,20 +166,18 @@ fn spans_of_a_channel_do_not_overlap() {
 
 #[test]
 fn unsupported_features_are_refused_with_a_hint() {
-    let refused = |machine: Arc<Machine>, faults: Vec<Fault>| {
+    let refused = |machine: Arc<Machine>| {
         let ranks = tasks(&machine, 2, "barrier iterations 1");
-        let options = Options { network: Model::Message, faults, ..Options::default() };
+        let options = Options { network: Model::Message, ..Options::default() };
         match Simulation::new(machine, ranks, options) {
             Err(error @ SimulationError::Model { .. }) => error.to_string(),
             Err(other) => panic!("{other}"),
             Ok(_) => panic!("not refused"),
         }
     };
-    let loss = refused(machine(&[("link.loss", "0.001")]), Vec::new());
+    let loss = refused(machine(&[("link.loss", "0.001")]));
     assert!(loss.contains("link.loss") && loss.contains("--network packet"), "{loss}");
-    assert!(refused(machine(&[("switch.switching", "\"wormhole\"")]), Vec::new()).contains("wormhole"));
+    assert!(refused(machine(&[("switch.switching", "\"wormhole\"")])).contains("wormhole"));
     let unguarded = [("routing.algorithm", "\"dimension-order-unguarded\""), ("topology.dimensions", "[8, 8]")];
-    assert!(refused(machine(&unguarded), Vec::new()).contains("deadlocks"));
-    let fault = Fault { at: Time::ZERO, channel: 0, up: false };
-    assert!(refused(machine(&[]), vec![fault]).contains("--fail-link"));
+    assert!(refused(machine(&unguarded)).contains("deadlocks"));
 }

@@ -147,6 +147,25 @@ pub fn failed_node(text: &str) -> Result<FailedNode, String> {
     Ok(FailedNode { node: node.to_owned(), at, until })
 }
 
+/// A router that fails, and perhaps returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRouter {
+    /// The router as written: a number or a name.
+    pub router: String,
+    pub at: Time,
+    pub until: Option<Time>,
+}
+
+/// Parses `ROUTER`, `ROUTER@time` or `ROUTER@time-time`.
+pub fn failed_router(text: &str) -> Result<FailedRouter, String> {
+    let (router, times) = text.rsplit_once('@').map_or((text, None), |(router, times)| (router, Some(times)));
+    if router.is_empty() {
+        return Err(format!("'{text}' is not of the form ROUTER, ROUTER@TIME or ROUTER@TIME-TIME, as in 4@10us-20us"));
+    }
+    let (at, until) = times.map_or(Ok((Time::ZERO, None)), |times| from_until(text, times))?;
+    Ok(FailedRouter { router: router.to_owned(), at, until })
+}
+
 /// Parses `RANK@time`.
 pub fn death(text: &str) -> Result<Death, String> {
     let wanted = || format!("'{text}' is not of the form RANK@TIME, as in 3@10us");
@@ -183,6 +202,12 @@ mod tests {
         assert_eq!((&node.node[..], node.at, node.until), ("3", link.at, link.until));
         for wrong in ["3", "@1us", "3@1", "3@2us-1us", "3@2us-2us", "3@"] {
             assert!(failed_node(wrong).is_err(), "{wrong}");
+        }
+        let router = failed_router("(0,1)@10us-20us").unwrap();
+        assert_eq!((&router.router[..], router.at, router.until), ("(0,1)", link.at, link.until));
+        assert_eq!(failed_router("4").map(|router| (router.at, router.until)), Ok((Time::ZERO, None)));
+        for wrong in ["", "@1us", "3@1", "3@2us-1us", "3@"] {
+            assert!(failed_router(wrong).is_err(), "{wrong}");
         }
     }
 

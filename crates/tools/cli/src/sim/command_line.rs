@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
+use clap::ValueEnum;
+use selvedge_fabric::Topology;
 use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::{Death, Model, Variation};
+use selvedge_sim::node::{Death, Fault, Model, Variation};
+use selvedge_sim::rerouting::{Detection, RerouteConfig};
 use selvedge_sim::time::Time;
 
-use super::arguments::{self, Compute, FailedLink, FailedNode, Percent};
+use super::arguments::{self, Compute, FailedLink, FailedNode, FailedRouter, Percent};
 use super::observing::Observing;
 use super::output::Output;
 use super::program_options::ProgramOptions;
@@ -110,6 +113,27 @@ pub struct Args {
     #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
     pub fail_link: Vec<FailedLink>,
 
+    /// Fail a router with all its links, from the beginning or at a time, and let it return: 4@10us-20us; may be given
+    /// several times
+    #[arg(long, value_name = "ROUTER[@TIME[-TIME]]", value_parser = arguments::failed_router, help_heading = "Machine")]
+    pub fail_router: Vec<FailedRouter>,
+
+    /// Keep the routes as they are when links or routers fail. Otherwise each router has a manager, which floods the
+    /// change and reroutes
+    #[arg(long, help_heading = "Machine")]
+    pub no_reroute: bool,
+
+    /// How a router notices a failed link: it loses its carrier at once, or hellos do not arrive
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "HOW",
+        conflicts_with = "no_reroute",
+        help_heading = "Machine"
+    )]
+    pub fault_detection: FaultDetection,
+
     /// Cut a node off from its router at a time, and rejoin it: 3@10us-20us; may be given several times
     #[arg(long, value_name = "NODE@TIME[-TIME]", value_parser = arguments::failed_node, help_heading = "Machine")]
     pub fail_node: Vec<FailedNode>,
@@ -203,7 +227,32 @@ pub struct TrafficOptions {
     pub stop_at_deadlock: bool,
 }
 
+/// How a router notices a failed link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FaultDetection {
+    #[default]
+    Carrier,
+    Hellos,
+}
+
 impl Args {
+    /// The failures and repairs of channels, in order of time.
+    pub fn faults(&self, topology: &Topology) -> Result<Vec<Fault>, Usage> {
+        faults::changes(topology, &self.fail_link, &self.fail_node, &self.fail_router)
+    }
+
+    /// Managers for the routers, if links or routers fail and their routes may change.
+    pub fn rerouting(&self, topology: &Topology) -> Result<Option<RerouteConfig>, Usage> {
+        if self.no_reroute || self.fail_link.is_empty() && self.fail_router.is_empty() {
+            return Ok(None);
+        }
+        let detection = match self.fault_detection {
+            FaultDetection::Carrier => Detection::Carrier,
+            FaultDetection::Hellos => Detection::Hellos,
+        };
+        Ok(Some(RerouteConfig { detection, routers: faults::routers(topology, &self.fail_router)? }))
+    }
+
     /// Loads the machine and applies the changes of this command line.
     pub fn load_machine(&self) -> Result<Arc<Machine>, Usage> {
         let Some(name) = &self.machine else {
@@ -231,9 +280,9 @@ impl Args {
         ranks: u32,
         variation_default: Percent,
     ) -> Result<RunPlan> {
-        let faults = faults::changes(&machine.topology, &self.fail_link, &self.fail_node)?;
+        let faults = self.faults(&machine.topology)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
-        Model::from(self.network).check(machine, &faults).map_err(|error| Usage(error.to_string()))?;
+        Model::from(self.network).check(machine).map_err(|error| Usage(error.to_string()))?;
         let variation = self.variation.unwrap_or(variation_default);
         let mut options = self.options();
         if variation.0 > 0.0 {
@@ -251,6 +300,7 @@ impl Args {
             variation: Variation { ppm_max: variation.parts_per_million(), seed: self.seed },
             time_limit: self.time_limit,
             faults,
+            rerouting: self.rerouting(&machine.topology)?,
             deaths,
             keep_going: self.keep_going,
             aggregation: None,
@@ -293,17 +343,23 @@ impl Args {
         });
         let nodes =
             self.fail_node.iter().map(|failed| format!("{} from {}{}", failed.node, failed.at, until(failed.until)));
+        let routers = self.fail_router.iter();
+        let routers = routers.map(|failed| format!("{} from {}{}", failed.router, failed.at, until(failed.until)));
         let deaths = self.kill.iter().map(|death| format!("rank {} at {}", death.rank, death.at));
         // One line for each option, because a JSON name has one value.
         let all = [
             ("failed link", links.collect::<Vec<_>>()),
             ("failed node", nodes.collect()),
+            ("failed router", routers.collect()),
             ("killed", deaths.collect()),
         ];
         for (name, words) in all {
             if !words.is_empty() {
                 add(name, words.join(", "));
             }
+        }
+        if self.no_reroute {
+            add("rerouting", "none".to_owned());
         }
         if self.keep_going {
             add("keep going", "when a rank dies".to_owned());

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Translates failing links and nodes into channels and times, and checks dying ranks.
 
+use std::collections::BTreeMap;
+
 use selvedge_fabric::{NodeId, RouterId, Topology};
 use selvedge_sim::node::{Death, Fault};
+use selvedge_sim::rerouting::{RouterFault, channels_of};
 use selvedge_sim::time::Time;
 
-use super::arguments::{FailedLink, FailedNode};
+use super::arguments::{FailedLink, FailedNode, FailedRouter};
 use super::usage::Usage;
 
-/// The changes of channels, in order of time: both directions of all links of each pair of routers, and of each node.
-pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) -> Result<Vec<Fault>, Usage> {
-    let mut changes = Vec::new();
+/// The changes of channels, in order of time: both directions of all links of each pair of routers, of each node, and of
+/// all links and nodes of each router. A channel that fails for several reasons returns when the last one is over.
+pub fn changes(
+    topology: &Topology,
+    links: &[FailedLink],
+    nodes: &[FailedNode],
+    routers: &[FailedRouter],
+) -> Result<Vec<Fault>, Usage> {
+    let mut outages: BTreeMap<u32, Vec<(Time, Time)>> = BTreeMap::new();
     let mut fail = |channels: Vec<u32>, at, until: Option<Time>| {
         for channel in channels {
-            changes.push(Fault { at, channel, up: false });
-            changes.extend(until.map(|at| Fault { at, channel, up: true }));
+            outages.entry(channel).or_default().push((at, until.unwrap_or(Time::MAX)));
         }
     };
     for link in links {
@@ -25,8 +33,59 @@ pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) 
         let (router, port) = topology.attachment(node);
         fail(vec![topology.injection_channel(node), topology.channel(router, port)], failed.at, failed.until);
     }
+    for failed in routers {
+        let router = failed_router(topology, &failed.router)?;
+        fail(channels_of(topology, router), failed.at, failed.until);
+    }
+    let mut changes = Vec::new();
+    for (channel, outages) in outages {
+        for (at, until) in joined(outages) {
+            changes.push(Fault { at, channel, up: false });
+            changes.extend((until != Time::MAX).then_some(Fault { at: until, channel, up: true }));
+        }
+    }
     changes.sort_unstable();
     Ok(changes)
+}
+
+/// The failures and returns of routers, in order of time.
+pub fn routers(topology: &Topology, given: &[FailedRouter]) -> Result<Vec<RouterFault>, Usage> {
+    let mut outages: BTreeMap<u32, Vec<(Time, Time)>> = BTreeMap::new();
+    for failed in given {
+        let router = failed_router(topology, &failed.router)?.0;
+        outages.entry(router).or_default().push((failed.at, failed.until.unwrap_or(Time::MAX)));
+    }
+    let mut changes = Vec::new();
+    for (router, outages) in outages {
+        for (at, until) in joined(outages) {
+            changes.push(RouterFault { at, router, up: false });
+            changes.extend((until != Time::MAX).then_some(RouterFault { at: until, router, up: true }));
+        }
+    }
+    changes.sort_unstable();
+    Ok(changes)
+}
+
+/// Joins times that overlap.
+fn joined(mut outages: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
+    outages.sort_unstable();
+    let mut joined: Vec<(Time, Time)> = Vec::new();
+    for (at, until) in outages {
+        match joined.last_mut().filter(|last| at <= last.1) {
+            Some(last) => last.1 = last.1.max(until),
+            None => joined.push((at, until)),
+        }
+    }
+    joined
+}
+
+fn failed_router(topology: &Topology, text: &str) -> Result<RouterId, Usage> {
+    router(topology, text).ok_or_else(|| {
+        let (last, example) = (topology.routers() - 1, topology.router_name(RouterId(0)));
+        Usage(format!(
+            "--fail-router: {text} is not a router of this machine: it has routers 0 to {last}, the first named {example}"
+        ))
+    })
 }
 
 fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
@@ -118,13 +177,13 @@ mod tests {
     #[test]
     fn a_link_has_two_directions_and_comes_back() {
         let mesh = Topology::mesh(&[3, 3], 1).unwrap();
-        let by_number = changes(&mesh, &[failed_link("0-1@2us-3us").unwrap()], &[]).unwrap();
+        let by_number = changes(&mesh, &[failed_link("0-1@2us-3us").unwrap()], &[], &[]).unwrap();
         assert_eq!(by_number.len(), 4);
         assert_eq!(by_number.iter().filter(|change| !change.up && change.at == Time::from_ns(2000)).count(), 2);
         assert!(by_number.is_sorted());
         let name = |router| mesh.router_name(RouterId(router));
         let text = format!("{}-{}@2us-3us", name(0), name(1));
-        assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()], &[]).unwrap(), by_number);
+        assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()], &[], &[]).unwrap(), by_number);
     }
 
     #[test]
@@ -141,7 +200,7 @@ mod tests {
     #[test]
     fn a_node_has_two_channels_and_comes_back() {
         let mesh = Topology::mesh(&[3, 3], 2).unwrap();
-        let all = |text: &str| changes(&mesh, &[], &[failed_node(text).unwrap()]).map_err(|error| error.0);
+        let all = |text: &str| changes(&mesh, &[], &[failed_node(text).unwrap()], &[]).map_err(|error| error.0);
         let faults = all("17@2us-3us").unwrap();
         let down: Vec<u32> = faults.iter().filter(|fault| !fault.up).map(|fault| fault.channel).collect();
         let (router, port) = mesh.attachment(NodeId(17));
@@ -149,6 +208,28 @@ mod tests {
         assert_eq!(faults.len(), 4);
         assert_eq!(all(&format!("{}@2us-3us", mesh.node_name(NodeId(17)))).unwrap(), faults);
         assert_eq!(all("18@1us").unwrap_err(), "--fail-node: 18 is not a node of this machine: it has nodes 0 to 17");
+    }
+
+    #[test]
+    fn a_router_fails_with_its_links_and_nodes_and_overlapping_failures_are_one() {
+        let mesh = Topology::mesh(&[3, 3], 2).unwrap();
+        let router = |text: &str| crate::sim::arguments::failed_router(text).unwrap();
+        let all = |links: &[FailedLink], routers: &[FailedRouter]| changes(&mesh, links, &[], routers).unwrap();
+        // The middle one has four links and two nodes.
+        let faults = all(&[], &[router("4@2us-4us")]);
+        assert_eq!((faults.len(), faults.iter().filter(|fault| fault.up).count()), (24, 12));
+        assert_eq!(all(&[], &[router("(1,1)@2us-4us")]), faults);
+        // A link of it that fails meanwhile returns with it; one that fails for longer returns later.
+        assert_eq!(all(&[failed_link("4-5@3us-4us").unwrap()], &[router("4@2us-4us")]), faults);
+        let longer = all(&[failed_link("4-5@3us-6us").unwrap()], &[router("4@2us-4us")]);
+        assert_eq!(longer.len(), 24);
+        assert_eq!(longer.iter().filter(|fault| fault.at == Time::from_ns(6000)).count(), 2);
+        let routers = |given: &[FailedRouter]| routers(&mesh, given);
+        let whole = routers(&[router("4@3us-5us"), router("4@1us-3us"), router("0")]).unwrap();
+        let times: Vec<_> = whole.iter().map(|fault| (fault.at.as_ns(), fault.router, fault.up)).collect();
+        assert_eq!(times, [(0, 0, false), (1000, 4, false), (5000, 4, true)]);
+        let unknown = routers(&[router("9")]).unwrap_err().0;
+        assert!(unknown.contains("routers 0 to 8, the first named (0,0)"), "{unknown}");
     }
 
     #[test]
@@ -168,7 +249,7 @@ mod tests {
     #[test]
     fn an_unknown_link_is_refused() {
         let mesh = Topology::mesh(&[3, 3], 1).unwrap();
-        let error = |text: &str| changes(&mesh, &[failed_link(text).unwrap()], &[]).unwrap_err().0;
+        let error = |text: &str| changes(&mesh, &[failed_link(text).unwrap()], &[], &[]).unwrap_err().0;
         assert!(error("0-8@1us").contains("no link joins"), "{}", error("0-8@1us"));
         assert!(error("0-99@1us").contains("routers 0 to 8"), "{}", error("0-99@1us"));
     }

@@ -81,12 +81,12 @@ fn dispatch(args: &Args) -> Result<u8> {
         )
         .into());
     }
-    if (args.study || args.describe || args.routes.is_some())
-        && !(args.fail_link.is_empty() && args.fail_node.is_empty())
-    {
-        return Err(
-            Usage("--fail-link and --fail-node are for programs and --traffic; leave them out".to_owned()).into()
-        );
+    let fails = !(args.fail_link.is_empty() && args.fail_node.is_empty() && args.fail_router.is_empty());
+    if (args.study || args.describe || args.routes.is_some()) && fails {
+        return Err(Usage(
+            "--fail-link, --fail-node and --fail-router are for programs and --traffic; leave them out".to_owned(),
+        )
+        .into());
     }
     if args.network != NetworkModel::Packet && args.program.is_none() && args.command.is_empty() {
         return Err(Usage(

@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 47] = [
+pub const RESERVED: [&str; 50] = [
     "ranks",
     "command",
     "what",
@@ -43,6 +43,9 @@ pub const RESERVED: [&str; 47] = [
     "tag-output",
     "fail-link",
     "fail-node",
+    "fail-router",
+    "no-reroute",
+    "fault-detection",
     "kill",
     "keep-going",
     "loss",

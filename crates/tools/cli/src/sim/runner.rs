@@ -17,6 +17,7 @@ use selvedge_sim::random::Random;
 use selvedge_sim::report::run::pairs_of;
 use selvedge_sim::report::timeline::{self, Names};
 use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
+use selvedge_sim::rerouting::RerouteConfig;
 use selvedge_sim::time::Time;
 
 use super::livelock::Warner;
@@ -77,6 +78,7 @@ pub struct RunPlan {
     pub variation: Variation,
     pub time_limit: Option<Time>,
     pub faults: Vec<Fault>,
+    pub rerouting: Option<RerouteConfig>,
     /// In order of time.
     pub deaths: Vec<Death>,
     pub keep_going: bool,
@@ -142,6 +144,7 @@ pub fn simulate<R: Ranks>(
         time_limit: plan.time_limit.unwrap_or(Time::MAX),
         observe_every: OBSERVE_EVERY,
         faults: plan.faults.clone(),
+        rerouting: plan.rerouting.clone(),
         deaths: plan.deaths.clone(),
         keep_going: plan.keep_going,
         variation: plan.variation,

@@ -175,7 +175,6 @@ fn the_message_model_is_refused_where_it_does_not_apply() {
     }
     let program = "--program barrier -n 2";
     assert!(refused(&format!("{program} --loss 0.1")).contains("--loss 0"));
-    assert!(refused(&format!("{program} --fail-node 0@1us")).contains("leave --fail-link and --fail-node out"));
     assert!(refused(&format!("{program} --set switch.switching=wormhole")).contains("switch.switching=cut-through"));
     assert!(parse("--machine m --program p --network flits").is_err());
     let options = parse("--machine m --program p --network message").map(|args| args.network);
@@ -197,6 +196,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         variation: Variation::default(),
         time_limit: None,
         faults: Vec::new(),
+        rerouting: None,
         deaths: Vec::new(),
         keep_going: false,
         aggregation: None,

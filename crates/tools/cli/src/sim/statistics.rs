@@ -286,6 +286,7 @@ impl Observe for Loaded {
                     LossReason::Corruption => 2,
                     LossReason::LinkDown => 3,
                     LossReason::NoRoute => 4,
+                    LossReason::Unreachable => 5,
                 };
                 let table = LossTable {
                     size: size_of::<LossTable>() as u32,

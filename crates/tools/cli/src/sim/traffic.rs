@@ -13,7 +13,6 @@ use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 
 use super::command_line::Args;
-use super::faults;
 use super::progress::{Interrupt, ProgressLine};
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 use super::usage::Usage;
@@ -43,7 +42,8 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
         measured: given.measured,
         drain_max: given.drain,
         seed: args.seed,
-        faults: faults::changes(&machine.topology, &args.fail_link, &args.fail_node)?,
+        faults: args.faults(&machine.topology)?,
+        rerouting: args.rerouting(&machine.topology)?,
         ..TrafficConfig::default()
     };
     let mut network = machine.network.clone();

@@ -19,6 +19,7 @@ mod rtl;
 mod run;
 mod sim_accesses;
 mod sim_deaths;
+mod sim_faults;
 mod sim_limits;
 mod sim_network;
 mod sim_polls;

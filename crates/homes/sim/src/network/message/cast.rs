@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message to many nodes, in the model of whole messages: like `multicast.rs`, without credits and loss.
+//! A message to many nodes, in the model of whole messages: like `multicast.rs`, without credits; links that are down lose it.
 //!
 //! Cost: O(channels of the tree) for each message.
 
 use selvedge_fabric::{MulticastTree, NodeId};
 
 use super::super::slab::NONE;
-use super::super::trees;
+use super::super::{LossReason, trees};
 use super::{ArrivalTimes, Departure, HopSpan, MessageNetwork, VcBuffer};
 use crate::time::Time;
 
@@ -50,6 +50,12 @@ impl MessageNetwork {
                     at = at.max(vc_buffer.entered).max((vc_buffer.left + schedule.latency).saturating_sub(room));
                 }
                 let start = schedule.reserve(now, at, time);
+                if !self.outages.is_empty()
+                    && self.outages.meets(branch.output / self.virtual_channels, start, start + time)
+                {
+                    self.lose(branch.targets, LossReason::LinkDown);
+                    continue;
+                }
                 self.statistics.requests += 1;
                 self.statistics.hops += 1;
                 self.statistics.blocked += u64::from(start > head);
