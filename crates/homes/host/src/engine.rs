@@ -185,6 +185,7 @@ impl Interface {
         if !from.own {
             packets::open(target, &self.config.directory);
         }
+        self.work_at(target).command(command.request.kind, command.request.length);
         if self.runs(target) {
             if let Some(result) = self.deliver(from, target, command, due) {
                 return result.map(|()| true);

@@ -29,7 +29,7 @@ use selvedge_nic::{Layout, Limits, Register};
 
 use crate::rings::Rings;
 use crate::segment::{Claims, Hot, LockLine, SegmentError, SegmentHeader, TABLES_AT, state};
-use selvedge_os::mapping::{MapError, check_file};
+use selvedge_os::mapping::{MapError, check_file_of};
 use selvedge_os::process::Identity;
 
 /// The state in a NIC's header.
@@ -105,9 +105,14 @@ pub fn layout_of(limits: &Limits) -> Layout {
     Layout::new(limits, TABLES_AT)
 }
 
-/// Reads the segment in this file.
+/// Reads the segment in this file, which must belong to this user alone.
 pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
-    let (file, file_bytes) = open(path)?;
+    inspect_of(path, rustix::process::geteuid().as_raw())
+}
+
+/// As [`inspect`], for a segment of the user `uid`.
+pub fn inspect_of(path: &Path, uid: u32) -> Result<Inspection, SegmentError> {
+    let (file, file_bytes) = open(path, uid)?;
     let header = Piece::read(&file, path, 0, TABLES_AT)?;
     let layout = claims(&header).layout(path, file_bytes)?;
     let limits = layout.limits;
@@ -258,9 +263,9 @@ impl From<u32> for State {
     }
 }
 
-/// Opens a regular file of this user alone, and returns its size. It never blocks and never acquires a terminal,
+/// Opens a regular file of the user `uid` alone, and returns its size. It never blocks and never acquires a terminal,
 /// whatever the path names.
-fn open(path: &Path) -> Result<(File, u64), MapError> {
+pub(crate) fn open(path: &Path, uid: u32) -> Result<(File, u64), MapError> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let owned = || path.to_path_buf();
     let io_error = |error: io::Error| match error.raw_os_error() {
@@ -269,7 +274,7 @@ fn open(path: &Path) -> Result<(File, u64), MapError> {
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
     let status = rustix::fs::fstat(&file).map_err(|errno| io_error(errno.into()))?;
-    check_file(&status, path, 0)?;
+    check_file_of(&status, path, 0, uid)?;
     Ok((file, status.st_size as u64))
 }
 
@@ -413,7 +418,7 @@ mod tests {
         for (at, register) in Register::ALL.iter().enumerate() {
             assert_eq!(seen.register(*register), 100 + at as u64, "{}", register.name());
         }
-        assert_eq!(seen.version(), selvedge_nic::layout::VERSION.into());
+        assert_eq!(seen.version(), u64::from(selvedge_nic::layout::VERSION));
         assert!(TableRegister::ALL.iter().all(|register| seen.table_register(*register).is_empty()), "no units");
         hot.state.store(state::DEAD, SeqCst);
         assert_eq!(inspect(&path).expect("a sound segment").state, State::Dead);
@@ -430,7 +435,7 @@ mod tests {
             let at = segment.layout().registers as usize + offset;
             u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("a word"))
         };
-        assert_eq!(word(0), selvedge_nic::layout::VERSION.into());
+        assert_eq!(word(0), u64::from(selvedge_nic::layout::VERSION));
         for (at, register) in Register::ALL.iter().enumerate() {
             assert_eq!(word(register.offset()), 100 + at as u64, "{}", register.name());
         }
@@ -536,7 +541,7 @@ mod tests {
     #[test]
     fn a_file_cut_short_under_our_eyes_is_an_error() {
         let (_folder, path, segment) = made();
-        let (file, bytes) = open(&path).expect("ours");
+        let (file, bytes) = open(&path, rustix::process::geteuid().as_raw()).expect("ours");
         drop(segment);
         let writer = OpenOptions::new().write(true).open(&path).expect("ours");
         writer.set_len(4096).expect("cut");

@@ -16,7 +16,6 @@ mod registers;
 mod rtl;
 mod run;
 mod sim;
-mod snapshot;
 mod top;
 mod validate;
 

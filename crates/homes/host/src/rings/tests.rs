@@ -208,12 +208,12 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     }
     assert_eq!(run(&own, 9, 8, |number| number != 2), [1]);
     assert_eq!(run(&own, 9, 8, |_| true), [2]);
-    assert_eq!(run(&own, 9, 8, |_| true), []);
+    assert_eq!(run(&own, 9, 8, |_| true), [0u64; 0]);
     assert_eq!(run(&own, 10, 8, |_| true), [3]);
     assert!(push(&mut sender, 5, INLINE_BYTES + 1) && enqueue(&mut sender, 9, 6, 3));
     // Number 4 is the last before the numbers start over.
     assert_eq!(run(&own, 9, 8, |_| true), [4]);
-    assert_eq!(run(&own, 9, 8, |_| true), [], "longer than a slot");
+    assert_eq!(run(&own, 9, 8, |_| true), [0u64; 0], "longer than a slot");
     assert_eq!(take(&own, 0), Some((5, INLINE_BYTES + 1)));
     assert_eq!(run(&own, 9, 8, |_| true), [6]);
 }
@@ -334,12 +334,12 @@ fn what_no_sender_writes_is_a_fault() {
     assert!(push(&mut sender, 1, 8));
     word(&own, HEADER).store(1 | 9 << 32 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
     assert_eq!(own.reader(0).poll().map(|_| ()), Err(Fault));
-    assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
+    assert_eq!(run_of::<true>(&own, 9, 8, |_| true), [0u64; 0]);
     // The payload would end beyond the ring.
     word(&own, HEADER).store(1 | 9 << 32 | 200 << 48, SeqCst);
     word(&own, POSITION).store(7 * Ring::PAYLOAD_BYTES - 199, SeqCst);
     assert_eq!(own.reader(0).poll().map(|_| ()), Err(Fault));
-    assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
+    assert_eq!(run_of::<true>(&own, 9, 8, |_| true), [0u64; 0]);
     word(&own, POSITION).store(7 * Ring::PAYLOAD_BYTES - 200, SeqCst);
     assert!(own.reader(0).poll().is_ok_and(|message| message.is_some()));
     own.close(0);

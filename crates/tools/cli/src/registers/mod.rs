@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::snapshot::{Snapshot, user_directory};
 use select::{NicChoice, RegisterArgument};
+use selvedge_host::snapshot::{Snapshot, user_directory};
 
 /// Minimum time between two refreshes of a tree.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -58,6 +58,9 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 `selvedge info registers` lists the registers with their meaning. A register with an index shows all values that the NIC has; \
 `mailbox_write_pointers[3]` is one of them, `mailbox_interrupts[3].mask` a part of another, `velo_tables` all of a unit.
+
+`links` has the counters of each link of the NIC's process to a peer: links[0].peer is the rank at the other end, links[0].puts the puts \
+there. Links between hosts belong to all NICs of a process, and stand with the first. `selvedge top --links` shows the same by pairs.
 
 A tree is replaced value by value, each by a rename, so that a reader finds a whole number. NICs that are gone leave the tree. \
 Writing to its files changes no register.

@@ -7,10 +7,16 @@
 use std::fmt;
 
 use selvedge_host::inspect::Inspection;
+use selvedge_host::links::read::LinkCounter;
 use selvedge_nic::registers::{Register, TableRegister};
 
 /// The register at offset 0.
 pub const VERSION: &str = "version";
+/// The unit of the counters of links, which the process of a NIC keeps beside it.
+pub const LINKS: &str = "links";
+
+/// The name of [`RegisterName::LinkPeer`] in its unit.
+const LINK_PEER: &str = "peer";
 
 /// One argument: registers, and the value to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +33,10 @@ pub enum RegisterName {
     Version,
     Counter(Register),
     Table(TableRegister),
+    /// The rank at the other end of a link.
+    LinkPeer,
+    /// A counter of a link.
+    Link(LinkCounter),
     /// All registers of a unit.
     Unit(&'static str),
 }
@@ -75,10 +85,15 @@ impl RegisterName {
         }
         let counter = Register::ALL.iter().find(|register| matches(register.block(), register.name()));
         let table = TableRegister::ALL.iter().find(|register| matches(register.block(), register.name()));
+        let link = name.strip_prefix(LINKS).and_then(|rest| rest.strip_prefix('.')).and_then(|part| match part {
+            LINK_PEER => Some(RegisterName::LinkPeer),
+            part => LinkCounter::ALL.iter().find(|one| one.name() == part).map(|one| RegisterName::Link(*one)),
+        });
         let unit = units().find(|unit| *unit == name);
         counter
             .map(|register| RegisterName::Counter(*register))
             .or(table.map(|register| RegisterName::Table(*register)))
+            .or(link)
             .or(unit.map(RegisterName::Unit))
     }
 
@@ -88,12 +103,17 @@ impl RegisterName {
             RegisterName::Version => "",
             RegisterName::Counter(register) => register.block(),
             RegisterName::Table(register) => register.block(),
+            RegisterName::LinkPeer | RegisterName::Link(_) => LINKS,
             RegisterName::Unit(unit) => unit,
         }
     }
 
     fn has_index(self) -> bool {
-        matches!(self, RegisterName::Table(register) if register.entries_max() != 0)
+        match self {
+            RegisterName::Table(register) => register.entries_max() != 0,
+            RegisterName::LinkPeer | RegisterName::Link(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -103,6 +123,8 @@ impl fmt::Display for RegisterName {
             RegisterName::Version => out.write_str(VERSION),
             RegisterName::Counter(register) => out.write_str(register.name()),
             RegisterName::Table(register) => out.write_str(register.name()),
+            RegisterName::LinkPeer => write!(out, "{LINKS}.{LINK_PEER}"),
+            RegisterName::Link(counter) => write!(out, "{LINKS}.{}", counter.name()),
             RegisterName::Unit(unit) => out.write_str(unit),
         }
     }
@@ -110,7 +132,7 @@ impl fmt::Display for RegisterName {
 
 fn units() -> impl Iterator<Item = &'static str> {
     let counters = Register::ALL.iter().map(|register| register.block());
-    counters.chain(TableRegister::ALL.iter().map(|register| register.block()))
+    counters.chain(TableRegister::ALL.iter().map(|register| register.block())).chain([LINKS])
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -164,6 +186,8 @@ mod tests {
             ("requests", read(RegisterName::Counter(Register::Requests))),
             ("portals.requests", read(RegisterName::Counter(Register::Requests))),
             ("velo", read(RegisterName::Unit("velo"))),
+            ("links", read(RegisterName::Unit("links"))),
+            ("links[2].atomics", RegisterArgument { index: Some(2), ..read(RegisterName::Link(LinkCounter::Atomics)) }),
             ("mailbox_write_pointers", read(pointers)),
             ("velo_tables.mailbox_write_pointers[3]", RegisterArgument { index: Some(3), ..read(pointers) }),
             (
