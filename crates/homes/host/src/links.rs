@@ -535,7 +535,7 @@ mod tests {
     }
 
     fn path_in(folder: &Folder) -> PathBuf {
-        folder.join(&format!("{}.links", std::process::id()))
+        folder.join(format!("{}.links", std::process::id()))
     }
 
     #[test]
@@ -634,7 +634,7 @@ mod tests {
                 }
                 0
             });
-            let path = folder.join(&format!("{}.links", child.pid()));
+            let path = folder.join(format!("{}.links", child.pid()));
             let mut looks = 0;
             while looks < 20 + round {
                 match inspect_page(&path, uid()) {

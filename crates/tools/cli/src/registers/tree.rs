@@ -134,7 +134,7 @@ fn file_of(reading: &Reading) -> PathBuf {
     let name = reading.register.to_string();
     let (group, part) = name.split_once('.').map_or((name.as_str(), None), |(group, part)| (group, Some(part)));
     let unit = reading.register.unit();
-    // The group of links has the name of its unit.
+    // The groups of links and blocked messages have the name of their unit.
     let mut path = if group == unit { PathBuf::from(unit) } else { Path::new(unit).join(group) };
     path.extend(reading.index.map(|index| index.to_string()));
     path.extend(part);

@@ -5,7 +5,7 @@ use selvedge_host::links::read::LinkCounter;
 use selvedge_host::snapshot::{JobSnapshot, NicSnapshot};
 use selvedge_nic::registers::{Register, TableRegister};
 
-use super::select::{RegisterArgument, RegisterName, VERSION};
+use super::select::{BlockedField, RegisterArgument, RegisterName, VERSION};
 
 /// A value of a register.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +33,17 @@ impl Reading {
             RegisterName::Table(register) => register.unit(),
             RegisterName::LinkPeer => "rank",
             RegisterName::Link(counter) => counter.unit(),
+            RegisterName::BlockedCount => "messages",
+            RegisterName::Blocked(BlockedField::Length) => "bytes",
+            RegisterName::Blocked(field) => field.name(),
             RegisterName::Version | RegisterName::Unit(_) => VERSION,
         }
     }
 }
 
-/// The values in the order of their addresses, then those of links: all, or those that an argument includes. The index
-/// of a link is its number among those of the NIC.
+/// The values in the order of their addresses, then messages without a destination, then links: all, or those that an
+/// argument includes. The index of a link is its number among those of the NIC; that of a message counts from the oldest
+/// that is kept.
 pub fn readings(job: &JobSnapshot, nic: &NicSnapshot, words: &[RegisterArgument]) -> Vec<Reading> {
     let seen = &nic.seen;
     let mut all = vec![Reading { register: RegisterName::Version, index: None, value: seen.version() }];
@@ -54,6 +58,14 @@ pub fn readings(job: &JobSnapshot, nic: &NicSnapshot, words: &[RegisterArgument]
             register: RegisterName::Table(*register),
             index: has_index.then_some(index),
             value: *value,
+        }));
+    }
+    all.push(Reading { register: RegisterName::BlockedCount, index: None, value: seen.blocked_count });
+    for (index, head) in (0..).zip(&seen.blocked) {
+        all.extend(BlockedField::ALL.iter().map(|field| Reading {
+            register: RegisterName::Blocked(*field),
+            index: Some(index),
+            value: field.of(head),
         }));
     }
     for (index, (_, _, link)) in (0..).zip(job.links_of(nic)) {

@@ -63,6 +63,9 @@ fn order(word: &RegisterArgument) -> Result<Order> {
         RegisterName::LinkPeer | RegisterName::Link(_) => {
             bail!("{} is read only: the process of the NIC counts", word.register)
         }
+        RegisterName::BlockedCount | RegisterName::Blocked(_) => {
+            bail!("{} is read only: the NIC keeps the heads of messages without a destination", word.register)
+        }
         RegisterName::Counter(register) => {
             bail!("{} is read only: the NIC counts, and counters only grow", register.name())
         }
@@ -119,6 +122,7 @@ mod tests {
             ("requests=1", "counters only grow"),
             ("version=1", "read only"),
             ("links[0].puts=1", "read only"),
+            ("blocked.count=0", "read only"),
             ("velo=1", "is a unit"),
             ("mailbox_sizes[0]=1", "limits"),
             ("mailbox_write_pointers[0]=1", "advances it"),

@@ -5,8 +5,10 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use selvedge_host::inspect::Inspection;
 use selvedge_nic::Register;
 use selvedge_nic::registers::COUNT;
+use selvedge_nic::tables::{BlockedHead, blocked};
 use serde_json::{Map, Value, json};
 
 use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot, printable};
@@ -27,10 +29,29 @@ pub fn text(snapshot: &Snapshot, table: &str) -> String {
         lines.extend(table.lines().map(|line| line.trim_end().to_owned()));
     }
     for job in &snapshot.jobs {
+        lines.extend(job.nics.iter().filter_map(|nic| blocked_line(&nic.seen)));
         let refused = job.refused.iter().map(|refused| format!("{}/{}: {}", job.name, refused.file, refused.why));
         lines.extend(refused.map(|line| printable(&line)));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Messages of a NIC without a destination, and the last of them.
+fn blocked_line(seen: &Inspection) -> Option<String> {
+    let last = seen.blocked.last().filter(|_| seen.blocked_count != 0)?;
+    let (count, why) = (seen.blocked_count, why_blocked(last));
+    Some(format!(
+        "NIC {}.{}: {count} messages found no destination; the last, {} bytes from process {} to port {} of process {}: {why}",
+        seen.rank, seen.ni, last.length, last.source as u32, last.port, last.target as u32
+    ))
+}
+
+fn why_blocked(head: &BlockedHead) -> &'static str {
+    match head.why {
+        blocked::CLOSED => "the port is closed",
+        blocked::DEAD => "the process has ended",
+        _ => "corrupt",
+    }
 }
 
 fn summary(snapshot: &Snapshot) -> String {
@@ -174,6 +195,26 @@ fn record(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> Value {
         "per_second": per_second,
         "operations_per_second": rates.operations(job, nic),
         "links": super::links::json(job, nic, rates),
+        "blocked": seen.blocked_count,
+        "blocked_heads": seen.blocked.iter().map(head_record).collect::<Vec<Value>>(),
+    })
+}
+
+/// The head of a message without a destination.
+fn head_record(head: &BlockedHead) -> Value {
+    json!({
+        "number": head.number,
+        "why": why_blocked(head),
+        "kind": head.kind,
+        "source_nid": head.source >> 32,
+        "source_pid": head.source as u32,
+        "source_port": head.source_port,
+        "target_nid": head.target >> 32,
+        "target_pid": head.target as u32,
+        "port": head.port,
+        "tag": head.tag,
+        "header_data": head.header_data,
+        "bytes": head.length,
     })
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::common::hosts::Hosts;
-use crate::common::{Ended, Place, compile, wait_until};
+use crate::common::{Ended, Place, compile, compile_text, wait_until};
 
 /// Operations of one round of `links.c`, and their bytes.
 const ATOMICS: u64 = 1000 + 10 + 1 + 1;
@@ -215,4 +215,79 @@ fn links_between_hosts_show_damage_and_repetition() {
     assert!(number(&to, "damaged") > 0 && number(&to, "unordered") > 0, "{to}");
     assert!(number(&from, "round_trip_ns") > 0, "{from}");
     assert!(number(&from, "frames_out") > number(&from, "repeats"), "{from}");
+}
+
+/// Rank 1 opens a mailbox and closes it. Then rank 0 sends 300 messages of 24 bytes there.
+const TO_A_CLOSED_PORT: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <velo2.h>
+#include <velorun.h>
+
+static void check(int ok, const char *what)
+{
+    if (!ok) velorun_abort(1, what);
+}
+
+int main(void)
+{
+    velo2_port_t mailbox;
+    velo2_connection_t connection;
+    uint32_t own[2], all[4];
+    uint64_t words[3] = { 7, 8, 9 };
+    char path[4096];
+    check(velorun_init() == 0, "velorun_init");
+    check(velo2_open(&mailbox) == VELO2_RET_SUCCESS, "velo2_open");
+    own[0] = velo2_get_nodeid(&mailbox);
+    own[1] = velo2_get_vpid(&mailbox);
+    check(velorun_exchange(own, sizeof own, all) == 0, "velorun_exchange");
+    int rank = velorun_rank();
+    if (rank == 0)
+        check(velo2_connect(&mailbox, &connection, all[2], all[3]) == VELO2_RET_SUCCESS, "velo2_connect");
+    check(velorun_barrier() == 0, "velorun_barrier");
+    velo2_port_t other;
+    if (rank == 1) {
+        check(velo2_open(&other) == VELO2_RET_SUCCESS, "another port keeps the NIC open");
+        velo2_close(&mailbox);
+    }
+    check(velorun_barrier() == 0, "velorun_barrier");
+    if (rank == 0)
+        for (int i = 0; i < 300; i++)
+            velo2_send(&connection, words, sizeof words, 0, 0);
+    check(velorun_barrier() == 0, "velorun_barrier");
+    snprintf(path, sizeof path, "%s/%d", getenv("PLACE"), rank);
+    FILE *made = fopen(path, "w");
+    fprintf(made, "%u\n", own[1]);
+    fclose(made);
+    snprintf(path, sizeof path, "%s/stop", getenv("PLACE"));
+    while (access(path, F_OK) != 0) usleep(2000);
+    velorun_finalize();
+    return 0;
+}
+"#;
+
+#[test]
+fn messages_for_a_closed_port_leave_their_heads() {
+    let place = Place::new("blocked");
+    let program = compile_text("blocked-ports", TO_A_CLOSED_PORT, &["velo2"]);
+    let job = start(&place, place.run(&["-n", "2", "--timeout", "180", &program]));
+    let port: u64 = place.wait_for_line("1").parse().expect("a port");
+    let nics = json(&text(&place, &["top", "--json", "--interval", "0"]));
+    let nic = nics.iter().find(|nic| nic["rank"] == 1).expect("rank 1");
+    let heads = nic["blocked_heads"].as_array().expect("an array");
+    assert_eq!((&nic["blocked"], heads.len()), (&300.into(), 256));
+    for (head, number) in heads.iter().zip(45..) {
+        assert_eq!((&head["number"], &head["port"], &head["bytes"]), (&number.into(), &port.into(), &24.into()));
+        assert_eq!((&head["why"], &head["source_nid"]), (&"the port is closed".into(), &0.into()));
+    }
+    assert_eq!(nics.iter().find(|nic| nic["rank"] == 0).expect("rank 0")["blocked"], 0);
+    let table = text(&place, &["top", "--interval", "0"]);
+    assert!(table.contains("300 messages found no destination") && table.contains("the port is closed"), "{table}");
+    let registers = json(&text(&place, &["registers", "--json", "--nic", "1", "blocked"]));
+    let blocked = &registers[0]["registers"]["blocked"];
+    assert_eq!((&blocked["blocked.count"], &blocked["blocked.number"][255]), (&300.into(), &300.into()));
+    let ended = job.end();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.err.contains("was dropped: it is closed"), "{}", ended.err);
 }
