@@ -110,8 +110,9 @@ pub unsafe fn get<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
     match find_mapped(ctx, source.cast(), bytes, pe) {
         // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(mapped) => unsafe {
-            copy(mapped.at, dest.cast(), bytes);
+            // Before the copy, which then ends the call.
             mapped.work().get(bytes as u64);
+            copy(mapped.at, dest.cast(), bytes);
         },
         // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. `source` is checked there.
         None => unsafe { get_general(call, ctx, dest.cast(), source.cast(), bytes, pe) },
