@@ -15,7 +15,7 @@ extern "C" {
 #define SELVEDGE_NIC__VERSION__LAYOUT_bm 0xffffffffffffffff
 #define SELVEDGE_NIC__VERSION__LAYOUT_bp 0
 #define SELVEDGE_NIC__VERSION__LAYOUT_bw 64
-#define SELVEDGE_NIC__VERSION__LAYOUT_reset 0xd
+#define SELVEDGE_NIC__VERSION__LAYOUT_reset 0xe
 
 // reg - selvedge_nic.portals.requests
 #define SELVEDGE_NIC__PORTALS__REQUESTS__COUNT_bm 0xffffffffffffffff

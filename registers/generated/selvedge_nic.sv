@@ -1763,7 +1763,7 @@ module selvedge_nic (
         automatic logic [63:0] readback_data_var;
         readback_data_var = '0;
         if(rd_mux_addr == 23'h0) begin
-            readback_data_var[63:0] = 64'hd;
+            readback_data_var[63:0] = 64'he;
         end
         if(rd_mux_addr == 23'h8) begin
             readback_data_var[63:0] = field_storage.portals.requests.count.value;

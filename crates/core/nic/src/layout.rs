@@ -16,8 +16,8 @@ use crate::signals::{
     Counter, Descriptor, Doorbell, Encodings, EventQueue, GRANTS, Grant, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
 };
 use crate::tables::{
-    Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
-    TlbEntry, Triggered,
+    BlockedRing, Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry,
+    QueueBook, TlbEntry, Triggered,
 };
 
 /// Version of the layout, and reset value of the version register, because software compares that.
@@ -50,6 +50,7 @@ pub struct Layout {
     pub port_pointers: u64,
     pub locks: u64,
     pub lock_waiters: u64,
+    pub blocked: u64,
     pub memberships: u64,
     pub started: u64,
     pub tlb: u64,
@@ -102,6 +103,7 @@ impl Layout {
         let port_pointers = place(vpids, size_of::<PortPointers>());
         let locks = place(vpids * LOCKS as u64, size_of::<u32>());
         let lock_waiters = place(limits.lock_waiters.into(), size_of::<LockWaiter>());
+        let blocked = place(1, size_of::<BlockedRing>());
         let memberships = place(limits.memberships.into(), size_of::<Membership>());
         let started = place(limits.started(), size_of::<Started>());
         let tlb = place(limits.tlb_entries.into(), size_of::<TlbEntry>());
@@ -133,6 +135,7 @@ impl Layout {
             port_pointers,
             locks,
             lock_waiters,
+            blocked,
             memberships,
             started,
             tlb,

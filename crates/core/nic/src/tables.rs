@@ -19,11 +19,13 @@
 //! | [`lists`](Entry) | entries, the portal table, unexpected headers |
 //! | [`counting`](CounterBook) | counters, event queues, triggered operations |
 //! | [`ports`](Port) | ports, the TLB, kept lock requests |
+//! | [`blocked_ring`](BlockedRing) | heads of messages without a destination |
 //! | [`control`](Control) | heads of free lists and queues, grants, the intent of a change |
 
 use crate::aggregation::Membership;
 use crate::aggregation::member::Started;
 
+mod blocked_ring;
 mod command;
 mod control;
 mod counting;
@@ -31,6 +33,7 @@ mod lists;
 mod ports;
 pub mod slot;
 
+pub use blocked_ring::{BlockedHead, BlockedRing, HEADS, blocked};
 pub use command::{Command, Pending, Request, Side, kind, pending};
 pub use control::{Control, Intent};
 pub use counting::{CounterBook, GRANTED, QueueBook, Triggered, counter, queue, triggered};
@@ -58,6 +61,7 @@ pub struct Tables<'a> {
     /// [`LOCKS`] for each VPID.
     pub locks: &'a mut [u32],
     pub lock_waiters: &'a mut [LockWaiter],
+    pub blocked: &'a mut BlockedRing,
     /// The process's memberships in aggregation groups, and the started operations of each.
     pub memberships: &'a mut [Membership],
     pub started: &'a mut [Started],

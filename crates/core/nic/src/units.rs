@@ -124,8 +124,8 @@ impl<'a> Nic<'a> {
     /// The VELO unit.
     #[inline(always)]
     pub fn velo(&mut self) -> Velo<'_, 'a> {
-        let Tables { ports, velo_bytes, .. } = &mut self.tables;
-        Velo { ports, message_bytes_max: *velo_bytes, signals: &self.signals }
+        let Tables { ports, velo_bytes, blocked, .. } = &mut self.tables;
+        Velo { ports, blocked, message_bytes_max: *velo_bytes, signals: &self.signals }
     }
 
     /// The RMA unit.

@@ -12,13 +12,14 @@
 //! 4. A refused fetching call returns 0. A refused non-blocking one does not write its result.
 //! 5. Non-blocking calls are complete when they return, which the standard allows.
 //!
-//! Costs, on mapped memory: the checks of the arguments, one locked instruction (`fetch`: a load; `set`: a store), and
-//! a load of the peer's sleepers word. No system call, lock or allocation.
+//! Costs, on mapped memory: the checks of the arguments, one locked instruction (`fetch`: a load; `set`: a store), a
+//! load of the peer's sleepers word, and a store to a counter of this PE. No system call, lock or allocation.
 
 use std::ffi::c_int;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
+use selvedge_process::Work;
 use selvedge_process::nic::arithmetic::{Datatype, Operation};
 
 use crate::check::{self, Call};
@@ -41,6 +42,10 @@ pub trait Word: Copy + 'static {
     unsafe fn and(at: *mut Self, value: Self) -> Self;
     unsafe fn or(at: *mut Self, value: Self) -> Self;
     unsafe fn xor(at: *mut Self, value: Self) -> Self;
+    /// Count an atomic without a result, one with its old value, and a load.
+    fn count_update(work: &Work);
+    fn count_fetch(work: &Work);
+    fn count_load(work: &Work);
 }
 
 macro_rules! word {
@@ -87,6 +92,18 @@ macro_rules! word {
             unsafe fn xor(at: *mut Self, value: Self) -> Self {
                 // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.fetch_xor(value, AcqRel)
+            }
+            #[inline(always)]
+            fn count_update(work: &Work) {
+                work.update::<{ size_of::<$word>() }>();
+            }
+            #[inline(always)]
+            fn count_fetch(work: &Work) {
+                work.fetch::<{ size_of::<$word>() }>();
+            }
+            #[inline(always)]
+            fn count_load(work: &Work) {
+                work.load::<{ size_of::<$word>() }>();
             }
         }
     )*};
@@ -204,6 +221,7 @@ unsafe fn update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at, value.bits()) };
             mapped.wake();
+            T::Word::count_update(mapped.work());
         }
         None => update_general::<T, U>(call, ctx, dest, value, pe),
     }
@@ -218,6 +236,7 @@ fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, valu
             // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at.cast::<T::Word>(), value.bits()) };
             world.wake(pe);
+            T::Word::count_update(world.work(pe));
         }
         Reach::Nic(remote) => {
             let operand = (&raw const value).cast();
@@ -234,6 +253,7 @@ unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T,
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { U::run(at, value.bits()) };
             mapped.wake();
+            T::Word::count_fetch(mapped.work());
             Some(T::from_bits(old))
         }
         None => {
@@ -251,6 +271,7 @@ unsafe fn swap_if<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, cond: T, value:
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
             mapped.wake();
+            T::Word::count_fetch(mapped.work());
             Some(T::from_bits(old))
         }
         None => {
@@ -279,6 +300,7 @@ fn fetch_general<T: Atomic>(
         Reach::Mapped(at) => {
             let old = in_place(at.cast());
             world.wake(pe);
+            T::Word::count_fetch(world.work(pe));
             Some(T::from_bits(old))
         }
         Reach::Nic(remote) => {
@@ -295,8 +317,11 @@ fn fetch_general<T: Atomic>(
 #[inline(always)]
 unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, source, pe) {
-        // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
-        Some((at, _)) => Some(T::from_bits(unsafe { T::Word::load(at) })),
+        Some((at, mapped)) => {
+            T::Word::count_load(mapped.work());
+            // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
+            Some(T::from_bits(unsafe { T::Word::load(at) }))
+        }
         None => load_general(call, ctx, source, pe),
     }
 }
@@ -304,10 +329,13 @@ unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> 
 #[cold]
 #[inline(never)]
 fn load_general<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
-    let Target { world, reach, .. } = Target::of(call, ctx, "source", source, pe)?;
+    let Target { world, pe, reach } = Target::of(call, ctx, "source", source, pe)?;
     match reach {
-        // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
-        Reach::Mapped(at) => Some(T::from_bits(unsafe { T::Word::load(at.cast()) })),
+        Reach::Mapped(at) => {
+            T::Word::count_load(world.work(pe));
+            // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
+            Some(T::from_bits(unsafe { T::Word::load(at.cast()) }))
+        }
         Reach::Nic(remote) => {
             let mut value = T::ZERO;
             // SAFETY: the result is on this stack, and the command is complete when the call returns. `Target::of` has
@@ -327,6 +355,7 @@ fn store_general<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_
             // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at.cast(), value.bits()) };
             world.wake(pe);
+            T::Word::count_update(world.work(pe));
         }
         // SAFETY: the value is on this stack, and the NIC has read it when the call returns. `Target::of` has checked
         // the context. A put holds the same lock as the NIC's atomics.
@@ -370,6 +399,7 @@ pub unsafe fn set<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at, value.bits()) };
             mapped.wake();
+            T::Word::count_update(mapped.work());
         }
         None => store_general(call, ctx, dest, value, pe),
     }

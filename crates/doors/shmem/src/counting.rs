@@ -250,6 +250,12 @@ unsafe fn move_general(
             }
         }
     }
+    if let Reach::Mapped(_) = reach {
+        match direction {
+            Direction::Put => world.work(rank).put(bytes as u64),
+            Direction::Get => world.work(rank).get(bytes as u64),
+        }
+    }
     if world.memory_mapped() {
         world.count_first(call, record, ct, rank);
         world.wake(rank);
@@ -281,6 +287,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
             };
             count_target.count();
             mapped.wake();
+            mapped.work().put(bytes as u64);
         }
         // SAFETY: the contract of the C function: `source` has `nelems` elements. Everything else is checked there.
         _ => unsafe { move_general(call, ctx, ct, Direction::Put, dest.cast(), source.cast_mut().cast(), bytes, pe) },
@@ -318,6 +325,7 @@ pub unsafe fn get_and_count<T: Element>(
             unsafe { copy(mapped.at, dest.cast(), bytes) };
             count_target.count();
             mapped.wake();
+            mapped.work().get(bytes as u64);
         }
         // SAFETY: by the C contract `dest` has room for `nelems` elements. Everything else is checked there.
         _ => unsafe { move_general(call, ctx, ct, Direction::Get, source.cast_mut().cast(), dest.cast(), bytes, pe) },

@@ -175,6 +175,7 @@ impl Lock {
                 // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU16::from_ptr(at.cast()) }.store(next, Release);
                 self.world.wake(pe);
+                self.world.work(pe).internal(2);
             }
             // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe {
@@ -192,6 +193,7 @@ impl Lock {
                 // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU8::from_ptr(at) }.store(yes, Release);
                 self.world.wake(pe);
+                self.world.work(pe).internal(1);
             }
             // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe { self.world.nic_put(Ctx::DEFAULT, remote, &raw const yes, 1) },
@@ -202,8 +204,12 @@ impl Lock {
     /// Makes `name` the tail. Returns the old tail.
     fn swap_tail(&self, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
-            Some(Reach::Mapped(at)) => unsafe { Word::swap(at.cast(), name) },
+            Some(Reach::Mapped(at)) => {
+                self.world.work(self.tail_pe).internal(4);
+                // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such
+                // atomics.
+                unsafe { Word::swap(at.cast(), name) }
+            }
             Some(Reach::Nic(remote)) => self.by_command(remote, Operation::Swap, name, 0),
             None => 0,
         }
@@ -212,8 +218,12 @@ impl Lock {
     /// Makes `name` the tail if it is `cond`. Returns the old tail.
     fn compare_swap_tail(&self, cond: u32, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
-            // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such atomics.
-            Some(Reach::Mapped(at)) => unsafe { Word::compare_swap(at.cast(), cond, name) },
+            Some(Reach::Mapped(at)) => {
+                self.world.work(self.tail_pe).internal(4);
+                // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such
+                // atomics.
+                unsafe { Word::compare_swap(at.cast(), cond, name) }
+            }
             Some(Reach::Nic(remote)) => self.by_command(remote, Operation::CompareSwap, name, cond),
             None => cond,
         }

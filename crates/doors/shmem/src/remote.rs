@@ -191,7 +191,10 @@ impl World {
         match self.reach_address(to, pe) {
             // SAFETY: `to` is checked for `bytes`, and the callers, all in this crate, give `bytes` readable bytes at
             // `from`.
-            Reach::Mapped(at) => unsafe { std::ptr::copy(from, at, bytes) },
+            Reach::Mapped(at) => unsafe {
+                std::ptr::copy(from, at, bytes);
+                self.work(pe).internal(bytes as u64);
+            },
             // SAFETY: callers, all in this crate, give `bytes` readable bytes; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, from, bytes) },
         }
@@ -202,7 +205,10 @@ impl World {
     pub fn get(&self, pe: usize, from: SymAddress, to: *mut u8, bytes: usize) {
         match self.reach_address(from, pe) {
             // SAFETY: `from` is checked for `bytes`, and the callers, all in this crate, give room for `bytes` at `to`.
-            Reach::Mapped(at) => unsafe { std::ptr::copy(at, to, bytes) },
+            Reach::Mapped(at) => unsafe {
+                std::ptr::copy(at, to, bytes);
+                self.work(pe).internal(bytes as u64);
+            },
             // SAFETY: callers, all in this crate, give room for `bytes`; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_get(Ctx::DEFAULT, remote, to, bytes) },
         }
@@ -216,6 +222,7 @@ impl World {
                 // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.store(value, Release);
                 self.wake(pe);
+                self.work(pe).internal(8);
             }
             // SAFETY: the value is on this stack and lives until the call returns; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, (&raw const value).cast(), 8) },
@@ -230,6 +237,7 @@ impl World {
                 // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
+                self.work(pe).internal(8);
             }
             Reach::Nic(remote) => {
                 let operand = (&raw const value).cast();
@@ -247,6 +255,7 @@ impl World {
                 // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 let before = unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
+                self.work(pe).internal(8);
                 before
             }
             Reach::Nic(remote) => {

@@ -31,7 +31,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
-use selvedge_process::{Interface, Opened, Process, Symmetric, Window};
+use selvedge_process::{Interface, Opened, Process, Symmetric, Window, Work};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;
@@ -183,6 +183,7 @@ impl World {
         let data_shift = if pe == self.me { 0 } else { root.wrapping_sub(own_pages) };
         peer.data_shift.store(data_shift, Relaxed);
         peer.sleepers.store(std::ptr::from_ref(window.sleepers()).cast_mut(), Relaxed);
+        peer.work.store(std::ptr::from_ref(window.work(self.interface)).cast_mut(), Relaxed);
         if self.maps(pe) {
             peer.data_bytes.store(if self.data_mapped { self.data.len() } else { 0 }, Release);
             peer.heap_bytes.store(self.heap_bytes.load(SeqCst), Release);
@@ -206,6 +207,12 @@ impl World {
             Some(window) => Some(window),
             None => self.attach(pe),
         }
+    }
+
+    /// Returns the counters of this PE's operations at a PE whose memory is mapped here.
+    #[inline(always)]
+    pub(crate) fn work(&self, pe: usize) -> &'static Work {
+        self.peers[pe].work()
     }
 
     /// Wakes a PE if it sleeps. The caller has made its stores to mapped memory before.

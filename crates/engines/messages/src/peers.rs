@@ -74,10 +74,8 @@ impl Peer {
             let rings = Rings::open(&interface.config.directory, self.id, interface.number(), self.owner);
             rings.inspect_err(|shortage| log::warn!("messages to process {} take a slower way: {shortage}", self.id))
         };
-        let ring = usable
-            .then(|| open().ok().flatten())
-            .flatten()
-            .and_then(|rings| rings.claim(interface.word(), interface.id()));
+        let ring =
+            usable.then(|| open().ok().flatten()).flatten().and_then(|rings| interface.claim_ring(rings, self.id));
         self.ring = match ring {
             Some(ring) => PeerRing::Open(Box::new(ring)),
             None => PeerRing::None,

@@ -26,6 +26,7 @@ pub use selvedge_host::StartError;
 pub use selvedge_host::WaitEnd;
 pub use selvedge_host::backend::Loss;
 pub use selvedge_host::grants::{Counts, GrantedRoute, Piece};
+pub use selvedge_host::links::Work;
 pub use selvedge_host::memory::ListBus;
 pub use selvedge_host::plain_put::{LockedRoute, PutOutcome};
 pub use selvedge_host::symmetric::Symmetric;

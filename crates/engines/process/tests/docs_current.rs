@@ -13,7 +13,7 @@ use selvedge_host::segment::{Owner, Segment};
 use selvedge_process::nic::registers::Registers;
 use selvedge_process::nic::signals::{Counter, Descriptor, Doorbell, EventQueue};
 use selvedge_process::nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered,
+    BlockedHead, Bucket, Control, CounterBook, Entry, HEADS, Header, Pending, PortalEntry, QueueBook, Triggered,
 };
 use selvedge_process::nic::{Limits, layout::BLOCK_BYTES};
 use selvedge_process::settings::VARIABLES;
@@ -124,6 +124,7 @@ fn layout_table() -> String {
         (layout.header_buckets, "their index", layout.header_bucket_count.into(), size_of::<Bucket>(), "lock"),
         (layout.triggered, "triggered operations", limits.triggered.into(), size_of::<Triggered>(), "lock"),
         (layout.pending, "requests that wait for a response", limits.pending.into(), size_of::<Pending>(), "lock"),
+        (layout.blocked, "heads of messages without a destination", HEADS as u64 + 1, size_of::<BlockedHead>(), "lock"),
         (layout.heap_map, "the heap's allocator", layout.heap_map_words, 8, "lock"),
         (layout.heap, "heap", limits.heap_blocks.into(), BLOCK_BYTES as usize, "anyone reads"),
     ];

@@ -142,7 +142,23 @@ impl Interface {
         let owner = self.endpoint(id)?.owner();
         let rings = Rings::open(&self.config.directory, id, self.ni(), owner);
         let rings = rings.inspect_err(|shortage| log::warn!("messages to process {id} take a slower way: {shortage}"));
-        rings.ok()??.claim_for(port, self.word, self.id())
+        let sender = rings.ok()??.claim_for(port, self.word, self.id())?;
+        Some(self.counted(sender, id))
+    }
+
+    /// Claims a ring for messages to the NIC behind an id, among rings that were opened. None if no ring is free.
+    pub fn claim_ring(&self, rings: Rings, id: u64) -> Option<Sender> {
+        let sender = rings.claim(self.word, self.id())?;
+        Some(self.counted(sender, id))
+    }
+
+    /// Lets a ring count its messages for the peer.
+    fn counted(&self, mut sender: Sender, id: u64) -> Sender {
+        if let Some(peer) = self.endpoint(id) {
+            self.work_at(peer);
+            sender.count_in(peer.link.get().cloned());
+        }
+        sender
     }
 
     /// Charges the program for `count` accesses to memory, if they have a price.
@@ -253,6 +269,9 @@ impl Interface {
             };
             (outcome, guard.has_fired())
         };
+        if let Some(DirectOutcome::Done(_)) = outcome {
+            self.work_at(target).command(command.request.kind, command.request.length);
+        }
         self.settle_at(target, fired);
         if outcome == Some(DirectOutcome::Gone) {
             target.check_alive();

@@ -16,6 +16,7 @@ use std::sync::atomic::{
 };
 
 use crate::config::Path;
+use crate::links::Link;
 use crate::packet_queue::Queue;
 use crate::peer_files::{PeerFiles, within};
 use crate::routes::Routes;
@@ -70,6 +71,8 @@ pub struct Endpoint {
     pub(crate) retry_after: AtomicU32,
     pub(crate) routes: Routes,
     pub(crate) packets: Queue,
+    /// Counters of what this process does here; made with the first operation.
+    pub(crate) link: OnceLock<Link>,
 }
 
 impl Endpoint {
@@ -89,6 +92,7 @@ impl Endpoint {
             retry_after: AtomicU32::new(0),
             routes: Routes::default(),
             packets: Queue::default(),
+            link: OnceLock::new(),
             segment,
         }
     }

@@ -27,8 +27,9 @@ use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::triggered::Fired;
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::LateAnswer;
-use selvedge_nic::tables::Command;
-use selvedge_nic::{Fault, NoMemory, Register};
+use selvedge_nic::tables::{BlockedHead, Command, blocked, kind};
+use selvedge_nic::velo::Header;
+use selvedge_nic::{Fault, Nic, NoMemory, Register};
 
 use crate::backend::WhenFull;
 use crate::config::REMOTE;
@@ -185,6 +186,7 @@ impl Interface {
         if !from.own {
             packets::open(target, &self.config.directory);
         }
+        self.work_at(target).command(command.request.kind, command.request.length);
         if self.runs(target) {
             if let Some(result) = self.deliver(from, target, command, due) {
                 return result.map(|()| true);
@@ -215,6 +217,9 @@ impl Interface {
                 (Verdict::Unreachable, false)
             } else {
                 let verdict = guard.deliver(&mut bus, &command.request);
+                if !command.is_portals() && matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK) {
+                    log_blocked(&mut guard);
+                }
                 (verdict, guard.has_fired())
             }
         };
@@ -281,7 +286,12 @@ impl Interface {
     /// Completes an operation without a living target process.
     #[cold]
     fn undeliverable<'a>(&'a self, from: Origin<'a>, command: &Command, due: &mut Due<'a>) {
-        from.segment.lock(self.word).signals.registers.add(Register::Undeliverable, 1);
+        {
+            let mut guard = from.segment.lock(self.word);
+            guard.signals.registers.add(Register::Undeliverable, 1);
+            guard.tables.blocked.push(&head_of(command));
+            log_blocked(&mut guard);
+        }
         self.complete(from, command, fail::UNDELIVERABLE, Some(&Delivery::failed(fail::UNDELIVERABLE)), due);
     }
 
@@ -501,4 +511,40 @@ impl Interface {
             || ((!command.has_payload() || side_is_reachable(from, &command.source, command.length, path))
                 && (!command.has_reply() || side_is_reachable(from, &command.sink, command.length, path)))
     }
+}
+
+/// Returns the head of an operation whose target has no living process.
+fn head_of(command: &Command) -> BlockedHead {
+    let Command { request, target, .. } = command;
+    let ports = match request.kind {
+        kind::VELO_SEND => {
+            let port = Header::from_word(request.match_bits).map_or(NONE, |header| header.destination.vpid.into());
+            (port, request.portal)
+        }
+        kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => (request.destination_vpid().into(), request.source_vpid().into()),
+        _ => (request.portal, 0),
+    };
+    BlockedHead::of(request, *target, ports, blocked::DEAD)
+}
+
+/// Logs that messages found no destination at a locked NIC: the first, and then less and less often. Only the sender of
+/// a VELO message learns nothing else of it, so others are no warning.
+#[cold]
+pub(crate) fn log_blocked(nic: &mut Nic<'_>) {
+    let Some((head, missed)) = nic.tables.blocked.take_unlogged() else { return };
+    let BlockedHead { number, source, target, port, length, why, kind, .. } = head;
+    let is_silent = why == blocked::CLOSED && kind == u16::from(kind::VELO_SEND);
+    let level = match number.is_power_of_two() || missed > number / 2 {
+        true if is_silent => log::Level::Warn,
+        true => log::Level::Info,
+        false => log::Level::Debug,
+    };
+    let why = if why == blocked::DEAD { "its process has ended" } else { "it is closed" };
+    log::log!(
+        level,
+        "a message of {length} bytes from process {} to port {port} of process {} was dropped: {why}; {number} so far, \
+         and `selvedge registers blocked` lists the last",
+        source as u32,
+        target as u32
+    );
 }

@@ -200,7 +200,9 @@ impl GrantedRoute {
         }
         // SAFETY: the route was made from a reference to an endpoint of the interface, which keeps the endpoint until
         // its drop.
-        unsafe { self.endpoint.as_ref() }.segment.ring();
+        let target = unsafe { self.endpoint.as_ref() };
+        interface.work_at(target).put(length);
+        target.segment.ring();
     }
 
     /// As [`GrantedRoute::put`], for a straight route and a put that is no longer than the route allows.
@@ -266,6 +268,7 @@ impl GrantedRoute {
         let next = guard.grants().post(route.queue, stamp, &put, self.to.start.wrapping_add(remote_offset));
         route.next_event = next.map_or(ptr::null(), ptr::from_ref);
         held.note(length);
+        interface.work_at(target).put(length);
         true
     }
 

@@ -36,6 +36,7 @@ use crate::config::{Config, Mode, REMOTE, kind_of};
 use crate::deferred_replies::DeferredReplies;
 use crate::endpoint::Endpoint;
 use crate::errors::OpenError;
+use crate::links::{Name, Page, Way, Work};
 use crate::lock::Guard;
 use crate::outbox::Outbox;
 use crate::packet_queue::{Sender, Turn};
@@ -126,6 +127,8 @@ pub struct Interface {
     pub(crate) starts: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
+    /// Counters of the links of this process.
+    links: Arc<Page>,
     pub(crate) offers: Offers,
     /// As `own`, for packets of other hosts ([`crate::remote_hosts`]). None if memory is not reached that way here.
     pub(crate) seen_from_outside: OnceLock<Option<Box<Endpoint>>>,
@@ -173,6 +176,11 @@ impl Interface {
             token: config.token,
         };
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
+        // A simulated job is read in the report of its run.
+        let links = match offers.is_simulated {
+            true => Arc::new(Page::private()),
+            false => Page::acquire(&config.directory, owner.id, rank),
+        };
         // The rings come before the segment, so that a peer that finds the segment finds them too.
         let rings = Rings::create(&config.directory, pid.into(), ni).map_err(SegmentError::Map)?;
         let segment = Segment::create(&path, &limits, &owner)?;
@@ -199,6 +207,7 @@ impl Interface {
             starts: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
             own_lanes: OwnLanes::default(),
+            links,
             offers,
             seen_from_outside: OnceLock::new(),
             backend,
@@ -229,6 +238,26 @@ impl Interface {
 
     pub(crate) fn ni(&self) -> u32 {
         self.ni
+    }
+
+    /// Returns the page with the counters of this process's links.
+    pub fn links(&self) -> &Arc<Page> {
+        &self.links
+    }
+
+    /// Returns the counters of this NIC's operations at a process of this host.
+    #[inline(always)]
+    pub(crate) fn work_at<'a>(&self, peer: &'a Endpoint) -> &'a Work {
+        match peer.link.get() {
+            Some(link) => &link.work,
+            None => self.open_link(peer),
+        }
+    }
+
+    #[cold]
+    fn open_link<'a>(&self, peer: &'a Endpoint) -> &'a Work {
+        let name = Name { way: Way::Memory, ni: self.ni, peer: peer.id, address: String::new() };
+        &peer.link.get_or_init(|| self.links.link(&name, peer.segment.header().rank)).work
     }
 
     /// Returns the limits that were granted.
@@ -495,6 +524,7 @@ impl Interface {
         self.own.packets.give_up();
         self.peers.give_up_rings();
         self.backend.withdraw(self);
+        self.links.release();
         self.see_off(|waits| waits.count != 0);
     }
 }

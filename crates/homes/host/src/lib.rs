@@ -26,7 +26,8 @@
 //! | [`config`], [`errors`] | settings of a process's NICs; errors |
 //! | `peer_files` | memory files of a process, as its peers map them |
 //! | `packet_queue`, `routes` | records of packets, and of puts under grants |
-//! | [`inspect`] | reads a NIC from outside, for tools |
+//! | [`links`] | counters of this process's links, in a page that tools read |
+//! | [`inspect`], [`snapshot`] | reads a NIC, and all jobs, from outside, for tools |
 //! | [`record`] | writes the transitions of NICs to files |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`) |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
@@ -52,6 +53,7 @@ pub mod grants;
 pub mod home;
 pub mod inspect;
 pub mod interface;
+pub mod links;
 pub mod lock;
 pub mod memory;
 pub mod outbox;
@@ -69,6 +71,7 @@ mod routes;
 pub mod segment;
 mod shared_memory;
 pub mod simulated;
+pub mod snapshot;
 pub mod symmetric;
 pub mod wait;
 pub mod wait_list;

@@ -24,7 +24,7 @@ use selvedge_nic::{NoMemory, Register};
 use crate::config::REMOTE;
 use crate::deferred_replies;
 use crate::endpoint::Endpoint;
-use crate::engine::{Due, POLLS_PER_TICK};
+use crate::engine::{Due, POLLS_PER_TICK, log_blocked};
 use crate::errors::PostError;
 use crate::interface::{Interface, open_interfaces};
 use crate::lock::Guard;
@@ -174,6 +174,9 @@ impl Interface {
             true => Verdict::Full,
             false => guard.deliver(&mut bus, &request),
         };
+        if !request.is_portals() && matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK) {
+            log_blocked(&mut guard);
+        }
         let delivery = match verdict {
             Verdict::Done(delivery) => Some(delivery),
             Verdict::Kept => None,

@@ -124,6 +124,7 @@ fn put_locked(interface: &Interface, target: &Endpoint, put: &Put, source: u64) 
         target.routes.clear_packets();
         guard.has_fired()
     };
+    interface.work_at(target).put(put.length);
     interface.settle_at(target, fired);
     true
 }

@@ -29,8 +29,8 @@ use selvedge_nic::signals::{
     Counter, Descriptor, Doorbell, EventQueue, GRANTS, Grant, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
 };
 use selvedge_nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
-    TlbEntry, Triggered,
+    BlockedRing, Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry,
+    QueueBook, TlbEntry, Triggered,
 };
 use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
@@ -506,6 +506,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 ports: table::<Port>(base, layout.ports, limits.vpids.into()),
                 locks: table::<u32>(base, layout.locks, u64::from(limits.vpids) * LOCKS as u64),
                 lock_waiters: table::<LockWaiter>(base, layout.lock_waiters, limits.lock_waiters.into()),
+                blocked: &mut *at::<BlockedRing>(base, layout.blocked),
                 memberships: table::<Membership>(base, layout.memberships, limits.memberships.into()),
                 started: table::<Started>(base, layout.started, limits.started()),
                 tlb: table::<TlbEntry>(base, layout.tlb, limits.tlb_entries.into()),

@@ -23,6 +23,7 @@ use selvedge_os::shortage::Shortage;
 
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
+use crate::links::Work;
 
 /// A process's shared memory and its NIC, as mapped in this process.
 #[derive(Clone, Copy)]
@@ -81,6 +82,11 @@ impl<'a> Window<'a> {
     /// Returns the word that is not 0 while the owner sleeps: [`Window::ring`] loads it.
     pub fn sleepers(&self) -> &'a AtomicU32 {
         &self.endpoint.segment.header().hot.sleepers
+    }
+
+    /// Returns the counters of this process's operations at the owner, for a front end that does them itself.
+    pub fn work(&self, interface: &Interface) -> &'a Work {
+        interface.work_at(self.endpoint)
     }
 
     /// Returns a counter of the owner's NIC.

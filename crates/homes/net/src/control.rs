@@ -80,6 +80,19 @@ impl Control {
         self.stream.peer_addr().ok().map(|from| from.ip().to_canonical())
     }
 
+    /// Returns the kernel's smoothed round trip of the connection; None if it is not known.
+    pub fn round_trip(&self) -> Option<Duration> {
+        // SAFETY: the structure consists of integers, for which zeroes are valid.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&self.fd());
+        // SAFETY: the descriptor is open, and the kernel writes at most `bytes` bytes to the structure.
+        let told = unsafe {
+            libc::getsockopt(descriptor, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut bytes)
+        };
+        (told == 0 && info.tcpi_rtt != 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
+    }
+
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

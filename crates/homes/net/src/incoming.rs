@@ -96,6 +96,18 @@ struct Open {
     why: Option<LinkError>,
     /// Number of frames that were damaged, doubled or out of order.
     faults: u64,
+    counts: ReceivedCounts,
+}
+
+/// Counters of a link at its receiver, since it was opened.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ReceivedCounts {
+    /// Packets, whole or announced, and bytes of their payloads.
+    pub packets: u64,
+    pub packet_bytes: u64,
+    /// Frames whose check failed, and frames that came twice or too early on a link with a check.
+    pub damaged: u64,
+    pub unordered: u64,
 }
 
 /// The next frame, if it is missing.
@@ -127,6 +139,11 @@ impl Incoming {
 
     pub fn peer(&self) -> Option<PeerId> {
         self.open().map(|open| open.peer)
+    }
+
+    /// Returns the counters of the link.
+    pub fn counts(&self) -> ReceivedCounts {
+        self.open().map_or_else(ReceivedCounts::default, |open| open.counts)
     }
 
     fn open(&self) -> Option<&Open> {
@@ -208,6 +225,7 @@ impl Incoming {
             ended: None,
             why: None,
             faults: 0,
+            counts: ReceivedCounts::default(),
         }));
         Ok(())
     }
@@ -262,6 +280,7 @@ impl Incoming {
             // A damaged frame may carry the number of another link.
             Err(why) if is_repeated => {
                 open.order.frame_damaged();
+                open.counts.damaged += 1;
                 open.note_fault(&why);
                 self.send_due(Instant::now());
                 return Ok(());
@@ -274,6 +293,7 @@ impl Incoming {
         match open.order.accept(header.number) {
             Arrival::Next => {}
             arrival if is_repeated => {
+                open.counts.unordered += 1;
                 open.note_fault(&arrival);
                 self.send_due(Instant::now());
                 return Ok(());
@@ -371,22 +391,28 @@ impl Incoming {
 
 impl Open {
     fn take_record(&mut self, record: Record<'_>, receiver: &dyn PacketReceiver) -> Result<(), FrameError> {
-        let Open { peer, reads, assembler, .. } = self;
+        let Open { peer, reads, assembler, counts, .. } = self;
         let peer = *peer;
         match record {
             Record::ReadCount(count) => return receiver.payloads_read(peer, count),
             Record::Readable { to, packet, payload } if !assembler.has_begun() => {
                 let (bytes, most) = (Packet::payload_bytes_of(packet), receiver.payload_max(peer, to, packet));
                 let length = usize::try_from(bytes).ok().filter(|_| bytes != 0 && bytes <= most);
+                counts.packets += 1;
+                counts.packet_bytes = counts.packet_bytes.wrapping_add(bytes);
                 return reads.announce(to, packet, payload, length.ok_or(FrameError::TooMuch { bytes, most })?);
             }
             _ => {}
         }
         let most = |to: NicName, packet: &_| receiver.payload_max(peer, to, packet);
         let mut held = Ok(());
-        assembler.take(record, Packet::payload_bytes_of, most, |to, packet, payload| match reads.is_empty() {
-            true => receiver.packet(peer, to, packet, payload),
-            false => held = reads.hold(to, packet, payload),
+        assembler.take(record, Packet::payload_bytes_of, most, |to, packet, payload| {
+            counts.packets += 1;
+            counts.packet_bytes += payload.len() as u64;
+            match reads.is_empty() {
+                true => receiver.packet(peer, to, packet, payload),
+                false => held = reads.hold(to, packet, payload),
+            }
         })?;
         held
     }

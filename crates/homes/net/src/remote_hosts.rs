@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_host::backend::{Backend, Loss, Offers, WhenFull};
-use selvedge_host::errors::{PostError, StartError};
+use selvedge_host::errors::{OpenError as NicError, PostError, StartError};
 use selvedge_host::outbox::RequestPayload;
 use selvedge_host::remote_hosts::payload_of;
 use selvedge_host::{Config, Interface, SharedMemory};
@@ -147,6 +147,11 @@ struct Home(Arc<RemoteHosts>);
 impl Backend for Home {
     fn offers(&self, config: &Config) -> Offers {
         Offers { reaches_hosts: true, ..SharedMemory.offers(config) }
+    }
+
+    fn announce(&self, interface: &Interface) -> Result<(), NicError> {
+        self.0.links.count_in(interface.links());
+        SharedMemory.announce(interface)
     }
 
     fn start(&self, interface: &Interface, command: &Command, fired: u32, full: WhenFull) -> Result<(), StartError> {

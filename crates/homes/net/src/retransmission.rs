@@ -46,6 +46,8 @@ pub(crate) struct Window {
     first: u64,
     /// The number of the next copy to send. Earlier ones are in flight.
     next: u64,
+    /// The number of the first copy that was never sent.
+    unsent: u64,
     /// After a time without an acknowledgement only the first frame was repeated: the receiver's next message says
     /// where to continue.
     probes: bool,
@@ -78,6 +80,7 @@ impl Default for Window {
             kept: VecDeque::new(),
             first: 0,
             next: 0,
+            unsent: 0,
             probes: false,
             silent_since: None,
             wait: WAIT_FIRST,
@@ -116,9 +119,22 @@ impl Window {
         self.kept.get((self.next - self.first) as usize).filter(|_| !stops).map(Vec::as_slice)
     }
 
-    /// Notes that the copy of [`Window::next_to_send`] was sent.
-    pub fn frame_sent(&mut self) {
+    /// Notes that the copy of [`Window::next_to_send`] was sent. Returns whether it had been sent before.
+    pub fn frame_sent(&mut self) -> bool {
+        let is_repeated = self.next < self.unsent;
         self.next += 1;
+        self.unsent = self.unsent.max(self.next);
+        is_repeated
+    }
+
+    /// Returns the smoothed time between a frame and its acknowledgement, once it is known.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    /// Returns the number of frames that the receiver has not taken.
+    pub fn kept(&self) -> usize {
+        self.kept.len()
     }
 
     /// Notes that the receiver has taken all frames before this number.

@@ -394,13 +394,13 @@ pub fn check_file(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapErr
     check_file_of(status, path, minimum, rustix::process::geteuid().as_raw())
 }
 
-/// As [`check_file`], for a file of another user, which root may read.
-pub fn check_file_of(status: &Stat, path: &Path, minimum: u64, user: u32) -> Result<(), MapError> {
+/// As [`check_file`], for a file of the user `uid`.
+pub fn check_file_of(status: &Stat, path: &Path, minimum: u64, uid: u32) -> Result<(), MapError> {
     let path = || path.to_path_buf();
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(MapError::NotRegular { path: path() });
     }
-    if status.st_uid != user {
+    if status.st_uid != uid {
         return Err(MapError::NotOwner { path: path(), uid: status.st_uid });
     }
     let mode = status.st_mode & 0o7777;

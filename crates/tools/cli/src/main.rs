@@ -20,7 +20,6 @@ mod registers;
 mod rtl;
 mod run;
 mod sim;
-mod snapshot;
 mod top;
 mod validate;
 

@@ -16,7 +16,7 @@ use crate::bus::{Bus, Fault};
 use crate::portals::constants::fail;
 use crate::portals::delivery::{Delivery, Verdict};
 use crate::registers::Register;
-use crate::tables::{Request, kind};
+use crate::tables::{BlockedHead, Request, blocked, kind};
 
 /// Reasons for which a range of the target's memory is not accessed.
 enum Refusal {
@@ -38,6 +38,8 @@ impl Rma<'_, '_> {
     pub(crate) fn receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let vpid = request.destination_vpid();
         if !self.notifications().is_open(vpid) {
+            let (target, ports) = (request.destination_node().into(), (vpid.into(), request.source_vpid().into()));
+            self.tables.blocked.push(&BlockedHead::of(request, target, ports, blocked::CLOSED));
             return Verdict::Done(Delivery::failed(fail::UNDELIVERABLE));
         }
         let moves = matches!(request.kind, kind::RMA_PUT | kind::RMA_GET | kind::RMA_IMMEDIATE_PUT);

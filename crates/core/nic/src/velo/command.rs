@@ -19,7 +19,7 @@ use super::header::{Endpoint, Extent, Header};
 use crate::bus::Bus;
 use crate::portals::constants::fail;
 use crate::portals::delivery::{Delivery, Verdict};
-use crate::tables::{Command, Request, Side, kind};
+use crate::tables::{BlockedHead, Command, Request, Side, blocked, kind};
 
 /// A message for the requester: its destination, and the fields of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,14 @@ impl Velo<'_, '_> {
                 Verdict::Done(Delivery { mlength: request.length, ..Delivery::failed(fail::OK) })
             }
             Received::Full => Verdict::Full,
-            Received::Discarded | Received::NotOpen | Received::Malformed => failed(fail::DROPPED),
+            Received::NotOpen => {
+                // Only its sender knows the node of the destination by its id.
+                let target = header.destination.node.into();
+                let ports = (header.destination.vpid.into(), request.portal);
+                self.blocked.push(&BlockedHead::of(request, target, ports, blocked::CLOSED));
+                failed(fail::DROPPED)
+            }
+            Received::Discarded | Received::Malformed => failed(fail::DROPPED),
             Received::Initiator(fault) => Verdict::Initiator(fault),
         }
     }

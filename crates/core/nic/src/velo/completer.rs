@@ -27,7 +27,7 @@ use super::slots::Slots;
 use crate::bus::{Bus, Fault, Step};
 use crate::registers::Register;
 use crate::signals::{PortPointers, Signals};
-use crate::tables::Port;
+use crate::tables::{BlockedRing, Port};
 
 /// A message that has arrived at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ pub enum Received {
 /// The unit: the ports with their mailboxes.
 pub struct Velo<'n, 'a> {
     pub(crate) ports: &'n mut [Port],
+    pub(crate) blocked: &'n mut BlockedRing,
     pub(crate) message_bytes_max: u32,
     pub(crate) signals: &'n Signals<'a>,
 }

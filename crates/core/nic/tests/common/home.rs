@@ -74,9 +74,10 @@ impl Home {
             };
         }
         // SAFETY: as above.
-        let (control, doorbell, registers) = unsafe {
+        let (control, blocked, doorbell, registers) = unsafe {
             (
                 &mut *base.add(layout.control as usize).cast(),
+                &mut *base.add(layout.blocked as usize).cast(),
                 &*base.add(layout.doorbell as usize).cast(),
                 &*base.add(layout.registers as usize).cast(),
             )
@@ -111,6 +112,7 @@ impl Home {
                 ports: records!(ports, limits.vpids),
                 locks: records!(locks, limits.vpids * 1024),
                 lock_waiters: records!(lock_waiters, limits.lock_waiters),
+                blocked,
                 memberships: records!(memberships, limits.memberships),
                 started: records!(started, limits.started()),
                 tlb: records!(tlb, limits.tlb_entries),

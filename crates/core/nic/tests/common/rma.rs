@@ -132,13 +132,14 @@ pub fn requester(vpid: u16) -> Requester {
     Requester { node: 3, vpid, options: options::TE, prototype: false, target: 0, uid: 0 }
 }
 
-/// The words of a NIC's memory without registers and TLB, which may change when a command is refused, and without the
-/// address tables beyond the pages that tests use.
+/// The words of a NIC's memory without registers, TLB and heads of messages to closed ports, which may change when a
+/// command is refused, and without the address tables beyond the pages that tests use.
 pub fn lasting_words(home: &mut Home) -> Vec<u64> {
     let layout = home.layout;
     let end = (layout.address_tables / 8) as usize + 128;
     let mut words = home.words()[..end].to_vec();
     words[(layout.registers / 8) as usize..(layout.portals / 8) as usize].fill(0);
+    words[(layout.blocked / 8) as usize..(layout.memberships / 8) as usize].fill(0);
     words[(layout.tlb / 8) as usize..(layout.mailboxes / 8) as usize].fill(0);
     words
 }

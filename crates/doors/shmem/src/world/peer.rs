@@ -4,10 +4,10 @@
 //!
 //! Costs: a line of 64 bytes for the memory, which nearly every put, get and atomic reads.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::{LazyLock, OnceLock};
 
-use selvedge_process::Window;
+use selvedge_process::{Window, Work};
 
 /// The mapped memory of a PE.
 #[repr(C, align(64))]
@@ -20,10 +20,24 @@ pub(crate) struct Peer {
     pub data_shift: AtomicUsize,
     /// A word that is not zero while a thread of the PE sleeps; never null.
     pub sleepers: AtomicPtr<AtomicU32>,
+    /// Counters of this PE's operations there; never null.
+    pub work: AtomicPtr<Work>,
+}
+
+impl Peer {
+    /// Returns the counters of this PE's operations at the peer.
+    #[inline(always)]
+    pub fn work(&self) -> &'static Work {
+        // SAFETY: never null. It points to `NO_WORK`, or to a record of this process's page, which the interface keeps
+        // mapped to the end of the process.
+        unsafe { &*self.work.load(Relaxed) }
+    }
 }
 
 /// The sleepers' word of peers that are not attached: always zero.
 static NO_SLEEPERS: AtomicU32 = AtomicU32::new(0);
+/// The counters of peers that are not attached: nothing counts there.
+static NO_WORK: LazyLock<Work> = LazyLock::new(Work::default);
 
 impl Default for Peer {
     fn default() -> Peer {
@@ -33,6 +47,7 @@ impl Default for Peer {
             data_bytes: AtomicUsize::new(0),
             data_shift: AtomicUsize::new(0),
             sleepers: AtomicPtr::new((&raw const NO_SLEEPERS).cast_mut()),
+            work: AtomicPtr::new(std::ptr::from_ref(&*NO_WORK).cast_mut()),
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use selvedge_nic::ring::{Envelope, INLINE_BYTES, Producer, Unseen};
 
+use crate::links::Link;
+
 use super::{GIVEN_UP, Header, Lines, MESSAGE_BYTES_MAX, Ring, Rings, routing};
 use selvedge_os::copy;
 use selvedge_os::process::Identity;
@@ -22,6 +24,8 @@ pub struct Sender {
     /// The routing word while messages go through the ring.
     open: u32,
     producer: Producer,
+    /// Counts the messages, once the NIC at the other end is known.
+    link: Option<Link>,
 }
 
 // SAFETY: the pointers lead into the mapping that `rings` owns, which every thread may use. One thread at a time has the sender.
@@ -32,7 +36,19 @@ impl Sender {
     pub(super) fn new(rings: Rings, index: usize, routing: impl Fn(&Header) -> &AtomicU32, open: u32) -> Sender {
         let producer = rings.ring(index).producer();
         let (ring, routing) = (rings.base(index).cast(), std::ptr::from_ref(routing(rings.header())));
-        Sender { rings, index, ring, routing, open, producer }
+        Sender { rings, index, ring, routing, open, producer, link: None }
+    }
+
+    /// Counts messages from now on.
+    pub(crate) fn count_in(&mut self, link: Option<Link>) {
+        self.link = link;
+    }
+
+    #[inline(always)]
+    fn count(&self, length: usize) {
+        if let Some(link) = &self.link {
+            link.work.message(length as u64);
+        }
     }
 
     #[inline(always)]
@@ -131,6 +147,7 @@ impl Sender {
         let (ring, base, producer) = self.ring();
         fill(base.wrapping_add(ring.next_inline(producer)));
         ring.publish::<Lines>(producer, envelope, length, turn);
+        self.count(length);
     }
 
     /// As `enqueue`, for a longer message of at most [`MESSAGE_BYTES_MAX`]. False if there is no room now.
@@ -192,6 +209,7 @@ impl Sender {
         let Some(reserved) = ring.reserve(producer, length) else { return false };
         fill(base.wrapping_add(reserved.offset));
         ring.publish_reserved::<Lines>(producer, envelope, length, turn, reserved);
+        self.count(length);
         true
     }
 }

@@ -239,6 +239,7 @@ impl Shared {
             return Err(GreetingError::NotReady(format!("it has {PEERS_MAX} peers, which is its limit")));
         }
         let peer = senders.peers.number_of(address, nid);
+        senders.count_new_link(peer);
         Ok((peer, Answer { link: link as u32, key: u64::from_le_bytes(key), endpoint }))
     }
 
@@ -260,6 +261,7 @@ impl Shared {
                     Some(control) => self.watch.update(control, Watched::Outgoing(peer)),
                     None => {}
                 }
+                target.outgoing.show_state("");
                 peers.mark_busy(peer);
             }
             // Its last frames may still come.
@@ -267,7 +269,9 @@ impl Shared {
                 if let Some(control) = connection.control() {
                     self.watch.remove(control);
                 }
+                let why = end.to_string();
                 connection.note_end(Instant::now(), end);
+                target.outgoing.show_state(&why);
             }
             Err(error) => self.lose(senders, peer, &error),
         }

@@ -47,6 +47,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use selvedge_host::backend::Loss;
+use selvedge_host::links::Page;
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 use selvedge_os::sync::IgnorePoison;
 
@@ -160,6 +161,12 @@ impl Links {
         }
     }
 
+    /// Counts the links in this page of this process, for tools.
+    pub fn count_in(&self, page: &Arc<Page>) {
+        page.set_address(&self.shared.address.socket().to_string());
+        self.shared.lock().count_in(page);
+    }
+
     /// Returns the address of this process for others. It is also the right to connect.
     pub fn address(&self) -> LinkAddress {
         self.shared.address
@@ -237,9 +244,11 @@ impl Links {
             senders = self.connect_first(senders, peer).ok_or(SendError::Gone)?;
         }
         let rest = senders.note_taken();
+        let id = senders.peers.nid_of(peer).map(|nid| u64::from(nid) << 32 | u64::from(to.pid));
         let Senders { endpoint, peers, .. } = &mut *senders;
         let outgoing = &mut peers[peer].outgoing;
         outgoing.note_rest(rest);
+        outgoing.note_packet(payload.bytes().len(), id);
         outgoing.push(endpoint.as_mut(), to, packet, payload);
         let flushed = match endpoint {
             Some(endpoint) if timing == SendTiming::Now => {

@@ -3,8 +3,11 @@
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
-use super::peers::Peers;
+use selvedge_host::links::{NONE, Name, Page, Way};
+
+use super::peers::{Peer, Peers};
 use super::reader::Reader;
 use crate::endpoint::{Completion, Endpoint};
 use crate::errors::LinkError;
@@ -21,6 +24,8 @@ pub(super) struct Senders {
     /// Number of times that the program was at rest.
     rests: u64,
     has_taken: bool,
+    /// The counters of this process's links, for tools, once a NIC is open.
+    page: Option<Arc<Page>>,
 }
 
 /// Whether, and on which descriptors, a thread may sleep until the endpoints must be polled.
@@ -36,7 +41,35 @@ pub(super) enum EndpointSleep {
 impl Senders {
     pub(super) fn new(check: Check) -> Senders {
         let peers = Peers::new(check);
-        Senders { endpoint: None, reader: None, readers_closed: 0, peers, rests: 0, has_taken: false }
+        Senders { endpoint: None, reader: None, readers_closed: 0, peers, rests: 0, has_taken: false, page: None }
+    }
+
+    /// Counts the links in this page from now on.
+    pub(super) fn count_in(&mut self, page: &Arc<Page>) {
+        if self.page.as_ref().is_some_and(|known| Arc::ptr_eq(known, page)) {
+            return;
+        }
+        self.page = Some(page.clone());
+        for peer in self.peers.iter_mut().map(|(peer, _)| peer).collect::<Vec<_>>() {
+            if !self.peers[peer].outgoing.connection.is_closed() {
+                self.count_link(peer);
+            }
+        }
+    }
+
+    /// Gives the link to a peer a record of the page.
+    pub(super) fn count_link(&mut self, peer: PeerId) {
+        let Some(page) = &self.page else { return };
+        let Peer { address, outgoing, .. } = &mut self.peers[peer];
+        let address = address.socket().to_string();
+        outgoing.count_in(page.link(&Name { way: Way::Network, ni: NONE, peer: 0, address }, NONE));
+    }
+
+    /// As [`Senders::count_link`], unless it has one.
+    pub(super) fn count_new_link(&mut self, peer: PeerId) {
+        if self.peers[peer].outgoing.link().is_none() {
+            self.count_link(peer);
+        }
     }
 
     /// Reads completions of both endpoints. Returns whether there may be more.

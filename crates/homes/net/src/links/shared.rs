@@ -48,11 +48,13 @@ impl Shared {
             return Err(LinkError::Ended);
         }
         self.state.connecting();
+        senders.count_new_link(peer);
         let target = &mut senders.peers[peer];
         target.outgoing.connection.connect(&target.address, &self.settings)?;
         if let Some(control) = target.outgoing.connection.control() {
             self.watch.add(control, Watched::Outgoing(peer));
         }
+        target.outgoing.show_state("");
         senders.peers.mark_busy(peer);
         Ok(())
     }
@@ -87,6 +89,7 @@ impl Shared {
         senders.stop_reading_from(peer);
         senders.lose(peer);
         senders.peers[peer].loss = Some(Box::new(Loss::from(why)));
+        senders.peers[peer].outgoing.show_state(&why.to_string());
         drop(senders);
         self.sink.lost(peer);
     }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use selvedge_host::links::add;
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use super::progress_state::ProgressState;
@@ -99,10 +100,26 @@ impl ProgressState {
             log::log!(level, "a frame of {} bytes on an unknown link was dropped", frame.len());
             return used.push(frame);
         };
-        if let Some(peer) = incoming.peer() {
-            shared.lock().peers[peer].outgoing.peer_answered();
-        }
+        let link = incoming.peer().and_then(|peer| {
+            let outgoing = &mut shared.lock().peers[peer].outgoing;
+            outgoing.peer_answered();
+            outgoing.link().cloned()
+        });
+        let (bytes, before) = (frame.len() as u64, incoming.counts());
         let taken = incoming.take(frame, &SinkReceiver { shared, caller }, used);
+        if let Some(link) = link {
+            let (counters, now) = (&link.received, incoming.counts());
+            for (counter, by) in [
+                (&counters.frames, 1),
+                (&counters.frame_bytes, bytes),
+                (&counters.packets, now.packets - before.packets),
+                (&counters.packet_bytes, now.packet_bytes.wrapping_sub(before.packet_bytes)),
+                (&counters.damaged, now.damaged - before.damaged),
+                (&counters.unordered, now.unordered - before.unordered),
+            ] {
+                add(counter, by);
+            }
+        }
         if incoming.reads().is_some_and(|reads| !reads.is_empty()) && !self.waiting.contains(&number) {
             self.waiting.push(number);
         }

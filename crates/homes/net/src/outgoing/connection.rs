@@ -18,6 +18,8 @@
 
 use std::time::{Duration, Instant};
 
+use selvedge_host::links::LinkState;
+
 use crate::address::LinkAddress;
 use crate::control::{Control, Disconnect};
 use crate::control_message::{ControlMessage, MessageSealer};
@@ -110,6 +112,17 @@ impl Connection {
     /// Whether frames can be sent, also while the link ends.
     pub fn is_open(&self) -> bool {
         self.open().is_some()
+    }
+
+    /// Returns the state for tools.
+    pub fn shown_state(&self) -> LinkState {
+        match &self.stage {
+            Stage::Closed => LinkState::Closed,
+            Stage::Greeting(_) | Stage::ClosedByReceiver(..) => LinkState::Connecting,
+            Stage::Open(_) => LinkState::Open,
+            Stage::Ending(..) => LinkState::Ending,
+            Stage::Lost => LinkState::Lost,
+        }
     }
 
     pub(super) fn open(&self) -> Option<&Open> {

@@ -23,8 +23,10 @@ mod exposures;
 mod pacing;
 mod queue;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use selvedge_host::links::{Link, add};
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use connection::{Connection, Open};
@@ -85,6 +87,8 @@ pub(crate) struct Outgoing {
     /// Number of payloads read on the link in the other direction, and the last number sent to the peer.
     read_count: u64,
     read_count_sent: u64,
+    /// The counters of the link, for tools.
+    link: Option<Link>,
 }
 
 impl Outgoing {
@@ -98,7 +102,56 @@ impl Outgoing {
             pacing: Pacing::default(),
             read_count: 0,
             read_count_sent: 0,
+            link: None,
         }
+    }
+
+    /// Counts in this record from now on.
+    pub fn count_in(&mut self, link: Link) {
+        self.link = Some(link);
+        self.show_state("");
+    }
+
+    /// Returns the counters of the link.
+    pub fn link(&self) -> Option<&Link> {
+        self.link.as_ref()
+    }
+
+    /// Shows the state of the link in its counters, with the reason for it, and the time of its control connection.
+    pub fn show_state(&self, why: &str) {
+        let Some(link) = &self.link else { return };
+        link.set_state(self.connection.shown_state(), why);
+        self.show_times();
+    }
+
+    /// Shows the round trip of the link, and its queue.
+    fn show_times(&self) {
+        let Some(link) = &self.link else { return };
+        let of_frames = self.window().and_then(Window::round_trip);
+        let round_trip = of_frames.or_else(|| self.connection.control()?.round_trip());
+        if let Some(round_trip) = round_trip {
+            link.sent.round_trip_ns.store(round_trip.as_nanos() as u64, Relaxed);
+        }
+        self.show_queue();
+    }
+
+    fn show_queue(&self) {
+        let Some(link) = &self.link else { return };
+        let (packets, bytes) = self.queue.waiting();
+        link.sent.queue_packets.store(packets as u64, Relaxed);
+        link.sent.queue_bytes.store(bytes as u64, Relaxed);
+        let in_flight = self.window().map_or(self.pacing.in_flight(), Window::kept);
+        link.sent.in_flight.store(in_flight as u64, Relaxed);
+    }
+
+    /// Counts a packet that was taken for the link, for the process of this id, if it is known.
+    pub fn note_packet(&self, bytes: usize, id: Option<u64>) {
+        let Some(link) = &self.link else { return };
+        if let Some(id) = id {
+            link.set_peer(id);
+        }
+        add(&link.sent.packets, 1);
+        add(&link.sent.packet_bytes, bytes as u64);
     }
 
     /// Whether packets wait for this link, or frames must be repeated.
@@ -168,6 +221,7 @@ impl Outgoing {
     /// Notes that a frame has completed.
     pub fn frame_completed(&mut self) {
         self.pacing.frame_completed();
+        self.show_queue();
     }
 
     /// Notes that a frame of the peer has come.
@@ -322,6 +376,18 @@ impl Outgoing {
         tag: u32,
         settings: &Settings,
     ) -> Result<(), LinkError> {
+        let sent = self.send_frames(endpoint, which, tag, settings);
+        self.show_queue();
+        sent
+    }
+
+    fn send_frames(
+        &mut self,
+        endpoint: &mut Endpoint,
+        which: Flush,
+        tag: u32,
+        settings: &Settings,
+    ) -> Result<(), LinkError> {
         // The seal of frames is known only when the link is open.
         while self.connection.is_open() {
             let room = self.repeat(endpoint, tag, settings)?;
@@ -346,9 +412,11 @@ impl Outgoing {
                 self.building = None;
                 continue;
             }
+            let tail_bytes = payload.len();
             let bytes = writer.finish(&open.header, payload);
             let sent = endpoint.send(*buffer, bytes, tail.as_ref(), open.to, tag);
             if sent.is_ok() {
+                count_frame(self.link.as_ref(), bytes + tail_bytes, false);
                 open.header.number += 1;
                 self.building = None;
             }
@@ -388,7 +456,7 @@ impl Outgoing {
             endpoint.buffer_mut(buffer)[..bytes].copy_from_slice(frame);
             let sent = endpoint.send(buffer, bytes, None, open.to, tag);
             match sent {
-                Ok(()) => window.frame_sent(),
+                Ok(()) => count_frame(self.link.as_ref(), bytes, window.frame_sent()),
                 Err(_) => endpoint.return_buffer(buffer),
             }
             if self.count_sent(sent, settings)? == Room::None {
@@ -404,7 +472,16 @@ impl Outgoing {
             self.building.take().into_iter().for_each(|building| endpoint.return_buffer(building.buffer));
             self.exposures.withdraw_all(endpoint);
         }
-        *self = Outgoing::new(self.check);
+        let link = self.link.take();
+        *self = Outgoing { link, ..Outgoing::new(self.check) };
         self.connection.lose();
     }
+}
+
+/// Counts a frame that the endpoint has taken, of `bytes` bytes.
+fn count_frame(link: Option<&Link>, bytes: usize, is_repeated: bool) {
+    let Some(link) = link else { return };
+    add(&link.sent.frames, 1);
+    add(&link.sent.frame_bytes, bytes as u64);
+    add(&link.sent.repeats, u64::from(is_repeated));
 }

@@ -50,6 +50,11 @@ impl PacketQueue {
         self.packets.is_empty()
     }
 
+    /// Returns the number of packets that wait, and their bytes, those being sent or read included.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.packets.len(), self.bytes)
+    }
+
     /// Appends a packet. Its bytes count until [`PacketQueue::release`].
     pub(super) fn push(&mut self, packet: QueuedPacket) {
         self.bytes += packet.bytes();

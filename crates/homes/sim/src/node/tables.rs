@@ -15,8 +15,8 @@ use selvedge_nic::signals::{
     Counter, Descriptor, Doorbell, Encodings, EventQueue, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
 };
 use selvedge_nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
-    TlbEntry, Triggered,
+    BlockedRing, Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry,
+    QueueBook, TlbEntry, Triggered,
 };
 use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Limits, Nic, Signals, Tables};
@@ -45,6 +45,7 @@ pub struct OwnTables {
     port_pointers: Vec<PortPointers>,
     locks: Vec<u32>,
     lock_waiters: Vec<LockWaiter>,
+    blocked: Box<BlockedRing>,
     memberships: Vec<Membership>,
     started: Vec<Started>,
     tlb: Vec<TlbEntry>,
@@ -87,6 +88,7 @@ impl OwnTables {
             port_pointers: some(limits.vpids),
             locks: some(limits.vpids * LOCKS as u32),
             lock_waiters: some(limits.lock_waiters),
+            blocked: Box::default(),
             memberships: some(limits.memberships),
             started: some(limits.memberships * limits.member_operations),
             tlb: some(limits.tlb_entries),
@@ -135,6 +137,7 @@ impl OwnTables {
                 ports: &mut self.ports,
                 locks: &mut self.locks,
                 lock_waiters: &mut self.lock_waiters,
+                blocked: &mut self.blocked,
                 memberships: &mut self.memberships,
                 started: &mut self.started,
                 tlb: &mut self.tlb,

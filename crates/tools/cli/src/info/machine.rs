@@ -29,7 +29,7 @@ pub fn value() -> Value {
         "madv_populate": populates(),
         "open_files": files.current,
         "open_files_max": files.maximum,
-        "job_directory": crate::snapshot::user_directory(&parent).display().to_string(),
+        "job_directory": selvedge_host::snapshot::user_directory(&parent).display().to_string(),
         "job_directory_parent": space(&parent),
         "shared_memory": space(Path::new("/dev/shm")),
     })

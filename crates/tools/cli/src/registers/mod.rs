@@ -22,8 +22,8 @@ use anyhow::{Result, bail};
 use selvedge_daemon::protocol::{DumpView, DumpWhat};
 use selvedge_nic::registers::TableRegister;
 
-use crate::snapshot::{JobSnapshot, Snapshot, user_directory};
 use select::{NicChoice, RegisterArgument, RegisterName};
+use selvedge_host::snapshot::{JobSnapshot, Snapshot, user_directory};
 
 /// Minimum time between two refreshes of a tree.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -60,6 +60,13 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 `selvedge info registers` lists the registers with their meaning. A register with an index shows all values that the NIC has; \
 `mailbox_write_pointers[3]` is one of them, `mailbox_interrupts[3].mask` a part of another, `velo_tables` all of a unit.
+
+`links` has the counters of each link of the NIC's process to a peer: links[0].peer is the rank at the other end, links[0].puts the puts \
+there. Links between hosts belong to all NICs of a process, and stand with the first. `selvedge top --links` shows the same by pairs.
+
+`blocked` has the messages that found no destination, because a port is closed or its process has ended: blocked.count of all, and the heads \
+of the last 256, oldest first: blocked[0].why is 1 for a closed port, 2 for a process that has ended; source, target: EXTOLL's node, or \
+host times 2^32 and process id; port, source_port: VPID or portal table entry; tag: match bits, or header of VELO; length: bytes.
 
 A tree is replaced value by value, each by a rename, so that a reader finds a whole number. NICs that are gone leave the tree. \
 Writing to its files changes no register.

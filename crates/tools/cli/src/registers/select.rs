@@ -7,10 +7,82 @@
 use std::fmt;
 
 use selvedge_host::inspect::Inspection;
+use selvedge_host::links::read::LinkCounter;
 use selvedge_nic::registers::{Register, TableRegister};
+use selvedge_nic::tables::BlockedHead;
 
 /// The register at offset 0.
 pub const VERSION: &str = "version";
+/// The unit of the counters of links, which the process of a NIC keeps beside it.
+pub const LINKS: &str = "links";
+
+/// The unit of messages that found no destination.
+pub const BLOCKED: &str = "blocked";
+/// The name of [`RegisterName::BlockedCount`] in its unit.
+const BLOCKED_COUNT: &str = "count";
+
+/// A field of the head of a message that found no destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockedField {
+    Number,
+    Why,
+    Kind,
+    Source,
+    SourcePort,
+    Target,
+    Port,
+    Tag,
+    HeaderData,
+    Length,
+}
+
+impl BlockedField {
+    pub const ALL: &'static [BlockedField] = &[
+        BlockedField::Number,
+        BlockedField::Why,
+        BlockedField::Kind,
+        BlockedField::Source,
+        BlockedField::SourcePort,
+        BlockedField::Target,
+        BlockedField::Port,
+        BlockedField::Tag,
+        BlockedField::HeaderData,
+        BlockedField::Length,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockedField::Number => "number",
+            BlockedField::Why => "why",
+            BlockedField::Kind => "kind",
+            BlockedField::Source => "source",
+            BlockedField::SourcePort => "source_port",
+            BlockedField::Target => "target",
+            BlockedField::Port => "port",
+            BlockedField::Tag => "tag",
+            BlockedField::HeaderData => "header_data",
+            BlockedField::Length => "length",
+        }
+    }
+
+    pub fn of(self, head: &BlockedHead) -> u64 {
+        match self {
+            BlockedField::Number => head.number,
+            BlockedField::Why => head.why.into(),
+            BlockedField::Kind => head.kind.into(),
+            BlockedField::Source => head.source,
+            BlockedField::SourcePort => head.source_port.into(),
+            BlockedField::Target => head.target,
+            BlockedField::Port => head.port.into(),
+            BlockedField::Tag => head.tag,
+            BlockedField::HeaderData => head.header_data,
+            BlockedField::Length => head.length,
+        }
+    }
+}
+
+/// The name of [`RegisterName::LinkPeer`] in its unit.
+const LINK_PEER: &str = "peer";
 
 /// One argument: registers, and the value to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +99,14 @@ pub enum RegisterName {
     Version,
     Counter(Register),
     Table(TableRegister),
+    /// The rank at the other end of a link.
+    LinkPeer,
+    /// A counter of a link.
+    Link(LinkCounter),
+    /// Number of messages that found no destination.
+    BlockedCount,
+    /// A field of the head of such a message.
+    Blocked(BlockedField),
     /// All registers of a unit.
     Unit(&'static str),
 }
@@ -75,10 +155,20 @@ impl RegisterName {
         }
         let counter = Register::ALL.iter().find(|register| matches(register.block(), register.name()));
         let table = TableRegister::ALL.iter().find(|register| matches(register.block(), register.name()));
+        let link = name.strip_prefix(LINKS).and_then(|rest| rest.strip_prefix('.')).and_then(|part| match part {
+            LINK_PEER => Some(RegisterName::LinkPeer),
+            part => LinkCounter::ALL.iter().find(|one| one.name() == part).map(|one| RegisterName::Link(*one)),
+        });
+        let blocked = name.strip_prefix(BLOCKED).and_then(|rest| rest.strip_prefix('.')).and_then(|part| match part {
+            BLOCKED_COUNT => Some(RegisterName::BlockedCount),
+            part => BlockedField::ALL.iter().find(|one| one.name() == part).map(|one| RegisterName::Blocked(*one)),
+        });
         let unit = units().find(|unit| *unit == name);
         counter
             .map(|register| RegisterName::Counter(*register))
             .or(table.map(|register| RegisterName::Table(*register)))
+            .or(link)
+            .or(blocked)
             .or(unit.map(RegisterName::Unit))
     }
 
@@ -88,12 +178,18 @@ impl RegisterName {
             RegisterName::Version => "",
             RegisterName::Counter(register) => register.block(),
             RegisterName::Table(register) => register.block(),
+            RegisterName::LinkPeer | RegisterName::Link(_) => LINKS,
+            RegisterName::BlockedCount | RegisterName::Blocked(_) => BLOCKED,
             RegisterName::Unit(unit) => unit,
         }
     }
 
     fn has_index(self) -> bool {
-        matches!(self, RegisterName::Table(register) if register.entries_max() != 0)
+        match self {
+            RegisterName::Table(register) => register.entries_max() != 0,
+            RegisterName::LinkPeer | RegisterName::Link(_) | RegisterName::Blocked(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -103,6 +199,10 @@ impl fmt::Display for RegisterName {
             RegisterName::Version => out.write_str(VERSION),
             RegisterName::Counter(register) => out.write_str(register.name()),
             RegisterName::Table(register) => out.write_str(register.name()),
+            RegisterName::LinkPeer => write!(out, "{LINKS}.{LINK_PEER}"),
+            RegisterName::Link(counter) => write!(out, "{LINKS}.{}", counter.name()),
+            RegisterName::BlockedCount => write!(out, "{BLOCKED}.{BLOCKED_COUNT}"),
+            RegisterName::Blocked(field) => write!(out, "{BLOCKED}.{}", field.name()),
             RegisterName::Unit(unit) => out.write_str(unit),
         }
     }
@@ -110,7 +210,7 @@ impl fmt::Display for RegisterName {
 
 fn units() -> impl Iterator<Item = &'static str> {
     let counters = Register::ALL.iter().map(|register| register.block());
-    counters.chain(TableRegister::ALL.iter().map(|register| register.block()))
+    counters.chain(TableRegister::ALL.iter().map(|register| register.block())).chain([LINKS, BLOCKED])
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -164,6 +264,13 @@ mod tests {
             ("requests", read(RegisterName::Counter(Register::Requests))),
             ("portals.requests", read(RegisterName::Counter(Register::Requests))),
             ("velo", read(RegisterName::Unit("velo"))),
+            ("links", read(RegisterName::Unit("links"))),
+            ("blocked.count", read(RegisterName::BlockedCount)),
+            (
+                "blocked[255].source_port",
+                RegisterArgument { index: Some(255), ..read(RegisterName::Blocked(BlockedField::SourcePort)) },
+            ),
+            ("links[2].atomics", RegisterArgument { index: Some(2), ..read(RegisterName::Link(LinkCounter::Atomics)) }),
             ("mailbox_write_pointers", read(pointers)),
             ("velo_tables.mailbox_write_pointers[3]", RegisterArgument { index: Some(3), ..read(pointers) }),
             (

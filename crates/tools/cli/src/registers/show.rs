@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::select::{RegisterArgument, RegisterName};
 use super::values::readings;
-use crate::snapshot::{JobSnapshot, NicSnapshot, Refused, Snapshot, printable};
+use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, Refused, Snapshot, printable};
 
 /// Column heads, and whether a column holds numbers.
 const COLUMNS: [(&str, bool); 6] =
@@ -28,7 +28,7 @@ fn table(job: &JobSnapshot, words: &[RegisterArgument]) -> String {
         column.set_padding((0, 1));
     }
     for nic in &job.nics {
-        for reading in readings(&nic.seen, words) {
+        for reading in readings(job, nic, words) {
             table.add_row([
                 nic.seen.rank.to_string(),
                 nic.seen.ni.to_string(),
@@ -70,14 +70,14 @@ fn record(job: &JobSnapshot, nic: &NicSnapshot, words: &[RegisterArgument]) -> V
         "state": nic.state(),
         "version": seen.version(),
     });
-    record["registers"] = registers(nic, words);
+    record["registers"] = registers(job, nic, words);
     record
 }
 
 /// Registers by unit and name. A register with an index is an array if all of it is wanted, else an object by index.
-fn registers(nic: &NicSnapshot, words: &[RegisterArgument]) -> Value {
+fn registers(job: &JobSnapshot, nic: &NicSnapshot, words: &[RegisterArgument]) -> Value {
     let mut units = Map::new();
-    for reading in readings(&nic.seen, words).into_iter().filter(|reading| reading.register != RegisterName::Version) {
+    for reading in readings(job, nic, words).into_iter().filter(|reading| reading.register != RegisterName::Version) {
         let unit = units.entry(reading.register.unit()).or_insert_with(|| json!({}));
         let name = reading.register.to_string();
         let is_whole =

@@ -6,6 +6,7 @@
 //! DIR/JOB/RANK.NI/portals/requests
 //! DIR/JOB/RANK.NI/velo_tables/mailbox_write_pointers/3
 //! DIR/JOB/RANK.NI/velo_tables/mailbox_interrupts/3/mask
+//! DIR/JOB/RANK.NI/links/0/puts
 //! ```
 //!
 //! Each file holds a decimal number and a newline. Invariants
@@ -25,7 +26,7 @@ use anyhow::{Context, Result, bail};
 
 use super::select::{RegisterArgument, RegisterName, VERSION};
 use super::values::{Reading, readings};
-use crate::snapshot::{JobSnapshot, NicSnapshot, Snapshot};
+use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, Snapshot};
 
 const MARK: &str = ".selvedge-registers";
 const NEW: &str = ".new";
@@ -57,16 +58,22 @@ impl Tree {
         for job in &snapshot.jobs {
             for nic in &job.nics {
                 let place = self.directory.join(&job.name).join(nic_name(job, nic));
-                self.update_nic(&place, nic, words)?;
+                self.update_nic(&place, job, nic, words)?;
                 present.insert(place);
             }
         }
         self.remove_all_but(&present)
     }
 
-    fn update_nic(&mut self, place: &Path, nic: &NicSnapshot, words: &[RegisterArgument]) -> Result<()> {
+    fn update_nic(
+        &mut self,
+        place: &Path,
+        job: &JobSnapshot,
+        nic: &NicSnapshot,
+        words: &[RegisterArgument],
+    ) -> Result<()> {
         self.store(place.join(VERSION), nic.seen.version())?;
-        for reading in readings(&nic.seen, words) {
+        for reading in readings(job, nic, words) {
             if reading.register != RegisterName::Version {
                 self.store(place.join(file_of(&reading)), reading.value)?;
             }
@@ -126,7 +133,9 @@ fn nic_name(job: &JobSnapshot, nic: &NicSnapshot) -> String {
 fn file_of(reading: &Reading) -> PathBuf {
     let name = reading.register.to_string();
     let (group, part) = name.split_once('.').map_or((name.as_str(), None), |(group, part)| (group, Some(part)));
-    let mut path = Path::new(reading.register.unit()).join(group);
+    let unit = reading.register.unit();
+    // The groups of links and blocked messages have the name of their unit.
+    let mut path = if group == unit { PathBuf::from(unit) } else { Path::new(unit).join(group) };
     path.extend(reading.index.map(|index| index.to_string()));
     path.extend(part);
     path
@@ -134,6 +143,7 @@ fn file_of(reading: &Reading) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_host::links::read::LinkCounter;
     use selvedge_nic::Register;
     use selvedge_nic::registers::TableRegister;
 
@@ -150,6 +160,7 @@ mod tests {
                 "velo_tables/mailbox_interrupts/3/mask",
             ),
             (RegisterName::Table(TableRegister::LockBase), None, "rma_tables/lock_base"),
+            (RegisterName::Link(LinkCounter::Puts), Some(4), "links/4/puts"),
         ] {
             assert_eq!(file_of(&Reading { register, index, value: 0 }), Path::new(file));
         }

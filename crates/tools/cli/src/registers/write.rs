@@ -18,7 +18,7 @@ use selvedge_os::process::Identity;
 
 use super::select::{RegisterArgument, RegisterName};
 use super::{Args, chosen};
-use crate::snapshot::user_directory;
+use selvedge_host::snapshot::user_directory;
 
 type Order = (TableRegister, u32, u64);
 
@@ -59,6 +59,12 @@ fn order(word: &RegisterArgument) -> Result<Order> {
         RegisterName::Unit(unit) => bail!("{unit} is a unit: name one of its registers"),
         RegisterName::Version => {
             bail!("version is read only: it follows from the version of Selvedge that made the NIC")
+        }
+        RegisterName::LinkPeer | RegisterName::Link(_) => {
+            bail!("{} is read only: the process of the NIC counts", word.register)
+        }
+        RegisterName::BlockedCount | RegisterName::Blocked(_) => {
+            bail!("{} is read only: the NIC keeps the heads of messages without a destination", word.register)
         }
         RegisterName::Counter(register) => {
             bail!("{} is read only: the NIC counts, and counters only grow", register.name())
@@ -115,6 +121,8 @@ mod tests {
         for (text, reason) in [
             ("requests=1", "counters only grow"),
             ("version=1", "read only"),
+            ("links[0].puts=1", "read only"),
+            ("blocked.count=0", "read only"),
             ("velo=1", "is a unit"),
             ("mailbox_sizes[0]=1", "limits"),
             ("mailbox_write_pointers[0]=1", "advances it"),

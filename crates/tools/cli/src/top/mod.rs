@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge top`: shows the jobs, NICs and counters of this user on this machine, and their changes.
+//! `selvedge top`: shows the jobs, NICs, links and counters of this user on this machine, and their changes.
 //!
 //! It only reads, so watched jobs are not affected. On a terminal it redraws until it is interrupted; otherwise it
 //! prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 
+mod links;
 mod show;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::snapshot::{Rates, Snapshot, user_directory};
+use selvedge_host::snapshot::{Rates, Snapshot, user_directory};
 
 /// Minimum time between two draws.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -35,6 +36,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
 
+    /// Show the links of each process to its peers instead of the NICs
+    #[arg(long)]
+    links: bool,
+
     /// Only this job
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
@@ -44,8 +49,14 @@ const AFTER_HELP: &str = "\
 Columns: ni: its number, with (me) or without (le) matching, logical or physical; recv: requests that arrived; B in and B out: bytes written to its memory, \
 and read from it for others; match: requests that met a list entry; unexp: headers on unexpected lists now; drop: messages dropped; fired: \
 triggered operations; flow: times that flow control disabled a portal table entry; packets: those that wait for the \
-process; sleep: its threads that sleep in a wait. State `dead`: the process has ended, and its NIC is marked; `gone`: it has ended, and no \
-process has marked its NIC yet.";
+process; sleep: its threads that sleep in a wait; ops/s and ops: puts, gets, atomics and messages that its program has started, by commands, through \
+rings, or in the memory of its peers itself. State `dead`: the process has ended, and its NIC is marked; `gone`: it has ended, and no \
+process has marked its NIC yet.
+
+With --links there is a row for each process and peer, as the process counts: from, to: ranks, or the address of a peer of another \
+job; way: memory (this host, by the NIC of this number) or network (a link between hosts, of all NICs); ops, B out, B in: operations started, and their \
+payload; frames, repeats, damaged: frames sent and come, frames sent again, frames come damaged; rtt: smoothed round trip; queue: bytes that wait. \
+A program with several threads may lose a count when two of them use one peer at the same instant.";
 
 /// A number of seconds.
 pub fn seconds(text: &str) -> Result<Duration, String> {
@@ -84,8 +95,13 @@ fn print_once(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     if args.json {
         writeln!(out, "{:#}", show::json(&now, &rates))
     } else {
-        out.write_all(show::text(&now, &rates).as_bytes())
+        out.write_all(text(args, &now, &rates).as_bytes())
     }
+}
+
+fn text(args: &Args, now: &Snapshot, rates: &Rates) -> String {
+    let table = if args.links { links::table(now, rates) } else { show::table(now, rates) };
+    show::text(now, &table)
 }
 
 fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
@@ -94,7 +110,7 @@ fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     // Clear the screen once. Later draws overwrite the earlier one, which avoids flicker.
     io::stdout().write_all(b"\x1b[2J")?;
     loop {
-        let text = show::text(&now, &Rates::between(earlier.as_ref(), &now));
+        let text = text(args, &now, &Rates::between(earlier.as_ref(), &now));
         let head = format!("{}, every {} s", user_directory(parent).display(), args.interval.as_secs_f64());
         draw(&format!("{head}: {text}"))?;
         sleep(args.interval.max(INTERVAL_MIN));

@@ -5,32 +5,53 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
+use selvedge_host::inspect::Inspection;
 use selvedge_nic::Register;
 use selvedge_nic::registers::COUNT;
+use selvedge_nic::tables::{BlockedHead, blocked};
 use serde_json::{Map, Value, json};
 
-use crate::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot, printable};
+use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot, printable};
 
 /// Column heads, in the order of [`row`].
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 19] = [
     "rank", "pid", "os pid", "ni", "state", "mode", "recv/s", "B in/s", "B out/s", "match", "unexp", "drop", "fired",
-    "flow", "packets", "sleep", "job",
+    "flow", "packets", "sleep", "ops/s", "ops", "job",
 ];
-const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 16];
+const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 18];
 
-/// The table, followed by the refused files.
-pub fn text(snapshot: &Snapshot, rates: &Rates) -> String {
+/// The jobs, a table, and the refused files.
+pub fn text(snapshot: &Snapshot, table: &str) -> String {
     let mut lines = vec![summary(snapshot)];
     lines.extend(snapshot.jobs.iter().map(job_line));
     if snapshot.nic_count() > 0 {
         lines.push(String::new());
-        lines.extend(table(snapshot, rates).lines().map(|line| line.trim_end().to_owned()));
+        lines.extend(table.lines().map(|line| line.trim_end().to_owned()));
     }
     for job in &snapshot.jobs {
+        lines.extend(job.nics.iter().filter_map(|nic| blocked_line(&nic.seen)));
         let refused = job.refused.iter().map(|refused| format!("{}/{}: {}", job.name, refused.file, refused.why));
         lines.extend(refused.map(|line| printable(&line)));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Messages of a NIC without a destination, and the last of them.
+fn blocked_line(seen: &Inspection) -> Option<String> {
+    let last = seen.blocked.last().filter(|_| seen.blocked_count != 0)?;
+    let (count, why) = (seen.blocked_count, why_blocked(last));
+    Some(format!(
+        "NIC {}.{}: {count} messages found no destination; the last, {} bytes from process {} to port {} of process {}: {why}",
+        seen.rank, seen.ni, last.length, last.source as u32, last.port, last.target as u32
+    ))
+}
+
+fn why_blocked(head: &BlockedHead) -> &'static str {
+    match head.why {
+        blocked::CLOSED => "the port is closed",
+        blocked::DEAD => "the process has ended",
+        _ => "corrupt",
+    }
 }
 
 fn summary(snapshot: &Snapshot) -> String {
@@ -49,14 +70,21 @@ fn job_line(job: &JobSnapshot) -> String {
     printable(&format!("  {}: {about}", job.name))
 }
 
-fn table(snapshot: &Snapshot, rates: &Rates) -> String {
+/// An empty table with these heads. The columns of these numbers hold text, the others numbers.
+pub fn empty_table(heads: &[&str], text_columns: &[usize]) -> Table {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
+    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(heads);
     for (at, column) in table.column_iter_mut().enumerate() {
-        let text = TEXT_COLUMNS.contains(&at);
+        let text = text_columns.contains(&at);
         column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
         column.set_padding((0, 1));
     }
+    table
+}
+
+/// A row for each NIC.
+pub fn table(snapshot: &Snapshot, rates: &Rates) -> String {
+    let mut table = empty_table(&COLUMNS, &TEXT_COLUMNS);
     for (job, nic) in snapshot.jobs.iter().flat_map(|job| job.nics.iter().map(move |nic| (job, nic))) {
         table.add_row(row(job, nic, rates));
     }
@@ -84,6 +112,8 @@ fn row(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> [String; COLUMNS.
         count(Register::FlowControl),
         seen.packets_waiting.to_string(),
         seen.sleepers.to_string(),
+        rates.operations(job, nic).map_or("-".to_owned(), short),
+        short(job.links_of(nic).map(|(_, _, link)| link.operations()).fold(0, u64::wrapping_add) as f64),
         printable(&job.name),
     ]
 }
@@ -98,7 +128,7 @@ fn matched(nic: &NicSnapshot) -> u64 {
 }
 
 /// A number in at most five characters, up to 10^15: "999", "9.99k", "123M".
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let units = ["", "k", "M", "G", "T", "P", "E"];
     let (mut value, mut unit) = (value, 0);
     // 999.5 would be printed as 1000.
@@ -114,7 +144,7 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}{}", units[unit])
 }
 
-/// One record for each NIC, and for each refused file.
+/// One record for each NIC, with the links of its process, and for each refused file.
 pub fn json(snapshot: &Snapshot, rates: &Rates) -> Value {
     let mut records = Vec::new();
     for job in &snapshot.jobs {
@@ -163,6 +193,28 @@ fn record(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> Value {
         "arena_bytes": seen.arena_bytes,
         "registers": registers,
         "per_second": per_second,
+        "operations_per_second": rates.operations(job, nic),
+        "links": super::links::json(job, nic, rates),
+        "blocked": seen.blocked_count,
+        "blocked_heads": seen.blocked.iter().map(head_record).collect::<Vec<Value>>(),
+    })
+}
+
+/// The head of a message without a destination.
+fn head_record(head: &BlockedHead) -> Value {
+    json!({
+        "number": head.number,
+        "why": why_blocked(head),
+        "kind": head.kind,
+        "source_nid": head.source >> 32,
+        "source_pid": head.source as u32,
+        "source_port": head.source_port,
+        "target_nid": head.target >> 32,
+        "target_pid": head.target as u32,
+        "port": head.port,
+        "tag": head.tag,
+        "header_data": head.header_data,
+        "bytes": head.length,
     })
 }
 

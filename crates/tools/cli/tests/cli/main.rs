@@ -12,6 +12,7 @@ mod bench_smoke;
 mod hosts;
 mod info_top;
 mod limits;
+mod links;
 mod mpirun;
 mod pmi;
 mod registers;
