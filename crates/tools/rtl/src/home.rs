@@ -8,7 +8,8 @@ use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
 use selvedge_nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, PAGES, Pending, PortalEntry, QueueBook, TlbEntry, Triggered,
+    BlockedRing, Bucket, Control, CounterBook, Entry, Header, PAGES, Pending, PortalEntry, QueueBook, TlbEntry,
+    Triggered,
 };
 use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Tables};
@@ -35,6 +36,7 @@ pub struct Home {
     pending: Vec<Pending>,
     heap_map: Vec<u64>,
     pub tlb: Vec<TlbEntry>,
+    blocked: Box<BlockedRing>,
     pub address_tables: Vec<u64>,
 }
 
@@ -67,6 +69,7 @@ impl Home {
             pending: some(limits.pending),
             heap_map: vec![0; Buddy::words_needed(limits.heap_blocks_max)],
             tlb: some(limits.tlb_entries),
+            blocked: Box::default(),
             address_tables: vec![0; limits.address_tables as usize * PAGES],
         };
         home.nic().format(limits);
@@ -102,6 +105,7 @@ impl Home {
             },
             tables: Tables {
                 control: &mut self.control,
+                blocked: &mut self.blocked,
                 portals: &mut self.portals,
                 short_lists: &mut self.short_lists,
                 entries: &mut self.entries,

@@ -217,6 +217,11 @@ impl Fabric {
                 hellos_lost: 2,
                 repeats: 3,
                 drops: 0,
+                sent_packets: 1000,
+                sent_bytes: 1_000_000,
+                received_packets: 900,
+                received_bytes: 900_000,
+                interface_errors: 0,
             }
         };
         let own = &self.topology.hosts[0];
