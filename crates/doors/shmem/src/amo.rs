@@ -19,7 +19,7 @@ use std::ffi::c_int;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-use selvedge_process::Work;
+use crate::world::peer::Counts;
 use selvedge_process::nic::arithmetic::{Datatype, Operation};
 
 use crate::check::{self, Call};
@@ -43,9 +43,9 @@ pub trait Word: Copy + 'static {
     unsafe fn or(at: *mut Self, value: Self) -> Self;
     unsafe fn xor(at: *mut Self, value: Self) -> Self;
     /// Count an atomic without a result, one with its old value, and a load.
-    fn count_update(work: &Work);
-    fn count_fetch(work: &Work);
-    fn count_load(work: &Work);
+    fn count_update(counts: Counts);
+    fn count_fetch(counts: Counts);
+    fn count_load(counts: Counts);
 }
 
 macro_rules! word {
@@ -94,16 +94,16 @@ macro_rules! word {
                 unsafe { <$atomic>::from_ptr(at) }.fetch_xor(value, AcqRel)
             }
             #[inline(always)]
-            fn count_update(work: &Work) {
-                work.update::<{ size_of::<$word>() }>();
+            fn count_update(counts: Counts) {
+                counts.update::<{ size_of::<$word>() }>();
             }
             #[inline(always)]
-            fn count_fetch(work: &Work) {
-                work.fetch::<{ size_of::<$word>() }>();
+            fn count_fetch(counts: Counts) {
+                counts.fetch::<{ size_of::<$word>() }>();
             }
             #[inline(always)]
-            fn count_load(work: &Work) {
-                work.load::<{ size_of::<$word>() }>();
+            fn count_load(counts: Counts) {
+                counts.load::<{ size_of::<$word>() }>();
             }
         }
     )*};
@@ -221,7 +221,7 @@ unsafe fn update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at, value.bits()) };
             mapped.wake();
-            T::Word::count_update(mapped.work());
+            T::Word::count_update(mapped.counts());
         }
         None => update_general::<T, U>(call, ctx, dest, value, pe),
     }
@@ -236,7 +236,7 @@ fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, valu
             // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { U::run(at.cast::<T::Word>(), value.bits()) };
             world.wake(pe);
-            T::Word::count_update(world.work(pe));
+            T::Word::count_update(world.counts(pe));
         }
         Reach::Nic(remote) => {
             let operand = (&raw const value).cast();
@@ -253,7 +253,7 @@ unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T,
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { U::run(at, value.bits()) };
             mapped.wake();
-            T::Word::count_fetch(mapped.work());
+            T::Word::count_fetch(mapped.counts());
             Some(T::from_bits(old))
         }
         None => {
@@ -271,7 +271,7 @@ unsafe fn swap_if<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, cond: T, value:
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             let old = unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
             mapped.wake();
-            T::Word::count_fetch(mapped.work());
+            T::Word::count_fetch(mapped.counts());
             Some(T::from_bits(old))
         }
         None => {
@@ -300,7 +300,7 @@ fn fetch_general<T: Atomic>(
         Reach::Mapped(at) => {
             let old = in_place(at.cast());
             world.wake(pe);
-            T::Word::count_fetch(world.work(pe));
+            T::Word::count_fetch(world.counts(pe));
             Some(T::from_bits(old))
         }
         Reach::Nic(remote) => {
@@ -318,7 +318,7 @@ fn fetch_general<T: Atomic>(
 unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     match find_mapped_object(ctx, source, pe) {
         Some((at, mapped)) => {
-            T::Word::count_load(mapped.work());
+            T::Word::count_load(mapped.counts());
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             Some(T::from_bits(unsafe { T::Word::load(at) }))
         }
@@ -332,7 +332,7 @@ fn load_general<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) ->
     let Target { world, pe, reach } = Target::of(call, ctx, "source", source, pe)?;
     match reach {
         Reach::Mapped(at) => {
-            T::Word::count_load(world.work(pe));
+            T::Word::count_load(world.counts(pe));
             // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             Some(T::from_bits(unsafe { T::Word::load(at.cast()) }))
         }
@@ -355,7 +355,7 @@ fn store_general<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_
             // SAFETY: `Target::of` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at.cast(), value.bits()) };
             world.wake(pe);
-            T::Word::count_update(world.work(pe));
+            T::Word::count_update(world.counts(pe));
         }
         // SAFETY: the value is on this stack, and the NIC has read it when the call returns. `Target::of` has checked
         // the context. A put holds the same lock as the NIC's atomics.
@@ -399,7 +399,7 @@ pub unsafe fn set<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c
             // SAFETY: `find_mapped_object` has found an aligned, mapped object; all PEs change it by such atomics.
             unsafe { T::Word::store(at, value.bits()) };
             mapped.wake();
-            T::Word::count_update(mapped.work());
+            T::Word::count_update(mapped.counts());
         }
         None => store_general(call, ctx, dest, value, pe),
     }

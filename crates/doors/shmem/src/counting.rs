@@ -252,8 +252,8 @@ unsafe fn move_general(
     }
     if let Reach::Mapped(_) = reach {
         match direction {
-            Direction::Put => world.work(rank).put(bytes as u64),
-            Direction::Get => world.work(rank).get(bytes as u64),
+            Direction::Put => world.counts(rank).put(bytes as u64),
+            Direction::Get => world.counts(rank).get(bytes as u64),
         }
     }
     if world.memory_mapped() {
@@ -287,7 +287,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
             };
             count_target.count();
             mapped.wake();
-            mapped.work().put(bytes as u64);
+            mapped.counts().put(bytes as u64);
         }
         // SAFETY: the contract of the C function: `source` has `nelems` elements. Everything else is checked there.
         _ => unsafe { move_general(call, ctx, ct, Direction::Put, dest.cast(), source.cast_mut().cast(), bytes, pe) },
@@ -325,7 +325,7 @@ pub unsafe fn get_and_count<T: Element>(
             unsafe { copy(mapped.at, dest.cast(), bytes) };
             count_target.count();
             mapped.wake();
-            mapped.work().get(bytes as u64);
+            mapped.counts().get(bytes as u64);
         }
         // SAFETY: by the C contract `dest` has room for `nelems` elements. Everything else is checked there.
         _ => unsafe { move_general(call, ctx, ct, Direction::Get, source.cast_mut().cast(), dest.cast(), bytes, pe) },

@@ -175,7 +175,7 @@ impl Lock {
                 // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU16::from_ptr(at.cast()) }.store(next, Release);
                 self.world.wake(pe);
-                self.world.work(pe).internal(2);
+                self.world.counts(pe).internal(2);
             }
             // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe {
@@ -193,7 +193,7 @@ impl Lock {
                 // SAFETY: an aligned field of the mapped lock at `pe`. All PEs access it by atomics of this size.
                 unsafe { AtomicU8::from_ptr(at) }.store(yes, Release);
                 self.world.wake(pe);
-                self.world.work(pe).internal(1);
+                self.world.counts(pe).internal(1);
             }
             // SAFETY: the NIC has read the value when the call returns; the default context is always valid.
             Some(Reach::Nic(remote)) => unsafe { self.world.nic_put(Ctx::DEFAULT, remote, &raw const yes, 1) },
@@ -205,7 +205,7 @@ impl Lock {
     fn swap_tail(&self, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
             Some(Reach::Mapped(at)) => {
-                self.world.work(self.tail_pe).internal(4);
+                self.world.counts(self.tail_pe).internal(4);
                 // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such
                 // atomics.
                 unsafe { Word::swap(at.cast(), name) }
@@ -219,7 +219,7 @@ impl Lock {
     fn compare_swap_tail(&self, cond: u32, name: u32) -> u32 {
         match self.reach(TAIL, size_of::<u32>(), self.tail_pe) {
             Some(Reach::Mapped(at)) => {
-                self.world.work(self.tail_pe).internal(4);
+                self.world.counts(self.tail_pe).internal(4);
                 // SAFETY: the tail is aligned in mapped symmetric memory of the tail PE. All PEs change it by such
                 // atomics.
                 unsafe { Word::compare_swap(at.cast(), cond, name) }

@@ -16,7 +16,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
-use selvedge_process::Work;
+use crate::world::peer::Counts;
 
 use crate::handles::Ctx;
 use crate::world::peer::Peer;
@@ -76,8 +76,8 @@ impl Mapped {
 
     /// Returns the counters of this PE's operations at the PE.
     #[inline(always)]
-    pub fn work(self) -> &'static Work {
-        self.peer.work()
+    pub fn counts(self) -> Counts {
+        self.peer.counts()
     }
 
     /// Another range at the same PE.

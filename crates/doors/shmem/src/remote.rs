@@ -193,7 +193,7 @@ impl World {
             // `from`.
             Reach::Mapped(at) => unsafe {
                 std::ptr::copy(from, at, bytes);
-                self.work(pe).internal(bytes as u64);
+                self.counts(pe).internal(bytes as u64);
             },
             // SAFETY: callers, all in this crate, give `bytes` readable bytes; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, from, bytes) },
@@ -207,7 +207,7 @@ impl World {
             // SAFETY: `from` is checked for `bytes`, and the callers, all in this crate, give room for `bytes` at `to`.
             Reach::Mapped(at) => unsafe {
                 std::ptr::copy(at, to, bytes);
-                self.work(pe).internal(bytes as u64);
+                self.counts(pe).internal(bytes as u64);
             },
             // SAFETY: callers, all in this crate, give room for `bytes`; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_get(Ctx::DEFAULT, remote, to, bytes) },
@@ -222,7 +222,7 @@ impl World {
                 // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.store(value, Release);
                 self.wake(pe);
-                self.work(pe).internal(8);
+                self.counts(pe).internal(8);
             }
             // SAFETY: the value is on this stack and lives until the call returns; the default context is always valid.
             Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, (&raw const value).cast(), 8) },
@@ -237,7 +237,7 @@ impl World {
                 // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
-                self.work(pe).internal(8);
+                self.counts(pe).internal(8);
             }
             Reach::Nic(remote) => {
                 let operand = (&raw const value).cast();
@@ -255,7 +255,7 @@ impl World {
                 // SAFETY: an aligned word of the library's region, mapped since the start. All PEs use atomics only.
                 let before = unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
                 self.wake(pe);
-                self.work(pe).internal(8);
+                self.counts(pe).internal(8);
                 before
             }
             Reach::Nic(remote) => {

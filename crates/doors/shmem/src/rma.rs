@@ -72,7 +72,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
             // SAFETY: a range of mapped symmetric memory. The clause of the puts gives `source` the same length.
             unsafe { copy(source.cast(), mapped.at, bytes) };
             mapped.wake();
-            mapped.work().put(bytes as u64);
+            mapped.counts().put(bytes as u64);
         }
         // SAFETY: the contract of the C function: `source` has `nelems` elements. `dest` is checked there.
         None => unsafe { put_general(call, ctx, dest.cast(), source.cast(), bytes, pe) },
@@ -90,7 +90,7 @@ unsafe fn put_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, by
             // SAFETY: a range of mapped symmetric memory. The clause of the puts gives `source` the same length.
             unsafe { copy(source, at, bytes) };
             world.wake(rank);
-            world.work(rank).put(bytes as u64);
+            world.counts(rank).put(bytes as u64);
         }
         // SAFETY: the clause of the puts gives `source` this length; `World::pe` has checked the context.
         Some(Reach::Nic(remote)) => unsafe { world.nic_put(ctx, remote, source, bytes) },
@@ -111,7 +111,7 @@ pub unsafe fn get<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const
         // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(mapped) => unsafe {
             // Before the copy, which then ends the call.
-            mapped.work().get(bytes as u64);
+            mapped.counts().get(bytes as u64);
             copy(mapped.at, dest.cast(), bytes);
         },
         // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. `source` is checked there.
@@ -129,7 +129,7 @@ unsafe fn get_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, by
         // SAFETY: a range of mapped symmetric memory. The clause of the gets gives `dest` the same length.
         Some(Reach::Mapped(at)) => unsafe {
             copy(at, dest, bytes);
-            world.work(rank).get(bytes as u64);
+            world.counts(rank).get(bytes as u64);
         },
         // SAFETY: the clause of the gets gives `dest` this length; `World::pe` has checked the context.
         Some(Reach::Nic(remote)) => unsafe { world.nic_get(ctx, remote, dest, bytes) },
@@ -150,7 +150,7 @@ pub unsafe fn p<T: Element>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_
             // SAFETY: the range was found in mapped symmetric memory. An element of a machine word's size is one store.
             unsafe { mapped.at.cast::<T>().write_unaligned(value) };
             mapped.wake();
-            mapped.work().put(size_of::<T>() as u64);
+            mapped.counts().put(size_of::<T>() as u64);
         }
         // SAFETY: every argument is checked there.
         None => unsafe { p_general(call, ctx, dest, value, pe) },
@@ -243,12 +243,12 @@ unsafe fn strided(
         }
     }
     if matches!(reach, Reach::Mapped(_)) {
-        let (work, bytes) = (world.work(rank), (bytes * count) as u64);
+        let (counts, bytes) = (world.counts(rank), (bytes * count) as u64);
         if out {
             world.wake(rank);
-            work.put(bytes);
+            counts.put(bytes);
         } else {
-            work.get(bytes);
+            counts.get(bytes);
         }
     }
 }

@@ -59,7 +59,7 @@ pub unsafe fn put_signal<T: Element>(
                 update_signal(flag.at, signal, sig_op == ADD);
             }
             flag.wake();
-            flag.work().put(bytes as u64 + 8);
+            flag.counts().put(bytes as u64 + 8);
         }
         None => {
             // SAFETY: the contract of the C function: `source` has `nelems` elements. Everything else is checked there.
@@ -93,7 +93,7 @@ unsafe fn put_general(
             // SAFETY: a range of mapped symmetric memory. The clause of the call gives `source` the same length.
             Some(Reach::Mapped(to)) => unsafe {
                 rma::copy(source, to, bytes);
-                world.work(pe).put(bytes as u64);
+                world.counts(pe).put(bytes as u64);
             },
             Some(Reach::Nic(remote)) => {
                 // SAFETY: the clause of the call gives `source` this length; `World::pe` has checked the context.
@@ -174,7 +174,7 @@ unsafe fn update_signal_general(world: &World, ctx: Ctx, flag: Reach, signal: u6
             // SAFETY: the contract of this function: `reach_signal` finds 8 aligned bytes of symmetric memory.
             unsafe { update_signal(at, signal, add) };
             world.wake(pe);
-            world.work(pe).update::<8>();
+            world.counts(pe).update::<8>();
         }
         // SAFETY: the NIC has read the value when the call returns. By this function's contract the context is valid.
         Reach::Nic(remote) if add => unsafe { world.nic_atomic(ctx, remote, Operation::Sum, Datatype::Uint64, value) },
@@ -190,7 +190,7 @@ unsafe fn signal_alone(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, ad
             // SAFETY: `find_mapped_signal` has found 8 aligned bytes of mapped symmetric memory.
             unsafe { update_signal(flag.at, signal, add) };
             flag.wake();
-            flag.work().update::<8>();
+            flag.counts().update::<8>();
         }
         None => signal_alone_general(call, ctx, sig_addr, signal, add, pe),
     }

@@ -292,6 +292,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
         contexts: Contexts::new(interface, !(memory_mapped && data_mapped))
             .map_err(|why| StartError::Memory(why.to_string()))?,
         counters: Counters::new(max_counters as usize),
+        counts_in_place: process.settings.counts_in_place,
         commands,
         teams: Teams::new(me, n_pes, |pe| memory_mapped || (near_mapped && is_near(&records[pe]))),
         losses: Losses::new(

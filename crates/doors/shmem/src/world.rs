@@ -31,7 +31,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
-use selvedge_process::{Interface, Opened, Process, Symmetric, Window, Work};
+use selvedge_process::{Interface, Opened, Process, Symmetric, Window};
 
 use crate::check::{self, Call};
 use crate::handles::Ctx;
@@ -41,7 +41,7 @@ use crate::world::counters::Counters;
 use crate::world::heap::Heap;
 use crate::world::layout::page_bytes;
 use crate::world::losses::Losses;
-use crate::world::peer::{Peer, PeerNic};
+use crate::world::peer::{Counts, Peer, PeerNic};
 use crate::world::teams::{TeamView, Teams};
 
 pub mod address;
@@ -81,6 +81,8 @@ pub struct World {
     pub(crate) heap: Mutex<Heap>,
     pub(crate) contexts: Contexts,
     pub(crate) counters: Counters,
+    /// Whether operations in the memory of peers are counted.
+    pub(crate) counts_in_place: bool,
     pub(crate) commands: Commands,
     pub(crate) teams: Teams,
     pub(crate) losses: Losses,
@@ -183,7 +185,9 @@ impl World {
         let data_shift = if pe == self.me { 0 } else { root.wrapping_sub(own_pages) };
         peer.data_shift.store(data_shift, Relaxed);
         peer.sleepers.store(std::ptr::from_ref(window.sleepers()).cast_mut(), Relaxed);
-        peer.work.store(std::ptr::from_ref(window.work(self.interface)).cast_mut(), Relaxed);
+        if self.counts_in_place {
+            peer.work.store(std::ptr::from_ref(window.work(self.interface)).cast_mut(), Relaxed);
+        }
         if self.maps(pe) {
             peer.data_bytes.store(if self.data_mapped { self.data.len() } else { 0 }, Release);
             peer.heap_bytes.store(self.heap_bytes.load(SeqCst), Release);
@@ -211,8 +215,8 @@ impl World {
 
     /// Returns the counters of this PE's operations at a PE whose memory is mapped here.
     #[inline(always)]
-    pub(crate) fn work(&self, pe: usize) -> &'static Work {
-        self.peers[pe].work()
+    pub(crate) fn counts(&self, pe: usize) -> Counts {
+        self.peers[pe].counts()
     }
 
     /// Wakes a PE if it sleeps. The caller has made its stores to mapped memory before.

@@ -36,6 +36,8 @@ pub struct Settings {
     pub gasnet_segment_bytes: u64,
     /// Cores that the job's processes share.
     pub cores: usize,
+    /// Whether OpenSHMEM counts what it does in the memory of its peers.
+    pub counts_in_place: bool,
 }
 
 /// The values of the variables for several hosts.
@@ -168,6 +170,11 @@ impl Settings {
             }),
             lock_waiters: read("SELVEDGE_LOCK_WAITERS", 0, |text| {
                 text.parse().ok().filter(|count| (0..=LOCK_WAITERS_MAX).contains(count))
+            }),
+            counts_in_place: read("SELVEDGE_SHMEM_TRAFFIC", true, |text| match text {
+                "0" => Some(false),
+                "1" => Some(true),
+                _ => None,
             }),
             aggregation_bytes: read("SELVEDGE_AGGREGATION_BYTES", None, |text| parse_bytes(text).map(Some)),
             gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),

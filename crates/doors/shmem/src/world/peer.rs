@@ -4,8 +4,8 @@
 //!
 //! Costs: a line of 64 bytes for the memory, which nearly every put, get and atomic reads.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::{LazyLock, OnceLock};
 
 use selvedge_process::{Window, Work};
 
@@ -20,24 +20,40 @@ pub(crate) struct Peer {
     pub data_shift: AtomicUsize,
     /// A word that is not zero while a thread of the PE sleeps; never null.
     pub sleepers: AtomicPtr<AtomicU32>,
-    /// Counters of this PE's operations there; never null.
+    /// Counters of this PE's operations there; null where nothing counts.
     pub work: AtomicPtr<Work>,
 }
 
 impl Peer {
     /// Returns the counters of this PE's operations at the peer.
     #[inline(always)]
-    pub fn work(&self) -> &'static Work {
-        // SAFETY: never null. It points to `NO_WORK`, or to a record of this process's page, which the interface keeps
-        // mapped to the end of the process.
-        unsafe { &*self.work.load(Relaxed) }
+    pub fn counts(&self) -> Counts {
+        // SAFETY: null, or a record of this process's page, which the interface keeps mapped to the end of the process.
+        Counts(unsafe { self.work.load(Relaxed).as_ref() })
     }
 }
 
+/// Counts this PE's operations in a peer's memory, unless `SELVEDGE_SHMEM_TRAFFIC` turns that off.
+#[derive(Clone, Copy)]
+pub struct Counts(Option<&'static Work>);
+
+macro_rules! counting {
+    ($($name:ident $([$bytes:ident])? ($($argument:ident)?),)*) => {
+        impl Counts {
+            $(#[inline(always)]
+            pub fn $name $(<const $bytes: usize>)? (self $(, $argument: u64)?) {
+                if let Some(work) = self.0 {
+                    work.$name $(::<$bytes>)? ($($argument)?);
+                }
+            })*
+        }
+    };
+}
+
+counting! { put(bytes), get(bytes), update[BYTES](), fetch[BYTES](), load[BYTES](), internal(bytes), }
+
 /// The sleepers' word of peers that are not attached: always zero.
 static NO_SLEEPERS: AtomicU32 = AtomicU32::new(0);
-/// The counters of peers that are not attached: nothing counts there.
-static NO_WORK: LazyLock<Work> = LazyLock::new(Work::default);
 
 impl Default for Peer {
     fn default() -> Peer {
@@ -47,7 +63,7 @@ impl Default for Peer {
             data_bytes: AtomicUsize::new(0),
             data_shift: AtomicUsize::new(0),
             sleepers: AtomicPtr::new((&raw const NO_SLEEPERS).cast_mut()),
-            work: AtomicPtr::new(std::ptr::from_ref(&*NO_WORK).cast_mut()),
+            work: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 }

@@ -214,6 +214,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         group: "OpenSHMEM",
+        name: "SELVEDGE_SHMEM_TRAFFIC",
+        values: "0 | 1",
+        default: "1",
+        text: "selvedge top shows puts, gets and atomics in mapped memory of other PEs. 0 saves their counting, up to a \
+               nanosecond each.",
+    },
+    Variable {
+        group: "OpenSHMEM",
         name: "SELVEDGE_SHMEM_COLLECTIVES",
         values: "0 | 1",
         default: "1",

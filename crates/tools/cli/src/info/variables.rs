@@ -99,6 +99,7 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
         "SELVEDGE_ADDRESS_TABLES" => settings.address_tables.to_string(),
         "SELVEDGE_FULL_MAILBOX" => if settings.mailboxes_discard { "discard" } else { "wait" }.into(),
         "SELVEDGE_LOCK_WAITERS" => settings.lock_waiters.to_string(),
+        "SELVEDGE_SHMEM_TRAFFIC" => u8::from(settings.counts_in_place).to_string(),
         "SELVEDGE_AGGREGATION_BYTES" => match settings.aggregation_bytes {
             Some(bytes) => bytes_text(bytes),
             None => "16 requests".into(),
@@ -156,6 +157,7 @@ mod tests {
             ("SELVEDGE_MANAGER_SECRET", "0f", "0f0"),
             ("GASNET_MAX_SEGSIZE", "1G", "many"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
+            ("SELVEDGE_SHMEM_TRAFFIC", "0", "2"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
             ("SELVEDGE_FI_SMALL_MAX", "512", "few"),
             ("SELVEDGE_FI_TINY_MAX", "48", "few"),

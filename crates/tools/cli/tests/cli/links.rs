@@ -80,6 +80,19 @@ fn start<'a>(place: &'a Place, mut command: Command) -> Job<'a> {
 }
 
 #[test]
+fn in_place_traffic_is_left_out_by_its_variable() {
+    let place = Place::new("links-off");
+    let program = compile(&place, "links");
+    let mut command = place.run(&["-n", "2", "--timeout", "180", &program, "3"]);
+    command.env("SELVEDGE_SHMEM_TRAFFIC", "0");
+    let job = start(&place, command);
+    let nics = json(&text(&place, &["top", "--json", "--interval", "0"]));
+    let counted = |rank| links_of(&nics, rank).iter().map(|link| number(link, "operations")).sum::<u64>();
+    assert_eq!((counted(0), counted(1)), (0, 0));
+    assert_eq!(job.end().code, Some(0));
+}
+
+#[test]
 fn in_place_traffic_of_openshmem_is_counted_exactly() {
     let place = Place::new("links");
     let program = compile(&place, "links");
