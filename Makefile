@@ -7,6 +7,8 @@
 
 PREFIX ?= /usr/local
 LIBDIR ?= lib
+# Not by abspath, which splits at spaces.
+FULL_PREFIX = $(if $(filter /%,$(firstword $(PREFIX))),$(PREFIX),$(CURDIR)/$(PREFIX))
 CARGO ?= cargo
 CC ?= cc
 TREE := build
@@ -84,6 +86,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL
 	@cmp -s $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1 || install -m 755 $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1
 	@ln -sf libportals.so.1 $(TREE)/lib/libportals.so
 	@cmp -s $(RELEASE)/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(RELEASE)/libselvedge_extoll.so $(EXTOLL)
+	@rm -f $(TREE)/lib/libselvedge/libselvedge_extoll.so # of earlier builds
 	@for name in velo2 rma2 atoll swordfish gasnet-selvedge; do ln -sf libselvedge_extoll.so.1 $(TREE)/lib/lib$$name.so; done
 	@cmp -s $(RELEASE)/libselvedge_fi.so $(PROVIDER) || install -m 755 $(RELEASE)/libselvedge_fi.so $(PROVIDER)
 	@for file in $(PRELOADED); do \
@@ -249,14 +252,15 @@ docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-process --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
-# An install is the tree without its examples. With DESTDIR files go below that folder, for a package; none of them names it.
+# An install is the tree without its examples. It builds nothing, because root would. With DESTDIR files go below that folder, for a package; none of them names it.
 ## copies the tree without its examples to PREFIX (/usr/local), or below DESTDIR; libraries to LIBDIR (lib)
-install: build
-	@packaging/install.sh $(TREE) "$(abspath $(PREFIX))" "$(DESTDIR)" "$(LIBDIR)"
+install:
+	@[ -x $(TREE)/bin/selvedge ] || { echo "make install: nothing is built; run make build first" >&2; exit 1; }
+	@packaging/install.sh $(TREE) "$(FULL_PREFIX)" "$(DESTDIR)" "$(LIBDIR)"
 
 ## removes what `make install` with the same PREFIX and DESTDIR has copied
 uninstall:
-	@packaging/install.sh --uninstall "$(abspath $(PREFIX))" "$(DESTDIR)"
+	@packaging/install.sh --uninstall "$(FULL_PREFIX)" "$(DESTDIR)"
 
 ## removes build/ and cargo's output
 clean:

@@ -7,26 +7,29 @@
 # usage: packaging/install.sh TREE PREFIX [DESTDIR [LIBDIR]]
 #        packaging/install.sh --uninstall PREFIX [DESTDIR]
 # With DESTDIR, the folder in which a package is built, files go to DESTDIR/PREFIX. LIBDIR is the folder below the prefix for libraries: lib
-# (the default), lib64, or lib/ARCH-linux-gnu; these are where the command looks for them. The list of installed files is
-# PREFIX/share/selvedge/installed, by which --uninstall removes them.
+# (the default), lib64, or lib/ARCH-linux-gnu; these are where the command looks for them. PREFIX/share/selvedge/installed lists the files,
+# and the folders that were made for them (with a slash at the end). By it --uninstall removes them, and another install those that it no
+# longer has.
 set -eu
+
+# Ends if a list on standard input has a name that leads out of the prefix.
+check() {
+    while read -r name; do
+        case $name in /* | *..*) echo "install: share/selvedge/installed: wrong name $name" >&2 && exit 1 ;; esac
+    done
+}
 
 if [ "$1" = --uninstall ]; then
     root=${3:-}$2
     [ -f "$root/share/selvedge/installed" ] || { echo "install: $root/share/selvedge/installed: no such file; nothing is installed there" >&2 && exit 1; }
     cd "$root"
-    removed=0
-    while read -r file; do
-        case $file in /* | *..*) echo "install: share/selvedge/installed: wrong name $file" >&2 && exit 1 ;; esac
-        rm -f "$file"
-        removed=$((removed + 1))
-        echo "${file%/*}"
-    done <share/selvedge/installed >.selvedge-folders
-    rm -f share/selvedge/installed
-    # Folders that are empty now, the deepest first; those that others use stay.
-    { cat .selvedge-folders && echo share/selvedge; } | awk '{ while ($0 ~ /\//) { print; sub(/\/[^\/]*$/, "") } print }' |
-        LC_ALL=C sort -ru | while read -r folder; do rmdir "$folder" 2>/dev/null || true; done
-    rm -f .selvedge-folders
+    check <share/selvedge/installed
+    removed=$(grep -vc '/$' share/selvedge/installed)
+    grep -v '/$' share/selvedge/installed | while read -r file; do rm -f "$file"; done
+    # The deepest first; a folder that others use by now stays.
+    folders=$(grep '/$' share/selvedge/installed | LC_ALL=C sort -r)
+    rm share/selvedge/installed
+    echo "$folders" | while read -r folder; do [ -z "$folder" ] || rmdir "$folder" 2>/dev/null || true; done
     echo "removed from $root: $removed files and links"
     exit
 fi
@@ -42,7 +45,8 @@ lib/*-linux-gnu) above=../.. ;;
 esac
 list=$(mktemp)
 made=$(mktemp)
-trap 'rm -f "$list" "$made"' EXIT
+new=$(mktemp)
+trap 'rm -f "$list" "$made" "$new"' EXIT
 
 # The name of a file of the tree below the prefix.
 placed() {
@@ -51,6 +55,21 @@ placed() {
     *) echo "$1" ;;
     esac
 }
+
+find bin lib include libexec share -type f -o -type l | while read -r file; do placed "$file"; done | LC_ALL=C sort >"$new"
+installed=$root/share/selvedge/installed
+if [ -f "$installed" ]; then
+    check <"$installed"
+    # Folders of an earlier install remain its own.
+    grep '/$' "$installed" >"$made" || true
+    grep -v '/$' "$installed" | LC_ALL=C sort | LC_ALL=C comm -23 - "$new" | while read -r file; do rm -f "$root/$file"; done
+else
+    : >"$made"
+fi
+awk '{ while (sub(/\/[^\/]*$/, "")) print }' "$new" | LC_ALL=C sort -u | while read -r folder; do
+    [ -d "$root/$folder" ] || echo "$folder/"
+done >>"$made"
+cat "$made" >>"$new"
 
 find bin lib include libexec share -type f | LC_ALL=C sort >"$list"
 while read -r file; do
@@ -71,9 +90,8 @@ files=$(wc -l <"$list")
 # Two processes for all links, because each function has one to its manual page.
 mkdir -p "$root"
 find bin include libexec share -type l | LC_ALL=C sort >"$made"
-tar -cf - -T "$made" | tar -xf - -C "$root"
-(cd lib && find . -type l | LC_ALL=C sort | tar -cf - -T -) | tar -xf - -C "$root/$libdir"
+tar -cf - -T "$made" | tar --no-same-owner -xf - -C "$root"
+(cd lib && find . -type l | LC_ALL=C sort | tar -cf - -T -) | tar --no-same-owner -xf - -C "$root/$libdir"
 find bin lib include libexec share -type l | LC_ALL=C sort >"$made"
-cat "$list" "$made" | while read -r file; do placed "$file"; done >"$root/share/selvedge/installed"
-chmod 644 "$root/share/selvedge/installed"
+install -m 644 "$new" "$installed"
 echo "installed in $root: $((files)) files, $(($(wc -l <"$made"))) links"

@@ -183,16 +183,15 @@ END
             rm -rf "$place"
             make --no-print-directory install PREFIX="$place/usr" LIBDIR="$libdir" >"$folder/install.out" 2>&1 || { tail -5 "$folder/install.out" >&2 && fail "make install"; }
             # From here on as a user, without the variables of a build.
-            (
-                unset SELVEDGE_PREFIX LD_LIBRARY_PATH
-                PATH=$place/usr/bin:$PATH
-                oshcc examples/shmem/hello.c -o "$folder/shmem"
-                [ "$(oshrun -n 4 "$folder/shmem" | wc -l)" -ge 4 ]
-                export PKG_CONFIG_PATH="$place/usr/$libdir/pkgconfig"
-                ! command -v pkg-config >/dev/null || [ -f "$(pkg-config --variable=libdir portals4)/libportals.so.1" ]
-                selvedge env ofi | grep -q "$place/usr/$libdir/libselvedge"
-                selvedge sim -n 4 --machine extoll-asic800 -- "$folder/shmem" >/dev/null
-            ) || fail "install: programs, with libraries in $libdir"
+            rm -f "$folder/shmem"
+            # shellcheck disable=SC2016  # for the inner shell
+            env -u SELVEDGE_PREFIX -u LD_LIBRARY_PATH PATH="$place/usr/bin:$PATH" PKG_CONFIG_PATH="$place/usr/$libdir/pkgconfig" sh -euc '
+                oshcc examples/shmem/hello.c -o "$1/shmem"
+                [ "$(oshrun -n 4 "$1/shmem" | wc -l)" -ge 4 ]
+                if command -v pkg-config >/dev/null; then [ -f "$(pkg-config --variable=libdir portals4)/libportals.so.1" ]; fi
+                selvedge env ofi | grep -q "$2/libselvedge"
+                selvedge sim -n 4 --machine extoll-asic800 -- "$1/shmem" >/dev/null' sh "$folder" "$place/usr/$libdir" ||
+                fail "install: programs, with libraries in $libdir"
             make --no-print-directory uninstall PREFIX="$place/usr" >/dev/null
             left=$(find "$place" -mindepth 2)
             [ -z "$left" ] || { echo "$left" | head -20 >&2 && fail "install: files are left"; }

@@ -158,7 +158,7 @@ torus_parts() {
     read -r sent2 back2 gap2 <"$work/within2"
     read -r _ back3 gap3 <"$work/across"
     echo "    traffic within the parts: $back of $sent and $back2 of $sent2 came back, longest gaps $gap and $gap2 s; across: $gap3 s"
-    [ "$back" -gt $((sent - 100)) ] && [ "$back2" -gt $((sent2 - 100)) ] || complain "the cut has stopped traffic within a part"
+    most "$back" "$sent" 100 && most "$back2" "$sent2" 100 || complain "the cut has stopped traffic within a part"
     [ "$back3" -gt 0 ] || complain "no traffic crossed the joined torus"
 
     # A pair whose way leads over host 5.
@@ -180,8 +180,11 @@ torus_parts() {
     wait $ends
     read -r sent back gap <"$work/over"
     echo "    traffic over the host whose daemon was killed: $back of $sent came back, longest gap $gap s"
-    [ "$back" -gt $((sent - 50)) ] || complain "the death of a daemon has stopped traffic"
+    most "$back" "$sent" 50 || complain "the death of a daemon has stopped traffic"
 }
+
+# most BACK SENT LOST: whether at most so many datagrams were lost; without --bars, whether half of them came back.
+most() { if [ "$bars" ]; then [ "$1" -gt $(($2 - $3)) ]; else [ $((2 * $1)) -gt "$2" ]; fi; }
 
 # relayed KIND N: a cable of hosts 1 and 2 through a relay with this fault, and both daemons.
 relayed() {
@@ -254,8 +257,9 @@ flooded() {
     falls=$(port_count drops) refused=$(port_count "$2") lines=$(fabric 1 log | wc -l)
     on 2 "$work/cable" flood cable1 "$1" 10000 10000 ${3:+"$3"}
     until_true "counts of the flood, $1" grows "$2" "$refused"
-    [ "$(port_count drops)" = "$falls" ] || complain "flood, $1: the link fell"
-    agree 3 1 2 3 || complain "flood, $1: the topology has changed"
+    # Beside others, who may take the processors for longer than the time of silence, it is enough that the link comes back.
+    [ -z "$bars" ] || [ "$(port_count drops)" = "$falls" ] || complain "flood, $1: the link fell"
+    until_true "the topology after the flood, $1" agree 3 1 2 3
     more=$(($(fabric 1 log | wc -l) - lines))
     [ $more -le 6 ] || complain "flood, $1: $more lines in the log"
     resident=$(on 1 sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$work/pid1")/status")
@@ -286,7 +290,7 @@ hostile_parts() {
         ("$hosts" on "$set" 2 "$work/cable" mirror &)
         on 1 "$work/cable" traffic 10.99.0.2 1 >"$work/over"
         read -r sent back _ <"$work/over"
-        [ "$back" -gt $((sent - 5)) ] || complain "after the floods $back of $sent datagrams came back"
+        most "$back" "$sent" 5 || complain "after the floods $back of $sent datagrams came back"
     done
     # Lines to the socket.
     for line in '' '{}' '{"ask":"link","port":":0","act":"burn"}' "$(head -c 3000 /dev/zero | tr '\0' '[')"; do
@@ -370,7 +374,7 @@ load_parts() {
         sed -n 2p "$work/sunk" | awk -v shown="$shown" '{ got = $1 / $2 * 1514 / 1448; n = split(shown, of, " ")
             for (i = 1; i <= n; i++) sum += of[i]
             printf "    a stream limited to 20 Mbit/s: %.0f B/s shown, %.0f B/s taken by the sink with headers: %+.1f %% (bar 5 %%)\n", sum / n, got, (sum / n / got - 1) * 100
-            exit !(sum / n / got > 0.95 && sum / n / got < 1.05) }' || complain "the bandwidth shown is not the sink's"
+            exit !(sum / n / got > 0.95 && sum / n / got < 1.05) }' || [ -z "$bars" ] || complain "the bandwidth shown is not the sink's"
         on 1 tc qdisc delete dev cable2 root
     else
         echo "    left out: the kernel has no tbf"

@@ -29,7 +29,7 @@ use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::LateAnswer;
 use selvedge_nic::tables::{BlockedHead, Command, blocked, kind};
 use selvedge_nic::velo::Header;
-use selvedge_nic::{Fault, Nic, NoMemory, Register};
+use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::backend::WhenFull;
 use crate::config::REMOTE;
@@ -186,16 +186,22 @@ impl Interface {
         if !from.own {
             packets::open(target, &self.config.directory);
         }
-        self.work_at(target).command(command.request.kind, command.request.length);
+        // One that is refused, and tried again, counts once.
+        let count = || self.work_at(target).command(command.request.kind, command.request.length);
         if self.runs(target) {
             if let Some(result) = self.deliver(from, target, command, due) {
-                return result.map(|()| true);
+                return result.map(|()| {
+                    count();
+                    true
+                });
             }
         }
         if !from.own {
             return Ok(false);
         }
-        self.send(from, target, command, full, due).map(|()| true)
+        self.send(from, target, command, full, due)?;
+        count();
+        Ok(true)
     }
 
     /// Runs the target's NIC. None if this process cannot run it, or the request must queue behind packets.
@@ -210,6 +216,7 @@ impl Interface {
         let pending = deferred_replies::pend_lock(self.word, from.endpoint, target, command);
         let mut bus = LiveBus::of(command, from.endpoint, target, self.config.path);
         bus.asker = pending.map(|token| deferred_replies::asker(from.endpoint, token));
+        let mut blocked = None;
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
             // Earlier packets wait.
@@ -218,11 +225,14 @@ impl Interface {
             } else {
                 let verdict = guard.deliver(&mut bus, &command.request);
                 if !command.is_portals() && matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK) {
-                    log_blocked(&mut guard);
+                    blocked = guard.tables.blocked.take_unlogged();
                 }
                 (verdict, guard.has_fired())
             }
         };
+        if let Some(newest) = blocked {
+            log_blocked(newest);
+        }
         if fired {
             due.push(target);
         }
@@ -286,11 +296,14 @@ impl Interface {
     /// Completes an operation without a living target process.
     #[cold]
     fn undeliverable<'a>(&'a self, from: Origin<'a>, command: &Command, due: &mut Due<'a>) {
-        {
+        let blocked = {
             let mut guard = from.segment.lock(self.word);
             guard.signals.registers.add(Register::Undeliverable, 1);
             guard.tables.blocked.push(&head_of(command));
-            log_blocked(&mut guard);
+            guard.tables.blocked.take_unlogged()
+        };
+        if let Some(newest) = blocked {
+            log_blocked(newest);
         }
         self.complete(from, command, fail::UNDELIVERABLE, Some(&Delivery::failed(fail::UNDELIVERABLE)), due);
     }
@@ -527,11 +540,10 @@ fn head_of(command: &Command) -> BlockedHead {
     BlockedHead::of(request, *target, ports, blocked::DEAD)
 }
 
-/// Logs that messages found no destination at a locked NIC: the first, and then less and less often. Only the sender of
-/// a VELO message learns nothing else of it, so others are no warning.
+/// Logs that messages found no destination: the first, and then less and less often. Only the sender of a VELO message
+/// learns nothing else of it, so others are no warning. The caller holds no lock, because writing the line may block.
 #[cold]
-pub(crate) fn log_blocked(nic: &mut Nic<'_>) {
-    let Some((head, missed)) = nic.tables.blocked.take_unlogged() else { return };
+pub(crate) fn log_blocked((head, missed): (BlockedHead, u64)) {
     let BlockedHead { number, source, target, port, length, why, kind, .. } = head;
     let is_silent = why == blocked::CLOSED && kind == u16::from(kind::VELO_SEND);
     let level = match number.is_power_of_two() || missed > number / 2 {

@@ -18,10 +18,12 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use rustix::fs::{Mode, OFlags};
 use selvedge_nic::registers::tables::TableView;
 use selvedge_nic::registers::{BLOCK_WORDS, Registers, TableRegister};
 use selvedge_nic::signals::{Doorbell, GRANTS, Grant, PortPointers};
@@ -298,18 +300,20 @@ impl From<u32> for State {
     }
 }
 
-/// Opens a regular file of the user `uid` alone, and returns its size. It never blocks and never acquires a terminal,
-/// whatever the path names.
+/// Opens a regular file of the user `uid` alone, and returns its size. Nothing else is opened, whatever the path names:
+/// opening a device may have an effect, and root's daemon reads what a user has named.
 pub(crate) fn open(path: &Path, uid: u32) -> Result<(File, u64), MapError> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let owned = || path.to_path_buf();
     let io_error = |error: io::Error| match error.raw_os_error() {
         Some(libc::ELOOP | libc::ENXIO) => MapError::NotRegular { path: owned() },
         _ => MapError::Io { path: owned(), error },
     };
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
-    let status = rustix::fs::fstat(&file).map_err(|errno| io_error(errno.into()))?;
+    // Names the file without opening it.
+    let named = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+    let named = named.map_err(|errno| io_error(errno.into()))?;
+    let status = rustix::fs::fstat(&named).map_err(|errno| io_error(errno.into()))?;
     check_file_of(&status, path, 0, uid)?;
+    let file = OpenOptions::new().read(true).open(format!("/proc/self/fd/{}", named.as_raw_fd())).map_err(io_error)?;
     Ok((file, status.st_size as u64))
 }
 

@@ -176,14 +176,14 @@ impl Interface {
             token: config.token,
         };
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
+        // The rings come before the segment, so that a peer that finds the segment finds them too.
+        let rings = Rings::create(&config.directory, pid.into(), ni).map_err(SegmentError::Map)?;
+        let segment = Segment::create(&path, &limits, &owner)?;
         // A simulated job is read in the report of its run.
         let links = match offers.is_simulated {
             true => Arc::new(Page::private()),
             false => Page::acquire(&config.directory, owner.id, rank),
         };
-        // The rings come before the segment, so that a peer that finds the segment finds them too.
-        let rings = Rings::create(&config.directory, pid.into(), ni).map_err(SegmentError::Map)?;
-        let segment = Segment::create(&path, &limits, &owner)?;
         let own = Endpoint::new(segment, true, &config.directory);
         let peers = Peers::new(config.nid, config.directory.clone(), ni, identity.to_word());
         let interface = Arc::new(Interface {

@@ -174,9 +174,8 @@ impl Interface {
             true => Verdict::Full,
             false => guard.deliver(&mut bus, &request),
         };
-        if !request.is_portals() && matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK) {
-            log_blocked(&mut guard);
-        }
+        let is_refused = matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK);
+        let blocked = if is_refused && !request.is_portals() { guard.tables.blocked.take_unlogged() } else { None };
         let delivery = match verdict {
             Verdict::Done(delivery) => Some(delivery),
             Verdict::Kept => None,
@@ -194,6 +193,9 @@ impl Interface {
         dequeue();
         let fired = guard.has_fired();
         drop(guard);
+        if let Some(newest) = blocked {
+            log_blocked(newest);
+        }
         if let Some(delivery) = delivery.filter(|_| packet.token != 0) {
             self.answer(packet, &delivery, reply);
         }

@@ -80,7 +80,9 @@ fn is_stale(path: &Path) -> Result<bool, DirectoryError> {
 pub(crate) fn remove_memory_of_dead_processes(directory: &JobDirectory) {
     for file in files_in(directory.path()) {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if ![".arena", ".spill", ".links"].iter().any(|kind| name.ends_with(kind)) {
+        // `<ospid>.links-making.<ospid>`: a page that its maker had not yet renamed to its final name.
+        let is_unfinished = name.contains(".links-making.");
+        if !is_unfinished && ![".arena", ".spill", ".links"].iter().any(|kind| name.ends_with(kind)) {
             continue;
         }
         let owner = name.split('.').next().and_then(|pid| pid.parse().ok());

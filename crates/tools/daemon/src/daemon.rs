@@ -133,7 +133,7 @@ impl Daemon {
             origin: Instant::now(),
             manager: Manager::new(config, 0),
             sockets: Sockets::new(sockets::FRAMES, DATAGRAM_BYTES_MAX),
-            cables: Cables::default(),
+            cables: Cables::new(keys.map(|keys| keys.tests), wall_ns),
             seal: Seal::new(keys.map(|keys| keys.frames), wall_ns),
             events,
             requests,

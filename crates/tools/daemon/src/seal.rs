@@ -115,8 +115,11 @@ impl Seal {
         if self.last.get(&(port, sender)).is_some_and(|&last| counter <= last) {
             return Opened::Replay;
         }
-        if self.last.keys().filter(|at| at.0 == port).count() >= SENDERS_MAX {
-            self.last.retain(|at, _| at.0 != port);
+        let of_port = || self.last.iter().filter(|(at, _)| at.0 == port);
+        if of_port().count() >= SENDERS_MAX {
+            // The one that has been silent for longest: counters begin at the time of day.
+            let oldest = of_port().min_by_key(|(_, counter)| **counter).map(|(&at, _)| at);
+            oldest.map(|at| self.last.remove(&at));
         }
         self.last.insert((port, sender), counter);
         Opened::Frame(frame)
@@ -138,6 +141,8 @@ pub struct Keys {
     pub frames: [u8; 32],
     /// Of requests between hosts.
     pub requests: [u8; 32],
+    /// Of tests of cables.
+    pub tests: [u8; 32],
 }
 
 pub fn read_keys(path: &Path) -> Result<Keys, KeyError> {
@@ -150,6 +155,7 @@ pub fn read_keys(path: &Path) -> Result<Keys, KeyError> {
     Ok(Keys {
         frames: blake3::derive_key("selvedge daemon: frames between neighbours, 1", &text),
         requests: blake3::derive_key("selvedge daemon: requests between hosts, 1", &text),
+        tests: blake3::derive_key("selvedge daemon: tests of cables, 1", &text),
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::atoll::atollrun;
 use crate::atoll::channels::send::{Gather, Part};
-use crate::atoll::channels::{HostPort, Received, SourceFilter};
+use crate::atoll::channels::{ChannelError, HostPort, Received, SourceFilter};
 use crate::atoll::objects::Port;
 use crate::atoll::port::{pack_id, source_filter};
 
@@ -95,15 +95,25 @@ impl Applet {
         // SAFETY: the caller's.
         let port = unsafe { port() }?;
         let handle = &mut self.handles[to as usize];
+        let id = self.ids[to as usize];
         if *handle == 0 {
-            let id = self.ids[to as usize];
             *handle = port.connect(id as u16, (id >> 16) as u8)?;
         }
         let length = (bytes as u64).to_le_bytes();
         let part = |start: *const u8, bytes: usize| Part { start, bytes: bytes as u64 };
         let message = Gather { header: part(length.as_ptr(), HEADER_BYTES), data: &[part(data, bytes)], tag };
         // SAFETY: the header is here; the caller says that the data can be read.
-        Ok(unsafe { port.send(&[*handle], &message) }?)
+        match unsafe { port.send(&[*handle], &message) } {
+            // Nothing of the message has been sent. The route may have changed, so the channel is connected anew.
+            Err(ChannelError::Invalid) => {
+                let _ = port.disconnect(*handle);
+                *handle = 0;
+                *handle = port.connect(id as u16, (id >> 16) as u8)?;
+                // SAFETY: as before.
+                Ok(unsafe { port.send(&[*handle], &message) }?)
+            }
+            sent => Ok(sent?),
+        }
     }
 
     /// Receives the oldest message of a selection, and waits for it. `Err` with the message's description: it has no
@@ -136,7 +146,10 @@ impl Applet {
                 return Err((Code::Full, None));
             }
             let received = port.match_wait(filter, None).map_err(|error| (error.into(), None))?;
-            let about = self.about(port, &received).map_err(|code| (code, None))?;
+            let Some(about) = self.about(port, &received) else {
+                port.free(received);
+                continue;
+            };
             if selection.includes(&about) && about.bytes <= room {
                 // SAFETY: the caller says that there is room.
                 unsafe { port.copy(&received, HEADER_BYTES as u64, data, about.bytes as u64) };
@@ -163,7 +176,10 @@ impl Applet {
                 return Err(Code::Full);
             }
             let received = port.match_now(filter)?;
-            let about = self.about(port, &received)?;
+            let Some(about) = self.about(port, &received) else {
+                port.free(received);
+                continue;
+            };
             self.keep(port, about, received);
             if selection.includes(&about) {
                 return Ok(about);
@@ -179,7 +195,7 @@ impl Applet {
     }
 
     /// Describes a message of the port, which may come from a process that is no applet.
-    fn about(&self, port: &mut HostPort, received: &Received) -> Outcome<About> {
+    fn about(&self, port: &mut HostPort, received: &Received) -> Option<About> {
         let id = pack_id(received.source().node, port.number_of(received.source()));
         let mut length = [0; HEADER_BYTES];
         if received.header_bytes() as usize == HEADER_BYTES {
@@ -189,11 +205,11 @@ impl Applet {
         let bytes = u64::from_le_bytes(length);
         match self.ranks.get(&id) {
             Some(&from) if bytes <= received.data_bytes() => {
-                Ok(About { from, tag: received.tag(), bytes: bytes as usize })
+                Some(About { from, tag: received.tag(), bytes: bytes as usize })
             }
             _ => {
                 log::error!("swordfish: a message from node {} is not an applet's", received.source().node);
-                Err(Code::Error)
+                None
             }
         }
     }

@@ -26,6 +26,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 const BUFFER_BYTES: libc::c_int = 8 << 20;
 /// Time after which a signal is noticed.
 const LOOK_NS: i64 = 100_000_000;
+/// Packets of one look at the socket.
+const BATCH: usize = 256;
 
 /// Limits of a capture; None: none.
 pub struct Limits {
@@ -78,7 +80,11 @@ pub fn capture(interface: &str, file: &Path, limits: &Limits, ready: impl FnOnce
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("poll"),
         }
-        while limits.frames.is_none_or(|limit| frames < limit) {
+        // Signals and the time are looked at again after so many, however busy the port is.
+        for _ in 0..BATCH {
+            if limits.frames.is_some_and(|limit| frames >= limit) {
+                break;
+            }
             let Some((length, timestamp)) = receive(&socket, &mut buffer).with_context(|| interface.to_owned())? else {
                 break;
             };

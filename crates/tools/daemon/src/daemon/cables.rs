@@ -11,6 +11,7 @@ use crate::cable_test::wire::{HEAD_BYTES, Head};
 use crate::cable_test::{Mirror, Outcome, Plan, Tester};
 use crate::identity;
 use crate::protocol::{Answer, TestReport};
+use crate::seal::Seal;
 use crate::sockets::{self, Sockets};
 use crate::views;
 
@@ -30,24 +31,26 @@ struct Running {
 /// Tests of this host's cables.
 pub(super) struct Cables {
     sockets: Sockets,
+    /// With a key of its own, so that no datagram of a test is taken for a frame.
+    seal: Seal,
     mirrors: BTreeMap<u16, Mirror>,
     /// Datagrams whose head could not be read, by port.
     refused: BTreeMap<u16, u64>,
     running: Option<Running>,
 }
 
-impl Default for Cables {
-    fn default() -> Cables {
+impl Cables {
+    /// `key`: that of tests; None: nothing is sealed.
+    pub fn new(key: Option<[u8; 32]>, now_ns: u64) -> Cables {
         Cables {
+            seal: Seal::new(key, now_ns),
             sockets: Sockets::new(sockets::TESTS, DATAGRAM_BYTES_MAX),
             mirrors: BTreeMap::new(),
             refused: BTreeMap::new(),
             running: None,
         }
     }
-}
 
-impl Cables {
     /// Opens or closes the socket of a port. One that cannot be opened answers no tests.
     pub fn open(&mut self, port: u16, index: Option<u32>) {
         match index {
@@ -90,9 +93,10 @@ impl Daemon {
                 view.interface, view.state
             ));
         };
-        let sizes = plan.checked(mtu, self.seal.bytes())?;
+        let sizes = plan.checked(mtu, self.cables.seal.bytes())?;
         let (now_ns, own) = (self.now_ns(), self.manager.config().host);
-        let tester = Tester::new(now_ns, own, neighbour.host, identity::wall_ns(), plan, sizes, self.seal.bytes());
+        let tester =
+            Tester::new(now_ns, own, neighbour.host, identity::wall_ns(), plan, sizes, self.cables.seal.bytes());
         let text = format!(
             "{} (port {port}): a test by an operator begins: {} frames, {} in a second",
             view.interface, plan.frames, plan.rate
@@ -164,8 +168,8 @@ impl Daemon {
         let is_enabled = self.manager.ports().nth(port.into()).is_some_and(|line| line.is_enabled());
         for (datagram, _) in self.cables.sockets.receive(port) {
             let now_ns = self.now_ns();
-            let (sealed, payload) = datagram.split_at(datagram.len().min(self.seal.bytes() + HEAD_BYTES));
-            let head = self.seal.open_unordered(sealed).and_then(Head::decode);
+            let (sealed, payload) = datagram.split_at(datagram.len().min(self.cables.seal.bytes() + HEAD_BYTES));
+            let head = self.cables.seal.open_unordered(sealed).and_then(Head::decode);
             let mirror = self.cables.mirrors.entry(port).or_default();
             let tester = self.cables.running.as_mut().filter(|running| running.port == port);
             let Some(head) = head else {
@@ -188,7 +192,7 @@ impl Daemon {
 
     /// One that cannot be sent is lost, and is counted so.
     fn send_test(&mut self, port: u16, head: &Head) {
-        let mut datagram = self.seal.seal(&head.encode());
+        let mut datagram = self.cables.seal.seal(&head.encode());
         head.fill(&mut datagram);
         let _ = self.cables.sockets.send(port, &datagram);
     }
