@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge fabric check`: finds the first violation of the link protocol in a dump of `selvedge sim --dump-link`.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,11 +39,12 @@ pub fn main(args: &Args, as_json: bool) -> Result<ExitCode> {
 
 fn read(args: &Args) -> Result<Checked> {
     let name = args.file.display();
-    let size = std::fs::metadata(&args.file).with_context(|| name.to_string())?.len();
-    if size > FILE_MAX {
-        bail!("{name}: {size} bytes are more than {FILE_MAX}; dump a shorter run");
+    let file = std::fs::File::open(&args.file).with_context(|| name.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(FILE_MAX + 1).read_to_end(&mut bytes).with_context(|| name.to_string())?;
+    if bytes.len() as u64 > FILE_MAX {
+        bail!("{name}: more than {FILE_MAX} bytes; dump a shorter run");
     }
-    let bytes = std::fs::read(&args.file).with_context(|| name.to_string())?;
     let text =
         String::from_utf8(bytes).ok().with_context(|| format!("{name}: this is no text, and no dump of a link"))?;
     check(&text).with_context(|| name.to_string())

@@ -52,7 +52,8 @@ pub extern "C" fn finish() -> i32 {
     if applet().take().is_none() {
         return Code::Job as i32;
     }
-    match crate::atoll::codes::Code::ALL.iter().find(|code| **code as i32 == atollrun::atollrun_finalize()) {
+    let done = atollrun::atollrun_finalize();
+    match crate::atoll::codes::Code::ALL.iter().find(|code| **code as i32 == done) {
         Some(crate::atoll::codes::Code::Success) => Code::Success as i32,
         Some(code) => Code::from(*code) as i32,
         None => Code::Error as i32,

@@ -341,7 +341,14 @@ impl Network {
         let flight = &self.buffers.flights[packet];
         let (router, port) = self.topology.attachment(flight.packet.to);
         let target = &self.buffers.links[self.topology.channel(router, port) as usize];
-        if flight.fate == Fate::Recovered && self.rerouted.is_some() && !target.is_up {
+        let is_cut_off = |rerouted: &Rerouted| {
+            let Packet { from, to, .. } = flight.packet;
+            rerouted.start(&self.topology, from, to, flight.route).is_none()
+        };
+        if flight.fate == Fate::Recovered && self.rerouted.as_deref().is_some_and(is_cut_off) {
+            self.buffers.flights[packet].fate = Fate::Lost(LossReason::Unreachable);
+            queue.schedule(at, NetworkEvent(Event::Lose { packet }));
+        } else if flight.fate == Fate::Recovered && self.rerouted.is_some() && !target.is_up {
             // Its target's router is gone.
             self.buffers.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
             queue.schedule(at, NetworkEvent(Event::Lose { packet }));

@@ -183,7 +183,7 @@ impl Aggregation {
     }
 
     /// Returns the machine's channel under its number in the topology with the nodes in the switches.
-    pub(super) fn channel(&self, channel: u32) -> u32 {
+    pub fn channel(&self, channel: u32) -> u32 {
         let before = self.manager.topology();
         match before.channel_source(channel) {
             Some((router, port)) => self.topology.channel(router, port),

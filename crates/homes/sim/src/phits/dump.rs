@@ -196,7 +196,9 @@ impl Observe for Dump {
 
     fn controls(&mut self, channel: u32, vc: u8, seen: &[(Time, Control)]) {
         if channel == self.channel {
-            seen.iter().for_each(|&(at, control)| self.add(at, CONTROL, Text::Control { vc, control }));
+            // They come at the end of the run, and belong into the dump up to where it was cut.
+            let kept = seen.iter().filter(|(at, _)| self.cut.is_none_or(|cut| *at < cut));
+            self.records.extend(kept.map(|&(at, control)| (at, CONTROL, Text::Control { vc, control })));
         }
     }
 
@@ -205,7 +207,8 @@ impl Observe for Dump {
         self.records.sort_by_key(|(at, rank, _)| (*at, *rank));
         writeln!(self.out, "{}", self.header)?;
         let end = self.cut.map_or(now, |cut| cut.min(now));
-        for (at, _, text) in self.records.iter().filter(|(at, ..)| *at <= end) {
+        let is_shown = |at: Time| at <= now && self.cut.is_none_or(|cut| at < cut);
+        for (at, _, text) in self.records.iter().filter(|(at, ..)| is_shown(*at)) {
             text.write(*at, &mut self.out)?;
         }
         writeln!(self.out, "{} end", end.0)?;

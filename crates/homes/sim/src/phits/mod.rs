@@ -23,7 +23,8 @@
 //! TIME end
 //! ```
 //!
-//! `lost` marks a flit that the wire does not deliver. A CRC is the CRC-32C of the words between time and CRC with a
+//! `lost` marks a flit that the wire does not deliver; flits that are on the wire when the link fails have no mark, and
+//! are not shown again when it is repaired. A CRC is the CRC-32C of the words between time and CRC with a
 //! blank between them; that of a damaged flit is wrong. Records are in the order of time; of one time, control
 //! characters come first.
 //!

@@ -17,7 +17,8 @@
 //!
 //! # Costs
 //!
-//! Memory O(routers²): each manager has its own table and map. A change: O(routers × links) for the maps.
+//! Memory O(routers²): each manager has its own table and map. As much again for each map that a packet has followed.
+//! A change: O(routers × links) for the maps.
 
 mod report;
 mod truth;
@@ -36,7 +37,7 @@ use thiserror::Error;
 
 pub use report::{Episode, ReroutingReport};
 
-use crate::network::{LinkPorts, NetworkConfig, Plan, Reroute, Schedule, host_of, router_of};
+use crate::network::{FlowControl, LinkPorts, NetworkConfig, Plan, Reroute, Schedule, host_of, router_of};
 use crate::queue::Queue;
 use crate::time::Time;
 use report::Open;
@@ -93,6 +94,11 @@ pub enum RerouteError {
          take a smaller machine"
     )]
     Routers { routers: u32 },
+    #[error(
+        "a deadlock between old and new routes is not found with STOP and CONTINUE: keep the routes as they are \
+         (--no-reroute), or use credits (--set link.flow_control=credits)"
+    )]
+    StopContinue,
 }
 
 /// The most routers: each has a map of all.
@@ -167,6 +173,9 @@ impl Rerouter {
         let routers = topology.routers();
         if routers > ROUTERS_MAX {
             return Err(RerouteError::Routers { routers });
+        }
+        if network.flow_control != FlowControl::Credits {
+            return Err(RerouteError::StopContinue);
         }
         if let Some(router) = (0..routers).map(RouterId).find(|&at| ports.of(at).len() > usize::from(PORTS_MAX)) {
             return Err(RerouteError::Links { router: topology.router_name(router), links: ports.of(router).len() });

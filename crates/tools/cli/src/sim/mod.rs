@@ -47,6 +47,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use command_line::FaultDetection;
 use runner::NetworkModel;
 use usage::Usage;
 
@@ -87,6 +88,18 @@ fn dispatch(args: &Args) -> Result<u8> {
             "--fail-link, --fail-node and --fail-router are for programs and --traffic; leave them out".to_owned(),
         )
         .into());
+    }
+    let has_managers = !(args.fail_link.is_empty() && args.fail_router.is_empty());
+    if !has_managers && (args.no_reroute || args.fault_detection != FaultDetection::Carrier) {
+        return Err(Usage(
+            "--no-reroute and --fault-detection are for runs in which a link or a router fails; add --fail-link or \
+             --fail-router, or leave them out"
+                .to_owned(),
+        )
+        .into());
+    }
+    if args.study && args.routes_from.is_some() {
+        return Err(Usage("--routes-from: the study has its own machines; leave it out".to_owned()).into());
     }
     if args.network != NetworkModel::Packet && args.program.is_none() && args.command.is_empty() {
         return Err(Usage(

@@ -2,6 +2,7 @@
 //! `selvedge sim --routes A B`: the route of a packet between two nodes, hop by hop, and its routing string;
 //! `--routes-from FILE`: routes from a file.
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
@@ -23,11 +24,12 @@ const FILE_MAX: u64 = 64 << 20;
 /// Gives the machine the routes of a file, for the pairs of nodes that it names.
 pub fn take_from(machine: &mut Machine, file: &Path) -> Result<(), Usage> {
     let wrong = |why: String| Usage(format!("--routes-from {}: {why}", file.display()));
-    let size = std::fs::metadata(file).map_err(|error| wrong(error.to_string()))?.len();
-    if size > FILE_MAX {
-        return Err(wrong(format!("{size} bytes are more than {FILE_MAX}; name a file of routes")));
+    let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let mut bytes = Vec::new();
+    opened.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(wrong(format!("more than {FILE_MAX} bytes; name a file of routes")));
     }
-    let bytes = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("it is no text; name a file of routes".to_owned()))?;
     let made = machine.routing.clone().with_routes(&machine.topology, &text);
     machine.routing = made.map_err(|error| wrong(error.to_string()))?;

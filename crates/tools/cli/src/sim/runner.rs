@@ -160,7 +160,11 @@ pub fn simulate<R: Ranks>(
         simulation.observe(observer);
     }
     let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());
-    let mut heat = output.shows_links().then(|| Heat::new(simulation.network().topology(), &plan.faults));
+    // Where switches reduce, the topology has nodes in them, and other numbers.
+    let channel = |channel| plan.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
+    let faults: Vec<Fault> =
+        plan.faults.iter().map(|fault| Fault { channel: channel(fault.channel), ..*fault }).collect();
+    let mut heat = output.shows_links().then(|| Heat::new(simulation.network().topology(), &faults));
     let title = format!("{} on {}", plan.program, plan.machine.name);
     let mut watched = Watched::start(output, &title, heat.as_ref())?;
     let started = Instant::now();
