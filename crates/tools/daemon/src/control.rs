@@ -6,7 +6,8 @@
 //! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators. Each has at
 //!    most one request of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of answers in memory, and all together
 //!    [`ANSWERS_BYTES_MAX`]; one that exceeds them, or does not read, is closed.
-//! 2. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
+//! 2. A client has one line answered in a turn of the loop, and none before it has taken the answers of those before.
+//! 3. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
 //!    register their NICs; acts are for operators: root and the daemon's own user.
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,6 +22,8 @@ use crate::protocol::{Answer, LogLine, REQUEST_BYTES_MAX};
 
 const CLIENTS_MAX: usize = 1024;
 const OPERATORS_MIN: usize = 64;
+/// Clients that are taken in one turn of the loop.
+const ACCEPTED_A_TURN: usize = 32;
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
@@ -38,9 +41,21 @@ struct Client {
     is_operator: bool,
     follows_log: bool,
     inbox: Vec<u8>,
+    /// The inbox holds a whole line, or the beginning of one that is too long.
+    has_line: bool,
     outbox: Vec<u8>,
     /// Closed once its outbox is empty.
     is_over: bool,
+}
+
+impl Client {
+    /// Takes the first whole line of the inbox.
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.inbox.iter().position(|&byte| byte == b'\n');
+        let line = end.map(|end| self.inbox.drain(..=end).take(end).collect());
+        self.has_line = self.inbox.contains(&b'\n') || self.inbox.len() >= REQUEST_BYTES_MAX;
+        line
+    }
 }
 
 /// A request's line, and its client.
@@ -82,13 +97,20 @@ impl Control {
         self.listener.as_fd()
     }
 
-    /// The clients, and what each waits for. One that says no more only takes its answers.
+    /// The clients, and what each waits for. One that has not taken its answers, or has a line to be answered, is not
+    /// read.
     pub fn descriptors(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
         self.clients.iter().map(|(&id, client)| {
             let takes = if client.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            let says = if client.is_over { PollFlags::empty() } else { PollFlags::IN };
+            let is_read = !client.is_over && !client.has_line && client.outbox.is_empty();
+            let says = if is_read { PollFlags::IN } else { PollFlags::empty() };
             (id, client.stream.as_fd(), takes | says)
         })
+    }
+
+    /// Whether [`Control::read`] has a line of a client without a look at its socket.
+    pub fn has_line(&self, id: u64) -> bool {
+        self.clients.get(&id).is_some_and(|client| client.has_line && client.outbox.is_empty())
     }
 
     pub fn user(&self, id: u64) -> Option<User> {
@@ -106,8 +128,10 @@ impl Control {
         }
     }
 
+    /// Takes new clients, at most [`ACCEPTED_A_TURN`]: a user who connects again and again holds nobody up.
     pub fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..ACCEPTED_A_TURN {
+            let Ok((stream, _)) = self.listener.accept() else { return };
             let Some(user) = user_of(&stream) else { continue };
             let is_operator = user.user == 0 || user.user == rustix::process::geteuid().as_raw();
             let limit = if is_operator { CLIENTS_MAX } else { CLIENTS_MAX - OPERATORS_MIN };
@@ -116,7 +140,8 @@ impl Control {
             }
             let (inbox, outbox) = (Vec::new(), Vec::new());
             self.last += 1;
-            let client = Client { stream, user, is_operator, follows_log: false, inbox, outbox, is_over: false };
+            let (follows_log, has_line, is_over) = (false, false, false);
+            let client = Client { stream, user, is_operator, follows_log, inbox, has_line, outbox, is_over };
             self.clients.insert(self.last, client);
         }
     }
@@ -125,33 +150,33 @@ impl Control {
         self.clients.contains_key(&id)
     }
 
-    /// Reads from a client, and returns its complete lines.
-    pub fn read(&mut self, id: u64) -> Vec<Line> {
-        let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
-        let mut buffer = [0; REQUEST_BYTES_MAX];
-        match client.stream.read(&mut buffer) {
-            Ok(0) => client.is_over = true,
-            Ok(bytes) if !client.is_over => client.inbox.extend(&buffer[..bytes]),
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => {
-                self.remove(id);
-                return Vec::new();
+    /// Returns the next line of a client, which it reads if no whole line is there. A client that has not taken its
+    /// answers has none.
+    pub fn read(&mut self, id: u64) -> Option<Line> {
+        let client = self.clients.get_mut(&id).filter(|client| client.outbox.is_empty())?;
+        if !client.has_line {
+            let mut buffer = [0; REQUEST_BYTES_MAX];
+            match client.stream.read(&mut buffer) {
+                Ok(0) => client.is_over = true,
+                Ok(bytes) if !client.is_over => client.inbox.extend(&buffer[..bytes]),
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(_) => {
+                    self.remove(id);
+                    return None;
+                }
             }
         }
-        let mut lines = Vec::new();
-        while let Some(end) = client.inbox.iter().position(|&byte| byte == b'\n') {
-            let text = client.inbox.drain(..=end).take(end).collect();
-            lines.push(Line { client: id, is_operator: client.is_operator, text });
-        }
-        if client.inbox.len() >= REQUEST_BYTES_MAX {
+        let is_operator = client.is_operator;
+        let line = client.take_line().map(|text| Line { client: id, is_operator, text });
+        if line.is_none() && client.has_line {
             client.inbox.clear();
-            client.is_over = true;
+            (client.has_line, client.is_over) = (false, true);
             let refused = Answer::Refused(format!("a request has at most {REQUEST_BYTES_MAX} bytes"));
             self.answer(id, &refused);
         }
         self.close_if_over(id);
-        lines
+        line
     }
 
     pub fn answer(&mut self, id: u64, answer: &Answer) {
@@ -236,7 +261,8 @@ mod tests {
     fn served(control: &mut Control) -> Vec<Line> {
         control.accept();
         let ids: Vec<u64> = control.descriptors().map(|(id, ..)| id).collect();
-        ids.into_iter().flat_map(|id| control.read(id)).collect()
+        let all = |id| std::iter::from_fn(|| control.read(id)).collect::<Vec<_>>();
+        ids.into_iter().flat_map(all).collect()
     }
 
     #[test]
@@ -264,6 +290,52 @@ mod tests {
         assert_eq!(control.descriptors().count(), 0);
         drop(control);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_call_gives_one_line_and_none_while_answers_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"one\ntwo\nthree\n").unwrap();
+        control.accept();
+        let id = control.descriptors().next().unwrap().0;
+        assert!(!control.has_line(id));
+        assert_eq!(control.read(id).unwrap().text, b"one");
+        let wanted = |control: &Control| control.descriptors().next().unwrap().2;
+        assert_eq!((control.has_line(id), wanted(&control)), (true, PollFlags::empty()));
+        // More than the socket takes.
+        control.answer(id, &Answer::Done("x".repeat(1 << 20)));
+        assert!(control.read(id).is_none() && !control.has_line(id));
+        assert_eq!(wanted(&control), PollFlags::OUT);
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\n") {
+            control.write(id);
+            let mut buffer = [0; 1 << 16];
+            let bytes = client.read(&mut buffer).unwrap();
+            answer.extend(&buffer[..bytes]);
+        }
+        assert_eq!(control.read(id).unwrap().text, b"two");
+        assert_eq!(control.read(id).unwrap().text, b"three");
+        assert!(!control.has_line(id) && wanted(&control) == PollFlags::IN);
+        // A client that is removed has no lines left.
+        client.write_all(b"four\nfive\n").unwrap();
+        assert_eq!(control.read(id).unwrap().text, b"four");
+        control.answer(id, &Answer::Done("x".repeat(ANSWER_BYTES_MAX)));
+        assert!(control.read(id).is_none() && !control.has(id));
+    }
+
+    #[test]
+    fn a_turn_takes_some_clients_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let _many: Vec<UnixStream> = (0..ACCEPTED_A_TURN + 1).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        control.accept();
+        assert_eq!(control.clients.len(), ACCEPTED_A_TURN);
+        control.accept();
+        assert_eq!(control.clients.len(), ACCEPTED_A_TURN + 1);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub mod session;
 /// The TCP port of all daemons.
 const PORT: u16 = 7391;
 const CONNECTIONS_MAX: usize = 32;
+/// Connections that are taken in one turn of the loop.
+const ACCEPTED_A_TURN: usize = 32;
 /// An answer of another host.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Answers to other hosts that they have not read.
@@ -99,8 +101,10 @@ impl Remote {
         })
     }
 
+    /// Takes connections of other hosts, at most [`ACCEPTED_A_TURN`].
     pub fn accept(&mut self, now_ns: u64) {
-        while let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) {
+        for _ in 0..ACCEPTED_A_TURN {
+            let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) else { return };
             let is_full = self.count(|side| matches!(side, Side::Answers { .. })) >= CONNECTIONS_MAX;
             let Ok(nonce) = nonce() else { continue };
             if is_full || stream.set_nonblocking(true).and_then(|()| watch(&stream)).is_err() {
