@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_requests_of_processes_are_of_the_protocol() {
-        let line = selvedge_job::fabric::register_request("extoll", Some("job"), Some(1), Path::new("/a")).to_string();
+        let line = selvedge_job::fabric::register_request("extoll", Some("job"), Some(1), "/a").to_string();
         let expected = Registration { process: std::process::id(), ..registration("/a") };
         let read: crate::protocol::Request = serde_json::from_str(&line).unwrap();
         assert_eq!(read, crate::protocol::Request::Register(expected));
