@@ -27,7 +27,7 @@ use crate::routing::Routing;
 use crate::seal::{DATAGRAM_BYTES_MAX, Opened, Seal, read_keys};
 use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
 use crate::sockets::{self, Sockets};
-use crate::{identity, views};
+use crate::{execution, identity, views};
 use cables::Cables;
 use refusals::{Counts, Refusals};
 use turns::Turns;
@@ -38,6 +38,9 @@ mod refusals;
 mod turns;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Time between the answer to a request for a restart, and the restart: a browser gets the answer from the page of this
+/// process.
+const RESTART_NS: u64 = 300_000_000;
 /// The daemon's nice value.
 const PRIORITY: i32 = -15;
 /// Failed sends of a port in a row, after which the log names the reason: more than a new interface needs to get its
@@ -87,7 +90,7 @@ struct Daemon {
     meter: Meter,
     journal: Journal,
     history: History,
-    /// The time until which the clients get their answers, before the daemon executes itself anew.
+    /// The time until which clients get their answers, and the page answers its browsers, before the daemon executes itself anew.
     restart_ns: Option<u64>,
     /// Lines of the journal that its followers have.
     published: u64,
@@ -220,7 +223,7 @@ impl Daemon {
                 }
             }
             self.serve_those_who_ask(clients, hosts);
-            if self.restart_ns.is_some_and(|until_ns| !self.has_answers() || until_ns <= self.now_ns()) {
+            if self.restart_ns.is_some_and(|until_ns| until_ns <= self.now_ns()) {
                 self.restart_ns = None;
                 self.execute_anew();
             }
@@ -272,12 +275,6 @@ impl Daemon {
         }
         let is_ready = |of: Ready, polled: &PollFd<'_>| !polled.revents().is_empty() || has_line(of);
         Ok(of.iter().zip(&polled).filter(|(of, polled)| is_ready(of.0, polled)).map(|(of, _)| of.0).collect())
-    }
-
-    /// Whether clients or other hosts have not taken all of their answers.
-    fn has_answers(&self) -> bool {
-        let wanted = self.control.descriptors().map(|of| of.2).chain(self.remote.descriptors().map(|of| of.2));
-        wanted.into_iter().any(|wanted| wanted.contains(PollFlags::OUT))
     }
 
     /// Reads the interfaces anew.
@@ -451,20 +448,18 @@ impl Daemon {
         }
     }
 
+    /// Begins to replace this process by a new one, if that can start. Clients get their answers first.
+    fn begin_restart(&mut self) -> Result<(), String> {
+        execution::check()?;
+        (self.settings.check_start)()?;
+        self.restart_ns = Some(self.now_ns() + RESTART_NS);
+        Ok(())
+    }
+
     /// Replaces this process by a new one of the same program and arguments, perhaps a newer release. It removes nothing:
     /// the new one takes the routes over, as after a kill, and before the neighbours take theirs away.
     fn execute_anew(&mut self) {
-        // The kernel marks a program whose file was replaced.
-        let path = std::env::current_exe().map(|path| {
-            let text = path.to_string_lossy().into_owned();
-            text.strip_suffix(" (deleted)").map_or(path, Into::into)
-        });
-        let error = match path {
-            Ok(path) => std::os::unix::process::CommandExt::exec(
-                std::process::Command::new(path).args(std::env::args_os().skip(1)),
-            ),
-            Err(error) => error,
-        };
+        let error = execution::execute_anew();
         self.journal.note(true, format!("the daemon cannot execute itself anew, and goes on: {error}"));
     }
 

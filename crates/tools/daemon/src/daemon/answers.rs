@@ -115,11 +115,13 @@ impl Daemon {
             Request::Register(_) | Request::Unregister { .. } | Request::Lease { .. } | Request::Release { .. } => {
                 self.of_process(asker, request).unwrap_or_else(Answer::Refused)
             }
-            Request::Restart => {
-                self.restart_ns = Some(self.now_ns() + super::SECOND_NS);
-                self.journal.note(false, "restarted by an operator".into());
-                Answer::Done("the daemon executes itself anew; routes stay".into())
-            }
+            Request::Restart => match self.begin_restart() {
+                Ok(()) => {
+                    self.journal.note(false, "restarted by an operator".into());
+                    Answer::Done("the daemon executes itself anew; routes stay".into())
+                }
+                Err(reason) => Answer::Refused(format!("the new daemon would not start: {reason}")),
+            },
         }
     }
 
