@@ -3,9 +3,10 @@
 //!
 //! # Invariants
 //!
-//! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators. Each has at
-//!    most one request of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of answers in memory, and all together
-//!    [`ANSWERS_BYTES_MAX`]; one that exceeds them, or does not read, is closed.
+//! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators, and at most
+//!    [`OF_USER_MAX`] of another user. Each has some requests of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of
+//!    answers in memory; one that exceeds them is closed. All together have [`ANSWERS_BYTES_MAX`] of answers: the one
+//!    with the most is closed first.
 //! 2. A client has one line answered in a turn of the loop, and none before it has taken the answers of those before.
 //! 3. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
 //!    register their NICs; acts are for operators: root and the daemon's own user.
@@ -22,6 +23,8 @@ use crate::protocol::{Answer, LogLine, REQUEST_BYTES_MAX};
 
 const CLIENTS_MAX: usize = 1024;
 const OPERATORS_MIN: usize = 64;
+/// Clients of one user who is no operator.
+const OF_USER_MAX: usize = CLIENTS_MAX / 2;
 /// Clients that are taken in one turn of the loop.
 const ACCEPTED_A_TURN: usize = 32;
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -134,8 +137,7 @@ impl Control {
             let Ok((stream, _)) = self.listener.accept() else { return };
             let Some(user) = user_of(&stream) else { continue };
             let is_operator = user.user == 0 || user.user == rustix::process::geteuid().as_raw();
-            let limit = if is_operator { CLIENTS_MAX } else { CLIENTS_MAX - OPERATORS_MIN };
-            if self.clients.len() >= limit || stream.set_nonblocking(true).is_err() {
+            if !self.has_place(user.user, is_operator) || stream.set_nonblocking(true).is_err() {
                 continue;
             }
             let (inbox, outbox) = (Vec::new(), Vec::new());
@@ -143,6 +145,14 @@ impl Control {
             let (follows_log, has_line, is_over) = (false, false, false);
             let client = Client { stream, user, is_operator, follows_log, inbox, has_line, outbox, is_over };
             self.clients.insert(self.last, client);
+        }
+    }
+
+    fn has_place(&self, user: u32, is_operator: bool) -> bool {
+        let of_user = || self.clients.values().filter(|client| client.user.user == user).count();
+        match is_operator {
+            true => self.clients.len() < CLIENTS_MAX,
+            false => self.clients.len() < CLIENTS_MAX - OPERATORS_MIN && of_user() < OF_USER_MAX,
         }
     }
 
@@ -179,18 +189,20 @@ impl Control {
         line
     }
 
+    /// Answers a client, which may be closed for it.
     pub fn answer(&mut self, id: u64, answer: &Answer) {
-        let waiting: usize = self.clients.values().map(|client| client.outbox.len()).sum();
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let before = client.outbox.len();
         let is_written = serde_json::to_writer(&mut client.outbox, answer).is_ok();
-        let added = client.outbox.len() - before;
-        if !is_written || client.outbox.len() > ANSWER_BYTES_MAX || waiting + added > ANSWERS_BYTES_MAX {
+        if !is_written || client.outbox.len() > ANSWER_BYTES_MAX {
             self.remove(id);
             return;
         }
         client.outbox.push(b'\n');
         self.write(id);
+        while self.clients.values().map(|client| client.outbox.len()).sum::<usize>() > ANSWERS_BYTES_MAX {
+            let most = self.clients.iter().max_by_key(|(_, client)| client.outbox.len()).map(|(&id, _)| id);
+            most.into_iter().for_each(|id| self.remove(id));
+        }
     }
 
     pub fn follow_log(&mut self, id: u64) {
@@ -324,6 +336,49 @@ mod tests {
         assert_eq!(control.read(id).unwrap().text, b"four");
         control.answer(id, &Answer::Done("x".repeat(ANSWER_BYTES_MAX)));
         assert!(control.read(id).is_none() && !control.has(id));
+    }
+
+    #[test]
+    fn the_client_with_the_most_answers_makes_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let _idle: Vec<UnixStream> = (0..6).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        control.accept();
+        // Each has less than one may have; the third has the most.
+        let answer = |mib: usize| Answer::Done("x".repeat(mib << 20));
+        for (id, mib) in [(1, 6), (2, 6), (3, 7), (4, 6), (5, 6)] {
+            control.answer(id, &answer(mib));
+        }
+        assert_eq!(control.clients.len(), 6);
+        control.answer(6, &answer(3));
+        assert_eq!(control.take_gone(), [3]);
+        assert!(control.has(6));
+    }
+
+    #[test]
+    fn a_user_who_is_no_operator_has_half_of_the_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let add = |control: &mut Control, user: u32| {
+            let streams: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect(&path).unwrap()).collect();
+            control.accept();
+            let own = control.last - 7..;
+            control.clients.range_mut(own).for_each(|(_, client)| client.user.user = user);
+            streams
+        };
+        let mut streams = Vec::new();
+        while control.has_place(7, false) {
+            streams.push(add(&mut control, 7));
+        }
+        assert_eq!(control.clients.len(), OF_USER_MAX);
+        assert!(control.has_place(8, false) && control.has_place(0, true));
+        while control.has_place(8, false) {
+            streams.push(add(&mut control, 8));
+        }
+        assert_eq!(control.clients.len(), CLIENTS_MAX - OPERATORS_MIN);
+        assert!(!control.has_place(9, false) && control.has_place(0, true));
     }
 
     #[test]

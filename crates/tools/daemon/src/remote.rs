@@ -220,21 +220,30 @@ impl Remote {
         }
     }
 
-    /// Answers another host. One that does not read is closed.
+    /// Answers another host, which may be closed for it: all together have [`ANSWERS_BYTES_MAX`], and the one with the
+    /// most makes room.
     pub fn answer(&mut self, now_ns: u64, id: u64, answer: &Answer) {
-        let waiting: usize = self.connections.values().map(|of| of.session.outbox.len()).sum();
         let Some(of) = self.connections.get_mut(&id) else { return };
         let Side::Answers { follows_log, .. } = of.side else { return };
         let text = serde_json::to_vec(answer).unwrap_or_default();
-        if waiting + text.len() > ANSWERS_BYTES_MAX {
-            self.connections.remove(&id);
-            return;
-        }
         of.session.send(&text);
         of.is_over = !follows_log;
         of.until_ns = if follows_log { None } else { Some(now_ns + PATIENCE_NS) };
         if self.write(id).is_err() {
             self.connections.remove(&id);
+        }
+        self.make_room();
+    }
+
+    /// Closes the connections with the most answers until all together have no more than there may be.
+    fn make_room(&mut self) {
+        let waits = |of: &Connection| match of.side {
+            Side::Answers { .. } => of.session.outbox.len(),
+            Side::Asks { .. } => 0,
+        };
+        while self.connections.values().map(waits).sum::<usize>() > ANSWERS_BYTES_MAX {
+            let most = self.connections.iter().max_by_key(|(_, of)| waits(of)).map(|(&id, _)| id);
+            most.into_iter().for_each(|id| _ = self.connections.remove(&id));
         }
     }
 
@@ -401,6 +410,24 @@ mod tests {
         }
         answering.tick(PATIENCE_NS, |_| true);
         assert_eq!(answering.connections.len(), 0);
+    }
+
+    #[test]
+    fn the_connection_with_the_most_answers_makes_room() {
+        let (asking, mut answering) = pair(None, None);
+        let idle: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect((HERE, asking.port)).unwrap()).collect();
+        while answering.connections.len() < idle.len() {
+            answering.accept(0);
+        }
+        let mut left = |mib: [usize; 3]| {
+            for (of, mib) in answering.connections.values_mut().zip(mib) {
+                of.session.outbox = vec![0; mib << 20];
+            }
+            answering.make_room();
+            answering.connections.keys().copied().collect::<Vec<u64>>()
+        };
+        assert_eq!(left([5, 7, 4]), [1, 2, 3]);
+        assert_eq!(left([5, 7, 6]), [1, 3]);
     }
 
     #[test]
