@@ -4,8 +4,9 @@
 //! # Invariants
 //!
 //! 1. Nothing here waits: sockets do not block, and a connection that is not done in time is closed.
-//! 2. There are at most [`CONNECTIONS_MAX`] connections each way. Those that ask have at most one request of
-//!    [`REQUEST_BYTES_MAX`], and all together [`ANSWERS_BYTES_MAX`] of answers in memory.
+//! 2. There are at most [`CONNECTIONS_MAX`] connections each way, of which [`FOLLOWERS_MAX`] follow a log. Clients who
+//!    are no operators have [`OF_OTHERS_MAX`]. Those that ask have at most one request of [`REQUEST_BYTES_MAX`], and all
+//!    together [`ANSWERS_BYTES_MAX`] of answers in memory.
 //! 3. A connection carries one request, and its answers.
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,6 +26,10 @@ pub mod session;
 /// The TCP port of all daemons.
 const PORT: u16 = 7391;
 const CONNECTIONS_MAX: usize = 32;
+/// Connections for clients who are no operators: their requests must not hold operators' acts up.
+const OF_OTHERS_MAX: usize = CONNECTIONS_MAX / 2;
+/// Connections each way that follow a log, for they last.
+const FOLLOWERS_MAX: usize = 8;
 /// Connections that are taken in one turn of the loop.
 const ACCEPTED_A_TURN: usize = 32;
 /// An answer of another host.
@@ -41,7 +46,7 @@ enum Side {
     /// The other host asks.
     Answers { has_asked: bool, follows_log: bool },
     /// A client of this daemon asks.
-    Asks { client: u64, name: String, follows_log: bool },
+    Asks { client: u64, is_operator: bool, name: String, follows_log: bool },
 }
 
 struct Connection {
@@ -119,20 +124,28 @@ impl Remote {
     pub fn ask(
         &mut self,
         now_ns: u64,
-        client: u64,
+        (client, is_operator): (u64, bool),
         (name, host, address): (String, HostId, Ipv4Addr),
         request: &Request,
     ) -> Result<(), String> {
         if self.count(|side| matches!(side, Side::Asks { .. })) >= CONNECTIONS_MAX {
             return Err(format!("{CONNECTIONS_MAX} requests to other hosts are under way; ask again"));
         }
+        let of_others = || self.count(|side| matches!(side, Side::Asks { is_operator: false, .. }));
+        if !is_operator && of_others() >= OF_OTHERS_MAX {
+            let text = format!("{OF_OTHERS_MAX} requests of users to other hosts are under way; ask again, or as root");
+            return Err(text);
+        }
+        let follows_log = matches!(request, Request::Log { follow: true });
+        if follows_log && self.count(|side| matches!(side, Side::Asks { follows_log: true, .. })) >= FOLLOWERS_MAX {
+            return Err(too_many_followers("this host's daemon carries"));
+        }
         let failed = |error: io::Error| format!("{name} at {address}: {error}");
         let text = serde_json::to_vec(request).map_err(|error| failed(error.into()))?;
         let stream = connect(SocketAddrV4::new(address, self.port)).map_err(failed)?;
         let nonce = nonce().map_err(failed)?;
         let session = Session::ask(self.key, host, nonce, &text, ANSWER_BYTES_MAX);
-        let follows_log = matches!(request, Request::Log { follow: true });
-        self.add(now_ns, stream, session, Side::Asks { client, name, follows_log });
+        self.add(now_ns, stream, session, Side::Asks { client, is_operator, name, follows_log });
         Ok(())
     }
 
@@ -176,10 +189,10 @@ impl Remote {
                     heard.push(Heard::Request { connection: id, is_sealed: of.session.is_sealed(), text });
                 }
                 Side::Asks { client, follows_log, .. } => {
-                    let answer = serde_json::from_slice(&text)
+                    let answer: Answer = serde_json::from_slice(&text)
                         .map_err(|error| format!("its answer is not of this release: {error}"))?;
+                    of.is_over = !*follows_log || matches!(answer, Answer::Refused(_));
                     heard.push(Heard::Answer { client: *client, answer: Box::new(answer) });
-                    of.is_over = !*follows_log;
                     of.until_ns = None;
                 }
             }
@@ -247,10 +260,15 @@ impl Remote {
         }
     }
 
-    pub fn follow_log(&mut self, id: u64) {
+    /// Lets a connection follow the log. `Err`: too many do, in words.
+    pub fn follow_log(&mut self, id: u64) -> Result<(), String> {
+        if self.followers().len() >= FOLLOWERS_MAX {
+            return Err(too_many_followers("other hosts follow"));
+        }
         if let Some(Side::Answers { follows_log, .. }) = self.connections.get_mut(&id).map(|of| &mut of.side) {
             *follows_log = true;
         }
+        Ok(())
     }
 
     /// The connections that follow the log.
@@ -274,6 +292,10 @@ impl Remote {
         let seconds = PATIENCE_NS / SECOND_NS;
         over.into_iter().filter_map(|id| self.close(id, &format!("no answer in {seconds} s"))).collect()
     }
+}
+
+fn too_many_followers(those: &str) -> String {
+    format!("{those} {FOLLOWERS_MAX} logs already: end one, or ask without --follow")
 }
 
 fn nonce() -> io::Result<session::Nonce> {
@@ -324,7 +346,7 @@ mod tests {
     }
 
     fn ask(asking: &mut Remote, request: &Request) {
-        asking.ask(0, 5, ("b".into(), OWN, HERE), request).unwrap();
+        asking.ask(0, (5, true), ("b".into(), OWN, HERE), request).unwrap();
     }
 
     /// Serves both ends until the asking one has something. `answer` answers the other one's requests.
@@ -386,6 +408,15 @@ mod tests {
             let Answer::Refused(reason) = answer_of(heard) else { panic!("not refused") };
             assert!(reason.starts_with("b: ") && reason.contains(remedy), "{reason}");
         }
+        // A log that cannot be followed: nothing is left of it.
+        let (mut asking, mut answering) = pair(None, None);
+        ask(&mut asking, &Request::Log { follow: true });
+        let heard = serve(&mut asking, &mut answering, |answering, heard| {
+            let Heard::Request { connection, .. } = heard else { panic!("no request") };
+            answering.answer(0, connection, &Answer::Refused(too_many_followers("other hosts follow")));
+        });
+        assert!(matches!(answer_of(heard), Answer::Refused(reason) if reason.contains("--follow")));
+        assert_eq!(asking.connections.len(), 0);
         // No daemon.
         let (mut asking, answering) = pair(None, None);
         drop(answering);
@@ -431,12 +462,35 @@ mod tests {
     }
 
     #[test]
+    fn users_and_followers_leave_places_for_acts() {
+        let (mut asking, mut answering) = pair(None, None);
+        let follow = Request::Log { follow: true };
+        let mut try_ask =
+            |is_operator, request: &Request| asking.ask(0, (5, is_operator), ("b".into(), OWN, HERE), request);
+        (0..FOLLOWERS_MAX).for_each(|_| try_ask(false, &follow).unwrap());
+        for is_operator in [false, true] {
+            assert!(try_ask(is_operator, &follow).unwrap_err().contains("--follow"));
+        }
+        (FOLLOWERS_MAX..OF_OTHERS_MAX).for_each(|_| try_ask(false, &Request::Status).unwrap());
+        assert!(try_ask(false, &Request::Status).unwrap_err().contains("ask again"));
+        (OF_OTHERS_MAX..CONNECTIONS_MAX).for_each(|_| try_ask(true, &Request::Restart).unwrap());
+        assert!(try_ask(true, &Request::Restart).is_err());
+        while answering.connections.len() <= FOLLOWERS_MAX {
+            answering.accept(0);
+        }
+        let ids: Vec<u64> = answering.connections.keys().copied().collect();
+        ids[..FOLLOWERS_MAX].iter().for_each(|&id| answering.follow_log(id).unwrap());
+        assert!(answering.follow_log(ids[FOLLOWERS_MAX]).unwrap_err().contains("--follow"));
+        assert_eq!(answering.followers(), ids[..FOLLOWERS_MAX]);
+    }
+
+    #[test]
     fn connections_are_bounded() {
         let (mut asking, mut answering) = pair(None, None);
         for _ in 0..CONNECTIONS_MAX {
             ask(&mut asking, &Request::Status);
         }
-        assert!(asking.ask(0, 5, ("b".into(), OWN, HERE), &Request::Status).is_err());
+        assert!(asking.ask(0, (5, true), ("b".into(), OWN, HERE), &Request::Status).is_err());
         let more: Vec<TcpStream> =
             (0..CONNECTIONS_MAX).map(|_| TcpStream::connect((HERE, asking.port)).unwrap()).collect();
         answering.accept(0);

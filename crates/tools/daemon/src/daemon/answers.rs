@@ -87,9 +87,15 @@ impl Daemon {
             Request::Log { follow } => {
                 if follow {
                     self.publish();
-                    match asker {
-                        Asker::Client { id, .. } => self.control.follow_log(id),
+                    let follows = match asker {
+                        Asker::Client { id, .. } => {
+                            self.control.follow_log(id);
+                            Ok(())
+                        }
                         Asker::Host { connection, .. } => self.remote.follow_log(connection),
+                    };
+                    if let Err(reason) = follows {
+                        return Answer::Refused(reason);
                     }
                 }
                 Answer::Log(self.journal.since(0).cloned().collect())
@@ -157,7 +163,7 @@ impl Daemon {
         let Some(IpAddr::V4(address)) = map.host(host).and_then(|host| host.address) else {
             return Err(format!("{name} has no address in the fabric, for its daemon only observes: start it as root"));
         };
-        self.remote.ask(self.now_ns(), id, (name, host, address), request)
+        self.remote.ask(self.now_ns(), (id, is_operator), (name, host, address), request)
     }
 
     /// An act whose user the log names.
