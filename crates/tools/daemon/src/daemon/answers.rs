@@ -181,7 +181,7 @@ impl Daemon {
     /// A request of a process about its NICs and leases.
     fn of_process(&mut self, asker: Asker, request: Request) -> Result<Answer, String> {
         let not_local = || "processes register with the daemon of their own host".to_owned();
-        let Asker::Client { id, .. } = asker else { return Err(not_local()) };
+        let Asker::Client { id, is_operator } = asker else { return Err(not_local()) };
         let user = self.control.user(id).ok_or_else(not_local)?;
         match request {
             Request::Register(registration) => {
@@ -193,7 +193,10 @@ impl Daemon {
                 Ok(Answer::Done("no longer registered".into()))
             }
             Request::Lease { to } => {
-                may_lease(&self.manager, id)?;
+                let of_same = |of| self.control.user(of).is_some_and(|other| other.user == user.user);
+                let limit = self.manager.config().limits.leases as usize;
+                let clients = self.manager.leases().map(|lease| lease.client.0);
+                may_lease(clients, limit, id, (!is_operator).then_some(of_same))?;
                 let hosts = self.manager.map().0.hosts();
                 let host = hosts.iter().find(|host| host.address == Some(to)).map(|host| host.host);
                 let host = host.ok_or_else(|| format!("{to} is not in the fabric"))?;
