@@ -10,7 +10,8 @@
 //! 1. A process without a daemon pays two system calls when it opens a NIC, and nothing later. A daemon that is stuck
 //!    costs no more than a wait of [`PATIENCE`], once.
 //! 2. Nothing here fails a job: what goes wrong is logged for debugging.
-//! 3. A thread exists once a lease was asked for. It ends with the daemon.
+//! 3. A forked child holds no connection of its parent: the daemon sees that the parent has ended.
+//! 4. A thread exists once a lease was asked for. It ends with the daemon.
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
@@ -20,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use selvedge_os::forked::ParentOnly;
 use selvedge_os::sync::IgnorePoison;
 use serde_json::{Value, json};
 
@@ -31,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest line that a daemon sends to a process.
 const LINE_BYTES_MAX: u64 = 1 << 16;
 
+/// The number of this process's last connection with a daemon.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 /// Counts the withdrawals of this process's leases.
 static WITHDRAWALS: AtomicU64 = AtomicU64::new(0);
 /// The connection, and the process that has made it.
@@ -47,7 +51,11 @@ pub fn own_socket() -> PathBuf {
 
 /// A route that was handed to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Lease(u64);
+pub struct Lease {
+    /// A daemon that starts anew begins its numbers anew as well.
+    connection: u64,
+    number: u64,
+}
 
 /// The number of withdrawals so far: a caller with leases looks at [`Daemon::take_withdrawn`] when it has grown.
 #[inline(always)]
@@ -57,6 +65,7 @@ pub fn withdrawals() -> u64 {
 
 /// Registers a NIC of this process with the daemon of this host, if there is one.
 pub fn register(kind: &str, segment: &Path) {
+    let Some(segment) = named(segment) else { return };
     let Some(daemon) = Daemon::current_or_new() else { return };
     let (job, rank) = job_and_rank();
     let request = register_request(kind, job.as_deref(), rank, segment);
@@ -65,14 +74,23 @@ pub fn register(kind: &str, segment: &Path) {
 
 /// Ends the registration of a NIC.
 pub fn unregister(segment: &Path) {
-    if let Some(daemon) = Daemon::current() {
+    if let (Some(segment), Some(daemon)) = (named(segment), Daemon::current()) {
         let request = json!({ "ask": "unregister", "segment": segment });
         daemon.send(&mut daemon.state.lock().ignore_poison(), &request, Wanted::Nothing);
     }
 }
 
+/// The segment's path as a request can hold it.
+fn named(segment: &Path) -> Option<&str> {
+    let name = segment.to_str();
+    if name.is_none() {
+        log::debug!("the daemon of the fabric does not see {}: its path is no UTF-8", segment.display());
+    }
+    name
+}
+
 /// The request that registers a NIC.
-pub fn register_request(kind: &str, job: Option<&str>, rank: Option<u32>, segment: &Path) -> Value {
+pub fn register_request(kind: &str, job: Option<&str>, rank: Option<u32>, segment: &str) -> Value {
     json!({
         "ask": "register", "kind": kind, "job": job, "rank": rank, "segment": segment, "process": std::process::id()
     })
@@ -88,7 +106,8 @@ fn job_and_rank() -> (Option<String>, Option<u32>) {
 /// The connection with the daemon.
 #[derive(Debug)]
 pub struct Daemon {
-    stream: UnixStream,
+    stream: ParentOnly<UnixStream>,
+    number: u64,
     state: Mutex<State>,
     /// Signalled at each change of the state.
     changed: Condvar,
@@ -124,11 +143,16 @@ pub enum Cause {
 }
 
 impl Daemon {
+    fn new(stream: UnixStream) -> Daemon {
+        let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        Daemon { stream: ParentOnly::new(stream), number, state: Mutex::default(), changed: Condvar::new() }
+    }
+
     /// The connection of this process, if there is one.
     pub fn current() -> Option<Arc<Daemon>> {
         let connection = CONNECTION.lock().ignore_poison();
         let (process, daemon) = connection.as_ref()?;
-        // A forked child shares its parent's stream, and leaves it alone.
+        // A forked child has no stream.
         (*process == std::process::id() && !daemon.state.lock().ignore_poison().is_over).then(|| daemon.clone())
     }
 
@@ -137,19 +161,23 @@ impl Daemon {
             return Some(daemon);
         }
         let own = own_socket();
-        let stream = [own.as_path(), Path::new(SYSTEM_SOCKET)].into_iter().find_map(|path| {
+        let system = Some(Path::new(SYSTEM_SOCKET)).filter(|&system| system != own);
+        let stream = std::iter::once(own.as_path()).chain(system).find_map(|path| {
             connect(path).inspect_err(|error| log::debug!("no daemon of a fabric: {}: {error}", path.display())).ok()
         })?;
-        let daemon = Arc::new(Daemon { stream, state: Mutex::default(), changed: Condvar::new() });
+        let daemon = Arc::new(Daemon::new(stream));
         *CONNECTION.lock().ignore_poison() = Some((std::process::id(), daemon.clone()));
         Some(daemon)
     }
 
     /// Sends a request without waiting. A daemon that does not take it is given up.
     fn send(&self, state: &mut MutexGuard<'_, State>, request: &Value, wanted: Wanted) {
+        if !state.has_thread {
+            self.pass_answers_by(state);
+        }
         let line = format!("{request}\n");
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match rustix::net::send(&self.stream, line.as_bytes(), flags) {
+        match rustix::net::send(&*self.stream, line.as_bytes(), flags) {
             Ok(bytes) if bytes == line.len() => state.wanted.push_back(wanted),
             sent => {
                 log::debug!("the daemon of the fabric takes no requests: {sent:?}");
@@ -158,14 +186,28 @@ impl Daemon {
         }
     }
 
+    /// Takes the answers that have arrived, which nobody waits for: the daemon does not read a process that leaves them.
+    fn pass_answers_by(&self, state: &mut State) {
+        let mut buffer = [0; 4096];
+        let mut take = |bytes: usize, flags: RecvFlags| {
+            let read = rustix::net::recv(&*self.stream, &mut buffer[..bytes], flags | RecvFlags::DONTWAIT);
+            let read = &buffer[..read.map_or(0, |(_, bytes)| bytes.min(4096))];
+            let lines = read.iter().filter(|&&byte| byte == b'\n').count();
+            (lines, read.iter().rposition(|&byte| byte == b'\n'))
+        };
+        // The rest of a line stays for the next call, or for the thread.
+        while let (lines, Some(end)) = take(4096, RecvFlags::PEEK) {
+            take(end + 1, RecvFlags::empty());
+            state.wanted.drain(..lines.min(state.wanted.len()));
+        }
+    }
+
     /// Takes a lease of the route to a host, by its address in the fabric. `Err`: the daemon's reason.
     pub fn lease(self: &Arc<Daemon>, to: IpAddr) -> Result<Lease, String> {
         let mut state = self.state.lock().ignore_poison();
         if !state.has_thread {
             let daemon = self.clone();
-            let reader = self.stream.try_clone().map_err(|error| error.to_string())?;
-            selvedge_os::thread::spawn("selvedge-leases", move || daemon.read(reader))
-                .map_err(|error| error.to_string())?;
+            selvedge_os::thread::spawn("selvedge-leases", move || daemon.read()).map_err(|error| error.to_string())?;
             state.has_thread = true;
         }
         state.tickets += 1;
@@ -179,12 +221,12 @@ impl Daemon {
         })
     }
 
-    /// Returns a lease.
+    /// Returns a lease. One of an earlier connection has ended with it.
     pub fn release(&self, lease: Lease) {
         let mut state = self.state.lock().ignore_poison();
         state.withdrawn.retain(|(withdrawn, _)| *withdrawn != lease);
-        if !state.is_over {
-            self.send(&mut state, &json!({ "ask": "release", "lease": lease.0 }), Wanted::Nothing);
+        if !state.is_over && lease.connection == self.number {
+            self.send(&mut state, &json!({ "ask": "release", "lease": lease.number }), Wanted::Nothing);
         }
     }
 
@@ -197,15 +239,15 @@ impl Daemon {
     }
 
     /// Reads what the daemon says, until it ends.
-    fn read(&self, stream: UnixStream) {
-        let mut reader = BufReader::new(stream);
+    fn read(&self) {
+        let mut reader = BufReader::new(&*self.stream);
         loop {
             let mut line = String::new();
             let read = reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
             let said = read.is_ok_and(|bytes| bytes > 0).then(|| serde_json::from_str::<Value>(&line).ok()).flatten();
             let mut state = self.state.lock().ignore_poison();
             match said {
-                Some(said) => hear(&mut state, &said),
+                Some(said) => hear(self.number, &mut state, &said),
                 None => state.is_over = true,
             }
             self.changed.notify_all();
@@ -216,19 +258,20 @@ impl Daemon {
     }
 }
 
-/// Takes a line of the daemon.
-fn hear(state: &mut State, said: &Value) {
+/// Takes a line of the daemon of a connection.
+fn hear(connection: u64, state: &mut State, said: &Value) {
     if let Some(withdrawn) = said.get("withdrawn") {
         let Some(lease) = withdrawn.get("lease").and_then(Value::as_u64) else { return };
         let is_unreachable = withdrawn.get("cause").and_then(Value::as_str) == Some("unreachable");
-        state.withdrawn.push((Lease(lease), if is_unreachable { Cause::Unreachable } else { Cause::Rerouted }));
+        let lease = Lease { connection, number: lease };
+        state.withdrawn.push((lease, if is_unreachable { Cause::Unreachable } else { Cause::Rerouted }));
         WITHDRAWALS.fetch_add(1, Ordering::Release);
         return;
     }
     if let Some(Wanted::Lease { ticket }) = state.wanted.pop_front() {
         let lease = said.get("lease").and_then(|lease| lease.get("id")).and_then(Value::as_u64);
         let reason = || said.get("refused").and_then(Value::as_str).unwrap_or("no answer of this release").to_owned();
-        state.leased.insert(ticket, lease.map(Lease).ok_or_else(reason));
+        state.leased.insert(ticket, lease.map(|number| Lease { connection, number }).ok_or_else(reason));
     }
 }
 
@@ -245,12 +288,14 @@ fn connect(path: &Path) -> std::io::Result<UnixStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_os::testing::Child;
     use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
 
     /// A process's end, and the daemon's.
     fn pair() -> (Arc<Daemon>, BufReader<UnixStream>) {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
-        (Arc::new(Daemon { stream: ours, state: Mutex::default(), changed: Condvar::new() }), BufReader::new(theirs))
+        (Arc::new(Daemon::new(ours)), BufReader::new(theirs))
     }
 
     fn request(daemon: &mut BufReader<UnixStream>) -> Value {
@@ -268,7 +313,7 @@ mod tests {
     #[test]
     fn leases_are_taken_withdrawn_and_released() {
         let (process, mut daemon) = pair();
-        let nic = register_request("extoll", Some("job"), Some(3), Path::new("/a"));
+        let nic = register_request("extoll", Some("job"), Some(3), "/a");
         process.send(&mut process.state.lock().unwrap(), &nic, Wanted::Nothing);
         let answers = std::thread::spawn(move || {
             assert_eq!(request(&mut daemon)["ask"], "register");
@@ -289,9 +334,61 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(process.take_withdrawn(|mine| mine == lease), [(lease, Cause::Rerouted)]);
-        assert_eq!(process.take_withdrawn(|_| true), [(Lease(8), Cause::Unreachable)]);
+        assert_eq!(process.take_withdrawn(|_| true), [(Lease { number: 8, ..lease }, Cause::Unreachable)]);
         process.release(lease);
         assert_eq!(request(&mut daemon), json!({ "ask": "release", "lease": 7 }));
+    }
+
+    #[test]
+    fn answers_that_nobody_waits_for_are_taken() {
+        let (process, mut daemon) = pair();
+        let mut state = process.state.lock().unwrap();
+        for _ in 0..3 {
+            process.send(&mut state, &json!({}), Wanted::Nothing);
+        }
+        say(&mut daemon, "{}");
+        daemon.get_mut().write_all(b"{}\n{").expect("written");
+        process.pass_answers_by(&mut state);
+        assert_eq!(state.wanted.len(), 1);
+        say(&mut daemon, "}");
+        process.send(&mut state, &json!({}), Wanted::Nothing);
+        assert_eq!((state.wanted.len(), state.is_over), (1, false));
+    }
+
+    #[test]
+    fn a_lease_ends_with_its_connection() {
+        let ((_, _), (process, mut daemon)) = (pair(), pair());
+        let (old, own) = (Lease { connection: process.number - 1, number: 1 }, process.number);
+        hear(own, &mut process.state.lock().unwrap(), &json!({ "withdrawn": { "lease": 1, "cause": "rerouted" } }));
+        assert!(process.take_withdrawn(|lease| lease == old).is_empty());
+        process.release(old);
+        let new = Lease { connection: own, number: 1 };
+        assert_eq!(process.take_withdrawn(|lease| lease == new), [(new, Cause::Rerouted)]);
+        process.release(Lease { number: 2, ..new });
+        assert_eq!(request(&mut daemon), json!({ "ask": "release", "lease": 2 }));
+    }
+
+    #[test]
+    fn a_forked_child_does_not_keep_the_connection() {
+        let (process, mut daemon) = pair();
+        let child = Child::fork(|| {
+            // It lives until it is killed.
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+        daemon.get_mut().set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        drop(process);
+        assert_eq!(daemon.read_line(&mut String::new()).expect("an end"), 0);
+        child.kill();
+    }
+
+    #[test]
+    fn a_segment_whose_path_is_no_text_is_left_out() {
+        let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff"));
+        assert_eq!((named(path), named(Path::new("/a"))), (None, Some("/a")));
+        register("extoll", path);
+        unregister(path);
     }
 
     #[test]
@@ -299,7 +396,7 @@ mod tests {
         let (process, daemon) = pair();
         drop(daemon);
         assert!(process.lease(TO).is_err());
-        process.release(Lease(1));
+        process.release(Lease { connection: process.number, number: 1 });
         assert!(process.take_withdrawn(|_| true).is_empty());
     }
 
@@ -307,11 +404,11 @@ mod tests {
     fn hostile_lines_are_ignored() {
         let mut state = State::default();
         for line in [r#"{"withdrawn":{}}"#, r#"{"withdrawn":{"lease":-1}}"#, "[]", "7", r#"{"lease":{"id":7}}"#] {
-            hear(&mut state, &serde_json::from_str(line).unwrap());
+            hear(1, &mut state, &serde_json::from_str(line).unwrap());
         }
         assert!(state.withdrawn.is_empty() && state.leased.is_empty());
         state.wanted.push_back(Wanted::Lease { ticket: 1 });
-        hear(&mut state, &json!({ "lease": { "id": "x" } }));
+        hear(1, &mut state, &json!({ "lease": { "id": "x" } }));
         assert!(state.leased[&1].is_err());
     }
 }

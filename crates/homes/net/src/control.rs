@@ -12,8 +12,8 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::forked::ParentOnly;
 use crate::greeting::{self, GreetingError, LENGTH_BYTES};
+use selvedge_os::forked::ParentOnly;
 
 /// Limit of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;

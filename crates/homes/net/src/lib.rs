@@ -11,7 +11,6 @@
 //! | [`greeting`], `control_message` | messages and proofs of a greeting; those of an open link on its control connection |
 //! | [`payload`], [`frame`] | payloads that are sent later, or read; the content of a message of libfabric |
 //! | [`faults`], [`settings`], `sink` | a faulty network, for tests; settings; the user of the links |
-//! | `forked` | descriptors that a forked child must not hold |
 //! | [`endpoint`] | libfabric: the only module that calls it |
 //! | `errors`, `control` | errors of links; the TCP connection of a link |
 //! | `retransmission`, `read_queue` | repetition of lost frames, with a check; packets whose payload is read, and those behind them |
@@ -29,7 +28,6 @@ mod control_message;
 pub mod endpoint;
 mod errors;
 pub mod faults;
-mod forked;
 pub mod frame;
 pub mod greeting;
 mod handshake;

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use selvedge_os::shortage::{Need, Shortage};
 
-use crate::forked::ParentOnly;
 use crate::handshake::Handshake;
+use selvedge_os::forked::ParentOnly;
 
 pub use crate::handshake::AskError;
 

@@ -14,11 +14,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::control::probe_silence;
-use crate::forked::ParentOnly;
 use crate::greeting::{GreetingError, LENGTH_BYTES};
 use crate::handshake::Handshake;
 use crate::services::{AskError, accept};
 use crate::session_cipher::SessionCipher;
+use selvedge_os::forked::ParentOnly;
 use selvedge_os::sync::IgnorePoison;
 
 /// The longest greeting.

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | [`address_space`] | limits on the use of a limited address space | `getrlimit` |
 //! | [`extents`] | free runs of pages in a range | none |
+//! | [`forked`] | descriptors that a forked child must not hold | `dup3` |
 //! | [`futex`] | sleep until a shared word changes | `futex` |
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
 //! | [`caller`] | the library that has called a function of ours | none |
@@ -39,6 +40,7 @@ pub mod children;
 pub mod cma;
 pub mod copy;
 pub mod extents;
+pub mod forked;
 pub mod futex;
 pub mod library;
 pub mod lines;

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_daemon::{File, Settings, protocol};
@@ -80,16 +81,19 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     start_logging("info");
     let file = File::read(args.config.as_deref())?;
-    let socket = args.socket.unwrap_or_else(protocol::own_socket);
+    let socket = args.socket.clone().unwrap_or_else(protocol::own_socket);
     let page = daemon_page::server(&args.page, &file, &socket)?;
+    let args = Arc::new(args);
+    let again = args.clone();
     let settings = Settings {
-        interfaces: if args.interfaces.is_empty() { file.interfaces } else { args.interfaces },
+        interfaces: if args.interfaces.is_empty() { file.interfaces } else { args.interfaces.clone() },
         address: args.address.or(file.address),
-        key: args.key.or(file.key),
+        key: args.key.clone().or(file.key),
         set_sysctls: args.set_sysctls || file.set_sysctls,
         socket,
-        sysfs: args.sysfs,
+        sysfs: args.sysfs.clone(),
         read_nic: crate::registers::of_nic,
+        check_start: Arc::new(move || check(&again).map_err(|error| format!("{error:#}"))),
     };
     selvedge_daemon::run(settings, || {
         if let Some(Err(error)) = page.map(selvedge_page::Server::start) {
@@ -100,4 +104,45 @@ pub fn main(args: Args) -> Result<ExitCode> {
         let _ = writeln!(out, "ready").and_then(|()| out.flush());
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says why a daemon with these options would not start: reads its configuration, key, users and certificate.
+fn check(args: &Args) -> Result<()> {
+    let file = File::read(args.config.as_deref())?;
+    let socket = args.socket.clone().unwrap_or_else(protocol::own_socket);
+    if let Some(key) = args.key.as_ref().or(file.key.as_ref()) {
+        selvedge_daemon::seal::read_keys(key)?;
+    }
+    daemon_page::check(&args.page, &file, &socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Whole {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_start_is_checked_with_the_files_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, key) = (folder.path().join("daemon.toml"), folder.path().join("key"));
+        let write = |path: &PathBuf, text: &str| std::fs::write(path, text).unwrap();
+        write(&config, "key = \"key\"\nweb = \"off\"\n");
+        write(&key, &"k".repeat(64));
+        let args = Whole::parse_from(["daemon", "--config", config.to_str().unwrap()]).args;
+        check(&args).unwrap();
+        write(&key, "short");
+        assert!(check(&args).unwrap_err().to_string().contains("key"));
+        write(&config, "interface = 7\n");
+        assert!(check(&args).unwrap_err().to_string().contains("daemon.toml"));
+        write(&config, "users = \"users\"\n");
+        write(&folder.path().join("users"), "no user");
+        let plain = ["daemon", "--config", config.to_str().unwrap(), "--web-plain", "--web", "127.0.0.1:1"];
+        assert!(format!("{:#}", check(&Whole::parse_from(plain).args).unwrap_err()).contains("users"));
+    }
 }

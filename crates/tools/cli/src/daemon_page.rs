@@ -118,8 +118,8 @@ fn users_default() -> PathBuf {
     folder.unwrap_or_else(home).join("selvedge/users")
 }
 
-/// The server that the options ask for, ready to start. An address that nobody has asked for is no reason to fail.
-pub fn server(args: &PageArgs, file: &File, socket: &Path) -> Result<Option<Server>> {
+/// The settings that the options ask for, and whether somebody has asked for the page.
+fn settings(args: &PageArgs, file: &File, socket: &Path) -> Result<Option<(Settings, bool)>> {
     let users = args.users.as_ref().or(file.users.as_ref()).cloned();
     let in_file = file
         .web
@@ -144,6 +144,20 @@ pub fn server(args: &PageArgs, file: &File, socket: &Path) -> Result<Option<Serv
         socket: socket.to_owned(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
     };
+    Ok(Some((settings, is_asked)))
+}
+
+/// Says why a daemon with these options would not start because of its page.
+pub fn check(args: &PageArgs, file: &File, socket: &Path) -> Result<()> {
+    match settings(args, file, socket)? {
+        Some((settings, true)) => Server::check(&settings).context("page"),
+        _ => Ok(()),
+    }
+}
+
+/// The server that the options ask for, ready to start. An address that nobody has asked for is no reason to fail.
+pub fn server(args: &PageArgs, file: &File, socket: &Path) -> Result<Option<Server>> {
+    let Some((settings, is_asked)) = settings(args, file, socket)? else { return Ok(None) };
     match Server::bind(settings) {
         Ok(server) => Ok(Some(server)),
         Err(error) if is_asked => Err(error).context("page"),

@@ -3,10 +3,12 @@
 //!
 //! # Invariants
 //!
-//! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators. Each has at
-//!    most one request of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of answers in memory, and all together
-//!    [`ANSWERS_BYTES_MAX`]; one that exceeds them, or does not read, is closed.
-//! 2. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
+//! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators, and at most
+//!    [`OF_USER_MAX`] of another user. Each has some requests of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of
+//!    answers in memory; one that exceeds them is closed. All together have [`ANSWERS_BYTES_MAX`] of answers: the one
+//!    with the most is closed first.
+//! 2. A client has one line answered in a turn of the loop, and none before it has taken the answers of those before.
+//! 3. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
 //!    register their NICs; acts are for operators: root and the daemon's own user.
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,6 +23,10 @@ use crate::protocol::{Answer, LogLine, REQUEST_BYTES_MAX};
 
 const CLIENTS_MAX: usize = 1024;
 const OPERATORS_MIN: usize = 64;
+/// Clients of one user who is no operator.
+const OF_USER_MAX: usize = CLIENTS_MAX / 2;
+/// Clients that are taken in one turn of the loop.
+const ACCEPTED_A_TURN: usize = 32;
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
@@ -38,9 +44,21 @@ struct Client {
     is_operator: bool,
     follows_log: bool,
     inbox: Vec<u8>,
+    /// The inbox holds a whole line, or the beginning of one that is too long.
+    has_line: bool,
     outbox: Vec<u8>,
     /// Closed once its outbox is empty.
     is_over: bool,
+}
+
+impl Client {
+    /// Takes the first whole line of the inbox.
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.inbox.iter().position(|&byte| byte == b'\n');
+        let line = end.map(|end| self.inbox.drain(..=end).take(end).collect());
+        self.has_line = self.inbox.contains(&b'\n') || self.inbox.len() >= REQUEST_BYTES_MAX;
+        line
+    }
 }
 
 /// A request's line, and its client.
@@ -82,13 +100,20 @@ impl Control {
         self.listener.as_fd()
     }
 
-    /// The clients, and what each waits for. One that says no more only takes its answers.
+    /// The clients, and what each waits for. One that has not taken its answers, or has a line to be answered, is not
+    /// read.
     pub fn descriptors(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, PollFlags)> {
         self.clients.iter().map(|(&id, client)| {
             let takes = if client.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            let says = if client.is_over { PollFlags::empty() } else { PollFlags::IN };
+            let is_read = !client.is_over && !client.has_line && client.outbox.is_empty();
+            let says = if is_read { PollFlags::IN } else { PollFlags::empty() };
             (id, client.stream.as_fd(), takes | says)
         })
+    }
+
+    /// Whether [`Control::read`] has a line of a client without a look at its socket.
+    pub fn has_line(&self, id: u64) -> bool {
+        self.clients.get(&id).is_some_and(|client| client.has_line && client.outbox.is_empty())
     }
 
     pub fn user(&self, id: u64) -> Option<User> {
@@ -106,18 +131,28 @@ impl Control {
         }
     }
 
+    /// Takes new clients, at most [`ACCEPTED_A_TURN`]: a user who connects again and again holds nobody up.
     pub fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..ACCEPTED_A_TURN {
+            let Ok((stream, _)) = self.listener.accept() else { return };
             let Some(user) = user_of(&stream) else { continue };
             let is_operator = user.user == 0 || user.user == rustix::process::geteuid().as_raw();
-            let limit = if is_operator { CLIENTS_MAX } else { CLIENTS_MAX - OPERATORS_MIN };
-            if self.clients.len() >= limit || stream.set_nonblocking(true).is_err() {
+            if !self.has_place(user.user, is_operator) || stream.set_nonblocking(true).is_err() {
                 continue;
             }
             let (inbox, outbox) = (Vec::new(), Vec::new());
             self.last += 1;
-            let client = Client { stream, user, is_operator, follows_log: false, inbox, outbox, is_over: false };
+            let (follows_log, has_line, is_over) = (false, false, false);
+            let client = Client { stream, user, is_operator, follows_log, inbox, has_line, outbox, is_over };
             self.clients.insert(self.last, client);
+        }
+    }
+
+    fn has_place(&self, user: u32, is_operator: bool) -> bool {
+        let of_user = || self.clients.values().filter(|client| client.user.user == user).count();
+        match is_operator {
+            true => self.clients.len() < CLIENTS_MAX,
+            false => self.clients.len() < CLIENTS_MAX - OPERATORS_MIN && of_user() < OF_USER_MAX,
         }
     }
 
@@ -125,47 +160,49 @@ impl Control {
         self.clients.contains_key(&id)
     }
 
-    /// Reads from a client, and returns its complete lines.
-    pub fn read(&mut self, id: u64) -> Vec<Line> {
-        let Some(client) = self.clients.get_mut(&id) else { return Vec::new() };
-        let mut buffer = [0; REQUEST_BYTES_MAX];
-        match client.stream.read(&mut buffer) {
-            Ok(0) => client.is_over = true,
-            Ok(bytes) if !client.is_over => client.inbox.extend(&buffer[..bytes]),
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => {
-                self.remove(id);
-                return Vec::new();
+    /// Returns the next line of a client, which it reads if no whole line is there. A client that has not taken its
+    /// answers has none.
+    pub fn read(&mut self, id: u64) -> Option<Line> {
+        let client = self.clients.get_mut(&id).filter(|client| client.outbox.is_empty())?;
+        if !client.has_line {
+            let mut buffer = [0; REQUEST_BYTES_MAX];
+            match client.stream.read(&mut buffer) {
+                Ok(0) => client.is_over = true,
+                Ok(bytes) if !client.is_over => client.inbox.extend(&buffer[..bytes]),
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(_) => {
+                    self.remove(id);
+                    return None;
+                }
             }
         }
-        let mut lines = Vec::new();
-        while let Some(end) = client.inbox.iter().position(|&byte| byte == b'\n') {
-            let text = client.inbox.drain(..=end).take(end).collect();
-            lines.push(Line { client: id, is_operator: client.is_operator, text });
-        }
-        if client.inbox.len() >= REQUEST_BYTES_MAX {
+        let is_operator = client.is_operator;
+        let line = client.take_line().map(|text| Line { client: id, is_operator, text });
+        if line.is_none() && client.has_line {
             client.inbox.clear();
-            client.is_over = true;
+            (client.has_line, client.is_over) = (false, true);
             let refused = Answer::Refused(format!("a request has at most {REQUEST_BYTES_MAX} bytes"));
             self.answer(id, &refused);
         }
         self.close_if_over(id);
-        lines
+        line
     }
 
+    /// Answers a client, which may be closed for it.
     pub fn answer(&mut self, id: u64, answer: &Answer) {
-        let waiting: usize = self.clients.values().map(|client| client.outbox.len()).sum();
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let before = client.outbox.len();
         let is_written = serde_json::to_writer(&mut client.outbox, answer).is_ok();
-        let added = client.outbox.len() - before;
-        if !is_written || client.outbox.len() > ANSWER_BYTES_MAX || waiting + added > ANSWERS_BYTES_MAX {
+        if !is_written || client.outbox.len() > ANSWER_BYTES_MAX {
             self.remove(id);
             return;
         }
         client.outbox.push(b'\n');
         self.write(id);
+        while self.clients.values().map(|client| client.outbox.len()).sum::<usize>() > ANSWERS_BYTES_MAX {
+            let most = self.clients.iter().max_by_key(|(_, client)| client.outbox.len()).map(|(&id, _)| id);
+            most.into_iter().for_each(|id| self.remove(id));
+        }
     }
 
     pub fn follow_log(&mut self, id: u64) {
@@ -236,7 +273,8 @@ mod tests {
     fn served(control: &mut Control) -> Vec<Line> {
         control.accept();
         let ids: Vec<u64> = control.descriptors().map(|(id, ..)| id).collect();
-        ids.into_iter().flat_map(|id| control.read(id)).collect()
+        let all = |id| std::iter::from_fn(|| control.read(id)).collect::<Vec<_>>();
+        ids.into_iter().flat_map(all).collect()
     }
 
     #[test]
@@ -264,6 +302,95 @@ mod tests {
         assert_eq!(control.descriptors().count(), 0);
         drop(control);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_call_gives_one_line_and_none_while_answers_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"one\ntwo\nthree\n").unwrap();
+        control.accept();
+        let id = control.descriptors().next().unwrap().0;
+        assert!(!control.has_line(id));
+        assert_eq!(control.read(id).unwrap().text, b"one");
+        let wanted = |control: &Control| control.descriptors().next().unwrap().2;
+        assert_eq!((control.has_line(id), wanted(&control)), (true, PollFlags::empty()));
+        // More than the socket takes.
+        control.answer(id, &Answer::Done("x".repeat(1 << 20)));
+        assert!(control.read(id).is_none() && !control.has_line(id));
+        assert_eq!(wanted(&control), PollFlags::OUT);
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\n") {
+            control.write(id);
+            let mut buffer = [0; 1 << 16];
+            let bytes = client.read(&mut buffer).unwrap();
+            answer.extend(&buffer[..bytes]);
+        }
+        assert_eq!(control.read(id).unwrap().text, b"two");
+        assert_eq!(control.read(id).unwrap().text, b"three");
+        assert!(!control.has_line(id) && wanted(&control) == PollFlags::IN);
+        // A client that is removed has no lines left.
+        client.write_all(b"four\nfive\n").unwrap();
+        assert_eq!(control.read(id).unwrap().text, b"four");
+        control.answer(id, &Answer::Done("x".repeat(ANSWER_BYTES_MAX)));
+        assert!(control.read(id).is_none() && !control.has(id));
+    }
+
+    #[test]
+    fn the_client_with_the_most_answers_makes_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let _idle: Vec<UnixStream> = (0..6).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        control.accept();
+        // Each has less than one may have; the third has the most.
+        let answer = |mib: usize| Answer::Done("x".repeat(mib << 20));
+        for (id, mib) in [(1, 6), (2, 6), (3, 7), (4, 6), (5, 6)] {
+            control.answer(id, &answer(mib));
+        }
+        assert_eq!(control.clients.len(), 6);
+        control.answer(6, &answer(3));
+        assert_eq!(control.take_gone(), [3]);
+        assert!(control.has(6));
+    }
+
+    #[test]
+    fn a_user_who_is_no_operator_has_half_of_the_places() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let add = |control: &mut Control, user: u32| {
+            let streams: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect(&path).unwrap()).collect();
+            control.accept();
+            let own = control.last - 7..;
+            control.clients.range_mut(own).for_each(|(_, client)| client.user.user = user);
+            streams
+        };
+        let mut streams = Vec::new();
+        while control.has_place(7, false) {
+            streams.push(add(&mut control, 7));
+        }
+        assert_eq!(control.clients.len(), OF_USER_MAX);
+        assert!(control.has_place(8, false) && control.has_place(0, true));
+        while control.has_place(8, false) {
+            streams.push(add(&mut control, 8));
+        }
+        assert_eq!(control.clients.len(), CLIENTS_MAX - OPERATORS_MIN);
+        assert!(!control.has_place(9, false) && control.has_place(0, true));
+    }
+
+    #[test]
+    fn a_turn_takes_some_clients_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut control = Control::listen(&path).unwrap();
+        let _many: Vec<UnixStream> = (0..ACCEPTED_A_TURN + 1).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        control.accept();
+        assert_eq!(control.clients.len(), ACCEPTED_A_TURN);
+        control.accept();
+        assert_eq!(control.clients.len(), ACCEPTED_A_TURN + 1);
     }
 
     #[test]

@@ -27,15 +27,20 @@ use crate::routing::Routing;
 use crate::seal::{DATAGRAM_BYTES_MAX, Opened, Seal, read_keys};
 use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
 use crate::sockets::{self, Sockets};
-use crate::{identity, views};
+use crate::{execution, identity, views};
 use cables::Cables;
 use refusals::{Counts, Refusals};
+use turns::Turns;
 
 mod answers;
 mod cables;
 mod refusals;
+mod turns;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Time between the answer to a request for a restart, and the restart: a browser gets the answer from the page of this
+/// process.
+const RESTART_NS: u64 = 300_000_000;
 /// The daemon's nice value.
 const PRIORITY: i32 = -15;
 /// Failed sends of a port in a row, after which the log names the reason: more than a new interface needs to get its
@@ -78,12 +83,14 @@ struct Daemon {
     requests: Requests,
     routing: Routing,
     control: Control,
+    client_turns: Turns,
     remote: Remote,
+    host_turns: Turns,
     registry: Registry,
     meter: Meter,
     journal: Journal,
     history: History,
-    /// The time until which the clients get their answers, before the daemon executes itself anew.
+    /// The time until which clients get their answers, and the page answers its browsers, before the daemon executes itself anew.
     restart_ns: Option<u64>,
     /// Lines of the journal that its followers have.
     published: u64,
@@ -139,6 +146,8 @@ impl Daemon {
             requests,
             routing: Routing::new(kernel),
             control,
+            client_turns: Turns::default(),
+            host_turns: Turns::default(),
             registry: Registry::default(),
             remote: Remote::new(keys.map(|keys| keys.requests), host),
             meter: Meter::default(),
@@ -199,6 +208,7 @@ impl Daemon {
                 [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns(), self.cables.due_ns()];
             let due_ns = due_ns.into_iter().chain(self.restart_ns);
             let due_ns = due_ns.fold(u64::MAX, u64::min).saturating_sub(self.now_ns());
+            let (mut clients, mut hosts) = (Vec::new(), Vec::new());
             for ready in self.wait(signals, due_ns)? {
                 match ready {
                     Ready::Signal => return Ok(()),
@@ -207,25 +217,40 @@ impl Daemon {
                     Ready::Port(port) => self.receive(port),
                     Ready::Test(port) => self.receive_test(port),
                     Ready::NewClient => self.control.accept(),
-                    Ready::Client(id) => {
-                        self.control.write(id);
-                        self.control.read(id).iter().for_each(|line| self.answer_line(line));
-                    }
+                    Ready::Client(id) => clients.push(id),
                     Ready::NewHost => self.remote.accept(self.now_ns()),
-                    Ready::Host(id) => {
-                        let heard = self.remote.serve(id);
-                        self.hear(heard);
-                    }
+                    Ready::Host(id) => hosts.push(id),
                 }
             }
-            if self.restart_ns.is_some_and(|until_ns| !self.has_answers() || until_ns <= self.now_ns()) {
+            self.serve_those_who_ask(clients, hosts);
+            if self.restart_ns.is_some_and(|until_ns| until_ns <= self.now_ns()) {
                 self.restart_ns = None;
                 self.execute_anew();
             }
         }
     }
 
-    /// Waits until a descriptor is ready, or the time is over.
+    /// Serves clients and other hosts, and stops when their time is over: links fall if frames wait for long.
+    fn serve_those_who_ask(&mut self, clients: Vec<u64>, hosts: Vec<u64>) {
+        let origin = self.origin;
+        let now_ns = || origin.elapsed().as_nanos() as u64;
+        let mut turns = std::mem::take(&mut self.client_turns);
+        turns.run(clients, now_ns, |id| {
+            self.control.write(id);
+            if let Some(line) = self.control.read(id) {
+                self.answer_line(&line);
+            }
+        });
+        self.client_turns = turns;
+        let mut turns = std::mem::take(&mut self.host_turns);
+        turns.run(hosts, now_ns, |id| {
+            let heard = self.remote.serve(id);
+            self.hear(heard);
+        });
+        self.host_turns = turns;
+    }
+
+    /// Waits until a descriptor is ready, or the time is over. A client whose next line is here already is ready.
     fn wait(&self, signals: BorrowedFd<'_>, due_ns: u64) -> Result<Vec<Ready>, DaemonError> {
         let taking = |of: Ready, descriptor| (of, descriptor, PollFlags::IN);
         let mut of = vec![
@@ -240,19 +265,16 @@ impl Daemon {
         of.extend(self.remote.descriptors().map(|(id, descriptor, wanted)| (Ready::Host(id), descriptor, wanted)));
         let mut polled: Vec<PollFd<'_>> =
             of.iter().map(|(_, descriptor, wanted)| PollFd::from_borrowed_fd(*descriptor, *wanted)).collect();
+        let has_line = |of: Ready| matches!(of, Ready::Client(id) if self.control.has_line(id));
+        let due_ns = if of.iter().any(|of| has_line(of.0)) { 0 } else { due_ns };
         let timeout = Timespec { tv_sec: (due_ns / SECOND_NS) as i64, tv_nsec: (due_ns % SECOND_NS) as i64 };
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(kernel_error("poll")(error.into())),
         }
-        Ok(of.iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty()).map(|(of, _)| of.0).collect())
-    }
-
-    /// Whether clients or other hosts have not taken all of their answers.
-    fn has_answers(&self) -> bool {
-        let wanted = self.control.descriptors().map(|of| of.2).chain(self.remote.descriptors().map(|of| of.2));
-        wanted.into_iter().any(|wanted| wanted.contains(PollFlags::OUT))
+        let is_ready = |of: Ready, polled: &PollFd<'_>| !polled.revents().is_empty() || has_line(of);
+        Ok(of.iter().zip(&polled).filter(|(of, polled)| is_ready(of.0, polled)).map(|(of, _)| of.0).collect())
     }
 
     /// Reads the interfaces anew.
@@ -426,20 +448,18 @@ impl Daemon {
         }
     }
 
+    /// Begins to replace this process by a new one, if that can start. Clients get their answers first.
+    fn begin_restart(&mut self) -> Result<(), String> {
+        execution::check()?;
+        (self.settings.check_start)()?;
+        self.restart_ns = Some(self.now_ns() + RESTART_NS);
+        Ok(())
+    }
+
     /// Replaces this process by a new one of the same program and arguments, perhaps a newer release. It removes nothing:
     /// the new one takes the routes over, as after a kill, and before the neighbours take theirs away.
     fn execute_anew(&mut self) {
-        // The kernel marks a program whose file was replaced.
-        let path = std::env::current_exe().map(|path| {
-            let text = path.to_string_lossy().into_owned();
-            text.strip_suffix(" (deleted)").map_or(path, Into::into)
-        });
-        let error = match path {
-            Ok(path) => std::os::unix::process::CommandExt::exec(
-                std::process::Command::new(path).args(std::env::args_os().skip(1)),
-            ),
-            Err(error) => error,
-        };
+        let error = execution::execute_anew();
         self.journal.note(true, format!("the daemon cannot execute itself anew, and goes on: {error}"));
     }
 

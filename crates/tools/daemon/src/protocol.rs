@@ -443,6 +443,7 @@ pub struct NicView {
     pub kind: String,
     /// Name of the host.
     pub host: String,
+    /// Those of its process, with the first NIC of the process.
     pub leases: Vec<LeaseView>,
 }
 

@@ -4,18 +4,22 @@
 //! # Invariants
 //!
 //! 1. A number is never given twice.
-//! 2. A process has at most [`NICS_OF_CLIENT_MAX`] registrations, and leases at most [`LEASES_OF_CLIENT_MAX`] routes, so
-//!    the number of clients bounds both.
+//! 2. A process has at most [`NICS_OF_CLIENT_MAX`] registrations, whose texts are short, and leases at most
+//!    [`LEASES_OF_CLIENT_MAX`] routes, so the number of clients bounds both.
+//! 3. The processes of a user who is no operator have at most a quarter of all leases.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use selvedge_fabric_manager::{Client, Manager};
+use selvedge_fabric_manager::Manager;
 
 use crate::control::User;
-use crate::protocol::{NicView, Registration};
+use crate::protocol::{LeaseView, NicView, Registration};
 use crate::views;
 
 const NICS_OF_CLIENT_MAX: usize = 16;
+const KIND_BYTES_MAX: usize = 32;
+const JOB_BYTES_MAX: usize = 128;
+const SEGMENT_BYTES_MAX: usize = 1024;
 /// PALMS has at most so many channels to hosts in common jobs.
 const LEASES_OF_CLIENT_MAX: usize = 1024;
 
@@ -46,6 +50,14 @@ impl Registry {
         if texts.iter().flatten().any(|text| text.chars().any(char::is_control)) {
             return Err("names of a NIC have no control characters".into());
         }
+        let lengths = [
+            ("kind of a NIC", registration.kind.len(), KIND_BYTES_MAX),
+            ("name of a job", registration.job.as_ref().map_or(0, String::len), JOB_BYTES_MAX),
+            ("path of a segment", registration.segment.as_os_str().len(), SEGMENT_BYTES_MAX),
+        ];
+        if let Some((of, bytes, most)) = lengths.into_iter().find(|(_, bytes, most)| bytes > most) {
+            return Err(format!("the {of} has at most {most} bytes, and not {bytes}: give a shorter one"));
+        }
         if self.nics.values().filter(|nic| nic.client == client).count() >= NICS_OF_CLIENT_MAX {
             return Err(format!("a process registers at most {NICS_OF_CLIENT_MAX} NICs"));
         }
@@ -69,9 +81,13 @@ impl Registry {
         Some(Segment { path: nic.registration.segment.clone(), user: nic.user.user })
     }
 
-    /// All NICs, with the leases of their processes.
+    /// All NICs. The leases of a process are with its first NIC.
     pub fn views(&self, manager: &Manager) -> Vec<NicView> {
         let map = manager.map().0;
+        let mut leases: BTreeMap<u64, Vec<LeaseView>> = BTreeMap::new();
+        for lease in manager.leases() {
+            leases.entry(lease.client.0).or_default().push(views::lease(map, lease));
+        }
         let view = |(&id, nic): (&u64, &Nic)| NicView {
             id,
             job: nic.registration.job.clone(),
@@ -81,22 +97,32 @@ impl Registry {
             user: nic.user.user,
             kind: nic.registration.kind.clone(),
             host: manager.config().name.clone(),
-            leases: manager
-                .leases()
-                .filter(|lease| lease.client == Client(nic.client))
-                .map(|lease| views::lease(map, lease))
-                .collect(),
+            leases: leases.remove(&nic.client).unwrap_or_default(),
         };
         self.nics.iter().map(view).collect()
     }
 }
 
-/// Whether a client may have one more lease.
-pub fn may_lease(manager: &Manager, client: u64) -> Result<(), String> {
-    match manager.leases().filter(|lease| lease.client == Client(client)).count() < LEASES_OF_CLIENT_MAX {
-        true => Ok(()),
-        false => Err(format!("a process has at most {LEASES_OF_CLIENT_MAX} leases: release some")),
+/// Whether a client may have one more lease. `clients`: of each lease. `limit`: of all leases. `shares`: whether a client
+/// is of the same user; None for an operator.
+pub fn may_lease(
+    clients: impl Iterator<Item = u64>,
+    limit: usize,
+    client: u64,
+    shares: Option<impl Fn(u64) -> bool>,
+) -> Result<(), String> {
+    let (mut own, mut of_user) = (0, 0);
+    for of in clients {
+        own += usize::from(of == client);
+        of_user += usize::from(shares.as_ref().is_some_and(|shares| shares(of)));
     }
+    if own >= LEASES_OF_CLIENT_MAX {
+        return Err(format!("a process has at most {LEASES_OF_CLIENT_MAX} leases: release some"));
+    }
+    if of_user >= limit / 4 {
+        return Err(format!("the processes of a user have at most {} leases: release some", limit / 4));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -133,11 +159,33 @@ mod tests {
         assert!(registry.register(1, USER, registration("/a")).is_err());
         let escape = Registration { job: Some("\u{1b}[2J".into()), ..registration("/a") };
         assert!(registry.register(2, USER, escape).is_err());
+        let of = |kind: usize, job: usize, segment: usize| {
+            let [kind, job, segment] = [kind, job, segment].map(|bytes| "x".repeat(bytes));
+            Registration { kind, job: Some(job), ..registration(&segment) }
+        };
+        registry.register(2, USER, of(32, 128, 1024)).unwrap();
+        for (kind, job, segment) in [(33, 1, 1), (1, 129, 1), (1, 1, 1025)] {
+            let refused = registry.register(2, USER, of(kind, job, segment)).unwrap_err();
+            assert!(refused.contains("give a shorter one"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_user_who_is_no_operator_has_a_quarter_of_the_leases() {
+        // Clients 1 to 3 are of one user, and 4 of another.
+        let leases = |count: u64| (0..count).map(|at| 1 + at % 3);
+        let shares = |of: u64| of <= 3;
+        may_lease(leases(24), 100, 1, Some(shares)).unwrap();
+        assert!(may_lease(leases(25), 100, 1, Some(shares)).unwrap_err().contains("at most 25"));
+        may_lease(leases(25), 100, 4, Some(|of| of == 4)).unwrap();
+        may_lease(leases(99), 100, 1, None::<fn(u64) -> bool>).unwrap();
+        let of_process = std::iter::repeat_n(1, LEASES_OF_CLIENT_MAX);
+        assert!(may_lease(of_process, 1 << 20, 1, None::<fn(u64) -> bool>).unwrap_err().contains("a process"));
     }
 
     #[test]
     fn the_requests_of_processes_are_of_the_protocol() {
-        let line = selvedge_job::fabric::register_request("extoll", Some("job"), Some(1), Path::new("/a")).to_string();
+        let line = selvedge_job::fabric::register_request("extoll", Some("job"), Some(1), "/a").to_string();
         let expected = Registration { process: std::process::id(), ..registration("/a") };
         let read: crate::protocol::Request = serde_json::from_str(&line).unwrap();
         assert_eq!(read, crate::protocol::Request::Register(expected));

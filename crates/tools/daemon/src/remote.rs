@@ -4,8 +4,9 @@
 //! # Invariants
 //!
 //! 1. Nothing here waits: sockets do not block, and a connection that is not done in time is closed.
-//! 2. There are at most [`CONNECTIONS_MAX`] connections each way. Those that ask have at most one request of
-//!    [`REQUEST_BYTES_MAX`], and all together [`ANSWERS_BYTES_MAX`] of answers in memory.
+//! 2. There are at most [`CONNECTIONS_MAX`] connections each way, of which [`FOLLOWERS_MAX`] follow a log. Clients who
+//!    are no operators have [`OF_OTHERS_MAX`]. Those that ask have at most one request of [`REQUEST_BYTES_MAX`], and all
+//!    together [`ANSWERS_BYTES_MAX`] of answers in memory.
 //! 3. A connection carries one request, and its answers.
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,6 +26,12 @@ pub mod session;
 /// The TCP port of all daemons.
 const PORT: u16 = 7391;
 const CONNECTIONS_MAX: usize = 32;
+/// Connections for clients who are no operators: their requests must not hold operators' acts up.
+const OF_OTHERS_MAX: usize = CONNECTIONS_MAX / 2;
+/// Connections each way that follow a log, for they last.
+const FOLLOWERS_MAX: usize = 8;
+/// Connections that are taken in one turn of the loop.
+const ACCEPTED_A_TURN: usize = 32;
 /// An answer of another host.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Answers to other hosts that they have not read.
@@ -39,7 +46,7 @@ enum Side {
     /// The other host asks.
     Answers { has_asked: bool, follows_log: bool },
     /// A client of this daemon asks.
-    Asks { client: u64, name: String, follows_log: bool },
+    Asks { client: u64, is_operator: bool, name: String, follows_log: bool },
 }
 
 struct Connection {
@@ -99,8 +106,10 @@ impl Remote {
         })
     }
 
+    /// Takes connections of other hosts, at most [`ACCEPTED_A_TURN`].
     pub fn accept(&mut self, now_ns: u64) {
-        while let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) {
+        for _ in 0..ACCEPTED_A_TURN {
+            let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) else { return };
             let is_full = self.count(|side| matches!(side, Side::Answers { .. })) >= CONNECTIONS_MAX;
             let Ok(nonce) = nonce() else { continue };
             if is_full || stream.set_nonblocking(true).and_then(|()| watch(&stream)).is_err() {
@@ -115,20 +124,28 @@ impl Remote {
     pub fn ask(
         &mut self,
         now_ns: u64,
-        client: u64,
+        (client, is_operator): (u64, bool),
         (name, host, address): (String, HostId, Ipv4Addr),
         request: &Request,
     ) -> Result<(), String> {
         if self.count(|side| matches!(side, Side::Asks { .. })) >= CONNECTIONS_MAX {
             return Err(format!("{CONNECTIONS_MAX} requests to other hosts are under way; ask again"));
         }
+        let of_others = || self.count(|side| matches!(side, Side::Asks { is_operator: false, .. }));
+        if !is_operator && of_others() >= OF_OTHERS_MAX {
+            let text = format!("{OF_OTHERS_MAX} requests of users to other hosts are under way; ask again, or as root");
+            return Err(text);
+        }
+        let follows_log = matches!(request, Request::Log { follow: true });
+        if follows_log && self.count(|side| matches!(side, Side::Asks { follows_log: true, .. })) >= FOLLOWERS_MAX {
+            return Err(too_many_followers("this host's daemon carries"));
+        }
         let failed = |error: io::Error| format!("{name} at {address}: {error}");
         let text = serde_json::to_vec(request).map_err(|error| failed(error.into()))?;
         let stream = connect(SocketAddrV4::new(address, self.port)).map_err(failed)?;
         let nonce = nonce().map_err(failed)?;
         let session = Session::ask(self.key, host, nonce, &text, ANSWER_BYTES_MAX);
-        let follows_log = matches!(request, Request::Log { follow: true });
-        self.add(now_ns, stream, session, Side::Asks { client, name, follows_log });
+        self.add(now_ns, stream, session, Side::Asks { client, is_operator, name, follows_log });
         Ok(())
     }
 
@@ -172,10 +189,10 @@ impl Remote {
                     heard.push(Heard::Request { connection: id, is_sealed: of.session.is_sealed(), text });
                 }
                 Side::Asks { client, follows_log, .. } => {
-                    let answer = serde_json::from_slice(&text)
+                    let answer: Answer = serde_json::from_slice(&text)
                         .map_err(|error| format!("its answer is not of this release: {error}"))?;
+                    of.is_over = !*follows_log || matches!(answer, Answer::Refused(_));
                     heard.push(Heard::Answer { client: *client, answer: Box::new(answer) });
-                    of.is_over = !*follows_log;
                     of.until_ns = None;
                 }
             }
@@ -216,28 +233,42 @@ impl Remote {
         }
     }
 
-    /// Answers another host. One that does not read is closed.
+    /// Answers another host, which may be closed for it: all together have [`ANSWERS_BYTES_MAX`], and the one with the
+    /// most makes room.
     pub fn answer(&mut self, now_ns: u64, id: u64, answer: &Answer) {
-        let waiting: usize = self.connections.values().map(|of| of.session.outbox.len()).sum();
         let Some(of) = self.connections.get_mut(&id) else { return };
         let Side::Answers { follows_log, .. } = of.side else { return };
         let text = serde_json::to_vec(answer).unwrap_or_default();
-        if waiting + text.len() > ANSWERS_BYTES_MAX {
-            self.connections.remove(&id);
-            return;
-        }
         of.session.send(&text);
         of.is_over = !follows_log;
         of.until_ns = if follows_log { None } else { Some(now_ns + PATIENCE_NS) };
         if self.write(id).is_err() {
             self.connections.remove(&id);
         }
+        self.make_room();
     }
 
-    pub fn follow_log(&mut self, id: u64) {
+    /// Closes the connections with the most answers until all together have no more than there may be.
+    fn make_room(&mut self) {
+        let waits = |of: &Connection| match of.side {
+            Side::Answers { .. } => of.session.outbox.len(),
+            Side::Asks { .. } => 0,
+        };
+        while self.connections.values().map(waits).sum::<usize>() > ANSWERS_BYTES_MAX {
+            let most = self.connections.iter().max_by_key(|(_, of)| waits(of)).map(|(&id, _)| id);
+            most.into_iter().for_each(|id| _ = self.connections.remove(&id));
+        }
+    }
+
+    /// Lets a connection follow the log. `Err`: too many do, in words.
+    pub fn follow_log(&mut self, id: u64) -> Result<(), String> {
+        if self.followers().len() >= FOLLOWERS_MAX {
+            return Err(too_many_followers("other hosts follow"));
+        }
         if let Some(Side::Answers { follows_log, .. }) = self.connections.get_mut(&id).map(|of| &mut of.side) {
             *follows_log = true;
         }
+        Ok(())
     }
 
     /// The connections that follow the log.
@@ -261,6 +292,10 @@ impl Remote {
         let seconds = PATIENCE_NS / SECOND_NS;
         over.into_iter().filter_map(|id| self.close(id, &format!("no answer in {seconds} s"))).collect()
     }
+}
+
+fn too_many_followers(those: &str) -> String {
+    format!("{those} {FOLLOWERS_MAX} logs already: end one, or ask without --follow")
 }
 
 fn nonce() -> io::Result<session::Nonce> {
@@ -311,7 +346,7 @@ mod tests {
     }
 
     fn ask(asking: &mut Remote, request: &Request) {
-        asking.ask(0, 5, ("b".into(), OWN, HERE), request).unwrap();
+        asking.ask(0, (5, true), ("b".into(), OWN, HERE), request).unwrap();
     }
 
     /// Serves both ends until the asking one has something. `answer` answers the other one's requests.
@@ -373,6 +408,15 @@ mod tests {
             let Answer::Refused(reason) = answer_of(heard) else { panic!("not refused") };
             assert!(reason.starts_with("b: ") && reason.contains(remedy), "{reason}");
         }
+        // A log that cannot be followed: nothing is left of it.
+        let (mut asking, mut answering) = pair(None, None);
+        ask(&mut asking, &Request::Log { follow: true });
+        let heard = serve(&mut asking, &mut answering, |answering, heard| {
+            let Heard::Request { connection, .. } = heard else { panic!("no request") };
+            answering.answer(0, connection, &Answer::Refused(too_many_followers("other hosts follow")));
+        });
+        assert!(matches!(answer_of(heard), Answer::Refused(reason) if reason.contains("--follow")));
+        assert_eq!(asking.connections.len(), 0);
         // No daemon.
         let (mut asking, answering) = pair(None, None);
         drop(answering);
@@ -400,12 +444,53 @@ mod tests {
     }
 
     #[test]
+    fn the_connection_with_the_most_answers_makes_room() {
+        let (asking, mut answering) = pair(None, None);
+        let idle: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect((HERE, asking.port)).unwrap()).collect();
+        while answering.connections.len() < idle.len() {
+            answering.accept(0);
+        }
+        let mut left = |mib: [usize; 3]| {
+            for (of, mib) in answering.connections.values_mut().zip(mib) {
+                of.session.outbox = vec![0; mib << 20];
+            }
+            answering.make_room();
+            answering.connections.keys().copied().collect::<Vec<u64>>()
+        };
+        assert_eq!(left([5, 7, 4]), [1, 2, 3]);
+        assert_eq!(left([5, 7, 6]), [1, 3]);
+    }
+
+    #[test]
+    fn users_and_followers_leave_places_for_acts() {
+        let (mut asking, mut answering) = pair(None, None);
+        let follow = Request::Log { follow: true };
+        let mut try_ask =
+            |is_operator, request: &Request| asking.ask(0, (5, is_operator), ("b".into(), OWN, HERE), request);
+        (0..FOLLOWERS_MAX).for_each(|_| try_ask(false, &follow).unwrap());
+        for is_operator in [false, true] {
+            assert!(try_ask(is_operator, &follow).unwrap_err().contains("--follow"));
+        }
+        (FOLLOWERS_MAX..OF_OTHERS_MAX).for_each(|_| try_ask(false, &Request::Status).unwrap());
+        assert!(try_ask(false, &Request::Status).unwrap_err().contains("ask again"));
+        (OF_OTHERS_MAX..CONNECTIONS_MAX).for_each(|_| try_ask(true, &Request::Restart).unwrap());
+        assert!(try_ask(true, &Request::Restart).is_err());
+        while answering.connections.len() <= FOLLOWERS_MAX {
+            answering.accept(0);
+        }
+        let ids: Vec<u64> = answering.connections.keys().copied().collect();
+        ids[..FOLLOWERS_MAX].iter().for_each(|&id| answering.follow_log(id).unwrap());
+        assert!(answering.follow_log(ids[FOLLOWERS_MAX]).unwrap_err().contains("--follow"));
+        assert_eq!(answering.followers(), ids[..FOLLOWERS_MAX]);
+    }
+
+    #[test]
     fn connections_are_bounded() {
         let (mut asking, mut answering) = pair(None, None);
         for _ in 0..CONNECTIONS_MAX {
             ask(&mut asking, &Request::Status);
         }
-        assert!(asking.ask(0, 5, ("b".into(), OWN, HERE), &Request::Status).is_err());
+        assert!(asking.ask(0, (5, true), ("b".into(), OWN, HERE), &Request::Status).is_err());
         let more: Vec<TcpStream> =
             (0..CONNECTIONS_MAX).map(|_| TcpStream::connect((HERE, asking.port)).unwrap()).collect();
         answering.accept(0);

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::protocol::{DumpView, DumpWhat};
 use crate::seal::KeyError;
@@ -10,8 +11,11 @@ use crate::seal::KeyError;
 /// A reader of NICs: the path of a segment, its user, and what is wanted.
 pub type ReadNic = fn(&Path, u32, DumpWhat) -> Result<DumpView, String>;
 
+/// Says why a daemon with the same command line would not start now: its files may have changed. It does not wait.
+pub type CheckStart = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// The daemon's settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// Names of interfaces, which may end in `*`. None: all but the loopback interface.
     pub interfaces: Vec<String>,
@@ -24,6 +28,8 @@ pub struct Settings {
     pub sysfs: PathBuf,
     /// Reads a NIC of a user: its registers or its mailboxes, by the file of its segment. It does not wait.
     pub read_nic: ReadNic,
+    /// Asked before the daemon executes itself anew.
+    pub check_start: CheckStart,
 }
 
 /// Reasons for which the daemon does not start or go on.

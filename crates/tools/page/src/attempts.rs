@@ -36,7 +36,7 @@ impl Bucket {
     }
 }
 
-/// Attempts to log in.
+/// Attempts to log in of one kind of users: those at browsers, or programs.
 #[derive(Debug)]
 pub struct Attempts {
     all: Bucket,

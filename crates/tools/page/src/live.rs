@@ -10,6 +10,7 @@
 //! | `GET /api/events` | server-sent events: `daemon`, `topology`, `load`, `log` |
 //! | `POST /api/link`, `/api/restart` | an operator's act |
 //! | `GET /metrics` | Prometheus text 0.0.4, with a session or a user's name and password |
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +45,8 @@ const BODY_BYTES_MAX: usize = 4096;
 const LOGINS_WAITING_MAX: usize = 8;
 /// Hosts that are asked for their NICs.
 const NIC_HOSTS_MAX: usize = 64;
+/// Wrong names and passwords of programs that are known again.
+const REFUSED_KEPT: usize = 64;
 const TOP_DEFAULT: usize = 8;
 
 type Answered = Result<Json<Value>, Refusal>;
@@ -54,8 +57,10 @@ pub struct App {
     users: Mutex<Users>,
     sessions: Mutex<Sessions>,
     attempts: Mutex<Attempts>,
-    /// The last name and password of a program that were right, as a hash.
-    programs: Mutex<Option<([u8; 32], String, User)>>,
+    programs: Mutex<Programs>,
+    /// Programs have attempts of their own: one with an old password must not lock those at browsers out, who often come
+    /// from the same address.
+    program_attempts: Mutex<Attempts>,
     hashing: Semaphore,
     waiting: Semaphore,
     hub: Arc<Hub>,
@@ -64,6 +69,33 @@ pub struct App {
     began: Instant,
     logins_refused: AtomicU64,
     acts: AtomicU64,
+}
+
+/// Names and passwords of programs, as hashes: they come with each request. A change of the users file empties it.
+#[derive(Default)]
+struct Programs {
+    /// The last that were right.
+    right: Option<[u8; 32]>,
+    /// The last that were wrong, at most [`REFUSED_KEPT`].
+    refused: VecDeque<[u8; 32]>,
+}
+
+impl Programs {
+    /// Whether they are right, if that is known.
+    fn known(&self, hash: &[u8; 32]) -> Option<bool> {
+        let is_right = self.right.as_ref() == Some(hash);
+        (is_right || self.refused.contains(hash)).then_some(is_right)
+    }
+
+    fn refuse(&mut self, hash: [u8; 32]) {
+        if self.refused.contains(&hash) {
+            return;
+        }
+        if self.refused.len() >= REFUSED_KEPT {
+            self.refused.pop_front();
+        }
+        self.refused.push_back(hash);
+    }
 }
 
 pub fn router(app: Arc<App>) -> Router {
@@ -107,6 +139,7 @@ impl App {
             sessions: Mutex::default(),
             attempts: Mutex::new(Attempts::new(0)),
             programs: Mutex::default(),
+            program_attempts: Mutex::new(Attempts::new(0)),
             hashing: Semaphore::new(1),
             waiting: Semaphore::new(LOGINS_WAITING_MAX),
             hub,
@@ -136,7 +169,7 @@ impl App {
             Ok(new) => {
                 *users = new;
                 locked(&self.sessions).keep(&users);
-                *locked(&self.programs) = None;
+                *locked(&self.programs) = Programs::default();
             }
             // The users stay as they were: a file that is being written must not end sessions.
             Err(error) => log::warn!("page: {error}; the users stay as they were"),
@@ -166,7 +199,13 @@ impl App {
     }
 
     /// The user with this name and password.
-    async fn check(&self, from: Peer, name: &str, password: String) -> Result<User, Refusal> {
+    async fn check(
+        &self,
+        attempts: &Mutex<Attempts>,
+        from: Peer,
+        name: &str,
+        password: String,
+    ) -> Result<User, Refusal> {
         self.refresh_users();
         let refused = |wait_s: u64| {
             let text = format!("too many attempts to log in; try again in {wait_s} s");
@@ -175,7 +214,7 @@ impl App {
         let waiting = self.waiting.try_acquire();
         let _waiting =
             waiting.map_err(|_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many log in at once; try again"))?;
-        locked(&self.attempts).take(self.now_ms(), from.0).map_err(refused)?;
+        locked(attempts).take(self.now_ms(), from.0).map_err(refused)?;
         let user = locked(&self.users).get(name).cloned();
         let busy = |_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
         let _turn = self.hashing.acquire().await.map_err(busy)?;
@@ -188,7 +227,7 @@ impl App {
         let is_right = compared.await.unwrap_or(false);
         match user.filter(|_| is_right) {
             Some(user) => {
-                locked(&self.attempts).succeeded(from.0);
+                locked(attempts).succeeded(from.0);
                 Ok(user)
             }
             None => {
@@ -284,7 +323,7 @@ async fn login(
     Extension(from): Extension<Peer>,
     Json(given): Json<Login>,
 ) -> Result<Response, Refusal> {
-    let user = app.check(from, &given.name, given.password).await?;
+    let user = app.check(&app.attempts, from, &given.name, given.password).await?;
     let opened = locked(&app.sessions).open(app.now_ms(), &given.name, &user);
     let (secret, session) =
         opened.ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the kernel gives no random numbers"))?;
@@ -443,16 +482,30 @@ async fn program(app: &App, from: Peer, headers: &HeaderMap) -> Result<(), Refus
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).ok_or_else(unknown)?;
     let encoded = given.strip_prefix("Basic ").ok_or_else(unknown)?;
     app.refresh_users();
-    let known = locked(&app.programs).clone();
-    if known.is_some_and(|(hash, name, user)| hash == key(encoded) && locked(&app.users).get(&name) == Some(&user)) {
-        return Ok(());
+    let hash = key(encoded);
+    match locked(&app.programs).known(&hash) {
+        Some(true) => return Ok(()),
+        Some(false) => {
+            app.logins_refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "wrong name or password"));
+        }
+        None => {}
     }
     let decoded = BASE64_STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let decoded = decoded.ok_or_else(unknown)?;
     let (name, password) = decoded.split_once(':').ok_or_else(unknown)?;
-    let user = app.check(from, name, password.to_owned()).await?;
-    *locked(&app.programs) = Some((key(encoded), name.to_owned(), user));
-    Ok(())
+    let stamp = locked(&app.users).stamp();
+    let checked = app.check(&app.program_attempts, from, name, password.to_owned()).await;
+    // The users may have changed meanwhile.
+    let users = locked(&app.users);
+    if users.stamp() == stamp {
+        match &checked {
+            Ok(_) => locked(&app.programs).right = Some(hash),
+            Err(Refusal(StatusCode::UNAUTHORIZED, _)) => locked(&app.programs).refuse(hash),
+            Err(_) => {}
+        }
+    }
+    checked.map(|_| ())
 }
 
 async fn metrics_text(
@@ -481,4 +534,23 @@ async fn metrics_text(
     };
     let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
     Ok((kind, metrics::text(&topology, &status, &page)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_wrong_passwords_of_programs_are_known() {
+        let mut programs = Programs { right: Some([255; 32]), ..Programs::default() };
+        for last in 0..=REFUSED_KEPT as u8 {
+            programs.refuse([last; 32]);
+            programs.refuse([last; 32]);
+        }
+        assert_eq!(programs.refused.len(), REFUSED_KEPT);
+        assert_eq!(
+            [255, 0, 1, 64, 65].map(|hash| programs.known(&[hash; 32])),
+            [Some(true), None, Some(false), Some(false), None]
+        );
+    }
 }

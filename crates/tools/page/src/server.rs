@@ -38,14 +38,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Checks all that can be wrong, and listens.
-    pub fn bind(settings: Settings) -> Result<Server, PageError> {
+    /// Checks all that can be wrong with the settings and their files.
+    pub fn check(settings: &Settings) -> Result<(), PageError> {
+        Server::read(settings).map(|_| ())
+    }
+
+    /// The users, and what TLS needs, with a certificate's fingerprint.
+    fn read(settings: &Settings) -> Result<(Users, Option<(TlsAcceptor, String)>), PageError> {
         if settings.is_plain && !settings.address.ip().is_loopback() {
             return Err(PageError::PlainAddress(settings.address));
         }
         let users = Users::read(&settings.users)?;
-        let (tls, fingerprint) = match settings.is_plain {
-            true => (None, None),
+        let tls = match settings.is_plain {
+            true => None,
             false => {
                 let beside = |name: &str| settings.users.with_file_name(name);
                 let (certificate, key) = settings
@@ -54,9 +59,16 @@ impl Server {
                     .unwrap_or_else(|| (beside("certificate.pem"), beside("certificate.key.pem")));
                 let names = tls::names(&settings.host, settings.address);
                 let (config, fingerprint) = tls::configuration(&tls::Files { certificate, key }, &names)?;
-                (Some(TlsAcceptor::from(config)), Some(fingerprint))
+                Some((TlsAcceptor::from(config), fingerprint))
             }
         };
+        Ok((users, tls))
+    }
+
+    /// Checks all that can be wrong, and listens.
+    pub fn bind(settings: Settings) -> Result<Server, PageError> {
+        let (users, tls) = Server::read(&settings)?;
+        let (tls, fingerprint) = tls.unzip();
         let listen = |error| PageError::Listen { address: settings.address, error };
         let listener = TcpListener::bind(settings.address).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;

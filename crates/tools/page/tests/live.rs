@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use selvedge_page::{PageError, Role, Server, Settings, set_user};
 use serde_json::{Value, json};
 
@@ -218,6 +220,26 @@ fn wrong_passwords_are_bounded() {
     assert_eq!(other.login("ann", &"x".repeat(1000)).status, 401);
     assert_eq!(other.login("ann", &"x".repeat(5000)).status, 413);
     assert_eq!(other.login("ann", PASSWORD).status, 200);
+}
+
+#[test]
+fn a_program_with_an_old_password_locks_nobody_out() {
+    let page = Page::of(2, 2);
+    let ask = |password: &str| {
+        let encoded = BASE64_STANDARD.encode(format!("ann:{password}"));
+        page.get("/metrics", &format!("\r\nauthorization: Basic {encoded}")).status
+    };
+    // The same is refused again without a hash, which would take attempts.
+    for _ in 0..20 {
+        assert_eq!(ask("an old password"), 401);
+    }
+    // Programs that guess have no attempts left, but browsers have.
+    let refused = (0..10).filter(|guess| ask(&format!("guess {guess}")) == 429).count();
+    assert!(refused > 0, "programs are bounded");
+    assert_eq!(page.login("ann", PASSWORD).status, 200);
+    // A change of the users file makes what was wrong right.
+    set_user(&page.folder.path().join("users"), "ann", Role::Operator, "an old password").unwrap();
+    assert_ne!(ask("an old password"), 401);
 }
 
 #[test]

@@ -60,7 +60,6 @@ use watch::Watch;
 use crate::address::LinkAddress;
 use crate::control::listen;
 use crate::errors::{LinkError, OpenError, SendError};
-use crate::forked::ParentOnly;
 use crate::greeting::NO_HOST;
 use crate::ids::{NicName, PeerId};
 use crate::outgoing::Flush;
@@ -68,6 +67,7 @@ use crate::payload::Source;
 use crate::random::fill_random;
 use crate::settings::{Progress, Settings};
 use crate::sink::{ProgressCaller, Sink};
+use selvedge_os::forked::ParentOnly;
 
 /// The longest time that a process that ends waits for its last frames to be sent, and then for its peers to
 /// acknowledge them.

@@ -11,11 +11,11 @@ use crate::address::LinkAddress;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::errors::LinkError;
 use crate::faults::Refusals;
-use crate::forked::ParentOnly;
 use crate::ids::PeerId;
 use crate::settings::Settings;
 use crate::sink::Sink;
 use selvedge_host::backend::Loss;
+use selvedge_os::forked::ParentOnly;
 use selvedge_os::sync::IgnorePoison;
 
 pub(super) struct Shared {

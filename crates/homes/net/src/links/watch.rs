@@ -12,8 +12,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::control::Control;
-use crate::forked::ParentOnly;
 use crate::ids::PeerId;
+use selvedge_os::forked::ParentOnly;
 
 /// Events read by one call.
 const EVENTS: usize = 32;

@@ -87,9 +87,15 @@ impl Daemon {
             Request::Log { follow } => {
                 if follow {
                     self.publish();
-                    match asker {
-                        Asker::Client { id, .. } => self.control.follow_log(id),
+                    let follows = match asker {
+                        Asker::Client { id, .. } => {
+                            self.control.follow_log(id);
+                            Ok(())
+                        }
                         Asker::Host { connection, .. } => self.remote.follow_log(connection),
+                    };
+                    if let Err(reason) = follows {
+                        return Answer::Refused(reason);
                     }
                 }
                 Answer::Log(self.journal.since(0).cloned().collect())
@@ -115,11 +121,13 @@ impl Daemon {
             Request::Register(_) | Request::Unregister { .. } | Request::Lease { .. } | Request::Release { .. } => {
                 self.of_process(asker, request).unwrap_or_else(Answer::Refused)
             }
-            Request::Restart => {
-                self.restart_ns = Some(self.now_ns() + super::SECOND_NS);
-                self.journal.note(false, "restarted by an operator".into());
-                Answer::Done("the daemon executes itself anew; routes stay".into())
-            }
+            Request::Restart => match self.begin_restart() {
+                Ok(()) => {
+                    self.journal.note(false, "restarted by an operator".into());
+                    Answer::Done("the daemon executes itself anew; routes stay".into())
+                }
+                Err(reason) => Answer::Refused(format!("the new daemon would not start: {reason}")),
+            },
         }
     }
 
@@ -155,7 +163,7 @@ impl Daemon {
         let Some(IpAddr::V4(address)) = map.host(host).and_then(|host| host.address) else {
             return Err(format!("{name} has no address in the fabric, for its daemon only observes: start it as root"));
         };
-        self.remote.ask(self.now_ns(), id, (name, host, address), request)
+        self.remote.ask(self.now_ns(), (id, is_operator), (name, host, address), request)
     }
 
     /// An act whose user the log names.
@@ -173,7 +181,7 @@ impl Daemon {
     /// A request of a process about its NICs and leases.
     fn of_process(&mut self, asker: Asker, request: Request) -> Result<Answer, String> {
         let not_local = || "processes register with the daemon of their own host".to_owned();
-        let Asker::Client { id, .. } = asker else { return Err(not_local()) };
+        let Asker::Client { id, is_operator } = asker else { return Err(not_local()) };
         let user = self.control.user(id).ok_or_else(not_local)?;
         match request {
             Request::Register(registration) => {
@@ -185,7 +193,10 @@ impl Daemon {
                 Ok(Answer::Done("no longer registered".into()))
             }
             Request::Lease { to } => {
-                may_lease(&self.manager, id)?;
+                let of_same = |of| self.control.user(of).is_some_and(|other| other.user == user.user);
+                let limit = self.manager.config().limits.leases as usize;
+                let clients = self.manager.leases().map(|lease| lease.client.0);
+                may_lease(clients, limit, id, (!is_operator).then_some(of_same))?;
                 let hosts = self.manager.map().0.hosts();
                 let host = hosts.iter().find(|host| host.address == Some(to)).map(|host| host.host);
                 let host = host.ok_or_else(|| format!("{to} is not in the fabric"))?;

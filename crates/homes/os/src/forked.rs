@@ -20,9 +20,10 @@ static OWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRI
 
 /// A value with a descriptor that no child inherits.
 #[derive(Debug)]
-pub(crate) struct ParentOnly<T: AsRawFd>(T);
+pub struct ParentOnly<T: AsRawFd>(T);
 
 impl<T: AsRawFd> ParentOnly<T> {
+    /// Takes a value whose descriptor stays the same.
     pub fn new(value: T) -> ParentOnly<T> {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| {
