@@ -130,7 +130,7 @@ fn the_rows_of_a_run_sum_up_to_its_statistics_and_change_nothing() {
     };
     let out = Shared::default();
     let run = |observers| {
-        let progress = &mut |_| ControlFlow::Continue(());
+        let progress = &mut |_: crate::traffic::Progress<'_>| ControlFlow::Continue(());
         run_observed(topology.clone(), routing.clone(), NetworkConfig::default(), &traffic, observers, progress)
             .unwrap()
     };

@@ -55,7 +55,7 @@ fn run(topology: &Arc<Topology>, config: NetworkConfig) -> (TrafficResults, Stri
         ..TrafficConfig::default()
     };
     let observers: Vec<Box<dyn Observe>> = vec![Box::new(dump)];
-    let progress = &mut |_| ControlFlow::Continue(());
+    let progress = &mut |_: crate::traffic::Progress<'_>| ControlFlow::Continue(());
     let results = run_observed(topology.clone(), routing, config, &traffic, observers, progress).unwrap();
     (results, out.text())
 }
@@ -142,7 +142,7 @@ fn the_same_run_gives_the_same_dump_and_an_observer_changes_nothing() {
         drain_max: Time::from_ns(20 * MEASURED_NS),
         ..TrafficConfig::default()
     };
-    let progress = &mut |_| ControlFlow::Continue(());
+    let progress = &mut |_: crate::traffic::Progress<'_>| ControlFlow::Continue(());
     let plain = crate::traffic::run(topology, routing, config, &traffic, progress).unwrap();
     assert_eq!(plain, results);
 }

@@ -12,7 +12,7 @@ use super::document::{Document, Section, Table};
 use super::plot::{Axis, Line, Plot, Shape};
 use super::run::{machine_json, wide};
 use super::sheet::Sheet;
-use super::{Wall, rerouting, words};
+use super::{Heat, Wall, rerouting, words};
 use crate::machine::Machine;
 use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};
@@ -29,6 +29,8 @@ pub struct Traffic {
     pub options: Vec<(String, String)>,
     /// One result for each load, ascending.
     pub results: Vec<TrafficResults>,
+    /// Links over time at the last load, for the page.
+    pub heat: Option<Heat>,
     pub wall: Option<Wall>,
 }
 

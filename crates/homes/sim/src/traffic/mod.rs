@@ -31,8 +31,8 @@ pub use pattern::{Destinations, Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
 use crate::network::{
-    Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Observe, Packet,
-    Reroute, Schedule,
+    Arrival, Counted, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Observe,
+    Packet, Reroute, Schedule,
 };
 use crate::node::Fault;
 use crate::queue::Queue;
@@ -98,22 +98,24 @@ pub enum TrafficError {
 }
 
 /// The progress of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
+#[derive(Clone, Copy)]
+pub struct Progress<'a> {
     pub now: Time,
     /// End of the measured interval, after which no message is generated.
     pub until: Time,
     pub hops: u64,
     pub in_flight: u64,
+    pub network: &'a dyn Counted,
 }
 
-/// Runs traffic. `progress` is called from time to time; if it returns false, the run ends, with the results so far.
+/// Runs traffic. `progress` is called from time to time, and at the end; if it breaks, the run ends, with the results so
+/// far.
 pub fn run(
     topology: Arc<Topology>,
     routing: Routing,
     network: NetworkConfig,
     traffic: &TrafficConfig,
-    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<TrafficResults, TrafficError> {
     run_observed(topology, routing, network, traffic, Vec::new(), progress)
 }
@@ -125,7 +127,7 @@ pub fn run_observed(
     network: NetworkConfig,
     traffic: &TrafficConfig,
     observers: Vec<Box<dyn Observe>>,
-    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<TrafficResults, TrafficError> {
     let rerouting = traffic.rerouting.clone();
     let rerouter = rerouting.map(|config| Rerouter::new(&topology, &routing, &network, config)).transpose()?;
@@ -138,6 +140,9 @@ pub fn run_observed(
     generator.rerouter = rerouter.map(Box::new);
     let stop = generator.run(progress);
     let now = generator.queue.0.now();
+    if stop != Some(Stop::Interrupted) {
+        let _ = progress(generator.progress(now));
+    }
     let observed = generator.network.end_observation(now);
     observed.map_err(|error| TrafficError::Observer { why: error.to_string() })?;
     Ok(generator.results(stop))
@@ -255,7 +260,7 @@ impl<'a> Generator<'a> {
         })
     }
 
-    fn run(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Option<Stop> {
+    fn run(&mut self, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Option<Stop> {
         let drained = self.until + self.traffic.drain_max;
         while let Some((now, event)) = self.queue.0.take() {
             if now >= self.traffic.warm_up && self.begin.is_none() {
@@ -284,13 +289,17 @@ impl<'a> Generator<'a> {
                 Event::Manage => self.manage(now, None),
             }
             if self.queue.0.taken() & (PROGRESS_EVENTS - 1) == 0 {
-                let (hops, in_flight) = (self.network.statistics().hops, self.network.in_flight());
-                if progress(Progress { now, until: self.until, hops, in_flight }).is_break() {
+                if progress(self.progress(now)).is_break() {
                     return Some(Stop::Interrupted);
                 }
             }
         }
         None
+    }
+
+    fn progress(&self, now: Time) -> Progress<'_> {
+        let (hops, in_flight) = (self.network.statistics().hops, self.network.in_flight());
+        Progress { now, until: self.until, hops, in_flight, network: &self.network }
     }
 
     fn change_link(&mut self, now: Time, number: u32) {

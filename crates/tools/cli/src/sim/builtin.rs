@@ -45,7 +45,7 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let mut run = finished.run;
     run.results = finished.ranks.results().clone();
     run.results_x = program.over.to_owned();
-    args.output.write_run(&run)?;
+    args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
     Ok(finished.exit_code)
 }
 

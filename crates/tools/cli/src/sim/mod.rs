@@ -108,11 +108,8 @@ fn dispatch(args: &Args) -> Result<u8> {
         )
         .into());
     }
-    if args.output.watch.is_some() && args.program.is_none() && args.command.is_empty() {
-        return Err(Usage(
-            "--watch is for programs, because --traffic and --study simulate several networks; leave it out".to_owned(),
-        )
-        .into());
+    if args.output.watch.is_some() && (args.study || args.describe || args.routes.is_some()) {
+        return Err(Usage("--watch is for programs and --traffic; leave it out".to_owned()).into());
     }
     if args.variation.is_some() && args.program.is_none() && args.command.is_empty() {
         return Err(Usage(

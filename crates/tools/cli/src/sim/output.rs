@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use selvedge_sim::report::{Document, Run, html};
+use selvedge_sim::report::{Document, Heat, html};
 use serde_json::Value;
 
 use super::text;
@@ -89,13 +89,17 @@ impl Output {
     }
 
     /// Writes the outputs of a run, whose page shows the heat of its links.
-    pub fn write_run(&self, run: &Run) -> Result<()> {
-        let document = run.document();
-        let drawn = run.heat.as_ref().map(|heat| {
+    pub fn write_with_links(
+        &self,
+        document: &Document,
+        heat: Option<&Heat>,
+        json: impl FnOnce() -> Value,
+    ) -> Result<()> {
+        let drawn = heat.map(|heat| {
             let parts = selvedge_page::simulation_report(&heat.json(&document.title));
             html::Drawn { style: parts.style.to_owned(), body: parts.body, script: parts.script }
         });
-        self.write_all(&document, drawn.as_ref(), || run.json())
+        self.write_all(document, drawn.as_ref(), json)
     }
 
     /// Writes all outputs except the timeline. Calls `json` only if JSON is written.

@@ -110,7 +110,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     run.notes.extend(job.notes().iter().cloned());
     let over = job.over();
     let ended = job.finish();
-    args.output.write_run(&run)?;
+    args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
     Ok(match (over, finished.exit_code) {
         (Some(code), _) => code,
         (None, 0) => ended,

@@ -25,7 +25,7 @@ use super::observing::Observing;
 use super::output::{Output, stream};
 use super::progress::{Interrupt, ProgressLine};
 use super::usage::Usage;
-use super::watched::Watched;
+use super::watched::{Watched, said};
 
 /// Events between two checks of the clock and of signals; also the finest step of plots over virtual time.
 const OBSERVE_EVERY: u64 = 1 << 10;
@@ -174,7 +174,7 @@ pub fn simulate<R: Ranks>(
         if let Some(heat) = &mut heat {
             heat.look(view.network, view.progress.time);
         }
-        watched.show(heat.as_ref(), &view.progress);
+        watched.show(heat.as_ref(), || said(&view.progress));
         line.show(&view.progress);
         if let Some(warner) = &mut warner {
             warner.look(view, plan.variation.ppm_max > 0);
@@ -185,7 +185,7 @@ pub fn simulate<R: Ranks>(
     if let Some(heat) = &mut heat {
         heat.end(simulation.network(), outcome.time);
     }
-    watched.end(heat.as_ref(), &simulation.progress());
+    watched.end(heat.as_ref(), &said(&simulation.progress()));
     let seconds = started.elapsed().as_secs_f64();
     line.finish();
     simulation.end_observation().context("an observer of the run has failed; give it a folder with room")?;

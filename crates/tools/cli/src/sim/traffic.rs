@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::DeadlockPolicy;
-use selvedge_sim::report::{Study, Traffic, Wall, words};
+use selvedge_sim::report::{Heat, Study, Traffic, Wall, words};
 use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 
@@ -16,6 +16,7 @@ use super::command_line::Args;
 use super::progress::{Interrupt, ProgressLine};
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 use super::usage::Usage;
+use super::watched::Watched;
 
 /// Patterns as written on the command line, for `--list`.
 pub const PATTERNS: [(&str, &str); 7] = [
@@ -56,12 +57,23 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let (interrupt, mut line) = (Interrupt::listen()?, ProgressLine::new(args.output.quiet));
     let started = Instant::now();
     let mut results = Vec::new();
+    let links = || args.output.shows_links().then(|| Heat::new(&machine.topology, &config.faults));
+    let mut heat = links();
+    let title = format!("{pattern} traffic on {}", machine.name);
+    let mut watched = Watched::start(&args.output, &title, heat.as_ref())?;
+    let mut said = String::new();
     for &load in &loads {
         let config = TrafficConfig { load, ..config.clone() };
-        let mut progress = |progress: selvedge_sim::traffic::Progress| {
+        heat = links();
+        let mut progress = |progress: selvedge_sim::traffic::Progress<'_>| {
+            if let Some(heat) = &mut heat {
+                heat.look(progress.network, progress.now);
+            }
+            said = format!("load {}: {} of {}", words::percent(load), progress.now, progress.until);
+            watched.show(heat.as_ref(), || said.clone());
             line.update(|seconds| {
                 let rate = words::rate(progress.hops as f64 / seconds);
-                format!("load {}: {} of {}, {rate} packet hops", words::percent(load), progress.now, progress.until)
+                format!("{said}, {rate} packet hops")
             });
             if interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -73,12 +85,14 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
             break;
         }
     }
+    watched.end(heat.as_ref(), &said);
     let seconds = started.elapsed().as_secs_f64();
     line.finish();
     let interrupted = results.iter().any(|run| run.stopped == Some(Stop::Interrupted)) || results.len() < loads.len();
     let wall = Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() };
-    let report = Traffic { machine: machine.clone(), config, options: args.options(), results, wall: Some(wall) };
-    args.output.write(&report.document(), || report.json())?;
+    let (machine, options, wall) = (machine.clone(), args.options(), Some(wall));
+    let report = Traffic { machine, config, options, results, heat, wall };
+    args.output.write_with_links(&report.document(), report.heat.as_ref(), || report.json())?;
     Ok(if interrupted { EXIT_INTERRUPTED } else { 0 })
 }
 

@@ -32,24 +32,25 @@ impl Watched {
     }
 
     /// Sends what is new, once a second while somebody looks.
-    pub fn show(&mut self, heat: Option<&Heat>, progress: &Progress) {
+    pub fn show(&mut self, heat: Option<&Heat>, said: impl FnOnce() -> String) {
         let (Some((page, structure)), Some(heat)) = (&self.page, heat) else { return };
         if self.sent.is_some_and(|sent| sent.elapsed() < INTERVAL) || !page.is_watched() {
             return;
         }
         self.sent = Some(Instant::now());
-        let frames = json!({ "progress": said(progress), "frames": heat.frames() });
+        let frames = json!({ "progress": said(), "frames": heat.frames() });
         page.send("frames", &frames, &[("structure", structure), ("frames", &frames)]);
     }
 
     /// Sends the last frames.
-    pub fn end(self, heat: Option<&Heat>, progress: &Progress) {
+    pub fn end(self, heat: Option<&Heat>, said: &str) {
         let (Some((page, structure)), Some(heat)) = (self.page, heat) else { return };
-        let last = json!({ "progress": format!("ended: {}", said(progress)), "frames": heat.frames() });
+        let last = json!({ "progress": format!("ended: {said}"), "frames": heat.frames() });
         page.end("end", &last, &[("structure", &structure), ("end", &last)]);
     }
 }
 
-fn said(progress: &Progress) -> String {
+/// The progress of a program in words.
+pub fn said(progress: &Progress) -> String {
     format!("{}, {} messages", words::time_ns(progress.time.as_ns_f64()), words::count(progress.messages))
 }

@@ -40,6 +40,38 @@ fn json(machine: &Path, line: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+/// The page's data: vertices, links with the times of failures, and frames.
+fn drawn(folder: &Path, machine: &Path, line: &str) -> Value {
+    let file = folder.join("report.html");
+    let (code, _, errors) = sim(machine, &format!("{line} --html {}", file.display()));
+    assert_eq!(code, Some(0), "{errors}");
+    let page = std::fs::read_to_string(file).expect("a report");
+    let data = page.split("<script").find_map(|part| {
+        let from = part.find("{\"frames\"")?;
+        serde_json::Deserializer::from_str(&part[from..]).into_iter().next()?.ok()
+    });
+    data.unwrap_or_else(|| panic!("no topology in {} bytes", page.len()))
+}
+
+#[test]
+fn pages_of_traffic_and_programs_draw_links_that_fail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = triangle(folder.path());
+    for line in [
+        "--traffic uniform --load 0.1 --load 0.3 --skip 0us --measured 2ms --fail-link a-b@100us-300us",
+        "-n 3 --program barrier --fail-link a-b@100us-300us",
+    ] {
+        let data = drawn(folder.path(), &machine, line);
+        let links = data["links"].as_array().expect("links");
+        assert_eq!((data["vertices"].as_array().map(Vec::len), links.len()), (Some(3), 3), "{line}");
+        let failures = serde_json::json!([[100_000.0, false], [300_000.0, true]]);
+        assert_eq!(links.iter().filter(|link| link[3] == failures).count(), 1, "{line}: {links:?}");
+        let (ends, heat) = (&data["frames"]["ends_ns"], data["frames"]["heat"].as_str().expect("digits"));
+        assert_eq!(heat.len(), ends.as_array().expect("times").len() * 2 * 3);
+        assert!(heat.chars().any(|digit| digit != 'A'), "{line}: no link was used");
+    }
+}
+
 #[test]
 fn a_triangle_without_a_link_loses_what_was_lost_before_its_routers_noticed() {
     let folder = tempfile::tempdir().expect("a folder");
