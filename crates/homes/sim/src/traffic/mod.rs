@@ -288,10 +288,9 @@ impl<'a> Generator<'a> {
                 Event::Fault(number) => self.change_link(now, number),
                 Event::Manage => self.manage(now, None),
             }
-            if self.queue.0.taken() & (PROGRESS_EVENTS - 1) == 0 {
-                if progress(self.progress(now)).is_break() {
-                    return Some(Stop::Interrupted);
-                }
+            let is_due = self.queue.0.taken() & (PROGRESS_EVENTS - 1) == 0;
+            if is_due && progress(self.progress(now)).is_break() {
+                return Some(Stop::Interrupted);
             }
         }
         None
