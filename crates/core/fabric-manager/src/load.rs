@@ -103,7 +103,7 @@ impl LoadReport {
     }
 }
 
-/// A number of so many bytes.
+/// A number of this many bytes.
 fn wide(reader: &mut Reader, bytes: usize) -> Option<u64> {
     Some(reader.take(bytes)?.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte)))
 }

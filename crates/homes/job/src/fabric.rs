@@ -186,7 +186,7 @@ impl Daemon {
         }
     }
 
-    /// Takes the answers that have arrived, which nobody waits for: the daemon does not read a process that leaves them.
+    /// Takes the answers that have arrived and that no call waits for: the daemon reads no process that leaves them.
     fn pass_answers_by(&self, state: &mut State) {
         let mut buffer = [0; 4096];
         let mut take = |bytes: usize, flags: RecvFlags| {

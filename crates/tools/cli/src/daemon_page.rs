@@ -118,7 +118,7 @@ fn users_default() -> PathBuf {
     folder.unwrap_or_else(home).join("selvedge/users")
 }
 
-/// The settings that the options ask for, and whether somebody has asked for the page.
+/// The settings that the options ask for, and whether an option or the file asks for the page.
 fn settings(args: &PageArgs, file: &File, socket: &Path) -> Result<Option<(Settings, bool)>> {
     let users = args.users.as_ref().or(file.users.as_ref()).cloned();
     let in_file = file
@@ -155,7 +155,7 @@ pub fn check(args: &PageArgs, file: &File, socket: &Path) -> Result<()> {
     }
 }
 
-/// The server that the options ask for, ready to start. An address that nobody has asked for is no reason to fail.
+/// The server that the options ask for, ready to start. The default address is no reason to fail.
 pub fn server(args: &PageArgs, file: &File, socket: &Path) -> Result<Option<Server>> {
     let Some((settings, is_asked)) = settings(args, file, socket)? else { return Ok(None) };
     match Server::bind(settings) {

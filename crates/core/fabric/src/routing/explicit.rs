@@ -31,7 +31,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// The `vc_set` of a packet on an explicit route: no algorithm has so many sets, for a link has at most 255 channels.
+/// The `vc_set` of a packet on an explicit route: no algorithm has this set, because a link has at most 255 channels.
 pub(super) const EXPLICIT: u8 = u8::MAX;
 /// The most nodes for which the dependencies of all pairs are checked.
 const NODES_MAX: u32 = 4096;

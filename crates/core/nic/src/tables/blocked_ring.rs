@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(ring.kept().count(), 1);
         ring.push(&head(3));
         assert!(ring.kept().map(|head| head.length).eq([1, 3]));
-        // A count that nobody wrote does no harm.
+        // A count that no NIC has written does no harm.
         ring.count = u64::MAX - 5;
         ring.push(&head(4));
         assert!(ring.take_unlogged().is_some() && ring.kept().count() <= HEADS);

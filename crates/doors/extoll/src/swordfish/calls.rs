@@ -82,7 +82,7 @@ pub extern "C" fn time() -> u64 {
 pub extern "C" fn consume_time(nanoseconds: u64) -> i32 {
     let wanted = Duration::from_nanos(nanoseconds);
     if simulated::is_simulated() {
-        // A simulated rank computes while it sleeps: nobody else needs its processor.
+        // A simulated rank computes while it sleeps: no other rank needs its processor.
         std::thread::sleep(wanted);
     } else {
         let begin = Instant::now();

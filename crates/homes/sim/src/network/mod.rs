@@ -345,7 +345,7 @@ impl Network {
         }
     }
 
-    /// Ends the observation: each observer is told, and dropped.
+    /// Ends the observation: calls each observer's `end`, and drops it.
     ///
     /// # Errors
     /// The first one of an observer.

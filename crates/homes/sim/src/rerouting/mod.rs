@@ -162,7 +162,7 @@ pub struct Rerouter {
 }
 
 impl Rerouter {
-    /// Managers of a whole fabric at rest. The network is told to expect other routes.
+    /// Managers of a whole fabric at rest. The caller lets the network expect other routes.
     pub fn new(
         topology: &Arc<Topology>,
         routing: &Routing,

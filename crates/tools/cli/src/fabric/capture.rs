@@ -80,7 +80,7 @@ pub fn capture(interface: &str, file: &Path, limits: &Limits, ready: impl FnOnce
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error).context("poll"),
         }
-        // Signals and the time are looked at again after so many, however busy the port is.
+        // Looks at signals and the time again after a batch, however busy the port is.
         for _ in 0..BATCH {
             if limits.frames.is_some_and(|limit| frames >= limit) {
                 break;
