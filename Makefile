@@ -67,7 +67,7 @@ SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
 
 .DEFAULT_GOAL := build
-.PHONY: help build component demo test test-long check-examples bench install uninstall setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
+.PHONY: help build component demo test test-build test-long check-examples bench install uninstall setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
 ## lists the targets
 help:
@@ -184,6 +184,10 @@ RTL_PROGRAM := $(TREE)/libexec/selvedge/selvedge-rtl
 ## builds, and runs every test but those of make rtl
 test: setup
 	@CARGO="$(CARGO)" TEST_PROFILE="$(TEST_PROFILE)" tests/run.sh
+
+## builds what make test runs
+test-build: setup
+	@CARGO="$(CARGO)" TEST_PROFILE="$(TEST_PROFILE)" tests/run.sh --build
 
 ## the suites in variants that make test leaves out, because others find nearly all their faults
 test-long: setup build

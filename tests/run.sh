@@ -5,17 +5,17 @@
 # that of the engine in SystemVerilog. After a failure the rest still runs; the last lines list the failures, and the
 # exit status is 1. A compilation error ends it at once.
 #
-# usage: make test    or, where setup.sh has run: tests/run.sh
+# usage: make test    or, where setup.sh has run: tests/run.sh [--build]     with --build it only builds
 #
 # CARGO and TEST_PROFILE (checked) are those of the Makefile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 read -ra cargo <<<"${CARGO:-cargo}"
+# Suites are chosen by name in the whole workspace, because a choice of packages has other features and is built anew.
 workspace=(--locked --profile "${TEST_PROFILE:-checked}" --workspace --exclude selvedge-rtl)
-# A suite whose processes mostly wait runs beside the others. Its name chooses it in the whole workspace, so that
-# nothing is rebuilt.
-beside=death
+# Suites whose processes mostly wait. They run beside the others, one after the other.
+waiting=(death outside live one_host service_ends)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -31,14 +31,32 @@ if [[ ${#failed[@]} != 0 ]]; then
     printf '    %s\n' "${failed[@]}" >&2
     exit 1
 fi
+[[ ${1:-} != --build ]] || exit 0
 
 make --no-print-directory check-registers || failed+=("make check-registers")
 make --no-print-directory check-examples || failed+=("make check-examples")
 
-"${cargo[@]}" test "${workspace[@]}" --no-fail-fast --test "$beside" >"$work/beside" 2>&1 &
+# names_of_suites [NAME]...: --test and name of each suite of the workspace that is not named.
+names_of_suites() {
+    "${cargo[@]}" metadata --locked --no-deps --format-version 1 | python3 -c '
+import json, sys
+targets = [target for package in json.load(sys.stdin)["packages"] for target in package["targets"]
+           if package["name"] != "selvedge-rtl" and target["test"] and "test" in target["kind"]]
+missing = set(sys.argv[1:]) - {target["name"] for target in targets}
+if missing: sys.exit(f"tests/run.sh: no suite is named {missing.pop()}")
+print(*sorted({"--test=" + target["name"] for target in targets} - {"--test=" + name for name in sys.argv[1:]}))' "$@"
+}
+read -ra others <<<"$(names_of_suites "${waiting[@]}")"
+[[ ${#others[@]} != 0 ]] || exit 1
+
+"${cargo[@]}" test "${workspace[@]}" --no-fail-fast "${waiting[@]/#/--test=}" >"$work/beside" 2>&1 &
 tests=$!
 status=0
-"${cargo[@]}" test "${workspace[@]}" --no-fail-fast --exclude "selvedge-$beside" 2>&1 | tee "$work/others" || status=1
+{
+    "${cargo[@]}" test "${workspace[@]}" --no-fail-fast --lib --bins "${others[@]}" || status=1
+    "${cargo[@]}" test "${workspace[@]}" --no-fail-fast --doc || status=1
+    exit "$status"
+} 2>&1 | tee "$work/others" || status=1
 wait "$tests" || status=1
 cat "$work/beside"
 

@@ -13,5 +13,6 @@ command -v python3 >/dev/null || { echo "page: left out: python3 is not installe
 python3 -c 'import sys; sys.path.insert(0, "tests/page"); import browser; sys.exit(browser.found() is None)' ||
     { echo "page: left out: Chromium is not installed (Debian: chromium)" && exit 77; }
 profile=${TEST_PROFILE:-checked}
-"${CARGO:-cargo}" build --locked --quiet --profile "$profile" -p selvedge-page --example made_up || exit 1
+# As make test builds it: with the features of the whole workspace.
+"${CARGO:-cargo}" build --locked --quiet --profile "$profile" --workspace --exclude selvedge-rtl --example made_up || exit 1
 exec python3 tests/page/page.py "${CARGO_TARGET_DIR:-target}/$profile/examples/made_up" "$@"
