@@ -40,6 +40,7 @@ ROWS = [
     "engines/launcher",
     "doors/portals doors/shmem doors/fi doors/extoll doors/sharp doors/nccl doors/mpi-collectives",
     "preload/mpi preload/mpich preload/openmpi preload/sim-clocks preload/sim-pmix",
+    "tools/terminal",
     "tools/rtl tools/daemon",
     "tools/page",
     "tools/cli",

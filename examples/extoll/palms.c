@@ -8,6 +8,8 @@
  *     palms multicast BYTES COUNT [PAUSE_US]  the first sends each message to all others
  *     palms sink BYTES COUNT [PAUSE_US]       the first receives the messages of all others, and discards them
  *
+ * With `--json` before the tool they print JSON: one object, or for the tools that go one way an object a line for each process.
+ *
  * The senders of `stream`, `multicast` and `sink` pause between messages if told so. When a route is withdrawn, because the daemon of the
  * fabric has found another one, they connect again and go on.
  */
@@ -25,6 +27,7 @@ static Atoll_Port port;
 static Atoll_Handle peer;
 static Atoll_Id peer_id;
 static unsigned char sent[BYTES_MAX], arrived[BYTES_MAX];
+static int as_json;
 
 static void check(int code, const char *what)
 {
@@ -110,7 +113,8 @@ static double pingpong(size_t bytes, int rounds, void (*send)(size_t, uint32_t),
 static void pingpongs(int rounds)
 {
     double fast = pingpong(0, rounds, send_fast, receive_fast);
-    if (atollrun_rank() == 0) {
+    if (atollrun_rank() == 0 && as_json) printf("{\"fast_message_us\": %.3f, \"sizes\": [", fast);
+    if (atollrun_rank() == 0 && !as_json) {
         printf("fast message: %.3f us\n\n%8s %12s %12s %12s\n", fast, "bytes", "complete", "blocks", "complete");
         printf("%8s %12s %12s %12s\n", "", "[us]", "[us]", "[MB/s]");
     }
@@ -121,11 +125,19 @@ static void pingpongs(int rounds)
         double complete = pingpong(bytes, count, send_complete, receive_complete);
         double blocks = bytes <= has.build_bytes_max ? pingpong(bytes, count, send_blocks, receive_blocks) : 0;
         if (atollrun_rank() != 0) continue;
+        if (as_json) {
+            printf("%s{\"bytes\": %zu, \"complete_us\": %.3f, \"blocks_us\": ", bytes > 8 ? ", " : "", bytes, complete);
+            if (blocks != 0) printf("%.3f", blocks);
+            else printf("null");
+            printf(", \"complete_mb_per_s\": %.1f}", (double)bytes / complete);
+            continue;
+        }
         printf("%8zu %12.3f ", bytes, complete);
         if (blocks != 0) printf("%12.3f", blocks);
         else printf("%12s", "-");
         printf(" %12.1f\n", (double)bytes / complete);
     }
+    if (atollrun_rank() == 0 && as_json) printf("]}\n");
 }
 
 /* ---- one way: stream, multicast, sink ---- */
@@ -206,6 +218,12 @@ static void one_way(int is_sender, unsigned senders, size_t bytes, unsigned coun
 {
     double seconds = is_sender ? send_all(bytes, count, pause) : receive_all(bytes, count, senders);
     double messages = (double)count * (is_sender ? 1 : senders);
+    if (as_json) {
+        printf("{\"rank\": %d, \"sends\": %s, \"messages\": %.0f, \"bytes\": %zu, \"seconds\": %.6f, \"mb_per_s\": %.1f, "
+               "\"us_per_message\": %.3f, \"routes_renewed\": %u}\n", atollrun_rank(), is_sender ? "true" : "false", messages, bytes, seconds,
+               messages * (double)bytes / seconds / 1e6, seconds * 1e6 / messages, renewed);
+        return;
+    }
     printf("rank %d %s %.0f messages of %zu bytes in %.3f s: %.1f MB/s, %.3f us each", atollrun_rank(),
            is_sender ? "sent" : "received", messages, bytes, seconds, messages * (double)bytes / seconds / 1e6, seconds * 1e6 / messages);
     if (renewed != 0) printf("; %u routes were withdrawn and renewed", renewed);
@@ -215,6 +233,11 @@ static void one_way(int is_sender, unsigned senders, size_t bytes, unsigned coun
 int main(int argc, char **argv)
 {
     check(atollrun_init(&argc, &argv), "atollrun_init");
+    if (argc > 1 && strcmp(argv[1], "--json") == 0) {
+        as_json = 1;
+        argc--;
+        argv++;
+    }
     const char *tool = argc > 1 ? argv[1] : "";
     int rank = atollrun_rank(), size = atollrun_size();
     unsigned long first = argc > 2 ? strtoul(argv[2], NULL, 10) : 2000, count = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;

@@ -17,6 +17,7 @@ use selvedge_daemon::protocol::{
     self, Act, Answer, DumpWhat, Host, Link, LinkEnd, LogLine, Request, Status, TestReport, Topology,
 };
 use selvedge_daemon::{ask, ask_for, follow};
+use selvedge_terminal::{Progress, Table, print as print_text};
 
 use crate::fabric_check;
 
@@ -210,7 +211,14 @@ fn print(args: &Args) -> Result<ExitCode> {
         }
         Command::Restart { .. } => Request::Restart,
         Command::Import { file } => {
-            import::main(&socket, file)?.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
+            let told = import::main(&socket, file)?;
+            if args.json {
+                crate::json::print(&told)?;
+            } else {
+                print_text(
+                    &told.iter().map(|told| format!("{}: {} cables\n", told.host, told.cables)).collect::<String>(),
+                )?;
+            }
             return Ok(ExitCode::SUCCESS);
         }
         Command::Test { port, count, size, rate } => {
@@ -243,7 +251,10 @@ fn print(args: &Args) -> Result<ExitCode> {
         Request::Test { count, rate, .. } => Duration::from_secs((count / rate.max(1)).into()),
         _ => Duration::ZERO,
     };
+    let progress = if time.is_zero() { Progress::hidden() } else { Progress::work() };
+    progress.say(format!("frames go to the neighbour and come back, for {} s", time.as_secs()));
     let answer = ask_for(&socket, &request, time)?;
+    drop(progress);
     show(&mut out, &answer, args.json, dot)?;
     let has_fault = matches!(&answer, Answer::Tested(report) if !report.is_clean());
     Ok(if has_fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -323,14 +334,8 @@ fn show(out: &mut impl Write, answer: &Answer, json: bool, dot: bool) -> Result<
     Ok(())
 }
 
-fn table(header: &[&str]) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING).set_header(header.iter().copied());
-    table
-}
-
-fn show_table(out: &mut impl Write, table: &comfy_table::Table) -> io::Result<()> {
-    table.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
+fn show_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
+    out.write_all(table.text().as_bytes())
 }
 
 fn show_status(out: &mut impl Write, status: &Status) -> io::Result<()> {
@@ -350,10 +355,11 @@ fn show_status(out: &mut impl Write, status: &Status) -> io::Result<()> {
         false => writeln!(out, "observes only: without CAP_NET_ADMIN it keeps no routes")?,
     }
     writeln!(out, "frames are {}", if status.is_sealed { "sealed" } else { "not sealed" })?;
-    let mut ports = table(&["port", "interface", "state", "neighbour", "mtu", "round trip us", "drops", "refused"]);
+    let mut ports =
+        Table::new(&[">port", "interface", "state", "neighbour", ">mtu", ">round trip us", ">drops", ">refused"]);
     for port in &status.ports {
         let other = port.neighbour.as_ref().zip(port.neighbour_port);
-        ports.add_row([
+        ports.row([
             port.port.to_string(),
             port.interface.clone(),
             format!("{}{}", port.state, if port.is_drained { ", drained" } else { "" }),
@@ -369,9 +375,9 @@ fn show_status(out: &mut impl Write, status: &Status) -> io::Result<()> {
 }
 
 fn show_hosts(out: &mut impl Write, hosts: &[Host]) -> io::Result<()> {
-    let mut rows = table(&["host", "number", "address", "hops", "via", "mtu", "cpu %", "C"]);
+    let mut rows = Table::new(&["host", "number", "address", ">hops", "via", ">mtu", ">cpu %", ">C"]);
     for host in hosts {
-        rows.add_row([
+        rows.row([
             format!("{}{}", host.name, if host.is_self { " (this)" } else { "" }),
             host.host.clone(),
             host.address.map_or(String::new(), |address| address.to_string()),
@@ -400,10 +406,11 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
         (a, b) if a.is_empty() && b.is_empty() => String::new(),
         (a, b) => format!("{a} {b}"),
     };
-    let mut rows = table(&["end", "end", "mtu", "B/s ->", "B/s <-", "round trips us", "queues B", "errors", ""]);
+    let mut rows =
+        Table::new(&["end", "end", ">mtu", ">B/s ->", ">B/s <-", "round trips us", "queues B", ">errors", ""]);
     for link in links {
         let [a, b] = &link.ends;
-        rows.add_row([
+        rows.row([
             end(a),
             end(b),
             link.mtu.to_string(),
@@ -421,37 +428,32 @@ fn show_links(out: &mut impl Write, links: &[Link]) -> io::Result<()> {
 fn show_test(out: &mut impl Write, report: &TestReport) -> io::Result<()> {
     let TestReport { interface, neighbour, sent, returned, seconds, .. } = report;
     writeln!(out, "{interface} to {neighbour}: {returned} of {sent} frames came back, {seconds:.1} s")?;
-    let mut ways = table(&["", "lost", "damaged", "out of order", "doubled"]);
+    let mut ways = Table::new(&["", ">lost", ">damaged", ">out of order", ">doubled"]);
     let there = report.there.as_ref().map(|there| ("there", there));
     for (name, way) in
         there.into_iter().chain([(if there.is_some() { "back" } else { "there and back" }, &report.back)])
     {
         let counts = [way.lost, way.damaged, way.disordered, way.duplicates];
-        ways.add_row([name.to_owned()].into_iter().chain(counts.map(|count| count.to_string())));
+        ways.row([name.to_owned()].into_iter().chain(counts.map(|count| count.to_string())));
     }
     show_table(out, &ways)?;
     if there.is_none() {
         writeln!(out, "{neighbour} has not told what arrived there")?;
     }
-    let mut rows = table(&["frames", "sent", "lost", "damaged"]);
+    let mut rows = Table::new(&["frames", ">sent", ">lost", ">damaged"]);
     for row in &report.sizes {
-        rows.add_row([
-            format!("{} bytes", row.size),
-            row.sent.to_string(),
-            row.lost.to_string(),
-            row.damaged.to_string(),
-        ]);
+        rows.row([format!("{} bytes", row.size), row.sent.to_string(), row.lost.to_string(), row.damaged.to_string()]);
     }
     for row in &report.patterns {
-        rows.add_row([row.pattern.clone(), row.sent.to_string(), row.lost.to_string(), row.damaged.to_string()]);
+        rows.row([row.pattern.clone(), row.sent.to_string(), row.lost.to_string(), row.damaged.to_string()]);
     }
     writeln!(out)?;
     show_table(out, &rows)?;
     writeln!(out)?;
     if let Some(times) = report.round_trip_us {
-        let mut rows = table(&["round trip us", "min", "50 %", "90 %", "99 %", "99.9 %", "max"]);
+        let mut rows = Table::new(&["round trip us", ">min", ">50 %", ">90 %", ">99 %", ">99.9 %", ">max"]);
         let times = [times.min, times.p50, times.p90, times.p99, times.p999, times.max];
-        rows.add_row([String::new()].into_iter().chain(times.map(|us| format!("{us:.0}"))));
+        rows.row([String::new()].into_iter().chain(times.map(|us| format!("{us:.0}"))));
         show_table(out, &rows)?;
     }
     if report.falls > 0 {

@@ -13,6 +13,7 @@ mod env;
 mod fabric;
 mod fabric_check;
 mod info;
+mod json;
 mod manual;
 mod mpirun;
 mod palms;

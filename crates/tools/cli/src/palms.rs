@@ -33,6 +33,10 @@ pub struct Args {
     /// Run in virtual time on this machine, as `selvedge sim --machine`
     #[arg(long, value_name = "NAME", global = true)]
     machine: Option<String>,
+
+    /// Print JSON: one object for pingpong; for the other tools an object a line for each process
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(clap::Subcommand)]
@@ -79,7 +83,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         bail!("{}: no such program; build it by `make build`", program.display());
     }
     let own = std::env::current_exe().context("the path of this command")?;
-    let error = Command::new(own).args(starter(&args)).arg("--").arg(program).args(tool(&args.tool)).exec();
+    let error = Command::new(own).args(starter(&args)).arg("--").arg(program).args(tool(args)).exec();
     Err(error).context("`selvedge` cannot be started")
 }
 
@@ -87,7 +91,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
 fn starter(args: &Args) -> Vec<OsString> {
     let count = args.np.to_string();
     let mut words: Vec<OsString> = match (&args.machine, &args.hosts) {
-        (Some(machine), _) => vec!["sim".into(), "--machine".into(), machine.into()],
+        (Some(machine), _) if args.json => ["sim", "--quiet", "--machine", machine].map(OsString::from).to_vec(),
+        (Some(machine), _) => ["sim", "--machine", machine].map(OsString::from).to_vec(),
         (None, Some(hosts)) => vec!["run".into(), "--hosts".into(), hosts.into()],
         (None, None) => vec!["run".into()],
     };
@@ -95,14 +100,19 @@ fn starter(args: &Args) -> Vec<OsString> {
     words
 }
 
-fn tool(tool: &Tool) -> Vec<String> {
-    let (name, messages) = match tool {
-        Tool::Pingpong { rounds } => return vec!["pingpong".into(), rounds.to_string()],
+fn tool(args: &Args) -> Vec<String> {
+    let mut words: Vec<String> = args.json.then(|| "--json".into()).into_iter().collect();
+    let (name, messages) = match &args.tool {
+        Tool::Pingpong { rounds } => {
+            words.extend(["pingpong".into(), rounds.to_string()]);
+            return words;
+        }
         Tool::Stream(messages) => ("stream", messages),
         Tool::Multicast(messages) => ("multicast", messages),
         Tool::Sink(messages) => ("sink", messages),
     };
-    vec![name.into(), messages.size.to_string(), messages.count.to_string(), messages.pause.to_string()]
+    words.extend([name.into(), messages.size.to_string(), messages.count.to_string(), messages.pause.to_string()]);
+    words
 }
 
 #[cfg(test)]
@@ -119,7 +129,7 @@ mod tests {
     fn words(line: &str) -> String {
         let args = Line::try_parse_from(["palms"].into_iter().chain(line.split_whitespace())).unwrap().args;
         let starter: Vec<String> = starter(&args).into_iter().map(|word| word.into_string().unwrap()).collect();
-        format!("{} -- {}", starter.join(" "), tool(&args.tool).join(" "))
+        format!("{} -- {}", starter.join(" "), tool(&args).join(" "))
     }
 
     #[test]
@@ -127,6 +137,11 @@ mod tests {
         assert_eq!(words("pingpong"), "run -n 2 -- pingpong 2000");
         assert_eq!(words("stream --hosts a,b --size 8 --pause 5"), "run --hosts a,b -n 2 -- stream 8 1000 5");
         assert_eq!(words("sink -n 8 --machine atoll"), "sim --machine atoll -n 8 -- sink 65536 1000 0");
+        assert_eq!(
+            words("sink --json --machine atoll"),
+            "sim --quiet --machine atoll -n 2 -- --json sink 65536 1000 0"
+        );
+        assert_eq!(words("pingpong --json"), "run -n 2 -- --json pingpong 2000");
         assert!(Line::try_parse_from(["palms", "sink", "--machine", "a", "--hosts", "b"]).is_err());
         assert!(Line::try_parse_from(["palms", "pingpong", "--rounds", "9"]).is_err());
     }

@@ -6,12 +6,12 @@
 
 mod program;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use selvedge_rtl::replay::{self, Options, ReplayError};
+use selvedge_terminal::Progress;
 use selvedge_trace::Reader;
 
 /// The engine in SystemVerilog, beside the software NIC.
@@ -64,7 +64,9 @@ fn main() -> ExitCode {
 fn replay_all(args: &ReplayArgs) -> ExitCode {
     let options = Options { units: args.units.clone(), gap: args.gap };
     let mut all = Vec::new();
+    let progress = Progress::steps(args.traces.len());
     for path in &args.traces {
+        progress.say(path.display().to_string());
         let done = Reader::open(path).map_err(ReplayError::from).and_then(|trace| replay::replay(trace, &options));
         match done {
             Ok(report) if args.json => {
@@ -72,23 +74,25 @@ fn replay_all(args: &ReplayArgs) -> ExitCode {
                 one["trace"] = path.display().to_string().into();
                 all.push(one);
             }
-            Ok(report) => print(&format!("{}: {report}", path.display())),
+            Ok(report) => progress.aside(|| print(&format!("{}: {report}", path.display()))),
             Err(error) => {
-                eprintln!("selvedge rtl: {}: {error}", path.display());
+                progress.note(&format!("selvedge rtl: {}: {error}", path.display()));
                 return match error {
                     ReplayError::Trace(_) => ExitCode::from(EXIT_INPUT),
                     ReplayError::Missing(_) | ReplayError::Lockstep { .. } => ExitCode::FAILURE,
                 };
             }
         }
+        progress.step();
     }
+    drop(progress);
     if args.json {
         print(&format!("{:#}\n", serde_json::Value::from(all)));
     }
     ExitCode::SUCCESS
 }
 
-/// Writes to standard output. A reader that closed it is no error.
+/// Writes to standard output. Nothing can be said of an output that takes nothing.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = selvedge_terminal::print(text);
 }

@@ -16,7 +16,9 @@ use selvedge_net::LinkAddress;
 use selvedge_net::session::Session;
 use selvedge_nic::aggregation::Failure;
 
-use crate::service::wire::{HostPlace, JobName, ManagerReply, ManagerRequest, Share, VERSION, from_bytes, to_bytes};
+use crate::service::wire::{
+    HostPlace, JobName, ManagerReply, ManagerReport, ManagerRequest, Share, VERSION, from_bytes, to_bytes,
+};
 
 /// Time between attempts to reach a manager that was lost.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -172,10 +174,10 @@ fn unexpected(manager: &ManagerAt, answer: ManagerReply) -> String {
     format!("the aggregation manager at {}: {why}", manager.at)
 }
 
-/// The manager's report on hosts, trees and jobs, as text.
-pub fn manager_report(manager: &ManagerAt) -> Result<String, String> {
+/// The manager's report on hosts, trees and jobs.
+pub fn manager_report(manager: &ManagerAt) -> Result<ManagerReport, String> {
     match ask_for(manager, &ManagerRequest::Show { version: VERSION })? {
-        (_, ManagerReply::Shown { text }) => Ok(text),
+        (_, ManagerReply::Shown(report)) => Ok(report),
         (_, answer) => Err(unexpected(manager, answer)),
     }
 }

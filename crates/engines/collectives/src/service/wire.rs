@@ -17,7 +17,7 @@ use selvedge_nic::aggregation::{Failure, Limits, Quota};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A number that identifies a host: equal in all its processes, and different on other hosts.
 pub type HostPlace = u64;
@@ -62,9 +62,63 @@ pub enum ManagerReply {
     Lost {
         failure: u8,
     },
-    Shown {
-        text: String,
-    },
+    Shown(ManagerReport),
+}
+
+/// The manager's report on its hosts, trees and jobs, and on their use of the nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagerReport {
+    pub hosts: Vec<HostReport>,
+    pub trees: Vec<TreeReport>,
+    pub jobs: Vec<JobReport>,
+    pub uses: Vec<UseReport>,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostReport {
+    pub number: u32,
+    pub name: String,
+    /// The address from which its aggregation node is connected; `None`: it has none.
+    pub node_address: Option<String>,
+}
+
+/// A tree of aggregation nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeReport {
+    pub number: u64,
+    /// The number of the node at its root.
+    pub root: u64,
+    pub nodes: u64,
+}
+
+/// A job that has a share of the nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobReport {
+    pub number: u64,
+    /// The first half of its name, in hexadecimal digits.
+    pub name: String,
+    /// Processes that are connected to the manager.
+    pub processes: u64,
+    /// Why it has lost its resources; `None`: it has them.
+    pub failure: Option<String>,
+}
+
+/// The use of an aggregation node by jobs, beside its limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UseReport {
+    pub node: u64,
+    pub jobs: u64,
+    pub jobs_max: u64,
+    pub groups: u64,
+    pub groups_max: u64,
+    pub operand_blocks: u64,
+    pub operand_blocks_max: u64,
 }
 
 /// A process's share of the aggregation nodes.

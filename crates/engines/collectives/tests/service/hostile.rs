@@ -133,7 +133,7 @@ fn a_node_that_lies_about_its_steps_is_without_effect_when_it_has_ended() {
         drop(session);
         until("it is gone", || {
             let shown = session::manager_report(&manager).unwrap_or_default();
-            !shown.lines().any(|line| line.contains("liar") && line.contains("aggregation node, from"))
+            !shown.hosts.iter().any(|host| host.name == "liar" && host.node_address.is_some())
         });
         let job = Job::begin(&manager, 10 + round, &[0, 1]).expect("a share");
         job.works(1, round, 20);

@@ -14,6 +14,8 @@ use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, CreateError, NEVER, Request, SimEnd, VARIABLE};
 
 use super::computing::{Computing, SPIN_FIRST};
+use super::notes::Notes;
+use super::overhead::Overhead;
 use super::rank::{RankProcess, RankState};
 use super::spin;
 use super::watchdog::{Activity, FirstThread, Watchdog};
@@ -31,16 +33,6 @@ const POLLS: u32 = 2000;
 const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1021;
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// The real time of turns.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Overhead {
-    pub turns: u64,
-    /// Total time from handing the turn over to getting it back: both hand-overs, and the rank's own time between them.
-    pub wall_ns: u64,
-    /// The shortest turn.
-    pub least_ns: u64,
-}
 
 #[derive(Debug, thiserror::Error)]
 enum StartError {
@@ -65,7 +57,7 @@ pub struct SimulatedJob {
     /// The exit code, once something has failed.
     failure: Option<u8>,
     over: bool,
-    notes: Vec<String>,
+    notes: Notes,
     overhead: Overhead,
     /// By rank: the record of its computing.
     computing: Vec<Computing>,
@@ -98,7 +90,7 @@ impl SimulatedJob {
             released: VecDeque::new(),
             failure: None,
             over: false,
-            notes: Vec::new(),
+            notes: Notes::default(),
             has_sent: BTreeSet::new(),
             overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
         }
@@ -114,9 +106,9 @@ impl SimulatedJob {
         self.overhead
     }
 
-    /// Notes for the user on how ranks behaved.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// Notes for the user on how ranks behaved, after the run.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.of_job(self.plan.size, &self.plan.program())
     }
 
     /// Ends ranks that still run, and returns the job's exit code.
@@ -129,6 +121,9 @@ impl SimulatedJob {
         self.ranks.clear();
         if let Some(Err(error)) = self.directory.take().map(JobDirectory::remove) {
             say(&error.to_string());
+        }
+        if let Some(note) = self.notes.on_strangers(self.plan.size, &self.plan.program()) {
+            say(&note);
         }
         self.failure.unwrap_or(0)
     }
@@ -303,7 +298,7 @@ impl SimulatedJob {
                 "rank {number} used the processor {why}: it counts as polling memory that does not change, and other ranks run; a call in \
                  the loop, such as sched_yield(), takes less real time"
             );
-            self.notes.push(note);
+            self.notes.add(note);
         }
         let until_ps = self.ranks[number as usize].as_ref().map_or(NEVER, |rank| rank.page.alarm_ps());
         Some(TurnEnd::Request(Request::Poll { until_ps }))
@@ -377,7 +372,7 @@ impl SimulatedJob {
             let note =
                 format!("rank {number} started {forks} processes: they are not simulated, and their clocks are real");
             say(&note);
-            self.notes.push(note);
+            self.notes.add(note);
         }
         self.mark_dead_rank(number, status);
         if !status.success() {
@@ -389,7 +384,7 @@ impl SimulatedJob {
         } else if !self.has_sent.contains(&number)
             && self.ranks[number as usize].as_ref().is_some_and(|rank| rank.page.counts().0 == 0)
         {
-            self.notes.push(format!("rank {number} ended without having called the library"));
+            self.notes.add_stranger(number);
         }
         exit_code(status).into()
     }

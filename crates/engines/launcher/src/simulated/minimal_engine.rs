@@ -41,7 +41,7 @@ pub struct Outcome {
     pub time: Time,
     pub stuck: bool,
     pub notes: Vec<String>,
-    pub overhead: super::job::Overhead,
+    pub overhead: super::overhead::Overhead,
 }
 
 struct Engine {

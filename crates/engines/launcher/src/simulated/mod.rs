@@ -21,6 +21,8 @@ mod job;
 #[cfg(test)]
 mod minimal_engine;
 mod mpi_environment;
+mod notes;
+mod overhead;
 mod rank;
 mod spin;
 mod watchdog;

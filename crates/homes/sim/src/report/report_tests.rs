@@ -502,8 +502,9 @@ fn spans_of_one_thread_do_not_overlap_and_keep_their_exact_times() {
         assert!(start >= *end, "{event} begins before {end}");
         *end = start + length;
         let ps = |key: &str| event["args"][key].as_u64().unwrap();
-        assert_eq!((ps("start_ps") / 1000, ps("end_ps") / 1000), (start, start + length));
-        exact.push((ps("start_ps"), ps("end_ps")));
+        let (start_ps, end_ps) = (ps("start_ps"), ps("start_ps") + ps("dur_ps"));
+        assert_eq!((start_ps / 1000, end_ps / 1000), (start, start + length));
+        exact.push((start_ps, end_ps));
     }
     let mut expected: Vec<_> = trace.spans.iter().map(|span| (span.start.0, span.end.0)).collect();
     exact.sort_unstable();

@@ -8,11 +8,11 @@
 //! Invariants
 //! 1. Spans of one thread do not overlap, as the format demands: a unit with overlapping spans has several threads.
 //! 2. Each flow has exactly one start and one end; a message with only one span has no flow.
-//! 3. Times are whole nanoseconds, written as microseconds with three decimals; exact times are in each span's
+//! 3. Times are whole nanoseconds, written as microseconds with up to three decimals; exact times are in each span's
 //!    arguments, in picoseconds. Starts and ends are rounded alike, so that neighbours stay neighbours.
 //! 4. Two runs of the same simulation give the same bytes.
 //!
-//! Costs: O(spans log spans); 20 bytes a span beside the spans. The text is streamed, about 200 bytes a span.
+//! Costs: O(spans log spans); 20 bytes a span beside the spans. The text is streamed, about 200 bytes a span with its arrow.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -43,9 +43,6 @@ pub struct Written {
 
 /// Process of the fabric. Node n is process n + 2, because process 0 has a special meaning in viewers.
 const FABRIC: u32 = 1;
-/// First thread's number, above all processes: viewers take a thread with its process's number for the main thread.
-const FIRST_THREAD: u32 = 1 << 25;
-
 /// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel);
 /// number of the rank or channel; number of the thread among those of the unit.
 type Place = (u32, u8, u32, u32);
@@ -57,13 +54,15 @@ pub fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io::Resul
     order.sort_by_key(|&at| (ns(span(trace, at).start), std::cmp::Reverse(ns(span(trace, at).end)), at));
     let (threads, places) = threads(trace, names, &order);
     let chain = chain(trace, &order);
-    let mut writer = Writer { out, first: true };
+    // Above all processes: viewers take a thread with its process's number for the main thread.
+    let first_thread = places.iter().map(|place| place.0).max().unwrap_or(FABRIC) + 1;
+    let mut writer = Writer { out, first: true, first_thread };
     writer.begin(names.title, trace)?;
     writer.name_threads(names, &places)?;
     let mut written = Written { left_out: trace.left_out, ..Written::default() };
     for &at in &order {
         let (span, thread, link) = (span(trace, at), threads[at as usize], chain[at as usize]);
-        let ids = (places[thread as usize].0, thread + FIRST_THREAD);
+        let ids = (places[thread as usize].0, thread + first_thread);
         writer.span(span, ids)?;
         written.spans += 1;
         if link != Link::Alone {
@@ -157,6 +156,8 @@ fn chain(trace: &Trace, order: &[u32]) -> Vec<Link> {
 struct Writer<'a> {
     out: &'a mut dyn Write,
     first: bool,
+    /// The number of the first thread.
+    first_thread: u32,
 }
 
 impl Writer<'_> {
@@ -177,7 +178,7 @@ impl Writer<'_> {
                 process = pid;
                 let name = if pid == FABRIC { "fabric".to_owned() } else { (names.node)(pid - 2) };
                 // The fabric is shown last.
-                let place = if pid == FABRIC { FIRST_THREAD } else { pid };
+                let place = if pid == FABRIC { self.first_thread } else { pid };
                 self.name("process_name", pid, 0, json!({ "name": name }))?;
                 self.name("process_sort_index", pid, 0, json!({ "sort_index": place }))?;
             }
@@ -190,7 +191,7 @@ impl Writer<'_> {
                 _ => (names.channel)(which),
             };
             let name = if index == 0 { name } else { format!("{name} ({})", index + 1) };
-            let tid = number as u32 + FIRST_THREAD;
+            let tid = number as u32 + self.first_thread;
             self.name("thread_name", pid, tid, json!({ "name": name }))?;
             self.name("thread_sort_index", pid, tid, json!({ "sort_index": number }))?;
         }
@@ -207,12 +208,12 @@ impl Writer<'_> {
         self.next()?;
         write!(
             self.out,
-            "{{\"ph\":\"X\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{\"start_ps\":{},\"end_ps\":{}",
+            "{{\"ph\":\"X\",\"name\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{},\"dur\":{},\"args\":{{\"start_ps\":{},\"dur_ps\":{}",
             json!(span.name),
             Micros(start),
             Micros(end - start),
             span.start.0,
-            span.end.0
+            span.end.0.saturating_sub(span.start.0)
         )?;
         if span.message != 0 {
             write!(self.out, ",\"message\":{},\"bytes\":{}", span.message, span.bytes)?;
@@ -220,17 +221,17 @@ impl Writer<'_> {
         self.out.write_all(b"}}")
     }
 
-    /// Writes an end of an arrow; viewers bind it to the span written before it.
+    /// Writes an end of an arrow; viewers bind it to the span written before it, the last one if it says so.
     fn flow(&mut self, span: &Span, (pid, tid): (u32, u32), link: Link) -> io::Result<()> {
         let phase = match link {
-            Link::First => "s",
-            Link::Last => "f",
-            Link::Middle | Link::Alone => "t",
+            Link::First => "\"s\"",
+            Link::Last => "\"f\",\"bp\":\"e\"",
+            Link::Middle | Link::Alone => "\"t\"",
         };
         self.next()?;
         write!(
             self.out,
-            "{{\"ph\":\"{phase}\",\"bp\":\"e\",\"cat\":\"message\",\"name\":\"message\",\"id\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}",
+            "{{\"ph\":{phase},\"cat\":\"m\",\"name\":\"message\",\"id\":{},\"pid\":{pid},\"tid\":{tid},\"ts\":{}}}",
             span.message,
             Micros(ns(span.start))
         )
@@ -252,6 +253,12 @@ struct Micros(u64);
 
 impl std::fmt::Display for Micros {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+        write!(out, "{}", self.0 / 1000)?;
+        match self.0 % 1000 {
+            0 => Ok(()),
+            part if part % 100 == 0 => write!(out, ".{}", part / 100),
+            part if part % 10 == 0 => write!(out, ".{:02}", part / 10),
+            part => write!(out, ".{part:03}"),
+        }
     }
 }

@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use selvedge_collectives::service::manager::{Service, Settings};
 use selvedge_collectives::service::session::manager_report;
+use selvedge_collectives::service::wire::ManagerReport;
 use selvedge_nic::aggregation::Limits;
 use selvedge_process::hosts::own_address;
 use selvedge_process::process::start_logging;
 use selvedge_process::settings::ManagerAt;
 use selvedge_process::settings::{self, HostSettings};
+use selvedge_terminal::{Table, print};
 
 /// Manage the aggregation nodes of some hosts: trees, and each job's share of them.
 #[derive(clap::Args)]
@@ -45,6 +47,10 @@ pub struct Args {
     /// Print hosts, trees and jobs of the manager that SELVEDGE_MANAGER names
     #[arg(long)]
     show: bool,
+
+    /// With --show: print JSON
+    #[arg(long, requires = "show")]
+    json: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -57,7 +63,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
         let silence = selvedge_collectives::service::SILENCE;
         let at = settings::manager(silence).map_err(anyhow::Error::msg)?;
         let at: ManagerAt = at.context("SELVEDGE_MANAGER is not set; set it to the manager's address:port")?;
-        print!("{}", manager_report(&at).map_err(anyhow::Error::msg)?);
+        let report = manager_report(&at).map_err(anyhow::Error::msg)?;
+        if args.json {
+            crate::json::print(&report)?;
+        } else {
+            print(&text(&report))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     start_logging("info");
@@ -75,6 +86,40 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let service = Service::open(at, settings)?;
     super::say_ready(&reached_at(service.at()?).to_string());
     Err(service.run()).context("the manager's listener failed")
+}
+
+/// The report as tables. Text of other hosts comes without control characters.
+fn text(report: &ManagerReport) -> String {
+    let mut hosts = Table::new(&[">host", "name", ""]).indented(2);
+    for host in &report.hosts {
+        let node = host.node_address.as_ref();
+        let node = node.map_or("no aggregation node".to_owned(), |at| format!("aggregation node, from {at}"));
+        hosts.row([host.number.to_string(), host.name.clone(), node]);
+    }
+    let mut trees = Table::new(&[">tree", ">root", ">nodes"]).indented(2);
+    report.trees.iter().for_each(|tree| trees.row([tree.number, tree.root, tree.nodes].map(|n| n.to_string())));
+    let mut jobs = Table::new(&[">job", "name", "", ""]).indented(2);
+    for job in &report.jobs {
+        let is = job.failure.as_ref().map_or("open".to_owned(), |why| format!("without resources: {why}"));
+        let processes = format!("{} processes at the manager", job.processes);
+        jobs.row([job.number.to_string(), job.name.clone(), processes, is]);
+    }
+    let mut uses = Table::new(&[">node", "jobs", "groups", "blocks of operands"]).indented(2);
+    for used in &report.uses {
+        let of = |used: u64, most: u64| format!("{used} of {most}");
+        uses.row([
+            used.node.to_string(),
+            of(used.jobs, used.jobs_max),
+            of(used.groups, used.groups_max),
+            of(used.operand_blocks, used.operand_blocks_max),
+        ]);
+    }
+    let sections = [("hosts", hosts), ("trees", trees), ("jobs", jobs), ("use", uses)];
+    let shown = |(title, table): (&str, Table)| match table.is_empty() {
+        true => format!("{title}: none\n"),
+        false => format!("{title}\n{}", table.text()),
+    };
+    sections.map(shown).concat()
 }
 
 /// Returns the address at which other hosts reach this listener.

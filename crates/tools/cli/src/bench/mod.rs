@@ -26,7 +26,6 @@ mod peers;
 mod plots;
 mod portals;
 pub(crate) mod process;
-mod progress;
 mod record;
 mod report;
 mod session_results;
@@ -41,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use indicatif::ProgressBar;
+use selvedge_terminal::{Progress, Table, paragraph, print};
 
 use cases::{Case, Group, HOST_SUFFIX, Library, Runner, Scale};
 use catalogue::rules;
@@ -49,8 +48,9 @@ use host::Host;
 use oshmem::{Oshmem, Vendor};
 use peers::{Mpi, Ucx};
 use process::Tree;
-use progress::progress_bar;
 use record::Measurement;
+
+use crate::json;
 
 /// A program is ended after its planned time times the factor, plus the extra time.
 const EXTRA_TIME: Duration = Duration::from_secs(60);
@@ -113,9 +113,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         None => {}
     }
     if args.list {
-        let width = catalogue::all().map(|c| c.name.len()).max().unwrap_or(0);
-        catalogue::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));
-        return Ok(ExitCode::SUCCESS);
+        return list(catalogue::all().map(|case| (case.name, case.about)), args.json);
     }
     let scale = match (args.smoke, args.quick) {
         (true, _) => Scale::SMOKE,
@@ -129,9 +127,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
     let records = catalogue::records(&session.done);
     if args.json {
-        println!("{}", report::json(&records)?);
+        json::print(&records)?;
     } else {
-        println!("{}\n{}", session.host.describe(), report::table(&records));
+        print(&format!("{}\n{}", paragraph(&session.host.describe(), 0), report::table(&records)))?;
     }
     let groups = Group::ALL.into_iter().filter(|group| chosen.iter().any(|case| case.group() == *group));
     for (group, directory) in groups.flat_map(|group| args.docs.iter().map(move |directory| (group, directory))) {
@@ -147,6 +145,19 @@ pub fn main(args: Args) -> Result<ExitCode> {
         page.write(directory)?;
     }
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Lists cases, as text or as a JSON array of names and descriptions.
+fn list<'a>(cases: impl Iterator<Item = (&'a str, &'a str)>, as_json: bool) -> Result<ExitCode> {
+    if as_json {
+        let record = |(name, about)| serde_json::json!({ "name": name, "about": about });
+        json::print(&cases.map(record).collect::<Vec<_>>())?;
+    } else {
+        let mut table = Table::without_heads();
+        cases.for_each(|(name, about)| table.row([name, about]));
+        print(&table.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The reason why this machine cannot measure a case at all.
@@ -179,7 +190,7 @@ struct Session {
     openmpi: OnceCell<Result<Mpi, Unavailable>>,
     mpich: OnceCell<Result<Mpi, Unavailable>>,
     oshmem: OnceCell<Result<Oshmem, Unavailable>>,
-    progress: ProgressBar,
+    progress: Progress,
     group: Group,
     done: Vec<Measurement>,
     /// Runs of the hardware baseline, spread over the whole run; the quickest one counts.
@@ -201,7 +212,7 @@ impl Session {
             openmpi: OnceCell::new(),
             mpich: OnceCell::new(),
             oshmem: OnceCell::new(),
-            progress: ProgressBar::hidden(),
+            progress: Progress::hidden(),
             group: Group::Portals,
             done: Vec::new(),
             raw_runs: Vec::new(),
@@ -224,7 +235,7 @@ impl Session {
     fn run_group(&mut self, chosen: &[&'static Case]) {
         let batches = cases::batches(chosen);
         let (turning, once): (Vec<_>, Vec<_>) = batches.into_iter().partition(|batch| batch[0].turns);
-        self.progress = progress_bar(turning.len() * self.scale.turns as usize + once.len());
+        self.progress = Progress::steps(turning.len() * self.scale.turns as usize + once.len());
         self.deadline = self.scale.total.map(|total| Instant::now() + total);
         if self.host.cores.len() < 2 {
             self.note("only one core: nothing can be pinned, and the figures are not reliable".into());
@@ -235,14 +246,14 @@ impl Session {
                 if !failed.contains(&at) && !self.run_batch(batch, turn) {
                     failed.push(at);
                 }
-                self.progress.inc(1);
+                self.progress.step();
             }
         }
         for batch in &once {
             self.run_batch(batch, 0);
-            self.progress.inc(1);
+            self.progress.step();
         }
-        self.progress.finish_and_clear();
+        self.progress = Progress::hidden();
         self.done.splice(0..0, record::quickest_run(std::mem::take(&mut self.raw_runs)));
         self.done = record::quickest_runs(std::mem::take(&mut self.done));
         let place =
@@ -253,7 +264,7 @@ impl Session {
     /// Measures a batch. Returns false if it failed; it then gets no other turn.
     fn run_batch(&mut self, batch: &[&'static Case], turn: u32) -> bool {
         let (case, names) = (batch[0], batch.iter().map(|case| case.name).collect::<Vec<_>>().join(", "));
-        self.progress.set_message(case.name);
+        self.progress.say(case.name);
         if self.deadline.is_some_and(|deadline| Instant::now() + cases::estimate(batch, &self.scale) > deadline) {
             if turn == 0 {
                 self.note(format!("{names}: left out, no time is left"));
@@ -321,7 +332,7 @@ impl Session {
     }
 
     fn note(&mut self, note: String) {
-        self.progress.suspend(|| eprintln!("bench: {note}"));
+        self.progress.note(&format!("bench: {note}"));
         let notes = &mut self.notes[self.group as usize];
         if !notes.contains(&note) {
             notes.push(note);

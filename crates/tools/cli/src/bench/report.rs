@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Formats records as a table and as JSON.
+//! Formats records as tables.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent};
+use selvedge_terminal::Table;
 
 use super::record::Record;
 
 /// Column heads, in the order of [`row`].
 pub const COLUMNS: [&str; 9] = ["case", "size", "depth", "median", "p99", "rate", "bandwidth", "against", "ratio"];
 pub const TEXT_COLUMNS: [usize; 2] = [0, 7];
-
-pub fn json(records: &[Record]) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(records)?)
-}
 
 pub fn table(records: &[Record]) -> String {
     aligned(&COLUMNS, &TEXT_COLUMNS, records.iter().map(row))
@@ -24,17 +19,11 @@ pub fn aligned<const N: usize>(
     text_columns: &[usize],
     rows: impl Iterator<Item = [String; N]>,
 ) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(columns);
-    table.set_style(TableComponent::HeaderLines, '-');
-    for (at, column) in table.column_iter_mut().enumerate() {
-        let text = text_columns.contains(&at);
-        column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
-    }
-    for row in rows {
-        table.add_row(row);
-    }
-    table.to_string()
+    let head = |(at, head)| format!("{}{head}", if text_columns.contains(&at) { "" } else { ">" });
+    let heads: Vec<String> = columns.iter().enumerate().map(head).collect();
+    let mut table = Table::new(&heads).ruled();
+    rows.for_each(|row| table.row(row));
+    table.text()
 }
 
 /// A table for a page.
@@ -137,7 +126,7 @@ mod tests {
 
     #[test]
     fn json_has_exactly_the_fields() {
-        let text = json(&[sample()]).unwrap();
+        let text = serde_json::to_string(&[sample()]).unwrap();
         let parsed: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).unwrap();
         let mut keys: Vec<&str> = parsed[0].keys().map(String::as_str).collect();
         keys.sort_unstable();

@@ -2,7 +2,7 @@
 //! The results of a session that measures in turns: figures, notes on cases without figures, and failures.
 
 use anyhow::Result;
-use indicatif::ProgressBar;
+use selvedge_terminal::Progress;
 
 use super::record::Measurement;
 
@@ -20,27 +20,27 @@ impl SessionResults {
     /// Measures once. A failed measurement gets no other turn.
     pub fn measure(
         &mut self,
-        progress: &ProgressBar,
+        progress: &Progress,
         name: String,
         is_ours: bool,
         measure: impl FnOnce() -> Result<Vec<Measurement>>,
     ) {
-        progress.inc(1);
+        progress.step();
         if self.has_failed(&name) {
             return;
         }
-        progress.set_message(name.clone());
+        progress.say(&name);
         match measure() {
             Ok(measured) => {
                 let (figures, skipped): (Vec<_>, Vec<_>) = measured.into_iter().partition(|m| m.skipped.is_none());
                 self.done.extend(figures);
                 for m in skipped {
-                    self.note(format!("{}: left out, {}", m.case, m.skipped.unwrap_or_default()));
+                    self.note_beside(progress, format!("{}: left out, {}", m.case, m.skipped.unwrap_or_default()));
                 }
             }
             Err(error) => {
                 self.failed |= is_ours;
-                progress.suspend(|| self.note(format!("{name}: failed: {error:#}")));
+                self.note_beside(progress, format!("{name}: failed: {error:#}"));
                 self.failed_names.push(name);
             }
         }
@@ -51,8 +51,12 @@ impl SessionResults {
     }
 
     pub fn note(&mut self, note: String) {
+        self.note_beside(&Progress::hidden(), note);
+    }
+
+    fn note_beside(&mut self, progress: &Progress, note: String) {
         if !self.notes.contains(&note) {
-            eprintln!("bench: {note}");
+            progress.note(&format!("bench: {note}"));
             self.notes.push(note);
         }
     }

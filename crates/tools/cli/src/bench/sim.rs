@@ -14,6 +14,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use selvedge_terminal::{Progress, Table, paragraph, print};
 use tempfile::TempDir;
 
 use super::host::Host;
@@ -112,19 +113,25 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     let (mut own, mut peer) = ([const { Vec::new() }; MODELS.len()], Vec::new());
     let (mut own_output, mut peer_output) = (String::new(), String::new());
-    for turn in 0..args.turns {
-        eprintln!("turn {} of {}", turn + 1, args.turns);
+    let sides = MODELS.len() + usize::from(smpi.is_ok());
+    let progress = Progress::steps(args.turns as usize * sides + 1);
+    for turn in 1..=args.turns {
         for (model, times) in MODELS.iter().zip(&mut own) {
+            progress.say(format!("selvedge sim --network {model}, turn {turn} of {}", args.turns));
             let (time, printed) = timed(&mut ours(&tree, &args, model)).context("selvedge sim")?;
             times.push(time);
             own_output = printed;
+            progress.step();
         }
         if let Ok(smpi) = &smpi {
+            progress.say(format!("SMPI, turn {turn} of {}", args.turns));
             let (time, printed) = smpi.run(&args).context("smpirun")?;
             peer.push(time);
             peer_output = printed;
+            progress.step();
         }
     }
+    progress.say("selvedge sim --traffic");
     let report: serde_json::Value = serde_json::from_str(&own_output).context("selvedge sim printed invalid JSON")?;
     let (network_time, network_output) = timed(tree.command().args([
         "sim",
@@ -138,6 +145,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         "--quiet",
     ]))
     .context("selvedge sim --traffic")?;
+    drop(progress);
     let network: serde_json::Value = serde_json::from_str(&network_output)?;
     let hops = find_number(&network, "packet_hops_per_s");
     let (own, peer) = (own.map(middle), (!peer.is_empty()).then(|| middle(peer)));
@@ -150,31 +158,33 @@ pub fn main(args: Args) -> Result<ExitCode> {
             "smpi_s": peer.map(|time| time.as_secs_f64()), "ratio": ratio(own[0]), "ratio_message": ratio(own[1]),
             "messages": messages, "network_hop_events_per_s": hops, "network_s": network_time.as_secs_f64(),
         });
-        println!("{record}");
+        crate::json::print(&record)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{}", Host::here().describe());
-    println!(
+    let about = format!(
         "{} ranks, {} allreduces of 8 bytes, recursive doubling; whole commands, the middle of {} turns",
         args.n, args.iterations, args.turns
     );
+    let seconds = |time: Duration| format!("{:.3} s", time.as_secs_f64());
+    let mut table = Table::new(&["command", ">time", ">SMPI takes"]).indented(2);
     for (model, own) in MODELS.iter().zip(own) {
-        let beside = ratio(own).map_or(String::new(), |ratio| format!("   SMPI takes {ratio:.1} x"));
-        println!("  selvedge sim --network {model:7} {:8.3} s{beside}", own.as_secs_f64());
+        let beside = ratio(own).map_or(String::new(), |ratio| format!("{ratio:.1} x"));
+        table.row([format!("selvedge sim --network {model}"), seconds(own), beside]);
     }
-    match (&smpi, peer) {
-        (Ok(smpi), Some(peer)) => {
-            println!("  SMPI {:25} {:8.3} s   ({})", smpi.version, peer.as_secs_f64(), peer_output.trim());
-        }
-        _ => println!("  SMPI: not measured: apt install libsimgrid-dev"),
+    if let (Ok(smpi), Some(peer)) = (&smpi, peer) {
+        table.row([format!("SMPI {}", smpi.version), seconds(peer), String::new()]);
     }
-    match hops {
-        Some(hops) => println!(
-            "network alone: {:.2} million packet-hop events a second (16 x 16 torus, uniform, load 0.3)",
-            hops / 1e6
-        ),
-        None => bail!("selvedge sim --traffic printed no rate of packet-hop events"),
+    let mut text = paragraph(&Host::here().describe(), 0) + &paragraph(&about, 0) + &table.text();
+    match peer {
+        Some(_) => text += &paragraph(&format!("SMPI printed: {}", peer_output.trim()), 2),
+        None => text += &paragraph("SMPI: not measured: apt install libsimgrid-dev", 2),
     }
+    let Some(hops) = hops else { bail!("selvedge sim --traffic printed no rate of packet-hop events") };
+    let network = format!(
+        "network alone: {:.2} million packet-hop events a second (16 x 16 torus, uniform, load 0.3)",
+        hops / 1e6
+    );
+    print(&(text + &paragraph(&network, 0)))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,8 +13,15 @@ Each host of the file that is in the fabric is told the neighbours of its cables
 A daemon compares them with the cables that it finds, now and later, and warns in its log: `selvedge fabric log --at HOST`. \
 They are kept until the daemon ends.";
 
-/// Returns a line for each host that was told.
-pub fn main(socket: &Path, file: &Path) -> Result<Vec<String>> {
+/// A host that was told its neighbours.
+#[derive(serde::Serialize)]
+pub struct Told {
+    pub host: String,
+    pub cables: usize,
+}
+
+/// Returns the hosts that were told.
+pub fn main(socket: &Path, file: &Path) -> Result<Vec<Told>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
     let topology: Topology = serde_json::from_str(&text)
         .with_context(|| format!("{}: give what `selvedge fabric topology --json` prints", file.display()))?;
@@ -32,16 +39,17 @@ pub fn main(socket: &Path, file: &Path) -> Result<Vec<String>> {
         }
         let count = ports.len();
         match ask(socket, &Request::At { host: host.into(), request: Box::new(Request::Expect { ports }) }) {
-            Ok(_) => told.push(format!("{name}: {count} cables")),
+            Ok(_) => told.push(Told { host: name.to_owned(), cables: count }),
             Err(error @ ClientError::Refused(_)) => failed.push(format!("{name}: {error}")),
             Err(error) => return Err(error.into()),
         }
     }
+    let names: Vec<String> = told.iter().map(|told| format!("{}: {} cables", told.host, told.cables)).collect();
     match failed.is_empty() {
         true => Ok(told),
         false => bail!(
             "told: {}; not told: {}",
-            if told.is_empty() { "none".into() } else { told.join(", ") },
+            if told.is_empty() { "none".into() } else { names.join(", ") },
             failed.join("; ")
         ),
     }

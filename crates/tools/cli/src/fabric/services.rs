@@ -4,8 +4,9 @@
 use std::io::{self, Write};
 
 use selvedge_daemon::protocol::{HostName, LoadSeries, NicView, RouteView};
+use selvedge_terminal::Table;
 
-use super::{show_table, table};
+use super::show_table;
 
 fn names(hosts: &[HostName]) -> String {
     hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(" - ")
@@ -13,10 +14,10 @@ fn names(hosts: &[HostName]) -> String {
 
 pub fn show_route(out: &mut impl Write, route: &RouteView) -> io::Result<()> {
     writeln!(out, "{} links, mtu {}: {}", route.links.len(), route.mtu, names(&route.hosts))?;
-    let mut rows = table(&["from", "to", "mtu", "B/s", "round trip us"]);
+    let mut rows = Table::new(&["from", "to", ">mtu", ">B/s", ">round trip us"]);
     for link in &route.links {
         let [near, far] = &link.ends;
-        rows.add_row([
+        rows.row([
             format!("{}:{}", near.name, near.port),
             format!("{}:{}{}", far.name, far.port, if link.is_drained { " (drained)" } else { "" }),
             link.mtu.to_string(),
@@ -36,12 +37,12 @@ pub fn show_route(out: &mut impl Write, route: &RouteView) -> io::Result<()> {
 }
 
 pub fn show_load(out: &mut impl Write, series: &[LoadSeries]) -> io::Result<()> {
-    let mut rows = table(&["host", "port", "seconds", "", "mean", "greatest", "last"]);
+    let mut rows = Table::new(&["host", ">port", ">seconds", "", ">mean", ">greatest", ">last"]);
     let mut add = |of: &LoadSeries, unit: &str, values: &[f64]| {
         let Some(last) = values.last() else { return };
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let greatest = values.iter().copied().fold(0.0, f64::max);
-        rows.add_row([
+        rows.row([
             of.name.clone(),
             of.port.map_or(String::new(), |port| port.to_string()),
             values.len().to_string(),
@@ -61,10 +62,10 @@ pub fn show_load(out: &mut impl Write, series: &[LoadSeries]) -> io::Result<()> 
 }
 
 pub fn show_nics(out: &mut impl Write, nics: &[NicView]) -> io::Result<()> {
-    let mut rows = table(&["nic", "job", "rank", "kind", "process", "user", "host", "routes to"]);
+    let mut rows = Table::new(&[">nic", "job", ">rank", "kind", ">process", ">user", "host", "routes to"]);
     for nic in nics {
         let leases: Vec<&str> = nic.leases.iter().map(|lease| lease.to.name.as_str()).collect();
-        rows.add_row([
+        rows.row([
             nic.id.to_string(),
             nic.job.clone().unwrap_or_default(),
             nic.rank.map_or(String::new(), |rank| rank.to_string()),

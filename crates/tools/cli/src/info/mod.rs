@@ -7,13 +7,11 @@ mod machine;
 mod sections;
 mod variables;
 
-use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
+use selvedge_terminal::{Table, print};
 use serde_json::{Map, Value};
 
 /// Show the build, limits, environment variables, registers, and capabilities of this machine.
@@ -89,20 +87,15 @@ pub fn main(args: Args) -> Result<ExitCode> {
         let texts = wanted.iter().map(|section| format!("{}\n{}", section.name(), section.text(&section.value())));
         texts.collect::<Vec<_>>().join("\n")
     };
-    match io::stdout().write_all(output.as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => Ok(written.map(|()| ExitCode::SUCCESS)?),
-    }
+    print(&output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Rows as text: indented columns, in whole lines.
+/// Rows as text: indented columns without heads, in whole lines.
 fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    for row in rows {
-        table.add_row(row);
-    }
-    table.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
+    let mut table = Table::without_heads().indented(2);
+    rows.into_iter().for_each(|row| table.row(row));
+    table.text()
 }
 
 /// A JSON value as text: strings without quotes, null as an empty string, no control characters.

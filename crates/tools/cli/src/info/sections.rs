@@ -5,6 +5,7 @@ use selvedge_host::{inspect, segment};
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::TableRegister;
 use selvedge_nic::{Limits, Register, layout};
+use selvedge_terminal::Table;
 use serde_json::{Map, Value, json};
 
 use super::{bytes_text, columns, plain};
@@ -122,18 +123,18 @@ pub fn limits() -> Value {
 
 pub fn limits_text(value: &Value) -> String {
     let (default, largest) = (&value["default"], &value["largest"]);
-    let mut rows = vec![["", "default", "largest", ""].map(str::to_owned)];
-    rows.extend(LIMITS.iter().map(|(name, _, text)| {
-        [(*name).to_owned(), plain(&default[*name]), plain(&largest[*name]), (*text).to_owned()]
-    }));
+    let mut rows = Table::new(&["", ">default", ">largest", ""]).indented(2);
+    for (name, _, text) in LIMITS {
+        rows.row([name.to_owned(), plain(&default[name]), plain(&largest[name]), text.to_owned()]);
+    }
     let bytes = |of: &Value, field: &str| bytes_text(of[field].as_u64().unwrap_or(0));
     for (name, field, text) in [
         ("bytes", "nic_bytes", "of a NIC at first"),
         ("", "nic_bytes_grown", "of a NIC whose heap has grown to the end"),
     ] {
-        rows.push([name.to_owned(), bytes(default, field), bytes(largest, field), text.to_owned()]);
+        rows.row([name.to_owned(), bytes(default, field), bytes(largest, field), text.to_owned()]);
     }
-    columns(rows)
+    rows.text()
 }
 
 pub fn registers() -> Value {

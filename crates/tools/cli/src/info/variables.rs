@@ -8,6 +8,7 @@ use std::path::{Path as FilePath, PathBuf};
 use selvedge_host::{Mode, Path};
 use selvedge_process::Faults;
 use selvedge_process::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
+use selvedge_terminal::paragraph;
 use serde_json::{Value, json};
 
 use super::{bytes_text, plain};
@@ -132,8 +133,8 @@ pub fn text(value: &Value) -> String {
             _ => "   (set)".into(),
         };
         text += &format!("  {} = {}{how}\n", field("name"), field("in_force"));
-        text += &format!("      {}\n", field("text"));
-        text += &format!("      {}; default {}\n", field("values"), field("default"));
+        text += &paragraph(&field("text"), 6);
+        text += &paragraph(&format!("{}; default {}", field("values"), field("default")), 6);
     }
     text
 }

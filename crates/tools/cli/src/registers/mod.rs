@@ -102,7 +102,7 @@ pub fn of_nic(path: &Path, user: u32, what: DumpWhat) -> Result<DumpView, String
         }
         _ => Vec::new(),
     };
-    Ok(DumpView { text: show::text(&all, &words), value: show::json(&all, &words) })
+    Ok(DumpView { text: show::text_of_any_width(&all, &words), value: show::json(&all, &words) })
 }
 
 fn snapshot(args: &Args, parent: &Path) -> Snapshot {

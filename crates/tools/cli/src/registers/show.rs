@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Registers as text and as JSON.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use selvedge_terminal::Table;
 use serde_json::{Map, Value, json};
 
 use super::select::{RegisterArgument, RegisterName};
 use super::values::readings;
 use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, Refused, Snapshot, printable};
 
-/// Column heads, and whether a column holds numbers.
-const COLUMNS: [(&str, bool); 6] =
-    [("rank", true), ("ni", true), ("state", false), ("register", false), ("value", true), ("counts", false)];
+const COLUMNS: [&str; 6] = [">rank", ">ni", "state", "register", ">value", "counts"];
 
-/// One table for each job, with a row for each value.
+/// One table for each job, with a row for each value, for standard output.
 pub fn text(snapshot: &Snapshot, words: &[RegisterArgument]) -> String {
-    let jobs = snapshot.jobs.iter().filter(|job| !job.nics.is_empty());
-    jobs.map(|job| format!("{}\n{}", printable(&job.name), table(job, words))).collect::<Vec<_>>().join("\n")
+    tables(snapshot, words, Table::text)
 }
 
-fn table(job: &JobSnapshot, words: &[RegisterArgument]) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(COLUMNS.map(|(head, _)| head));
-    for (column, (_, is_number)) in table.column_iter_mut().zip(COLUMNS) {
-        column.set_cell_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left });
-        column.set_padding((0, 1));
-    }
+/// The same for a reader whose width is not known: the daemon makes it for the commands of others.
+pub fn text_of_any_width(snapshot: &Snapshot, words: &[RegisterArgument]) -> String {
+    tables(snapshot, words, |table| table.text_for(None, false))
+}
+
+fn tables(snapshot: &Snapshot, words: &[RegisterArgument], text: fn(&Table) -> String) -> String {
+    let jobs = snapshot.jobs.iter().filter(|job| !job.nics.is_empty());
+    let shown = jobs.map(|job| format!("{}\n{}", printable(&job.name), text(&table(job, words))));
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn table(job: &JobSnapshot, words: &[RegisterArgument]) -> Table {
+    let mut table = Table::new(&COLUMNS);
     for nic in &job.nics {
         for reading in readings(job, nic, words) {
-            table.add_row([
+            table.row([
                 nic.seen.rank.to_string(),
                 nic.seen.ni.to_string(),
                 nic.state().to_owned(),
@@ -39,7 +40,7 @@ fn table(job: &JobSnapshot, words: &[RegisterArgument]) -> String {
             ]);
         }
     }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    table
 }
 
 /// A file that was refused.

@@ -8,13 +8,16 @@ use selvedge_sim::machine::Machine;
 use selvedge_sim::node::Aggregation;
 use selvedge_sim::program::ready::{self, BuiltIn};
 use selvedge_sim::report::{Document, Section, Table};
+use serde_json::{Value, json};
 
 use super::arguments::Percent;
 use super::command_line::Args;
+use super::machines::{self, Described};
+use super::output::Output;
 use super::program_options::RESERVED;
 use super::progress::Interrupt;
 use super::usage::Usage;
-use super::{machines, output, runner, text, traffic};
+use super::{runner, traffic};
 
 /// Runs a built-in program.
 pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
@@ -56,10 +59,12 @@ const RANKS_DEFAULT_MAX: u32 = 1024;
 const VARIATION_DEFAULT: Percent = Percent(0.0);
 
 /// Lists machines, programs with their parameters, and patterns.
-pub fn list() -> Result<u8> {
-    let mut machines_table = Table::with_heads(&["machine", "file"]);
-    for (name, path) in machines::known() {
-        machines_table.row([name, path.display().to_string()]);
+pub fn list(output: &Output) -> Result<u8> {
+    let known = machines::described();
+    let mut machines_table = Table::with_heads(&["machine", "what it is", "file"]);
+    for machine in &known {
+        let file = machine.file.display().to_string();
+        machines_table.row([machine.name.clone(), machine.about.clone().unwrap_or_else(|why| why), file]);
     }
     let mut programs = Table::with_heads(&["program", "what it does", "results over"]);
     let mut parameters = Table::with_heads(&["program", "option", "default", "what it is"]);
@@ -67,9 +72,8 @@ pub fn list() -> Result<u8> {
         programs.row([program.name, program.about, program.over]);
         for parameter in program.parameters {
             let about = format!("{}: {}", parameter.about, parameter.kind);
-            let option = if RESERVED.contains(&parameter.name) { "--param " } else { "--" };
             let default = if parameter.default.is_empty() { "(must be given)" } else { parameter.default };
-            parameters.row([program.name, &format!("{option}{}", parameter.name), default, &about]);
+            parameters.row([program.name, &option(parameter), default, &about]);
         }
     }
     let mut patterns = Table::with_heads(&["pattern", "what it is"]);
@@ -80,7 +84,34 @@ pub fn list() -> Result<u8> {
         Section::new("Parameters of programs").in_summary().table(parameters),
         Section::new("Patterns of traffic (--traffic)").in_summary().table(patterns),
     ];
-    let document = Document { title: String::new(), about: String::new(), sections };
-    output::print(&text::text(&document, true))?;
+    let document = Document { title: "Machines, programs and patterns".to_owned(), about: String::new(), sections };
+    output.write(&document, || list_json(&known))?;
     Ok(0)
+}
+
+/// The option of a program's parameter.
+fn option(parameter: &Parameter) -> String {
+    format!("{}{}", if RESERVED.contains(&parameter.name) { "--param " } else { "--" }, parameter.name)
+}
+
+fn list_json(known: &[Described]) -> Value {
+    let machine = |machine: &Described| {
+        let (about, error) = (machine.about.as_ref().ok(), machine.about.as_ref().err());
+        json!({ "name": machine.name, "about": about, "error": error, "file": machine.file })
+    };
+    let parameter = |parameter: &Parameter| {
+        let default = Some(parameter.default).filter(|default| !default.is_empty());
+        json!({ "name": parameter.name, "option": option(parameter), "default": default, "about": parameter.about,
+                "kind": parameter.kind.to_string() })
+    };
+    let program = |program: &BuiltIn| {
+        json!({ "name": program.name, "about": program.about, "results_over": program.over,
+                "parameters": program.parameters.iter().map(parameter).collect::<Vec<_>>() })
+    };
+    let pattern = |(name, about): &(&str, &str)| json!({ "name": name, "about": about });
+    json!({
+        "machines": known.iter().map(machine).collect::<Vec<_>>(),
+        "programs": ready::all().iter().map(program).collect::<Vec<_>>(),
+        "patterns": traffic::PATTERNS.iter().map(pattern).collect::<Vec<_>>(),
+    })
 }

@@ -179,12 +179,12 @@ pub struct Args {
     pub record_rank: Option<u32>,
 
     /// The program to run, and its arguments
-    #[arg(last = true, value_name = "PROGRAM [ARGS]", num_args = 1..)]
+    #[arg(value_name = "PROGRAM [ARGS]", num_args = 1.., trailing_var_arg = true)]
     pub command: Vec<OsString>,
 }
 
 const USAGE: &str = "\
-selvedge sim -n N --machine MACHINE [OPTIONS] -- PROGRAM [ARGS]...
+selvedge sim -n N --machine MACHINE [OPTIONS] [--] PROGRAM [ARGS]...
        selvedge sim -n N --machine MACHINE --program NAME [OPTIONS]
        selvedge sim --machine MACHINE --traffic PATTERN [OPTIONS]
        selvedge sim --machine MACHINE --describe

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use selvedge_sim::machine::{Machine, load};
+
 use super::usage::Usage;
 
 const FOLDER: &str = "machines";
@@ -38,6 +40,32 @@ pub fn known() -> BTreeMap<String, PathBuf> {
         }
     }
     known
+}
+
+/// A machine that `--list` shows.
+pub struct Described {
+    pub name: String,
+    pub file: PathBuf,
+    /// Its description in one line; or why its file gives none.
+    pub about: Result<String, String>,
+}
+
+/// All machines, by name. A file that gives no machine is in the list too, with the reason.
+pub fn described() -> Vec<Described> {
+    let describe = |(name, file): (String, PathBuf)| {
+        let about = match load::load(&file) {
+            Ok(machine) if machine.about.trim().is_empty() => Ok(shape(&machine)),
+            Ok(machine) => Ok(machine.about),
+            Err(error) => Err(format!("no machine: {error}")),
+        };
+        Described { name, file, about }
+    };
+    known().into_iter().map(describe).collect()
+}
+
+/// The description of a machine whose file has no `about`.
+fn shape(machine: &Machine) -> String {
+    format!("{} nodes; its file has no `about`", machine.topology.nodes())
 }
 
 /// The current folder, the installed tree, and every folder above the executable, for a build folder.

@@ -68,7 +68,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
 fn dispatch(args: &Args) -> Result<u8> {
     if args.list {
-        return builtin::list();
+        return builtin::list(&args.output);
     }
     if args.program.is_none() && !args.program_options.is_empty() {
         return Err(Usage(

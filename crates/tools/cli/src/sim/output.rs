@@ -9,13 +9,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use selvedge_sim::report::{Document, Heat, html};
 use serde_json::Value;
 
 use super::text;
 use super::usage::Usage;
+use crate::json::{STANDARD, replaces_tables};
 
-const STANDARD: &str = "-";
 const WATCHED: &str = "127.0.0.1:7393";
 
 /// The outputs of a simulation.
@@ -33,7 +35,8 @@ pub struct Output {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
 
-    /// Write a timeline for the Perfetto viewer, ui.perfetto.dev
+    /// Write a timeline for the Perfetto viewer, ui.perfetto.dev; compressed by gzip if FILE ends in .gz, which the viewer
+    /// reads too
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
 
@@ -117,14 +120,10 @@ impl Output {
                 write_file(&folder.join(format!("{}.svg", plot.name)), plot.svg().as_bytes())?;
             }
         }
-        match &self.json {
-            Some(file) if file != Path::new(STANDARD) => {
-                write_file(file, format!("{:#}\n", json()).as_bytes())?;
-                self.print(document)
-            }
-            Some(_) => print(&format!("{:#}\n", json())),
-            None => self.print(document),
+        if let Some(file) = &self.json {
+            crate::json::write(file, &json())?;
         }
+        if replaces_tables(self.json.as_deref()) { Ok(()) } else { self.print(document) }
     }
 
     fn print(&self, document: &Document) -> Result<()> {
@@ -134,22 +133,53 @@ impl Output {
 
 /// Prints on standard output. A reader that closed it is no error.
 pub fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
-    }
+    selvedge_terminal::print(text).context("cannot write to standard output")
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a file piece by piece.
+/// Writes a file piece by piece, compressed if its name ends in `.gz`.
 pub fn stream<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
     let context = || format!("cannot write {}", path.display());
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).with_context(context)?);
-    let written = write(&mut out).with_context(context)?;
+    let written = if path.extension().is_some_and(|extension| extension == "gz") {
+        let encoder = GzEncoder::new(&mut out, Compression::default());
+        let mut buffered = BufWriter::with_capacity(1 << 16, encoder);
+        write(&mut buffered).and_then(|written| buffered.into_inner()?.finish().map(|_| written))
+    } else {
+        write(&mut out)
+    };
+    let written = written.with_context(context)?;
     out.flush().with_context(context)?;
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::read::GzDecoder;
+    use std::io::Read;
+
+    #[test]
+    fn files_are_compressed_by_their_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "a span ".repeat(10_000);
+        for (name, is_compressed) in [("t.json", false), ("t.json.gz", true), ("gz", false)] {
+            let path = folder.path().join(name);
+            let written = stream(&path, |out| out.write_all(text.as_bytes()).map(|()| 7)).unwrap();
+            assert_eq!(written, 7);
+            let bytes = std::fs::read(&path).unwrap();
+            assert_eq!(bytes.len() < text.len() / 10, is_compressed, "{name}");
+            let mut read = String::new();
+            let again = if is_compressed {
+                GzDecoder::new(&bytes[..]).read_to_string(&mut read)
+            } else {
+                (&bytes[..]).read_to_string(&mut read)
+            };
+            assert_eq!((again.unwrap(), read == text), (text.len(), true), "{name}");
+        }
+        assert!(stream(&folder.path().join("no/t.json.gz"), |_| Ok(())).is_err());
+    }
 }

@@ -9,6 +9,7 @@ use selvedge_host::record;
 use selvedge_launcher::simulated::{Launch, launch};
 use selvedge_sim::machine::{FullMailbox, Machine};
 use selvedge_sim::node::{Aggregation, AggregationError};
+use selvedge_sim::program::ready;
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, units};
 
@@ -51,6 +52,14 @@ fn record(folder: &Path, rank: Option<u32>, ranks: u32) -> Result<Vec<(String, S
     // The simulator runs the ranks' NICs, so it records too.
     record::record_to(&folder, rank);
     Ok(record::settings(&folder, rank))
+}
+
+/// The remedy where the name of a built-in program was given as that of a file.
+fn builtin_hint(program: &str) -> String {
+    match ready::find(program) {
+        Ok(_) => format!("; --program {program} runs the built-in program of this name"),
+        Err(_) => String::new(),
+    }
 }
 
 pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
@@ -96,7 +105,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     let processes = match launched {
         Ok(processes) => processes,
         Err(error) => {
-            eprintln!("selvedge sim: {error}");
+            eprintln!("selvedge sim: {error}{}", builtin_hint(&plan.program));
             return Ok(error.exit_code());
         }
     };
@@ -107,7 +116,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     if let Some(wall) = run.wall.as_mut().filter(|_| overhead.turns > 0) {
         wall.more.push(("us_per_turn_of_a_rank".to_owned(), overhead.wall_ns as f64 / overhead.turns as f64 / 1e3));
     }
-    run.notes.extend(job.notes().iter().cloned());
+    run.notes.extend(job.notes());
     let over = job.over();
     let ended = job.finish();
     args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;

@@ -19,11 +19,12 @@ use selvedge_sim::report::timeline::{self, Names};
 use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
 use selvedge_sim::rerouting::RerouteConfig;
 use selvedge_sim::time::Time;
+use selvedge_terminal::Progress;
 
 use super::livelock::Warner;
 use super::observing::Observing;
 use super::output::{Output, stream};
-use super::progress::{Interrupt, ProgressLine};
+use super::progress::{Interrupt, words_of};
 use super::usage::Usage;
 use super::watched::{Watched, said};
 
@@ -159,7 +160,7 @@ pub fn simulate<R: Ranks>(
     for observer in plan.observing.observers(simulation.network().topology(), &simulation.machine().network)? {
         simulation.observe(observer);
     }
-    let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());
+    let (mut line, mut samples) = (Progress::polled(output.quiet), Samples::default());
     // Where switches reduce, the topology has nodes in them, and other numbers.
     let channel = |channel| plan.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
     let faults: Vec<Fault> =
@@ -175,7 +176,7 @@ pub fn simulate<R: Ranks>(
             heat.look(view.network, view.progress.time);
         }
         watched.show(heat.as_ref(), || said(&view.progress));
-        line.show(&view.progress);
+        line.update(|seconds| words_of(&view.progress, seconds));
         if let Some(warner) = &mut warner {
             warner.look(view, plan.variation.ppm_max > 0);
         }
@@ -187,7 +188,7 @@ pub fn simulate<R: Ranks>(
     }
     watched.end(heat.as_ref(), &said(&simulation.progress()));
     let seconds = started.elapsed().as_secs_f64();
-    line.finish();
+    drop(line);
     simulation.end_observation().context("an observer of the run has failed; give it a folder with room")?;
     let exit_code = exit_code(&outcome, interrupt);
     if output.quiet {

@@ -2,11 +2,10 @@
 //! A report as text for a terminal: its summary, or all of its tables.
 //!
 //! Invariant: the layout of a table does not depend on other tables, and no line ends in blanks. So a line without
-//! wall-clock values is the same in two runs.
+//! wall-clock values is the same in two runs, on terminals of one width.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, TableComponent};
 use selvedge_sim::report::{Block, Document, Table};
+use selvedge_terminal::paragraph;
 
 /// The report as text. `all`: includes sections and tables that are not in the summary.
 pub fn text(document: &Document, all: bool) -> String {
@@ -16,7 +15,7 @@ pub fn text(document: &Document, all: bool) -> String {
         let mut tables = 0;
         for block in &section.blocks {
             match block {
-                Block::Text(text) => body.push_str(&format!("  {}\n", printable(text))),
+                Block::Text(text) => body.push_str(&paragraph(text, 2)),
                 // The first of several tables is the summary.
                 Block::Table(shown) if all || tables == 0 => {
                     tables += 1;
@@ -35,26 +34,12 @@ pub fn text(document: &Document, all: bool) -> String {
 }
 
 fn table(table: &Table) -> String {
-    let mut drawn = comfy_table::Table::new();
-    drawn.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    if !table.columns.is_empty() {
-        drawn.set_header(table.columns.iter().map(|column| column.head.as_str()));
-        drawn.set_style(TableComponent::HeaderLines, '-');
-    }
-    for row in &table.rows {
-        drawn.add_row(row.iter().map(|cell| printable(cell)));
-    }
-    for (at, column) in drawn.column_iter_mut().enumerate() {
-        let right = table.columns.get(at).is_some_and(|column| column.right);
-        column.set_cell_alignment(if right { CellAlignment::Right } else { CellAlignment::Left });
-        column.set_padding((0, 2));
-    }
-    drawn.to_string().lines().map(|line| format!("  {}\n", line.trim_end())).collect()
-}
-
-/// Replaces control characters, because names come from files and programs.
-fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+    let mark = |right| if right { ">" } else { "" };
+    let heads: Vec<String> =
+        table.columns.iter().map(|column| format!("{}{}", mark(column.right), column.head)).collect();
+    let mut drawn = selvedge_terminal::Table::new(&heads).indented(2).ruled();
+    table.rows.iter().for_each(|row| drawn.row(row));
+    drawn.text()
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use selvedge_sim::network::DeadlockPolicy;
 use selvedge_sim::report::{Heat, Study, Traffic, Wall, words};
 use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
+use selvedge_terminal::Progress;
 
 use super::command_line::Args;
-use super::progress::{Interrupt, ProgressLine};
+use super::progress::Interrupt;
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 use super::usage::Usage;
 use super::watched::Watched;
@@ -54,7 +55,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let mut loads = given.load.clone();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
-    let (interrupt, mut line) = (Interrupt::listen()?, ProgressLine::new(args.output.quiet));
+    let (interrupt, mut line) = (Interrupt::listen()?, Progress::polled(args.output.quiet));
     let started = Instant::now();
     let mut results = Vec::new();
     let links = || args.output.shows_links().then(|| Heat::new(&machine.topology, &config.faults));
@@ -87,7 +88,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     }
     watched.end(heat.as_ref(), &said);
     let seconds = started.elapsed().as_secs_f64();
-    line.finish();
+    drop(line);
     let interrupted = results.iter().any(|run| run.stopped == Some(Stop::Interrupted)) || results.len() < loads.len();
     let wall = Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() };
     let (machine, options, wall) = (machine.clone(), args.options(), Some(wall));
@@ -102,7 +103,7 @@ pub fn study(args: &Args) -> Result<u8> {
         return Err(Usage("--study has its own machines, mesh and torus; leave --machine out".to_owned()).into());
     }
     let config = StudyConfig { seed: args.seed, ..StudyConfig::default() };
-    let (interrupt, mut line) = (Interrupt::listen()?, ProgressLine::new(args.output.quiet));
+    let (interrupt, mut line) = (Interrupt::listen()?, Progress::polled(args.output.quiet));
     let started = Instant::now();
     let mut missing = 0;
     let points = all_points(&config, &CURVES, &mut |point, left| {
@@ -112,7 +113,7 @@ pub fn study(args: &Args) -> Result<u8> {
     });
     let points = points.map_err(|error: StudyError| Usage(error.to_string()))?;
     let seconds = started.elapsed().as_secs_f64();
-    line.finish();
+    drop(line);
     let wall = Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() };
     let report = Study { config, points, missing, wall: Some(wall) };
     args.output.write(&report.document(), || report.json())?;

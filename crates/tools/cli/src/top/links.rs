@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The links of processes, as a table and as JSON.
+//! The links of processes, as rows and as JSON.
 //!
 //! Invariant: as in [`super::show`]. A link between hosts belongs to all NICs of its process; in JSON it stands with the
 //! first of them.
@@ -9,53 +9,49 @@ use selvedge_host::links::read::{LinkCounter, LinkCounters};
 use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, ProcessSnapshot, Rates, Snapshot, printable};
 use serde_json::{Map, Value, json};
 
-use super::show::{empty_table, short};
+use super::view::{Field, View};
 
 const COLUMNS: [&str; 18] = [
-    "from",
+    ">from",
     "to",
     "way",
-    "ni",
+    ">ni",
     "state",
-    "ops/s",
-    "B out/s",
-    "B in/s",
-    "ops",
-    "B out",
-    "B in",
-    "frames out",
-    "frames in",
-    "repeats",
-    "damaged",
-    "rtt",
-    "queue",
+    ">ops/s",
+    ">B out/s",
+    ">B in/s",
+    ">ops",
+    ">B out",
+    ">B in",
+    ">frames out",
+    ">frames in",
+    ">repeats",
+    ">damaged",
+    ">rtt",
+    ">queue",
     "job",
 ];
-const TEXT_COLUMNS: [usize; 4] = [1, 2, 4, 17];
 
-/// A row for each link on which something has happened, and a line with the reason for each that is lost.
-pub fn table(snapshot: &Snapshot, rates: &Rates) -> String {
-    let mut table = empty_table(&COLUMNS, &TEXT_COLUMNS);
-    let mut reasons = String::new();
+/// A row for each link on which something has happened, and a note with the reason for each that is lost.
+pub fn view(snapshot: &Snapshot, rates: &Rates) -> View {
+    let mut view = View { heads: &COLUMNS, rows: Vec::new(), notes: Vec::new() };
     for job in &snapshot.jobs {
         for (process, index, link) in job.links().filter(|(_, _, link)| link.way != Some(Way::Others) || link.is_used())
         {
             let peer = peer_of(job, link);
-            let rate = |value: &dyn Fn(&LinkCounters) -> u64| {
-                rates.of_link(job, process, index, value).map_or("-".to_owned(), short)
-            };
-            let count = |counter| short(link.get(counter) as f64);
-            let between_hosts = |counter| if link.way == Some(Way::Memory) { "-".to_owned() } else { count(counter) };
-            table.add_row([
-                process.seen.rank.to_string(),
-                peer.clone(),
-                way_of(link).to_owned(),
-                link.ni.map_or("-".to_owned(), |ni| ni.to_string()),
-                state_of(job, process, link).to_owned(),
+            let rate = |value: &dyn Fn(&LinkCounters) -> u64| Field::rate(rates.of_link(job, process, index, value));
+            let count = |counter| Field::short(link.get(counter) as f64);
+            let between_hosts = |counter| if link.way == Some(Way::Memory) { Field::none() } else { count(counter) };
+            view.rows.push(vec![
+                Field::whole(process.seen.rank.into()),
+                Field { number: peer.parse().ok(), ..Field::text(&peer) },
+                Field::text(way_of(link)),
+                link.ni.map_or_else(Field::none, |ni| Field::whole(ni.into())),
+                Field::state(state_of(job, process, link)),
                 rate(&LinkCounters::operations),
                 rate(&|link| link.get(LinkCounter::BytesOut)),
                 rate(&|link| link.get(LinkCounter::BytesIn)),
-                short(link.operations() as f64),
+                Field::short(link.operations() as f64),
                 count(LinkCounter::BytesOut),
                 count(LinkCounter::BytesIn),
                 between_hosts(LinkCounter::FramesOut),
@@ -63,20 +59,20 @@ pub fn table(snapshot: &Snapshot, rates: &Rates) -> String {
                 between_hosts(LinkCounter::Repeats),
                 between_hosts(LinkCounter::Damaged),
                 match link.get(LinkCounter::RoundTrip) {
-                    0 => "-".to_owned(),
-                    ns => format!("{} us", short(ns as f64 / 1000.0)),
+                    0 => Field::none(),
+                    ns => Field::with_unit(ns as f64 / 1000.0, "us"),
                 },
                 between_hosts(LinkCounter::QueueBytes),
-                printable(&job.name),
+                Field::text(&job.name),
             ]);
             if !link.why.is_empty() {
                 let state = state_of(job, process, link);
-                reasons += &printable(&format!("link {} to {peer} is {state}: {}", process.seen.rank, link.why));
-                reasons.push('\n');
+                let why = format!("link {} to {peer} is {state}: {}", process.seen.rank, link.why);
+                view.notes.push(printable(&why));
             }
         }
     }
-    format!("{table}\n{reasons}")
+    view
 }
 
 fn way_of(link: &LinkCounters) -> &'static str {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge top`: shows the jobs, NICs, links and counters of this user on this machine, and their changes.
 //!
-//! It only reads, so watched jobs are not affected. On a terminal it redraws until it is interrupted; otherwise it
+//! It only reads, so watched jobs are not affected. On a terminal it has a screen with keys until `q`; otherwise it
 //! prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
+//!
+//! * [`show`], [`links`]: the rows, and JSON. [`view`]: cells and their order. [`state`]: keys. [`screen`]: the terminal.
 
 mod links;
+mod screen;
 mod show;
+mod state;
+mod view;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
@@ -14,8 +19,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-
 use selvedge_host::snapshot::{Rates, Snapshot, user_directory};
+
+use view::View;
 
 /// Minimum time between two draws.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -46,6 +52,8 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
+On a terminal: h shows the keys: order by any column, filter, pause, links, interval. q ends it.
+
 Columns: ni: its number, with (me) or without (le) matching, logical or physical; recv: requests that arrived; B in and B out: bytes written to its memory, \
 and read from it for others; match: requests that met a list entry; unexp: headers on unexpected lists now; drop: messages dropped; fired: \
 triggered operations; flow: times that flow control disabled a portal table entry; packets: those that wait for the \
@@ -75,7 +83,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let written = if args.json || args.once || !io::stdout().is_terminal() {
         print_once(&args, &parent, first)
     } else {
-        watch(&args, &parent, first)
+        screen::watch(&args, &parent, first)
     };
     match written {
         // A reader that closed the stream is no error.
@@ -101,51 +109,10 @@ fn print_once(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
 }
 
 fn text(args: &Args, now: &Snapshot, rates: &Rates) -> String {
-    let table = if args.links { links::table(now, rates) } else { show::table(now, rates) };
-    show::text(now, &table)
+    show::text(now, &view(args.links, now, rates))
 }
 
-fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
-    let mut now = first;
-    let mut earlier: Option<Snapshot> = None;
-    // Clear the screen once. Later draws overwrite the earlier one, which avoids flicker.
-    io::stdout().write_all(b"\x1b[2J")?;
-    loop {
-        let text = text(args, &now, &Rates::between(earlier.as_ref(), &now));
-        let head = format!("{}, every {} s", user_directory(parent).display(), args.interval.as_secs_f64());
-        draw(&format!("{head}: {text}"))?;
-        sleep(args.interval.max(INTERVAL_MIN));
-        earlier = Some(now);
-        now = Snapshot::new(parent, args.job.as_deref());
-    }
-}
-
-/// Draws the lines over the earlier ones, cut to the terminal's size.
-fn draw(text: &str) -> io::Result<()> {
-    let (columns, rows) = terminal_size();
-    let count = text.lines().count();
-    let mut screen = String::from("\x1b[H");
-    for (at, line) in text.lines().take(rows).enumerate() {
-        if at + 1 == rows && count > rows {
-            screen.push_str(&format!("... {} more lines", count - at));
-        } else {
-            screen.extend(line.chars().take(columns));
-        }
-        screen.push_str("\x1b[K");
-        if at + 1 < rows.min(count) {
-            screen.push_str("\r\n");
-        }
-    }
-    screen.push_str("\x1b[J");
-    let mut out = io::stdout().lock();
-    out.write_all(screen.as_bytes())?;
-    out.flush()
-}
-
-/// Columns and rows of the terminal; unlimited if unknown.
-fn terminal_size() -> (usize, usize) {
-    match rustix::termios::tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
-        _ => (usize::MAX, usize::MAX),
-    }
+/// The rows that are to be shown: links or NICs.
+fn view(links: bool, now: &Snapshot, rates: &Rates) -> View {
+    if links { links::view(now, rates) } else { show::view(now, rates) }
 }

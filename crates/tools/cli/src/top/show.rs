@@ -1,39 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Formats a snapshot as a table and as JSON.
+//! The NICs of a snapshot, as rows and as JSON.
 //!
 //! Invariant: text from other processes (job names, programs, file names) is printed without control characters.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use selvedge_host::inspect::Inspection;
 use selvedge_nic::Register;
 use selvedge_nic::registers::COUNT;
 use selvedge_nic::tables::{BlockedHead, blocked};
+use selvedge_terminal::paragraph;
 use serde_json::{Map, Value, json};
 
 use selvedge_host::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot, printable};
 
+use super::view::{Field, View};
+
 /// Column heads, in the order of [`row`].
 const COLUMNS: [&str; 19] = [
-    "rank", "pid", "os pid", "ni", "state", "mode", "recv/s", "B in/s", "B out/s", "match", "unexp", "drop", "fired",
-    "flow", "packets", "sleep", "ops/s", "ops", "job",
+    ">rank", ">pid", ">os pid", "ni", "state", "mode", ">recv/s", ">B in/s", ">B out/s", ">match", ">unexp", ">drop",
+    ">fired", ">flow", ">packets", ">sleep", ">ops/s", ">ops", "job",
 ];
-const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 18];
 
-/// The jobs, a table, and the refused files.
-pub fn text(snapshot: &Snapshot, table: &str) -> String {
+/// The jobs, their rows, and the notes, as whole lines for standard output.
+pub fn text(snapshot: &Snapshot, view: &View) -> String {
+    let mut text: String = heading(snapshot).iter().map(|line| format!("{line}\n")).collect();
+    if snapshot.nic_count() > 0 {
+        text += &format!("\n{}", view.text());
+    }
+    view.notes.iter().chain(&notes(snapshot)).for_each(|note| text += &paragraph(note, 0));
+    text
+}
+
+/// The number of jobs and NICs, and a line for each job.
+pub fn heading(snapshot: &Snapshot) -> Vec<String> {
     let mut lines = vec![summary(snapshot)];
     lines.extend(snapshot.jobs.iter().map(job_line));
-    if snapshot.nic_count() > 0 {
-        lines.push(String::new());
-        lines.extend(table.lines().map(|line| line.trim_end().to_owned()));
-    }
+    lines
+}
+
+/// Lines below the rows: messages without a destination, and refused files.
+pub fn notes(snapshot: &Snapshot) -> Vec<String> {
+    let mut lines = Vec::new();
     for job in &snapshot.jobs {
         lines.extend(job.nics.iter().filter_map(|nic| blocked_line(&nic.seen)));
         let refused = job.refused.iter().map(|refused| format!("{}/{}: {}", job.name, refused.file, refused.why));
         lines.extend(refused.map(|line| printable(&line)));
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines
 }
 
 /// Messages of a NIC without a destination, and the last of them.
@@ -70,51 +82,38 @@ fn job_line(job: &JobSnapshot) -> String {
     printable(&format!("  {}: {about}", job.name))
 }
 
-/// An empty table with these heads. The columns of these numbers hold text, the others numbers.
-pub fn empty_table(heads: &[&str], text_columns: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(heads);
-    for (at, column) in table.column_iter_mut().enumerate() {
-        let text = text_columns.contains(&at);
-        column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
-        column.set_padding((0, 1));
-    }
-    table
-}
-
 /// A row for each NIC.
-pub fn table(snapshot: &Snapshot, rates: &Rates) -> String {
-    let mut table = empty_table(&COLUMNS, &TEXT_COLUMNS);
-    for (job, nic) in snapshot.jobs.iter().flat_map(|job| job.nics.iter().map(move |nic| (job, nic))) {
-        table.add_row(row(job, nic, rates));
-    }
-    table.to_string()
+pub fn view(snapshot: &Snapshot, rates: &Rates) -> View {
+    let nics = snapshot.jobs.iter().flat_map(|job| job.nics.iter().map(move |nic| (job, nic)));
+    let rows = nics.map(|(job, nic)| row(job, nic, rates).to_vec()).collect();
+    View { heads: &COLUMNS, rows, notes: Vec::new() }
 }
 
-fn row(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> [String; COLUMNS.len()] {
-    let rate = |register| rates.per_second(job, nic, register).map_or("-".to_owned(), short);
+fn row(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> [Field; COLUMNS.len()] {
+    let rate = |register| Field::rate(rates.per_second(job, nic, register));
     let seen = &nic.seen;
-    let count = |register| short(seen.register(register) as f64);
+    let count = |register| Field::short(seen.register(register) as f64);
+    let operations = job.links_of(nic).map(|(_, _, link)| link.operations()).fold(0, u64::wrapping_add);
     [
-        seen.rank.to_string(),
-        seen.pid.to_string(),
-        seen.owner.pid.to_string(),
-        format!("{} {} {}", seen.ni, if nic.is_matching() { "me" } else { "le" }, addressing(nic)),
-        nic.state().to_owned(),
-        nic.mode().to_owned(),
+        Field::whole(seen.rank.into()),
+        Field::whole(seen.pid.into()),
+        Field::whole(seen.owner.pid.into()),
+        Field::text(&format!("{} {} {}", seen.ni, if nic.is_matching() { "me" } else { "le" }, addressing(nic))),
+        Field::state(nic.state()),
+        Field::text(nic.mode()),
         rate(Register::Requests),
         rate(Register::BytesIn),
         rate(Register::BytesOut),
-        short(matched(nic) as f64),
-        seen.unexpected.to_string(),
+        Field::short(matched(nic) as f64),
+        Field::whole(seen.unexpected.into()),
         count(Register::Dropped),
         count(Register::TriggeredFired),
         count(Register::FlowControl),
-        seen.packets_waiting.to_string(),
-        seen.sleepers.to_string(),
-        rates.operations(job, nic).map_or("-".to_owned(), short),
-        short(job.links_of(nic).map(|(_, _, link)| link.operations()).fold(0, u64::wrapping_add) as f64),
-        printable(&job.name),
+        Field::whole(seen.packets_waiting.into()),
+        Field::whole(seen.sleepers.into()),
+        Field::rate(rates.operations(job, nic)),
+        Field::short(operations as f64),
+        Field::text(&job.name),
     ]
 }
 
@@ -125,23 +124,6 @@ fn addressing(nic: &NicSnapshot) -> &'static str {
 /// Number of messages that matched an entry of either list.
 fn matched(nic: &NicSnapshot) -> u64 {
     nic.seen.register(Register::MatchedPriority).wrapping_add(nic.seen.register(Register::MatchedOverflow))
-}
-
-/// A number in at most five characters, up to 10^15: "999", "9.99k", "123M".
-pub fn short(value: f64) -> String {
-    let units = ["", "k", "M", "G", "T", "P", "E"];
-    let (mut value, mut unit) = (value, 0);
-    // 999.5 would be printed as 1000.
-    while value >= 999.5 && unit + 1 < units.len() {
-        (value, unit) = (value / 1000.0, unit + 1);
-    }
-    let decimals = match value {
-        _ if unit == 0 => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}{}", units[unit])
 }
 
 /// One record for each NIC, with the links of its process, and for each refused file.
@@ -216,28 +198,4 @@ fn head_record(head: &BlockedHead) -> Value {
         "header_data": head.header_data,
         "bytes": head.length,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_stay_short() {
-        for (value, text) in [
-            (0.0, "0"),
-            (0.4, "0"),
-            (999.4, "999"),
-            (999.6, "1.00k"),
-            (9_994.0, "9.99k"),
-            (9_996.0, "10.0k"),
-            (99_960.0, "100k"),
-            (999_600.0, "1.00M"),
-            (12_345_678.0, "12.3M"),
-            (u64::MAX as f64, "18.4E"),
-        ] {
-            assert_eq!(short(value), text, "{value}");
-            assert!(short(value).len() <= 5);
-        }
-    }
 }

@@ -5,20 +5,18 @@
 //! output contains no times of this computer, so two runs print the same.
 
 use std::fs;
-use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
-use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_sim::validate::{
     Document, HOLDS_PERCENT, NEAR_PERCENT, Plan, Results, Sensitivity, TIE_PERCENT, Verdict, markdown, run, word,
 };
+use selvedge_terminal::{Cell, Progress, Table, Tone, paragraph, print};
 use serde_json::json;
+
+use crate::json::STANDARD;
 
 /// Compare the claims of the source documents with the simulator's predictions.
 ///
@@ -34,8 +32,9 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "DOCUMENT")]
     only: Vec<Only>,
 
-    /// Write claims, predictions, verdicts and curves to this file
-    #[arg(long, value_name = "FILE")]
+    /// Write claims, predictions, verdicts and curves as JSON to FILE; without FILE, to standard output in place of the
+    /// tables
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD)]
     json: Option<PathBuf>,
 
     /// Write a plot of each curve into this directory
@@ -66,25 +65,28 @@ enum Only {
 }
 
 const PLOTS: &str = "validation";
-/// Width of the text in columns without a terminal.
-const WIDTH: u16 = 150;
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let only: Vec<Only> = args.documents.iter().chain(&args.only).copied().collect();
     let documents: Vec<Document> = Document::ALL.into_iter().filter(|document| wanted(&only, *document)).collect();
+    let in_place = crate::json::replaces_tables(args.json.as_deref());
     let mut all = Vec::new();
     for document in documents {
-        let bar = bar();
-        let results = run(document, Plan { quick: args.quick }, &mut |what| bar.set_message(what.to_owned()))?;
-        bar.finish_and_clear();
-        print(&text(&results))?;
+        let progress = Progress::work();
+        let results = run(document, Plan { quick: args.quick }, &mut |what| progress.say(what))?;
+        drop(progress);
+        if !in_place {
+            print(&text(&results))?;
+        }
         all.push(results);
     }
-    print(&summary(&all, args.quick))?;
+    if !in_place {
+        print(&summary(&all, args.quick))?;
+    }
     if let Some(file) = &args.json {
         let thresholds = json!({ "holds": HOLDS_PERCENT, "near": NEAR_PERCENT, "tie": TIE_PERCENT });
         let value = json!({ "quick": args.quick, "thresholds_percent": thresholds, "documents": all });
-        write(file, &format!("{value:#}\n"))?;
+        crate::json::write(file, &value)?;
     }
     if let Some(folder) = &args.plots {
         draw(&all, folder)?;
@@ -107,49 +109,32 @@ fn wanted(only: &[Only], document: Document) -> bool {
         })
 }
 
-fn bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
 fn text(results: &Results) -> String {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if !io::stdout().is_terminal() {
-        table.set_width(WIDTH);
-    }
-    table.set_header(["", "claim", "published", "simulated", "unit", "error", "verdict"]);
+    let mut table = Table::new(&["", "claim", "published", "simulated", "unit", "error", "verdict"]);
     for claim in &results.claims {
-        table.add_row([
-            claim.id.to_owned(),
-            format!("{} ({})", claim.text, claim.source),
-            claim.published.to_string(),
-            claim.predicted.to_string(),
-            claim.unit.to_owned(),
-            word(claim),
-            claim.verdict.to_string(),
+        table.row([
+            claim.id.into(),
+            format!("{} ({})", claim.text, claim.source).into(),
+            claim.published.to_string().into(),
+            claim.predicted.to_string().into(),
+            claim.unit.into(),
+            word(claim).into(),
+            shown(claim.verdict),
         ]);
     }
-    let mut text = format!("{}\n\n{}\n\n", results.document.title(), table.trim_fmt());
+    let mut text = format!("{}\n\n{}\n", results.document.title(), table.text());
     for claim in results.claims.iter().filter(|claim| !claim.note.is_empty()) {
-        text.push_str(&format!("  {}: {}\n", claim.id, claim.note));
+        text.push_str(&paragraph(&format!("{}: {}", claim.id, claim.note), 2));
     }
     for claim in results.claims.iter().filter(|claim| !claim.moved.is_empty()) {
-        text.push_str(&format!("  {} with one figure halved or doubled:\n", claim.id));
+        text.push_str(&paragraph(&format!("{} with one figure halved or doubled:", claim.id), 2));
         for Sensitivity { key, factor, predicted, holds } in &claim.moved {
             let verdict = if *holds { "holds" } else { "does not hold" };
-            text.push_str(&format!("    {key} x {factor}: {predicted}, {verdict}\n"));
+            text.push_str(&paragraph(&format!("{key} x {factor}: {predicted}, {verdict}"), 4));
         }
     }
     for line in &results.left_out {
-        text.push_str(&format!("  not compared: {line}\n"));
+        text.push_str(&paragraph(&format!("not compared: {line}"), 2));
     }
     text.push('\n');
     text
@@ -158,10 +143,8 @@ fn text(results: &Results) -> String {
 fn summary(all: &[Results], quick: bool) -> String {
     let count =
         |verdict| all.iter().flat_map(|results| &results.claims).filter(|claim| claim.verdict == verdict).count();
-    format!(
-        "{} hold, {} near, {} miss, {} are inputs, {} are contradicted by their source, {} are only shown.{}\n\
-         A number holds within {HOLDS_PERCENT} % of what was published, and is near within {NEAR_PERCENT} %; an order holds where it is \
-         right everywhere, and is near where the only exceptions are ties (within {TIE_PERCENT} %).\n",
+    let counts = format!(
+        "{} hold, {} near, {} miss, {} are inputs, {} are contradicted by their source, {} are only shown.{}",
         count(Verdict::Holds),
         count(Verdict::Near),
         count(Verdict::Misses),
@@ -169,7 +152,23 @@ fn summary(all: &[Results], quick: bool) -> String {
         count(Verdict::Contradicted),
         count(Verdict::NotComparable),
         if quick { " A quick run: fewer sizes and fewer nodes." } else { "" }
-    )
+    );
+    let rule = format!(
+        "A number holds within {HOLDS_PERCENT} % of what was published, and is near within {NEAR_PERCENT} %; an order holds where it is \
+         right everywhere, and is near where the only exceptions are ties (within {TIE_PERCENT} %)."
+    );
+    paragraph(&counts, 0) + &paragraph(&rule, 0)
+}
+
+/// The verdict with its colour.
+fn shown(verdict: Verdict) -> Cell {
+    let text = verdict.to_string();
+    match verdict {
+        Verdict::Holds => Cell::toned(text, Tone::Good),
+        Verdict::Near => Cell::toned(text, Tone::Doubtful),
+        Verdict::Misses => Cell::toned(text, Tone::Bad),
+        Verdict::Input | Verdict::Contradicted | Verdict::NotComparable => Cell::new(text),
+    }
 }
 
 fn draw(all: &[Results], folder: &Path) -> Result<()> {
@@ -182,12 +181,4 @@ fn draw(all: &[Results], folder: &Path) -> Result<()> {
 
 fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Prints on standard output. A reader that closed it is no error.
-fn print(text: &str) -> Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
-        _ => Ok(()),
-    }
 }

@@ -2,6 +2,7 @@
 //! Helpers that the tests of `selvedge run` share.
 
 pub mod hosts;
+pub mod terminal;
 
 use std::fs;
 use std::os::unix::process::CommandExt;

@@ -5,13 +5,12 @@
 //! `build/` of this repository.
 
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use crate::common::terminal::Terminal;
 use crate::common::{Ended, Place, compile_text, wait_until};
 use selvedge_host::segment::SegmentHeader;
 use selvedge_nic::Register;
@@ -436,35 +435,36 @@ fn jobs_may_come_and_go_meanwhile() {
 }
 
 #[test]
-fn on_a_terminal_top_redraws() {
+fn top_on_a_terminal_obeys_keys_and_gives_the_terminal_back() {
     let place = Place::new("terminal");
-    let (mut screen, terminal) = pty(10, 60);
-    let mut command = selvedge(&place, &["top", "--interval", "0.05"]);
-    let mut child = command.stdout(terminal).spawn().expect("the command starts");
-    drop(command);
-    let (mut seen, mut chunk) = (Vec::new(), [0u8; 4096]);
-    while seen.windows(3).filter(|part| *part == b"\x1b[H").count() < 3 {
-        let count = screen.read(&mut chunk).expect("it goes on drawing");
-        seen.extend_from_slice(&chunk[..count]);
+    let job = traffic(&place, &[]);
+    for end in ["q", "\x03", "SIGTERM", "SIGHUP"] {
+        let terminal = Terminal::new(24, 120);
+        let before = terminal.modes();
+        let mut child = terminal.start(&mut selvedge(&place, &["top", "--interval", "0.05"]));
+        // Blanks are not drawn where the screen is blank, so words are awaited.
+        let screen = terminal.read_until(|text| text.contains("quit") && text.contains("rank"));
+        assert!(screen.starts_with("\x1b[?1049h"), "it has a screen of its own: {screen:?}");
+        terminal.write("/zzz\r");
+        terminal.read_until(|text| text.contains("\"zzz\""));
+        terminal.write("?");
+        terminal.read_until(|text| text.contains("suspend"));
+        match end {
+            "SIGTERM" => assert_eq!(signal_child(child.id(), libc::SIGTERM), 0),
+            "SIGHUP" => assert_eq!(signal_child(child.id(), libc::SIGHUP), 0),
+            keys => terminal.write(keys),
+        }
+        let last = terminal.read_until(|text| text.contains("\x1b[?1049l"));
+        assert!(child.wait().expect("it ends").success(), "{end:?}: {last:?}");
+        assert_eq!(terminal.modes(), before, "{end:?}: line editing and echo are on again");
     }
-    child.kill().expect("ours to kill");
-    child.wait().expect("reaped");
-    let text = String::from_utf8_lossy(&seen);
-    let frame = text.split("\x1b[H").nth(1).expect("a whole frame");
-    assert!(text.starts_with("\x1b[2J\x1b[H") && frame.ends_with("\x1b[J"), "{text:?}");
-    assert!(frame.contains("selvedge-") && frame.split("\r\n").all(|line| line.len() <= 60 + 6), "{frame:?}");
+    assert_eq!(job.end().code, Some(0));
 }
 
-/// A pseudo-terminal of this size: the end that reads its screen, and the end for a program.
-fn pty(rows: u16, columns: u16) -> (File, OwnedFd) {
-    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let (mut screen, mut terminal) = (-1, -1);
-    // SAFETY: openpty fills the two descriptors, which nothing else owns. Null pointers for the name and the settings are allowed.
-    unsafe {
-        let made = libc::openpty(&mut screen, &mut terminal, std::ptr::null_mut(), std::ptr::null(), &size);
-        assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
-        (File::from_raw_fd(screen), OwnedFd::from_raw_fd(terminal))
-    }
+/// A signal to a child of this test.
+fn signal_child(pid: u32, signal: i32) -> i32 {
+    // SAFETY: `kill` takes numbers. The child is ours and not reaped, so the pid is its own.
+    unsafe { libc::kill(pid as i32, signal) }
 }
 
 /// Only the launcher can have marked it, because rank 0 calls no interface after the first put.

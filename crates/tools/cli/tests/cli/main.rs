@@ -14,6 +14,7 @@ mod info_top;
 mod limits;
 mod links;
 mod mpirun;
+mod output;
 mod pmi;
 mod registers;
 mod rtl;

@@ -157,20 +157,12 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Columns as wide as their widest cell: the first left-aligned, the others right-aligned.
+/// The first row has the heads. All columns but the first hold numbers.
 fn table(rows: Vec<Vec<String>>) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
-    }
-    text
+    let mut rows = rows.into_iter();
+    let head = |(column, head): (usize, String)| if column == 0 { head } else { format!(">{head}") };
+    let heads: Vec<String> = rows.next().unwrap_or_default().into_iter().enumerate().map(head).collect();
+    let mut table = selvedge_terminal::Table::new(&heads);
+    rows.for_each(|row| table.row(row));
+    table.text()
 }

@@ -1,48 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state of the manager as readable text.
+//! The state of the manager, as its report.
 //!
 //! Cost: O(hosts + jobs), with the state's lock.
-
-use std::fmt::Write;
 
 use selvedge_nic::aggregation::Limits;
 
 use super::state::State;
+use crate::service::wire::{HostReport, JobReport, ManagerReport, TreeReport, UseReport};
 
 impl State {
-    /// The hosts, trees, jobs, and their use of the nodes, as text.
-    pub(super) fn report(&self, limits: &Limits) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "hosts");
-        for (number, host) in self.hosts.iter().enumerate() {
-            let is = match &host.node {
-                Some(node) => format!("aggregation node, from {}", node.session.peer_address()),
-                None => "no aggregation node".to_owned(),
-            };
-            let _ = writeln!(text, "  {number:>4}  {:24} {is}", host.name);
-        }
-        let uses = self.manager.uses();
-        let _ = writeln!(text, "trees");
-        for (number, tree) in self.manager.trees() {
-            let _ = writeln!(text, "  {number:>4}  root {}, {} nodes", tree.root().0, tree.nodes().count());
-        }
-        let _ = writeln!(text, "jobs");
-        for (name, job) in &self.jobs {
+    /// The hosts, trees, jobs, and their use of the nodes.
+    pub(super) fn report(&self, limits: &Limits) -> ManagerReport {
+        let hosts = self.hosts.iter().zip(0..).map(|(host, number)| HostReport {
+            number,
+            name: host.name.clone(),
+            node_address: host.node.as_ref().map(|node| node.session.peer_address().to_string()),
+        });
+        let trees = self.manager.trees().map(|(number, tree)| TreeReport {
+            number: number.into(),
+            root: tree.root().0.into(),
+            nodes: tree.nodes().count() as u64,
+        });
+        let jobs = self.jobs.iter().map(|(name, job)| {
             let why = self.manager.jobs().find(|&(number, _)| number == job.number).and_then(|(_, why)| why);
-            let is = why.map_or("open".to_owned(), |failure| format!("without resources: {failure}"));
-            let processes = job.processes.len();
-            let _ = writeln!(text, "  {:>4}  {:016x}  {processes} processes at the manager, {is}", job.number, name[0]);
-        }
-        let _ = writeln!(text, "use");
-        for (an, used) in uses {
-            let Limits { jobs, groups, operand_blocks, .. } = *limits;
-            let _ = writeln!(
-                text,
-                "  {:>4}  {} of {jobs} jobs, {} of {groups} groups, {} of {operand_blocks} blocks of operands",
-                an.0, used.jobs, used.groups, used.blocks
-            );
-        }
-        text
+            JobReport {
+                number: job.number.into(),
+                name: format!("{:016x}", name[0]),
+                processes: job.processes.len() as u64,
+                failure: why.map(|failure| failure.to_string()),
+            }
+        });
+        let uses = self.manager.uses();
+        let uses = uses.into_iter().map(|(node, used)| UseReport {
+            node: node.0.into(),
+            jobs: used.jobs.into(),
+            jobs_max: limits.jobs.into(),
+            groups: used.groups,
+            groups_max: limits.groups.into(),
+            operand_blocks: used.blocks,
+            operand_blocks_max: limits.operand_blocks.into(),
+        });
+        ManagerReport { hosts: hosts.collect(), trees: trees.collect(), jobs: jobs.collect(), uses: uses.collect() }
     }
 }

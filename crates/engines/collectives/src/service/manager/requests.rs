@@ -37,8 +37,8 @@ impl RequestHandler {
             }
             Ok(ManagerRequest::Share { version: VERSION, job, places }) => self.serve_process(session, job, &places),
             Ok(ManagerRequest::Show { version: VERSION }) => {
-                let text = self.state.lock().ignore_poison().report(&self.settings.limits);
-                let _ = session.send(&to_bytes(&ManagerReply::Shown { text }));
+                let report = self.state.lock().ignore_poison().report(&self.settings.limits);
+                let _ = session.send(&to_bytes(&ManagerReply::Shown(report)));
             }
             Ok(
                 ManagerRequest::Node { version, .. }

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use selvedge_collectives::service::manager::{self, Service};
 use selvedge_collectives::service::node::{self, AggregationNode};
 use selvedge_collectives::service::session;
+use selvedge_collectives::service::wire::JobReport;
 use selvedge_net::{Check, Progress};
 use selvedge_process::settings::ManagerAt;
 
@@ -168,15 +169,13 @@ pub fn nodes(manager: &ManagerAt, count: u64) -> Vec<Arc<AggregationNode>> {
 pub fn wait_for_nodes(manager: &ManagerAt, count: u64) {
     until("the nodes are at the manager", || {
         let shown = session::manager_report(manager).unwrap_or_default();
-        shown.matches("aggregation node, from").count() as u64 == count
+        shown.hosts.iter().filter(|host| host.node_address.is_some()).count() as u64 == count
     });
 }
 
-/// The lines on jobs in the manager's report.
-pub fn jobs_shown(manager: &ManagerAt) -> Option<Vec<String>> {
-    let shown = session::manager_report(manager).ok()?;
-    let lines = shown.lines().skip_while(|line| *line != "jobs").skip(1).take_while(|line| *line != "use");
-    Some(lines.map(str::to_owned).collect())
+/// The jobs in the manager's report.
+pub fn jobs_shown(manager: &ManagerAt) -> Option<Vec<JobReport>> {
+    session::manager_report(manager).ok().map(|report| report.jobs)
 }
 
 /// Waits until the manager has no job, and nodes have neither jobs nor groups.

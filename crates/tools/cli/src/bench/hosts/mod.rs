@@ -20,8 +20,9 @@ mod sides;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use selvedge_launcher::mpirun::Family;
+use selvedge_terminal::{Progress, paragraph, print};
 
 use self::catalogue::{PARTS, Part, PartKind};
 use self::sides::{PeersProgram, PesRun, SANDIA, find_sandia};
@@ -31,10 +32,10 @@ use super::mpi::scale::MpiScale;
 use super::mpi::side::{InstalledMpi, NetProgress, Provider, SeparateHosts, Transport};
 use super::oshmem::Oshmem;
 use super::process::Tree;
-use super::progress::progress_bar;
 use super::record::Measurement;
 use super::session_results::SessionResults;
 use crate::choice::{FAMILIES, one_of};
+use crate::json::{self, STANDARD};
 
 /// Measure MPI and OpenSHMEM between two hosts beside their peers.
 ///
@@ -53,8 +54,8 @@ pub struct Args {
     /// Only check that everything runs; the figures mean nothing
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
-    /// Also write the records to FILE, as one JSON array
-    #[arg(long, value_name = "FILE")]
+    /// Write the records as one JSON array to FILE; without FILE, to standard output in place of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD)]
     json: Option<PathBuf>,
     /// Also write DIR/benchmarks-hosts.md and its plots
     #[arg(long, value_name = "DIR")]
@@ -71,8 +72,7 @@ const SETTINGS: [&str; 3] = ["SELVEDGE_NET_PROVIDER", "SELVEDGE_NET_CHECK", "SEL
 
 pub fn main(args: Args) -> Result<ExitCode> {
     if args.list {
-        PARTS.iter().for_each(|part| println!("{:8}  {}", part.name, part.about));
-        return Ok(ExitCode::SUCCESS);
+        return super::list(PARTS.iter().map(|part| (part.name, part.about)), args.json.is_some());
     }
     let scale = match (args.smoke, args.quick) {
         (true, _) => MpiScale::SMOKE,
@@ -99,11 +99,12 @@ pub fn main(args: Args) -> Result<ExitCode> {
     let turns = session.run(&parts);
 
     let (rows, medians) = (compare::rows(&turns), compare::medians(&turns));
-    println!("{}\nhosts: {}\n{}", host.describe(), page::HOSTS, page::table(&rows));
-    if let Some(path) = &args.json {
-        let records: Vec<_> = rows.iter().map(compare::Row::record).collect();
-        std::fs::write(path, serde_json::to_string_pretty(&records)? + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if !json::replaces_tables(args.json.as_deref()) {
+        let head = paragraph(&host.describe(), 0) + &paragraph(&format!("hosts: {}", page::HOSTS), 0);
+        print(&format!("{head}\n{}", page::table(&rows)))?;
+    }
+    if let Some(file) = &args.json {
+        json::write(file, &rows.iter().map(compare::Row::record).collect::<Vec<_>>())?;
     }
     if let Some(directory) = &args.docs {
         let stock = session.stock.iter().map(|stock| stock.version.clone());
@@ -184,7 +185,7 @@ impl Session<'_> {
         let mut results = std::mem::take(&mut self.results);
         let groups: Vec<Vec<Step>> = parts.iter().flat_map(|part| self.steps(part)).collect();
         let steps = groups.iter().map(Vec::len).sum::<usize>() * self.scale.turns as usize;
-        let progress = progress_bar(steps);
+        let progress = Progress::steps(steps);
         let mut turns = Vec::new();
         for turn in 0..self.scale.turns {
             for group in &groups {
@@ -198,7 +199,7 @@ impl Session<'_> {
             }
             turns.push(std::mem::take(&mut results.done));
         }
-        progress.finish_and_clear();
+        drop(progress);
         drop(groups);
         self.results = results;
         turns

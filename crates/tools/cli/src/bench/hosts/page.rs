@@ -17,7 +17,7 @@ const COLUMNS: [&str; 10] = ["case", "size", "depth", "figure", "p99", "against"
 const TEXT_COLUMNS: [usize; 5] = [0, 5, 7, 8, 9];
 
 pub fn table(rows: &[Row]) -> String {
-    aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells)) + "\n" + &summary(rows)
+    aligned(&COLUMNS, &TEXT_COLUMNS, rows.iter().map(cells)) + &summary(rows)
 }
 
 /// A sentence on the number of bars that are met.

@@ -22,19 +22,20 @@ pub mod side;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use selvedge_launcher::mpirun::Family;
+use selvedge_terminal::{Progress, paragraph, print};
 
 use self::batch::Batch;
 use self::scale::MpiScale;
 use self::side::{InstalledMpi, Provider, Transport};
 use super::host::Host;
 use super::process::Tree;
-use super::progress::progress_bar;
 use super::record::quickest_runs;
 use super::report;
 use super::session_results::SessionResults;
 use crate::choice::{FAMILIES, one_of};
+use crate::json::{self, STANDARD};
 
 /// Measure the installed MPIs over Selvedge beside their own transports.
 #[derive(Debug, clap::Args)]
@@ -51,8 +52,8 @@ pub struct Args {
     /// Only check that everything runs; the figures mean nothing
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
-    /// Also write the records to FILE, as one JSON array
-    #[arg(long, value_name = "FILE")]
+    /// Write the records as one JSON array to FILE; without FILE, to standard output in place of the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD)]
     json: Option<PathBuf>,
     /// Also write DIR/benchmarks-mpi.md and its plots
     #[arg(long, value_name = "DIR")]
@@ -81,12 +82,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
     let measurements = quickest_runs(std::mem::take(&mut session.results.done));
     let records = compare::records(&measurements);
-    println!("{}\n{}", session.host.describe(), report::table(&records));
     let crossings = compare::crossings(&measurements);
-    crossings.iter().for_each(|line| println!("{line}"));
-    if let Some(path) = &args.json {
-        std::fs::write(path, report::json(&records)? + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    if !json::replaces_tables(args.json.as_deref()) {
+        let crossings: String = crossings.iter().map(|line| paragraph(line, 0)).collect();
+        print(&format!("{}\n{}{crossings}", paragraph(&session.host.describe(), 0), report::table(&records)))?;
+    }
+    if let Some(file) = &args.json {
+        json::write(file, &records)?;
     }
     if let Some(directory) = &args.docs {
         let page = page::Page {
@@ -142,7 +144,7 @@ impl MpiSession {
         let fabric = self.wants(batch::FABRIC);
         let steps = (stock.len() * batches.len() * 2 + usize::from(protocols) * 2 + usize::from(fabric) * 2)
             * self.scale.turns as usize;
-        let progress = progress_bar(steps);
+        let progress = Progress::steps(steps);
         for _ in 0..self.scale.turns {
             for stock in stock {
                 for batch in &batches {
@@ -163,17 +165,10 @@ impl MpiSession {
                 self.results.measure(&progress, name, ours, measured);
             }
         }
-        progress.finish_and_clear();
+        drop(progress);
     }
 
-    fn turn(
-        &mut self,
-        progress: &indicatif::ProgressBar,
-        stock: &InstalledMpi,
-        side: &Transport,
-        batch: &Batch,
-        pinned: bool,
-    ) {
+    fn turn(&mut self, progress: &Progress, stock: &InstalledMpi, side: &Transport, batch: &Batch, pinned: bool) {
         let name = format!("{} {}", side.prefix(stock), batch.what.join(", "));
         let scale = self.scale;
         // A measurement that also fails over the MPI's own transport is no failure of ours.
