@@ -523,7 +523,7 @@ mod tests {
 
     use selvedge_os::testing::{Child, Folder};
 
-    use super::read::{LinkCounter, PageError, inspect_page};
+    use super::read::{LinkCounter, PageError, inspect_page, inspect_page_within};
     use super::*;
 
     fn name(peer: u64) -> Name {
@@ -600,6 +600,19 @@ mod tests {
         assert_eq!(seen.links[0].get(LinkCounter::Puts), 11);
         let sum: u64 = seen.links.iter().map(|link| link.get(LinkCounter::Puts)).sum();
         assert_eq!(sum, RECORDS_MAX as u64 + 10);
+    }
+
+    #[test]
+    fn a_reader_of_many_pages_reads_no_more_than_it_may() {
+        let folder = Folder::new();
+        let page = Page::acquire(&folder.join(""), 7, 3);
+        page.link(&name(5), 4).work.put(1);
+        let mut budget = STEP_BYTES + 1;
+        let seen = inspect_page_within(&path_in(&folder), uid(), &mut budget).expect("a page");
+        assert_eq!((seen.links.len(), budget), (2, 1));
+        let refused = inspect_page_within(&path_in(&folder), uid(), &mut budget);
+        assert!(matches!(refused, Err(PageError::Budget { bytes: STEP_BYTES, left: 1 })), "{refused:?}");
+        assert_eq!(budget, 1);
     }
 
     #[test]
