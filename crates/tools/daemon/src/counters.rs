@@ -9,8 +9,9 @@
 //!    counters of its own user away, and nobody else's. There are at most [`USERS_MAX`] threads.
 //! 2. A look begins at most each [`AGAIN_NS`], however many ask. It reads at most [`BYTES_OF_USER_MAX`] for a user, and
 //!    keeps at most [`LINKS_OF_USER_MAX`] links of one, beside the sums.
-//! 3. A page is believed as far as [`selvedge_host::links::read`] does: numbers are only shown, and texts are printable.
-use std::collections::{BTreeMap, BTreeSet};
+//! 3. Who waits is answered when it is its turn, one after the other: an answer may have thousands of links.
+//! 4. A page is believed as far as [`selvedge_host::links::read`] does: numbers are only shown, and texts are printable.
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -82,19 +83,22 @@ pub struct Counters<A> {
     /// Users whose pages a thread reads.
     under_way: BTreeSet<u32>,
     look: Option<Look<A>>,
+    /// Those whose look is over.
+    ready: VecDeque<A>,
     /// The beginning of the last look.
     looked_ns: Option<u64>,
     seen: BTreeMap<u64, Seen>,
 }
 
-impl<A> Counters<A> {
+impl<A: PartialEq> Counters<A> {
     pub fn new() -> io::Result<Counters<A>> {
         let (signal, wake) = UnixStream::pair()?;
         signal.set_nonblocking(true)?;
         wake.set_nonblocking(true)?;
         let (sender, said) = channel();
-        let (under_way, look, looked_ns, seen) = (BTreeSet::new(), None, None, BTreeMap::new());
-        Ok(Counters { signal, wake: Arc::new(wake), sender, said, under_way, look, looked_ns, seen })
+        let (under_way, look, ready) = (BTreeSet::new(), None, VecDeque::new());
+        let (looked_ns, seen) = (None, BTreeMap::new());
+        Ok(Counters { signal, wake: Arc::new(wake), sender, said, under_way, look, ready, looked_ns, seen })
     }
 
     pub fn descriptor(&self) -> BorrowedFd<'_> {
@@ -103,11 +107,19 @@ impl<A> Counters<A> {
 
     /// The time of the next [`Counters::tick`].
     pub fn due_ns(&self) -> u64 {
+        if !self.ready.is_empty() {
+            return 0;
+        }
         self.look.as_ref().map_or(u64::MAX, |look| if look.users.is_empty() { 0 } else { look.began_ns + LATE_NS })
     }
 
+    /// Whether somebody waits.
+    pub fn has(&self, asker: &A) -> bool {
+        self.ready.contains(asker) || self.look.as_ref().is_some_and(|look| look.askers.contains(asker))
+    }
+
     /// Takes somebody who asks: returns it if there are counters for it already, and otherwise keeps it until
-    /// [`Counters::tick`] returns it. `pages`: those of all processes now.
+    /// [`Counters::take_ready`] returns it. `pages`: those of all processes now.
     pub fn ask(&mut self, now_ns: u64, asker: A, pages: impl FnOnce() -> Vec<PageOf>) -> Option<A> {
         if let Some(look) = &mut self.look {
             look.askers.push(asker);
@@ -162,8 +174,13 @@ impl<A> Counters<A> {
         Ok(())
     }
 
-    /// Takes what threads have said. Returns those whose look is over, or late.
-    pub fn tick(&mut self, now_ns: u64) -> Vec<A> {
+    /// Returns the next one whose look is over.
+    pub fn take_ready(&mut self) -> Option<A> {
+        self.ready.pop_front()
+    }
+
+    /// Takes what threads have said, and ends a look that is over or late.
+    pub fn tick(&mut self, now_ns: u64) {
         if !self.under_way.is_empty() {
             let mut buffer = [0; 64];
             while (&self.signal).read(&mut buffer).is_ok_and(|bytes| bytes == buffer.len()) {}
@@ -181,7 +198,7 @@ impl<A> Counters<A> {
             (self.looked_ns, self.seen) = (None, BTreeMap::new());
         }
         let is_over = |look: &mut Look<A>| look.users.is_empty() || look.began_ns + LATE_NS <= now_ns;
-        self.look.take_if(is_over).map_or_else(Vec::new, |look| look.askers)
+        self.ready.extend(self.look.take_if(is_over).into_iter().flat_map(|look| look.askers));
     }
 
     /// The counters of a client. `links_max`: of links, and is reduced by those that are returned. `is_open`: whether a

@@ -16,7 +16,7 @@ class Nics {
     [this.place, this.ask] = [place, ask];
     [this.found, this.chosen, this.links, this.refused, this.filter] = [null, null, null, "", ""];
     const of = [make("div", { id: "nic-list" }), make("p", { id: "nic-notes", class: "said dim" })];
-    this.linksTitle = make("h3", { id: "nic-links-title" });
+    this.linksTitle = make("p", { id: "nic-links-title", class: "said" });
     this.linksPlace = make("div", { id: "nic-links", hidden: true });
     place.append(...of, this.linksTitle, this.linksPlace);
     this.grid = new Grid(of[0], ["job", ">rank", "host", "kind", ">process", ">user", "routes to", ">links", ">sent", ">received", ">frames sent", ">repeats", ">damaged"]);
@@ -92,7 +92,7 @@ class Nics {
 
   showLinks() {
     const nic = this.chosen;
-    this.linksPlace.hidden = !nic;
+    this.linksPlace.hidden = this.linksTitle.hidden = !nic;
     if (!nic) return;
     const { links } = this;
     const notes = [this.refused, links && links.unseen, links && links.left_out ? `${links.left_out} more are not listed` : ""].filter(Boolean);

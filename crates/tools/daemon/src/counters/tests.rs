@@ -24,11 +24,16 @@ fn name(way: Way, peer: u64, address: &str) -> Name {
     Name { way, ni, peer, address: address.into() }
 }
 
+fn ticked(counters: &mut Counters<u8>, now_ns: u64) -> Vec<u8> {
+    counters.tick(now_ns);
+    std::iter::from_fn(|| counters.take_ready()).collect()
+}
+
 /// Waits for the end of a look.
 fn looked(counters: &mut Counters<u8>) -> Vec<u8> {
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
-        let askers = counters.tick(0);
+        let askers = ticked(counters, 0);
         if !askers.is_empty() {
             return askers;
         }
@@ -56,7 +61,9 @@ fn links_are_listed_and_added_up() {
     assert_eq!(counters.ask(0, 1, || vec![of.clone()]), None);
     // A second one waits for the same look.
     assert_eq!(counters.ask(0, 2, || panic!("a second look")), None);
+    assert!(counters.has(&1) && counters.has(&2) && !counters.has(&3));
     assert_eq!(looked(&mut counters), [1, 2]);
+    assert!(!counters.has(&1));
     assert_eq!(counters.ask(AGAIN_NS - 1, 3, || panic!("too early")), Some(3));
 
     let mut most = 3;
@@ -77,7 +84,7 @@ fn links_are_listed_and_added_up() {
     assert_eq!(serde_json::from_value::<LinkView>(json).unwrap(), *far);
 
     // Nobody asks any more.
-    assert!(counters.tick(KEEP_NS + 1).is_empty());
+    assert!(ticked(&mut counters, KEEP_NS + 1).is_empty());
     assert!(counters.seen.is_empty() && counters.looked_ns.is_none());
 }
 
@@ -139,12 +146,15 @@ fn a_file_that_gives_no_answer_keeps_only_its_user_away() {
     assert!(counters.view(2, &mut 0, |_, _| false).unseen.unwrap().contains("gives no answer"));
     // One whose thread is stuck now: those who ask are answered all the same.
     counters.look = Some(Look { began_ns: 0, users: BTreeSet::from([user() + 1]), askers: vec![7] });
-    assert!(counters.tick(LATE_NS - 1).is_empty());
-    assert_eq!((counters.due_ns(), counters.tick(LATE_NS)), (LATE_NS, vec![7]));
+    assert!(ticked(&mut counters, LATE_NS - 1).is_empty());
+    assert_eq!(counters.due_ns(), LATE_NS);
+    counters.tick(LATE_NS);
+    // Until it is answered, the loop does not wait.
+    assert_eq!((counters.due_ns(), counters.has(&7), counters.take_ready()), (0, true, Some(7)));
     assert!(counters.view(3, &mut 0, |_, _| false).unseen.unwrap().contains("ask again"));
     // No process: the answer comes at once.
     assert_eq!(counters.ask(2 * LATE_NS, 8, Vec::new), None);
-    assert_eq!((counters.due_ns(), counters.tick(2 * LATE_NS)), (0, vec![8]));
+    assert_eq!((counters.due_ns(), ticked(&mut counters, 2 * LATE_NS)), (0, vec![8]));
     // More users than there are threads.
     counters.under_way.extend(10_000..10_000 + USERS_MAX as u32);
     let page = PageOf { user: 20_000, ..of };

@@ -8,6 +8,7 @@ use selvedge_fabric_manager::{Client, HostId, LeaseId};
 use serde_json::json;
 
 use super::Daemon;
+use super::turns::TURN_NS;
 use crate::cable_test::Plan;
 use crate::control::Line;
 use crate::protocol::{
@@ -86,6 +87,10 @@ impl Daemon {
     fn local_reply(&mut self, asker: Asker, request: Request) -> Option<Answer> {
         match request {
             Request::Nics { links } if links != LinksOf::None => {
+                if [LinksOf::Totals, LinksOf::All].iter().any(|&links| self.counters.has(&(asker, links))) {
+                    let text = "the counters of links are being read for another request: wait for its answer";
+                    return Some(Answer::Refused(text.into()));
+                }
                 let (now_ns, registry) = (self.now_ns(), &self.registry);
                 let (_, links) = self.counters.ask(now_ns, (asker, links), || registry.pages())?;
                 Some(Answer::Nics(self.nics_with_links(asker, links)))
@@ -248,11 +253,16 @@ impl Daemon {
         }
     }
 
-    /// Answers those who have waited for the counters of links.
+    /// Answers those who have waited for the counters of links, until a turn is over.
     pub(super) fn answer_with_links(&mut self) {
-        for (asker, links) in self.counters.tick(self.now_ns()) {
+        let now_ns = self.now_ns();
+        self.counters.tick(now_ns);
+        while let Some((asker, links)) = self.counters.take_ready() {
             let nics = self.nics_with_links(asker, links);
             self.give(asker, &Answer::Nics(nics));
+            if self.now_ns() >= now_ns + TURN_NS {
+                return;
+            }
         }
     }
 
