@@ -57,6 +57,7 @@ on 1 sh -c 'echo $$ >"$0"; exec "$@"' "$work/capture.pid" "$selvedge" fabric --s
     >"$work/captured" 2>"$work/capture.err" &
 capturing=$!
 until_true "the capture" grep -q captures "$work/capture.err"
+: >"$work/job"
 SELVEDGE_NET_INTERFACE=lo:selvedge timeout -k 10 100 "$selvedge" run --hosts host1,host2 -n 2 --timeout 90 \
     "$work/still" "$work/go" </dev/null >"$work/job" 2>&1 &
 running=$!
@@ -81,6 +82,16 @@ cmp -s "$work/wanted" "$work/after" || { cat "$work/wanted" "$work/after" >>"$wo
 echo "    frames and bytes there and back: $(head -1 "$work/after" | cut -d' ' -f2-5), as in the capture"
 fabric 1 nics --links >"$work/printed" || complain "no links as text"
 grep -q ' 0 *\(1\|10.99.0.2:[0-9]*\|host [0-9]* pid [0-9]*\) *network *open ' "$work/printed" || complain "the link is not in the table"
+
+# Another user does not see them, here or at the other host.
+if setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null; then
+    as_stranger() { on 1 setpriv --reuid 65534 --regid 65534 --clear-groups "$selvedge" fabric --socket "$work/socket1" "$@" >"$work/printed" 2>&1; }
+    as_stranger nics --links && grep -q 'are not seen: only this user' "$work/printed" && ! grep -q ' network ' "$work/printed" ||
+        complain "any user sees all links"
+    as_stranger nics --at host2 && grep -q openshmem "$work/printed" || complain "not any user sees the NICs of the other host"
+    ! as_stranger nics --links --at host2 && grep -q 'only root and the daemon.s own user' "$work/printed" || complain "any user sees links of the other host"
+    ! as_stranger test host2:cable1 && grep -q 'only root and the daemon.s own user' "$work/printed" || complain "any user tests cables of the other host"
+fi
 
 echo "$suite: the page"
 page vic get '/api/nics' && says 200 '"frames_out":[1-9]' || complain "the page has no counters of links"
