@@ -119,6 +119,11 @@ def case_operator(program):
         browser.click("tab-nics")
         browser.value("document.getElementById('filter').value = ''")
         browser.until(f"{rows('nics')} > 8")
+        # The links of a NIC, and those that are not seen.
+        browser.until("document.getElementById('nic-notes').textContent.includes('the daemon may not read them')")
+        browser.value("document.querySelector('#nic-list tbody tr').click()")
+        browser.until("document.getElementById('nic-links').textContent.includes('<b>cut</b>')")
+        check("rank 1 on host" in browser.value("document.querySelector('#nic-links tbody td').textContent"), "the link's other end")
         browser.click("leave")
         browser.until("!document.getElementById('entry').hidden")
         check(browser.complaints() == [], f"the browser complains: {browser.complaints()}")

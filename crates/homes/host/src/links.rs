@@ -24,6 +24,7 @@
 pub mod read;
 
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -38,7 +39,7 @@ use selvedge_os::sync::IgnorePoison;
 
 /// "SELVLINK" in the file's first bytes.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"SELVLINK");
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Records of a page, the shared one included.
 pub const RECORDS_MAX: usize = 1 << 14;
 pub(crate) const HEADER_BYTES: usize = size_of::<PageHeader>();
@@ -157,26 +158,26 @@ pub struct Record {
     pub received: Received,
 }
 
-/// Operations of this process at the peer, within the host.
+/// Operations of this process at the peer, within the host. All that one operation counts is in one line of 64 bytes.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct Work {
     pub puts: AtomicU64,
     pub gets: AtomicU64,
+    /// Bytes of all but `updates`, `fetches`, `loads` and `internal`.
+    pub bytes_out: AtomicU64,
+    pub bytes_in: AtomicU64,
+    /// Other atomics than those below. Their bytes are in `bytes_out` and `bytes_in`.
+    pub atomics: AtomicU64,
+    /// Messages through a ring, and commands of other units.
+    pub messages: AtomicU64,
+    /// Accesses of the library itself, for barriers, collectives and locks, and their bytes.
+    pub internal: AtomicU64,
+    pub internal_bytes: AtomicU64,
     /// Atomics without a result, with one, and loads, by operands of 4 and 8 bytes: one word for a call.
     pub updates: [AtomicU64; 2],
     pub fetches: [AtomicU64; 2],
     pub loads: [AtomicU64; 2],
-    /// Other atomics. Their bytes are in `bytes_out` and `bytes_in`.
-    pub atomics: AtomicU64,
-    /// Messages through a ring, and commands of other units.
-    pub messages: AtomicU64,
-    /// Bytes of all but `updates`, `fetches`, `loads` and `internal`.
-    pub bytes_out: AtomicU64,
-    pub bytes_in: AtomicU64,
-    /// Accesses of the library itself, for barriers, collectives and locks, and their bytes.
-    pub internal: AtomicU64,
-    pub internal_bytes: AtomicU64,
 }
 
 /// The sender's half of a link between hosts. One lock guards its writers.
@@ -219,6 +220,7 @@ const _: () = {
     assert!(HEADER_BYTES == 128);
     assert!(RECORD_BYTES == 640);
     assert!(size_of::<Work>() == 128 && size_of::<Sent>() == 128 && size_of::<Received>() == 128);
+    assert!(offset_of!(Work, updates) == 64);
 };
 
 /// Adds to a counter of this process's own page.
@@ -523,7 +525,7 @@ mod tests {
 
     use selvedge_os::testing::{Child, Folder};
 
-    use super::read::{LinkCounter, PageError, inspect_page};
+    use super::read::{LinkCounter, PageError, inspect_page, inspect_page_within};
     use super::*;
 
     fn name(peer: u64) -> Name {
@@ -600,6 +602,19 @@ mod tests {
         assert_eq!(seen.links[0].get(LinkCounter::Puts), 11);
         let sum: u64 = seen.links.iter().map(|link| link.get(LinkCounter::Puts)).sum();
         assert_eq!(sum, RECORDS_MAX as u64 + 10);
+    }
+
+    #[test]
+    fn a_reader_of_many_pages_reads_no_more_than_it_may() {
+        let folder = Folder::new();
+        let page = Page::acquire(&folder.join(""), 7, 3);
+        page.link(&name(5), 4).work.put(1);
+        let mut budget = STEP_BYTES + 1;
+        let seen = inspect_page_within(&path_in(&folder), uid(), &mut budget).expect("a page");
+        assert_eq!((seen.links.len(), budget), (2, 1));
+        let refused = inspect_page_within(&path_in(&folder), uid(), &mut budget);
+        assert!(matches!(refused, Err(PageError::Budget { bytes: STEP_BYTES, left: 1 })), "{refused:?}");
+        assert_eq!(budget, 1);
     }
 
     #[test]

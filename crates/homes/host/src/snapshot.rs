@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A snapshot of all jobs below one parent directory, of this user or of all users that the caller may read: their
-//! NICs, and the counters of the links of their processes. `selvedge top` and `selvedge registers` show it.
+//! A snapshot of all jobs of this user below one parent directory: their NICs, and the counters of the links of their
+//! processes. `selvedge top` and `selvedge registers` show it.
 //!
 //! Invariants: 1. only directories and files that their user alone can access are read. No directory is locked, so a
 //! snapshot never keeps a job from being swept. 2. A file that vanishes between listing and reading is ignored.
@@ -96,50 +96,27 @@ pub fn printable(text: &str) -> String {
 
 /// This user's directory below a parent.
 pub fn user_directory(parent: &Path) -> PathBuf {
-    directory_of(parent, own_uid())
-}
-
-fn directory_of(parent: &Path, uid: u32) -> PathBuf {
-    parent.join(format!("{USER_PREFIX}{uid}"))
+    parent.join(format!("selvedge-{}", own_uid()))
 }
 
 fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The name of a user's directory, before the number of the user.
-const USER_PREFIX: &str = "selvedge-";
-
 impl Snapshot {
     /// Reads the job `only` of this user, or all of its jobs.
     pub fn new(parent: &Path, only: Option<&str>) -> Snapshot {
-        Snapshot::of_users(parent, &[own_uid()], only)
-    }
-
-    /// Reads the jobs of all users below the parent that this process may read: for a daemon that runs as root, those
-    /// of all users of the host.
-    pub fn of_all_users(parent: &Path) -> Snapshot {
-        let user = |(name, _): (String, PathBuf)| name.strip_prefix(USER_PREFIX)?.parse().ok();
-        Snapshot::of_users(parent, &listed(parent).into_iter().filter_map(user).collect::<Vec<u32>>(), None)
-    }
-
-    fn of_users(parent: &Path, users: &[u32], only: Option<&str>) -> Snapshot {
-        let when = Instant::now();
+        let (when, uid, user) = (Instant::now(), own_uid(), user_directory(parent));
         let mut jobs: Vec<JobSnapshot> = Vec::new();
-        for &uid in users {
-            let user = directory_of(parent, uid);
-            if !is_private(&user, uid) {
-                continue;
-            }
-            for (name, path) in listed(&user) {
-                // A directory whose name begins with a dot is being removed.
-                let wanted = !name.starts_with('.') && only.is_none_or(|only| only == name);
-                if wanted && is_private(&path, uid) {
-                    jobs.push(JobSnapshot::new(name, &path, uid));
-                }
+        let names = if is_private(&user, uid) { listed(&user) } else { Vec::new() };
+        for (name, path) in names {
+            // A directory whose name begins with a dot is being removed.
+            let wanted = !name.starts_with('.') && only.is_none_or(|only| only == name);
+            if wanted && is_private(&path, uid) {
+                jobs.push(JobSnapshot::new(name, &path, uid));
             }
         }
-        jobs.sort_by(|a, b| (&a.name, a.uid).cmp(&(&b.name, b.uid)));
+        jobs.sort_by(|a, b| a.name.cmp(&b.name));
         Snapshot { when, jobs }
     }
 

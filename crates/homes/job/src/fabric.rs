@@ -28,6 +28,8 @@ use serde_json::{Value, json};
 
 /// Socket of root's daemon.
 pub const SYSTEM_SOCKET: &str = "/run/selvedge-daemon.sock";
+/// The longest name of a job at the daemon.
+pub const JOB_BYTES_MAX: usize = 128;
 /// Time for an answer of the daemon.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest line that a daemon sends to a process.
@@ -100,7 +102,26 @@ pub fn register_request(kind: &str, job: Option<&str>, rank: Option<u32>, segmen
 fn job_and_rank() -> (Option<String>, Option<u32>) {
     let text = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok());
     let rank = text(&["SELVEDGE_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"]);
-    (text(&["SELVEDGE_JOB", "PMIX_NAMESPACE", "SLURM_JOB_ID"]), rank.and_then(|rank| rank.parse().ok()))
+    let job = text(&["SELVEDGE_JOB", "PMIX_NAMESPACE", "SLURM_JOB_ID"]);
+    (job.as_deref().map(shown_job), rank.and_then(|rank| rank.parse().ok()))
+}
+
+/// The name of a job as the daemon takes it: control characters become `?`, and a name of more than [`JOB_BYTES_MAX`] is
+/// its first and last bytes with `...` between them, because launchers number jobs at either end.
+fn shown_job(job: &str) -> String {
+    let job: String = job.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
+    if job.len() <= JOB_BYTES_MAX {
+        return job;
+    }
+    let part = (JOB_BYTES_MAX - 3) / 2;
+    let (mut head, mut tail) = (part, job.len() - part);
+    while !job.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !job.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}...{}", &job[..head], &job[tail..])
 }
 
 /// The connection with the daemon.
@@ -381,6 +402,20 @@ mod tests {
         drop(process);
         assert_eq!(daemon.read_line(&mut String::new()).expect("an end"), 0);
         child.kill();
+    }
+
+    #[test]
+    fn long_names_of_jobs_keep_their_ends() {
+        let most = "x".repeat(JOB_BYTES_MAX);
+        assert_eq!((shown_job(&most), shown_job("a\nb")), (most.clone(), "a?b".into()));
+        let long = shown_job(&format!("first{most}last"));
+        assert!(long.starts_with("firstxxx") && long.contains("x...x") && long.ends_with("xxxlast"), "{long}");
+        assert!((JOB_BYTES_MAX - 1..=JOB_BYTES_MAX).contains(&long.len()), "{}", long.len());
+        // Characters are not cut.
+        for at in 0..4 {
+            let long = shown_job(&format!("{}{}", "x".repeat(at), "\u{1f980}".repeat(60)));
+            assert!(long.len() <= JOB_BYTES_MAX && long.ends_with('\u{1f980}'), "{long}");
+        }
     }
 
     #[test]

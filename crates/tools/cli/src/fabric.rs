@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use selvedge_daemon::protocol::{
-    self, Act, Answer, DumpWhat, Host, Link, LinkEnd, LogLine, Request, Status, TestReport, Topology,
+    self, Act, Answer, DumpWhat, Host, Link, LinkEnd, LinksOf, LogLine, Request, Status, TestReport, Topology,
 };
 use selvedge_daemon::{ask, ask_for, follow};
 use selvedge_terminal::{Progress, Table, print as print_text};
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Changes at another host, and restarts of its daemon, need daemons with a key (`selvedge daemon --key FILE`). \
+Changes and tests at another host, and restarts of its daemon, need daemons with a key (`selvedge daemon --key FILE`). \
 `selvedge manager --show` is about aggregation nodes.";
 
 #[derive(clap::Subcommand)]
@@ -75,7 +75,12 @@ enum Command {
     /// Loads of all hosts and links over the last minutes: mean, greatest, last
     Load,
     /// NICs that processes of this host have registered, with the routes that they were given
-    Nics,
+    #[command(after_help = services::AFTER_HELP_NICS)]
+    Nics {
+        /// Print the counters of the links of their processes too
+        #[arg(long)]
+        links: bool,
+    },
     /// Registers or mailboxes of a NIC that `nics` lists; or the routes of this host: kernel, sources, leases
     Dump {
         what: DumpArg,
@@ -103,7 +108,7 @@ enum Command {
         /// `up` also ends a drain; `drain`: use the link only where no other path leads
         act: ActArg,
     },
-    /// Test a cable of this host: frames go to the neighbour and come back
+    /// Test a cable of any host: frames go to the neighbour and come back
     #[command(after_help = AFTER_HELP_TEST)]
     Test {
         /// The port, as `HOST:INTERFACE` or `HOST:NUMBER`; HOST may be empty
@@ -200,7 +205,7 @@ fn print(args: &Args) -> Result<ExitCode> {
         }
         Command::Routes { from, to } => Request::Routes { from: from.clone(), to: to.clone() },
         Command::Load => Request::Load,
-        Command::Nics => Request::Nics,
+        Command::Nics { links } => Request::Nics { links: if *links { LinksOf::All } else { LinksOf::None } },
         Command::Dump { what, nic } => {
             let what = match what {
                 DumpArg::Nic => DumpWhat::Nic,
@@ -247,10 +252,7 @@ fn print(args: &Args) -> Result<ExitCode> {
         })?;
         return written.map(|()| ExitCode::SUCCESS);
     }
-    let time = match request {
-        Request::Test { count, rate, .. } => Duration::from_secs((count / rate.max(1)).into()),
-        _ => Duration::ZERO,
-    };
+    let time = Duration::from_secs(request.seconds());
     let progress = if time.is_zero() { Progress::hidden() } else { Progress::work() };
     progress.say(format!("frames go to the neighbour and come back, for {} s", time.as_secs()));
     let answer = ask_for(&socket, &request, time)?;
@@ -286,7 +288,9 @@ fn capture_port(socket: &Path, port: &str, file: &Path, limits: &capture::Limits
 /// The host whose daemon is to answer; None: this one.
 fn at(args: &Args) -> Option<String> {
     let named = match &args.command {
-        Command::Link { port, .. } => port.split_once(':').map(|(host, _)| host.to_owned()),
+        Command::Link { port, .. } | Command::Test { port, .. } => {
+            port.split_once(':').map(|(host, _)| host.to_owned())
+        }
         Command::Restart { host } => host.clone(),
         _ => None,
     };

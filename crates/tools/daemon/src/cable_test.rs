@@ -32,6 +32,8 @@ pub const RATE_MAX: u32 = 10_000;
 pub const SECONDS_MAX: u32 = 600;
 /// Time for an answer, and for the last frames.
 const PATIENCE_NS: u64 = SECOND_NS;
+/// The most seconds of a test's pauses: before the first frame, after the last one, and for the mirror's counts.
+pub const PAUSES_S: u64 = 3 * PATIENCE_NS / SECOND_NS;
 const ASK_AGAIN_NS: u64 = 100 * MS;
 /// Answers of a mirror in a window: a little more than a test asks for.
 const ANSWERS_MAX: u32 = 1200;

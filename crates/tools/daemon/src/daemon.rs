@@ -14,13 +14,14 @@ use selvedge_fabric_manager::{Config, Effect, Event, Frame, Manager, PORTS_MAX};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::Control;
+use crate::counters::Counters;
 use crate::history::History;
 use crate::interfaces::{self, Interface, Ports};
 use crate::journal::Journal;
 use crate::kernel::{self, Kernel};
 use crate::loads::{Meter, queue_bytes, speed_bits_s};
 use crate::netlink::{Events, Requests};
-use crate::protocol::{Answer, Withdrawal};
+use crate::protocol::{Answer, LinksOf, Withdrawal};
 use crate::registry::Registry;
 use crate::remote::Remote;
 use crate::routing::Routing;
@@ -28,6 +29,7 @@ use crate::seal::{DATAGRAM_BYTES_MAX, Opened, Seal, read_keys};
 use crate::settings::{DaemonError, Settings, is_usable, kernel_error};
 use crate::sockets::{self, Sockets};
 use crate::{execution, identity, views};
+use answers::Asker;
 use cables::Cables;
 use refusals::{Counts, Refusals};
 use turns::Turns;
@@ -87,6 +89,7 @@ struct Daemon {
     remote: Remote,
     host_turns: Turns,
     registry: Registry,
+    counters: Counters<(Asker, LinksOf)>,
     meter: Meter,
     journal: Journal,
     history: History,
@@ -149,6 +152,7 @@ impl Daemon {
             client_turns: Turns::default(),
             host_turns: Turns::default(),
             registry: Registry::default(),
+            counters: Counters::new().map_err(kernel_error("pipe for link counters"))?,
             remote: Remote::new(keys.map(|keys| keys.requests), host),
             meter: Meter::default(),
             journal: Journal::default(),
@@ -202,18 +206,19 @@ impl Daemon {
                 self.each_second();
             }
             self.release_gone();
+            self.answer_with_links();
             let heard = self.remote.tick(self.now_ns(), |client| self.control.has(client));
             self.hear(heard);
             let due_ns =
                 [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns(), self.cables.due_ns()];
-            let due_ns = due_ns.into_iter().chain(self.restart_ns);
+            let due_ns = due_ns.into_iter().chain([self.counters.due_ns()]).chain(self.restart_ns);
             let due_ns = due_ns.fold(u64::MAX, u64::min).saturating_sub(self.now_ns());
             let (mut clients, mut hosts) = (Vec::new(), Vec::new());
             for ready in self.wait(signals, due_ns)? {
                 match ready {
                     Ready::Signal => return Ok(()),
                     Ready::Interfaces if self.events.drain() => self.refresh()?,
-                    Ready::Interfaces => {}
+                    Ready::Interfaces | Ready::Counters => {}
                     Ready::Port(port) => self.receive(port),
                     Ready::Test(port) => self.receive_test(port),
                     Ready::NewClient => self.control.accept(),
@@ -257,6 +262,7 @@ impl Daemon {
             taking(Ready::Signal, signals),
             taking(Ready::Interfaces, self.events.descriptor()),
             taking(Ready::NewClient, self.control.listener()),
+            taking(Ready::Counters, self.counters.descriptor()),
         ];
         of.extend(self.remote.listener().map(|descriptor| taking(Ready::NewHost, descriptor)));
         of.extend(self.sockets.descriptors().map(|(port, descriptor)| taking(Ready::Port(port), descriptor)));
@@ -514,6 +520,8 @@ enum Ready {
     /// The socket of a port for tests of its cable.
     Test(u16),
     NewClient,
+    /// Link counters of processes were read.
+    Counters,
     Client(u64),
     NewHost,
     Host(u64),

@@ -4,10 +4,13 @@
 //!
 //! `{"ask":"status"}` gives `{"status":{…}}`; a request that is refused gives `{"refused":"reason"}`. Answers come in
 //! the order of the requests, except those of other hosts (`at`), which come when they arrive.
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::cable_test;
 
 /// The longest request, with its end.
 pub const REQUEST_BYTES_MAX: usize = 4096;
@@ -46,8 +49,12 @@ pub enum Request {
     },
     /// Loads of all hosts and links over the last minutes.
     Load,
-    /// The NICs that processes of this host have registered.
-    Nics,
+    /// The NICs that processes of this host have registered, and the counters of their links on demand: those of all
+    /// processes for operators, and of their own for other users.
+    Nics {
+        #[serde(default)]
+        links: LinksOf,
+    },
     /// Registers or mailboxes of a registered NIC, for an operator and its own user; or the routes of this host.
     Dump {
         what: DumpWhat,
@@ -75,8 +82,8 @@ pub enum Request {
     Release {
         lease: u64,
     },
-    /// Tests a cable of this host: frames go to the neighbour's daemon and back. The same users may; the answer comes when
-    /// it is over.
+    /// An operator's act, which tests a cable of this host: frames go to the neighbour's daemon and back. The answer comes
+    /// when it is over.
     Test {
         port: String,
         count: u32,
@@ -106,11 +113,44 @@ impl Request {
     /// Whether only operators may ask.
     pub fn is_act(&self) -> bool {
         match self {
-            Request::Link { .. } | Request::Restart | Request::Expect { .. } | Request::By { .. } => true,
+            Request::Link { .. } | Request::Restart | Request::Expect { .. } => true,
+            Request::Test { .. } | Request::By { .. } => true,
             Request::At { request, .. } => request.is_act(),
             _ => false,
         }
     }
+
+    /// Seconds that the request itself takes.
+    pub fn seconds(&self) -> u64 {
+        match self {
+            Request::Test { count, rate, .. } => {
+                u64::from(count.div_ceil((*rate).max(1)).min(cable_test::SECONDS_MAX)) + cable_test::PAUSES_S
+            }
+            Request::At { request, .. } => request.seconds(),
+            _ => 0,
+        }
+    }
+
+    /// Whether the answer tells of processes of users, of whom another host knows nothing: only operators may ask there.
+    pub fn is_of_users(&self) -> bool {
+        match self {
+            Request::Nics { links } => *links != LinksOf::None,
+            Request::Dump { what, .. } => *what != DumpWhat::Routes,
+            _ => false,
+        }
+    }
+}
+
+/// Counters of links that are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinksOf {
+    #[default]
+    None,
+    /// Sums of each process.
+    Totals,
+    /// Sums, and each link.
+    All,
 }
 
 /// Tables that can be dumped.
@@ -430,7 +470,7 @@ pub struct LoadSeries {
 }
 
 /// A NIC that a process has registered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NicView {
     /// Number of the registration, never given twice by one daemon.
     pub id: u64,
@@ -445,6 +485,65 @@ pub struct NicView {
     pub host: String,
     /// Those of its process, with the first NIC of the process.
     pub leases: Vec<LeaseView>,
+    /// The same, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<LinksView>,
+}
+
+/// The links of a process with its peers, as the process counts them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinksView {
+    /// The address at which other hosts reach the process; empty without one.
+    pub address: String,
+    pub totals: Vec<WayTotal>,
+    /// Those on which something has happened, and all between hosts.
+    pub links: Vec<LinkView>,
+    /// Links that are in the sums, and not listed.
+    pub left_out: u64,
+    /// The reason for which nothing is seen.
+    pub unseen: Option<String>,
+}
+
+impl LinksView {
+    /// Counters that are not seen.
+    pub fn unseen(reason: &str) -> LinksView {
+        LinksView { unseen: Some(reason.to_owned()), ..LinksView::default() }
+    }
+}
+
+/// The links of a process of one way, added up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WayTotal {
+    /// `memory`: within the host. `network`: between hosts. `others`: peers for which the process had no record left.
+    pub way: String,
+    pub links: u64,
+    /// Links by state, of those between hosts.
+    pub states: BTreeMap<String, u64>,
+    /// Puts, gets, atomics and messages.
+    pub operations: u64,
+    /// By their names in `selvedge top --json`. The round trip is the greatest.
+    #[serde(flatten)]
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A link with a peer, as in `selvedge top --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkView {
+    pub way: String,
+    /// The NIC of both ends; None: of all NICs of the process.
+    pub ni: Option<u32>,
+    pub peer_rank: Option<u32>,
+    /// 0 if it is unknown.
+    pub peer_nid: u32,
+    pub peer_pid: u32,
+    /// The peer's address, of a link between hosts.
+    pub address: String,
+    pub state: String,
+    /// The reason for the state; empty without one.
+    pub why: String,
+    pub operations: u64,
+    #[serde(flatten)]
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// Causes of a lease's withdrawal.
@@ -514,6 +613,15 @@ mod tests {
         let text = r#"{"ask":"at","host":"b","request":{"ask":"link","port":"a:eth1","act":"drain"}}"#;
         assert_eq!(read(text), Some(at.clone()));
         assert!(at.is_act() && drain.is_act() && !Request::Load.is_act());
+        let test = Request::Test { port: "a:eth1".into(), count: 1001, size: None, rate: 500 };
+        assert!(test.is_act());
+        let at_other = Request::At { host: "b".into(), request: Box::new(test) };
+        assert_eq!((at_other.is_act(), at_other.seconds(), at.seconds()), (true, 3 + cable_test::PAUSES_S, 0));
+        let nics = Request::Nics { links: LinksOf::None };
+        assert_eq!(read(r#"{"ask":"nics"}"#), Some(nics.clone()));
+        let totals = Request::Nics { links: LinksOf::Totals };
+        assert_eq!(read(r#"{"ask":"nics","links":"totals"}"#), Some(totals.clone()));
+        assert!(!nics.is_of_users() && totals.is_of_users());
         assert_eq!(
             read(r#"{"ask":"dump","what":"routes"}"#),
             Some(Request::Dump { what: DumpWhat::Routes, nic: None })

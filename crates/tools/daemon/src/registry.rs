@@ -7,18 +7,19 @@
 //! 2. A process has at most [`NICS_OF_CLIENT_MAX`] registrations, whose texts are short, and leases at most
 //!    [`LEASES_OF_CLIENT_MAX`] routes, so the number of clients bounds both.
 //! 3. The processes of a user who is no operator have at most a quarter of all leases.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use selvedge_fabric_manager::Manager;
+use selvedge_job::fabric::JOB_BYTES_MAX;
 
 use crate::control::User;
-use crate::protocol::{LeaseView, NicView, Registration};
+use crate::counters::PageOf;
+use crate::protocol::{LeaseView, LinksView, NicView, Registration};
 use crate::views;
 
 const NICS_OF_CLIENT_MAX: usize = 16;
 const KIND_BYTES_MAX: usize = 32;
-const JOB_BYTES_MAX: usize = 128;
 const SEGMENT_BYTES_MAX: usize = 1024;
 /// PALMS has at most so many channels to hosts in common jobs.
 const LEASES_OF_CLIENT_MAX: usize = 1024;
@@ -81,6 +82,38 @@ impl Registry {
         Some(Segment { path: nic.registration.segment.clone(), user: nic.user.user })
     }
 
+    /// The pages of link counters, one of each process: in the folder of its first NIC, by the number that the process
+    /// has for itself.
+    pub fn pages(&self) -> Vec<PageOf> {
+        let mut known = BTreeSet::new();
+        let first = self.nics.values().filter(|nic| known.insert(nic.client));
+        let page = |nic: &Nic| {
+            let (process, folder) = (nic.registration.process, nic.registration.segment.parent()?);
+            let path = folder.join(format!("{process}.links"));
+            Some(PageOf { client: nic.client, user: nic.user.user, process, path })
+        };
+        first.filter_map(page).collect()
+    }
+
+    /// Adds the links of each process to its first NIC. `links`: of a client and its user; it is told whether the folder
+    /// of the process has the NIC of a process id and interface.
+    pub fn add_links(
+        &self,
+        views: &mut [NicView],
+        mut links: impl FnMut(u64, u32, &dyn Fn(u32, u32) -> bool) -> LinksView,
+    ) {
+        let open: BTreeSet<&Path> = self.nics.values().map(|nic| nic.registration.segment.as_path()).collect();
+        let mut known = BTreeSet::new();
+        for view in views {
+            let Some(nic) = self.nics.get(&view.id).filter(|nic| known.insert(nic.client)) else { continue };
+            let folder = nic.registration.segment.parent();
+            let is_open = |pid: u32, ni: u32| {
+                folder.is_some_and(|folder| open.contains(folder.join(format!("{pid}.{ni}.nic")).as_path()))
+            };
+            view.links = Some(links(nic.client, nic.user.user, &is_open));
+        }
+    }
+
     /// All NICs. The leases of a process are with its first NIC.
     pub fn views(&self, manager: &Manager) -> Vec<NicView> {
         let map = manager.map().0;
@@ -98,6 +131,7 @@ impl Registry {
             kind: nic.registration.kind.clone(),
             host: manager.config().name.clone(),
             leases: leases.remove(&nic.client).unwrap_or_default(),
+            links: None,
         };
         self.nics.iter().map(view).collect()
     }
@@ -148,6 +182,26 @@ mod tests {
         registry.remove_client(1);
         assert!(registry.segment(2).is_none() && registry.segment(3).is_some());
         assert_eq!(registry.register(1, USER, registration("/a")), Ok(4));
+    }
+
+    #[test]
+    fn a_process_has_one_page_of_counters() {
+        let mut registry = Registry::default();
+        for (client, segment) in [(1, "/job/3.0.nic"), (1, "/job/3.1.nic"), (2, "/job/4.0.nic")] {
+            registry.register(client, USER, registration(segment)).unwrap();
+        }
+        let page = |client| PageOf { client, user: 5, process: 7, path: "/job/7.links".into() };
+        assert_eq!(registry.pages(), [page(1), page(2)]);
+        let view = |id| NicView { id, ..NicView::default() };
+        let mut views = vec![view(1), view(2), view(3)];
+        let mut asked = Vec::new();
+        registry.add_links(&mut views, |client, user, is_open| {
+            asked.push((client, user));
+            assert!(is_open(4, 0) && is_open(3, 1) && !is_open(4, 1));
+            LinksView::unseen("")
+        });
+        assert_eq!(asked, [(1, 5), (2, 5)]);
+        assert_eq!(views.iter().map(|view| view.links.is_some()).collect::<Vec<_>>(), [true, false, true]);
     }
 
     #[test]

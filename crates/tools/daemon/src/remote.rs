@@ -7,7 +7,8 @@
 //! 2. There are at most [`CONNECTIONS_MAX`] connections each way, of which [`FOLLOWERS_MAX`] follow a log. Clients who
 //!    are no operators have [`OF_OTHERS_MAX`]. Those that ask have at most one request of [`REQUEST_BYTES_MAX`], and all
 //!    together [`ANSWERS_BYTES_MAX`] of answers in memory.
-//! 3. A connection carries one request, and its answers.
+//! 3. A connection carries one request, and its answers. A request that takes time itself, as a cable's test, has that
+//!    time too ([`Request::seconds`]).
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -145,20 +146,33 @@ impl Remote {
         let stream = connect(SocketAddrV4::new(address, self.port)).map_err(failed)?;
         let nonce = nonce().map_err(failed)?;
         let session = Session::ask(self.key, host, nonce, &text, ANSWER_BYTES_MAX);
-        self.add(now_ns, stream, session, Side::Asks { client, is_operator, name, follows_log });
+        let id = self.add(now_ns, stream, session, Side::Asks { client, is_operator, name, follows_log });
+        self.give_time(now_ns, id, request.seconds());
         Ok(())
+    }
+
+    /// Gives a connection these seconds more than an answer has.
+    pub fn give_time(&mut self, now_ns: u64, id: u64, seconds: u64) {
+        if let Some(of) = self.connections.get_mut(&id) {
+            of.until_ns = Some(now_ns + PATIENCE_NS + seconds * SECOND_NS);
+        }
+    }
+
+    pub fn has(&self, id: u64) -> bool {
+        self.connections.contains_key(&id)
     }
 
     fn count(&self, is_counted: impl Fn(&Side) -> bool) -> usize {
         self.connections.values().filter(|of| is_counted(&of.side)).count()
     }
 
-    fn add(&mut self, now_ns: u64, stream: TcpStream, session: Session, side: Side) {
+    fn add(&mut self, now_ns: u64, stream: TcpStream, session: Session, side: Side) -> u64 {
         self.last += 1;
         let until_ns = Some(now_ns + PATIENCE_NS);
         self.connections.insert(self.last, Connection { stream, session, side, until_ns, is_over: false });
         let id = self.last;
         let _ = self.write(id);
+        id
     }
 
     /// Writes and reads what a connection's socket takes and has.
@@ -433,13 +447,22 @@ mod tests {
         assert_eq!(asking.due_ns(), PATIENCE_NS);
         assert!(asking.tick(PATIENCE_NS - 1, |_| true).is_empty());
         assert_eq!(asking.tick(PATIENCE_NS, |_| true).len(), 2);
+        // A test takes as long as it says.
+        let test = Request::Test { port: "a:eth1".into(), count: 500, size: None, rate: 100 };
+        ask(&mut asking, &test);
+        assert_eq!(asking.due_ns(), PATIENCE_NS + test.seconds() * SECOND_NS);
+        assert_eq!(asking.tick(asking.due_ns(), |_| true).len(), 1);
         ask(&mut asking, &Request::Status);
         asking.tick(0, |client| client != 5);
         assert_eq!(asking.connections.len(), 0);
         while answering.connections.is_empty() {
             answering.accept(0);
         }
+        let ids: Vec<u64> = answering.connections.keys().copied().collect();
+        ids.iter().for_each(|&id| answering.give_time(0, id, 7));
         answering.tick(PATIENCE_NS, |_| true);
+        assert!(ids.iter().all(|&id| answering.has(id)));
+        answering.tick(PATIENCE_NS + 7 * SECOND_NS, |_| true);
         assert_eq!(answering.connections.len(), 0);
     }
 

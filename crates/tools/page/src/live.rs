@@ -7,6 +7,7 @@
 //! | `POST /api/login`, `/api/logout`, `GET /api/session` | a session in a cookie, its token, the user's role |
 //! | `GET /api/topology`, `/api/status`, `/api/ports?host=`, `/api/log` | as the daemon says |
 //! | `GET /api/routes?from=&to=`, `/api/load?top=` or `?host=`, `/api/nics` | the same |
+//! | `GET /api/nics/links?host=&nic=` | the links of a NIC's process |
 //! | `GET /api/events` | server-sent events: `daemon`, `topology`, `load`, `log` |
 //! | `POST /api/link`, `/api/restart` | an operator's act |
 //! | `GET /metrics` | Prometheus text 0.0.4, with a session or a user's name and password |
@@ -24,7 +25,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router, middleware};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use selvedge_daemon::protocol::{Act, Answer, LoadSeries, Request};
+use selvedge_daemon::protocol::{Act, Answer, LinksOf, LoadSeries, NicView, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -111,6 +112,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/routes", get(routes))
         .route("/api/load", get(load))
         .route("/api/nics", get(nics))
+        .route("/api/nics/links", get(nic_links))
         .route("/api/events", get(events))
         .route("/api/link", post(link))
         .route("/api/restart", post(restart))
@@ -404,7 +406,14 @@ async fn load(State(app): State<Arc<App>>, headers: HeaderMap, Query(of): Query<
     Ok(Json(json!(series)))
 }
 
-/// The NICs of this host and of others; hosts that have not answered are named.
+/// A NIC, and the number of its host.
+fn nic_at(nic: &NicView, host: &str) -> Value {
+    let mut value = json!(nic);
+    value["at"] = host.into();
+    value
+}
+
+/// The NICs of this host and of others, with the sums of their processes' links; hosts that have not answered are named.
 async fn nics(State(app): State<Arc<App>>, headers: HeaderMap) -> Answered {
     app.session(&headers)?;
     let Answer::Topology(topology) = app.ask(&Request::Topology).await? else {
@@ -416,18 +425,37 @@ async fn nics(State(app): State<Arc<App>>, headers: HeaderMap) -> Answered {
         let app = app.clone();
         tasks.push(tokio::spawn(async move {
             let id = if host.is_self { "" } else { host.host.as_str() };
-            (host.name, app.ask_at(id, Request::Nics).await)
+            let answer = app.ask_at(id, Request::Nics { links: LinksOf::Totals }).await;
+            (host, answer)
         }));
     }
     let (mut nics, mut silent) = (Vec::new(), Vec::new());
     for task in tasks {
         match task.await {
-            Ok((_, Ok(Answer::Nics(found)))) => nics.extend(found),
-            Ok((name, Err(Refusal(_, reason)))) => silent.push(json!({ "name": name, "reason": reason })),
+            Ok((host, Ok(Answer::Nics(found)))) => nics.extend(found.iter().map(|nic| nic_at(nic, &host.host))),
+            Ok((host, Err(Refusal(_, reason)))) => silent.push(json!({ "name": host.name, "reason": reason })),
             _ => {}
         }
     }
     Ok(Json(json!({ "nics": nics, "silent": silent, "left_out": left_out })))
+}
+
+#[derive(Deserialize)]
+struct OfNic {
+    #[serde(default)]
+    host: String,
+    nic: u64,
+}
+
+/// The links of a NIC's process, which stand with the first NIC of the process.
+async fn nic_links(State(app): State<Arc<App>>, headers: HeaderMap, Query(of): Query<OfNic>) -> Answered {
+    app.session(&headers)?;
+    let Answer::Nics(nics) = app.ask_at(&of.host, Request::Nics { links: LinksOf::All }).await? else {
+        return Err(refusal(AskError::Other));
+    };
+    let found = nics.iter().find(|nic| nic.id == of.nic);
+    let gone = || Refusal::new(StatusCode::NOT_FOUND, format!("NIC {} is not registered any more", of.nic));
+    found.map(|nic| Json(nic_at(nic, &of.host))).ok_or_else(gone)
 }
 
 async fn events(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
@@ -520,6 +548,7 @@ async fn metrics_text(
         })?;
     }
     let (topology, status) = (app.ask(&Request::Topology).await, app.ask(&Request::Status).await);
+    let nics = app.ask(&Request::Nics { links: LinksOf::Totals }).await;
     let topology = match topology.map_err(IntoResponse::into_response)? {
         Answer::Topology(topology) => topology,
         answer => return Err(other(answer).into_response()),
@@ -528,12 +557,16 @@ async fn metrics_text(
         Answer::Status(status) => status,
         answer => return Err(other(answer).into_response()),
     };
+    let nics = match nics.map_err(IntoResponse::into_response)? {
+        Answer::Nics(nics) => nics,
+        answer => return Err(other(answer).into_response()),
+    };
     let page = metrics::OfPage {
         logins_refused: app.logins_refused.load(Ordering::Relaxed),
         acts: app.acts.load(Ordering::Relaxed),
     };
     let kind = [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)];
-    Ok((kind, metrics::text(&topology, &status, &page)).into_response())
+    Ok((kind, metrics::text(&topology, &status, &nics, &page)).into_response())
 }
 
 #[cfg(test)]

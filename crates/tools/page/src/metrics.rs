@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The fabric as Prometheus text, version 0.0.4.
 //!
-//! Values of hosts and links are of the whole fabric, those of ports of this host. So one daemon is enough for hosts and
-//! links, and each has its own ports.
+//! Values of hosts and links are of the whole fabric, those of ports and processes of this host. So one daemon is enough
+//! for hosts and links, and each has its own ports and processes.
+//!
+//! Invariant: the series of processes are bounded: at most [`PROCESSES_MAX`] processes with three ways each. A series is
+//! of one process, so its counters only grow, as long as it exists.
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-use selvedge_daemon::protocol::{Host, Link, LinkEnd, PortView, Status, Topology};
+use selvedge_daemon::protocol::{Host, Link, LinkEnd, NicView, PortView, Status, Topology, WayTotal};
+
+/// Processes whose links have series: those that have registered first.
+const PROCESSES_MAX: usize = 256;
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -46,12 +53,13 @@ fn escaped(text: &str) -> String {
 }
 
 /// All metrics.
-pub fn text(topology: &Topology, status: &Status, page: &OfPage) -> String {
+pub fn text(topology: &Topology, status: &Status, nics: &[NicView], page: &OfPage) -> String {
     let mut text = Text(String::new());
     of_fabric(&mut text, topology, status, page);
     of_hosts(&mut text, &topology.hosts);
     of_links(&mut text, &topology.links);
     of_ports(&mut text, &status.ports);
+    of_processes(&mut text, nics);
     text.0
 }
 
@@ -156,5 +164,84 @@ fn of_ports(text: &mut Text, ports: &[PortView]) {
     ];
     for (name, help, of) in counters {
         family(name, "counter", help, &of);
+    }
+}
+
+/// Counters of the links of processes: names here, and in the daemon's answer.
+const COUNTERS: [(&str, &str, &str); 16] = [
+    ("puts", "puts", "Puts to peers."),
+    ("gets", "gets", "Gets from peers."),
+    ("atomics", "atomics", "Atomics at peers."),
+    ("messages", "messages", "Messages and packets to peers."),
+    ("sent_bytes", "bytes_out", "Payload that was sent to peers or written there."),
+    ("received_bytes", "bytes_in", "Payload that was read from peers or has come from other hosts."),
+    ("internal", "internal", "Accesses of the library itself to memory of peers."),
+    ("internal_bytes", "internal_bytes", "Bytes of these accesses."),
+    ("received_packets", "packets_in", "Packets that have come from other hosts."),
+    ("sent_frames", "frames_out", "Frames to other hosts, repetitions included."),
+    ("sent_frame_bytes", "frame_bytes_out", "Bytes of these frames."),
+    ("received_frames", "frames_in", "Frames from other hosts."),
+    ("received_frame_bytes", "frame_bytes_in", "Bytes of these frames."),
+    ("repeats", "repeats", "Frames that were sent again."),
+    ("damaged", "damaged", "Frames whose check failed."),
+    ("unordered", "unordered", "Frames that came again, or before an earlier one."),
+];
+
+/// Job, rank, process and user.
+type Process = [String; 4];
+
+/// The labels of a series of a process's links.
+fn labels<'a>(of: &'a Process, way: &'a str) -> [(&'a str, &'a str); 5] {
+    let [job, rank, process, user] = of;
+    [("job", job), ("rank", rank), ("process", process), ("user", user), ("way", way)]
+}
+
+fn of_processes(text: &mut Text, nics: &[NicView]) {
+    let seen = nics.iter().filter_map(|nic| Some((nic, nic.links.as_ref()?)));
+    let (mut unseen, mut rows): (u64, BTreeMap<(Process, &str), &WayTotal>) = (0, BTreeMap::new());
+    for (at, (nic, links)) in seen.enumerate() {
+        if at >= PROCESSES_MAX || links.unseen.is_some() {
+            unseen += 1;
+            continue;
+        }
+        let rank = nic.rank.map_or(String::new(), |rank| rank.to_string());
+        let process = [nic.job.clone().unwrap_or_default(), rank, nic.process.to_string(), nic.user.to_string()];
+        for total in &links.totals {
+            // Two processes of different PID namespaces may have one number: the first one has the series.
+            rows.entry((process.clone(), total.way.as_str())).or_insert(total);
+        }
+    }
+    text.family("selvedge_process_links_unseen", "gauge", "Processes of this host whose links have no series here.")
+        .value(&[], unseen);
+    let mut family = |name: &str, kind: &str, help: &str, of: &dyn Fn(&WayTotal) -> Option<f64>| {
+        let mut family = text.family(&format!("selvedge_process_{name}"), kind, help);
+        for ((process, way), total) in &rows {
+            if let Some(value) = of(total) {
+                family.value(&labels(process, way), value);
+            }
+        }
+    };
+    family("links", "gauge", "Links of a process with peers.", &|total| Some(total.links as f64));
+    for (name, counter, help) in COUNTERS {
+        let of = |total: &WayTotal| Some(*total.counters.get(counter)? as f64);
+        family(&format!("{name}_total"), "counter", help, &of);
+    }
+    let of =
+        |counter: &'static str, scale: f64| move |total: &WayTotal| Some(*total.counters.get(counter)? as f64 / scale);
+    let gauges = [
+        ("queue_bytes", "queue_bytes", 1.0, "Bytes that wait for a frame."),
+        ("queue_packets", "queue_packets", 1.0, "Packets that wait for a frame."),
+        ("frames_in_flight", "in_flight", 1.0, "Frames on the way."),
+        ("round_trip_seconds", "round_trip_ns", 1e9, "The longest round trip of a process's links."),
+    ];
+    for (name, counter, scale, help) in gauges {
+        family(name, "gauge", help, &of(counter, scale));
+    }
+    let mut states = text.family("selvedge_process_link_states", "gauge", "Links to other hosts in each state.");
+    for ((process, way), total) in &rows {
+        for (state, &links) in &total.states {
+            let [job, rank, process, user, way] = labels(process, way);
+            states.value(&[job, rank, process, user, way, ("state", state)], links);
+        }
     }
 }

@@ -20,8 +20,12 @@ const SHARED: [&str; 4] = [
     include_str!("../web/topology.js"),
     include_str!("../web/charts.js"),
 ];
-const LIVE: [&str; 3] =
-    [include_str!("../web/live_tables.js"), include_str!("../web/live_log.js"), include_str!("../web/live.js")];
+const LIVE: [&str; 4] = [
+    include_str!("../web/live_tables.js"),
+    include_str!("../web/live_nics.js"),
+    include_str!("../web/live_log.js"),
+    include_str!("../web/live.js"),
+];
 const SIMULATED: &str = include_str!("../web/simulated.js");
 
 /// A page, and the policy for its answer.

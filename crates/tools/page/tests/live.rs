@@ -122,7 +122,18 @@ fn nobody_sees_anything_without_a_session() {
     assert_eq!(first.status, 200);
     assert!(first.header("content-security-policy").unwrap().starts_with("default-src 'none'; script-src 'sha256-"));
     assert!(!first.body.contains("host0"));
-    let all = ["session", "topology", "status", "ports", "log", "routes?from=a&to=b", "load", "nics", "events"];
+    let all = [
+        "session",
+        "topology",
+        "status",
+        "ports",
+        "log",
+        "routes?from=a&to=b",
+        "load",
+        "nics",
+        "nics/links?nic=1",
+        "events",
+    ];
     for path in all {
         let said = page.get(&format!("/api/{path}"), "\r\ncookie: selvedge=x; __Host-selvedge=y");
         assert_eq!((said.status, said.header("x-content-type-options")), (401, Some("nosniff")), "{path}");
@@ -149,7 +160,11 @@ fn users_look_at_all_and_log_out() {
     let topology = get("/api/topology");
     assert_eq!((topology["hosts"].as_array().unwrap().len(), topology["links"].as_array().unwrap().len()), (9, 18));
     assert_eq!(get("/api/routes?from=host0&to=host4")["links"].as_array().unwrap().len(), 2);
-    assert_eq!(get("/api/nics")["nics"].as_array().unwrap().len(), 9 * 8);
+    let nics = &get("/api/nics")["nics"];
+    assert_eq!((nics.as_array().unwrap().len(), &nics[0]["links"]["totals"][0]["frames_out"]), (9 * 8, &json!(7)));
+    let of_nic = get(&format!("/api/nics/links?host={}&nic=3", nics[9]["at"].as_str().unwrap()));
+    assert_eq!((&of_nic["at"], &of_nic["links"]["links"][0]["why"]), (&nics[9]["at"], &json!("<b>cut</b>")));
+    assert_eq!(page.get("/api/nics/links?nic=99", &cookie).status, 404);
     assert_eq!(get("/api/load?top=5").as_array().unwrap().len(), 5);
     assert_eq!(get("/api/load?host=host1").as_array().unwrap().len(), 4);
     assert_eq!(get("/api/ports?host=5e10003")["name"], "host0");
@@ -322,6 +337,16 @@ fn metrics_are_prometheus_text() {
         count += 1;
     }
     assert!(count > 9 * 2 + 36 * 5, "{count}");
+    let of_process = r#"{job="job-17",rank="2",process="4002",user="1000",way="network""#;
+    for (name, more, value) in [
+        ("sent_bytes_total", "", "5000"),
+        ("round_trip_seconds", "", "0.000012"),
+        ("link_states", ",state=\"open\"", "1"),
+    ] {
+        let line = format!("selvedge_process_{name}{of_process}{more}}} {value}\n");
+        assert!(said.body.contains(&line), "{line}{}", said.body);
+    }
+    assert!(said.body.contains("selvedge_process_links_unseen 1\n"));
     assert!(said.body.contains("selvedge_link_load_ratio{host=\"host0\",id=\"5e10000\",port=\"0\","), "{}", said.body);
     let checked =
         Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The page of a live fabric: log-in, the stream of events, and the acts of operators.
 
-const state = { session: null, fabric: null, loads: null, nics: null, route: null, source: null, tab: "hosts", history: new Map() };
+const state = { session: null, fabric: null, loads: null, route: null, source: null, tab: "hosts", history: new Map() };
 const HISTORY_S = 300;
 
 // ---- The server
@@ -102,7 +102,7 @@ const view = new TopologyView(find("topology"), {
 });
 const hostGrid = new Grid(find("panel-hosts"), ["host", "address", "state", ">hops", "via", ">MTU", "processors", ">temperature"]);
 const linkGrid = new Grid(find("panel-links"), ["link", "state", ">sent →", ">sent ←", "load", ">errors/s", ">round trip", ">queue", ">MTU"]);
-const nicGrid = new Grid(find("panel-nics"), ["job", ">rank", "host", "kind", ">process", ">user", "routes to"]);
+const nics = new Nics(find("panel-nics"), ask);
 const log = new Log(find("panel-log"));
 const chart = new Chart(find("loads"), words.rate);
 
@@ -435,15 +435,6 @@ async function showRoute(isNew) {
 
 // ---- Lists
 
-async function loadNics() {
-  try {
-    state.nics = await ask("api/nics");
-  } catch (error) {
-    state.nics = { nics: [], silent: [{ name: "", reason: error.message }], left_out: 0 };
-  }
-  showTab();
-}
-
 function showLog() {
   if (state.tab === "log") log.show(find("filter").value, find("warnings").checked);
 }
@@ -454,12 +445,7 @@ function showTab() {
   const chosen = view.chosen ? view.chosen.key : null;
   if (state.tab === "hosts") hostGrid.show(tables.hosts(state.fabric, filter, chosen, (key) => view.chooseKey("vertex", key)));
   if (state.tab === "links") linkGrid.show(tables.links(state.fabric, filter, chosen, (key) => view.chooseKey("link", key)));
-  if (state.tab === "nics" && state.nics) {
-    nicGrid.show(tables.nics(state.nics, filter));
-    const notes = state.nics.silent.map((one) => `${one.name}: ${one.reason}`);
-    if (state.nics.left_out) notes.push(`${state.nics.left_out} hosts were not asked`);
-    find("nic-notes").textContent = notes.join("; ");
-  }
+  if (state.tab === "nics") nics.show(filter);
   showLog();
 }
 
@@ -468,7 +454,6 @@ function showAll() {
   showChosen(false);
 }
 
-find("panel-nics").append(make("p", { id: "nic-notes", class: "said dim" }));
 const tabs = ["hosts", "links", "nics", "log"];
 function openTab(name) {
   state.tab = name;
@@ -478,7 +463,7 @@ function openTab(name) {
     find(`panel-${one}`).hidden = one !== name;
   }
   find("warnings-only").hidden = name !== "log";
-  if (name === "nics") loadNics();
+  if (name === "nics") nics.load();
   log.isStale = true;
   showTab();
 }

@@ -78,12 +78,4 @@ const tables = {
         ],
       }));
   },
-
-  nics(found, filter) {
-    const nics = found.nics.filter((nic) => fitsFilter(filter, `${nic.job || ""} ${nic.host} ${nic.kind} ${nic.process} ${nic.user}`));
-    nics.sort((a, b) => (a.job || "").localeCompare(b.job || "") || (a.rank ?? -1) - (b.rank ?? -1) || a.host.localeCompare(b.host));
-    return nics.map((nic) => ({
-      cells: [nic.job || "no job", nic.rank ?? "–", nic.host, nic.kind, nic.process, nic.user, nic.leases.map((lease) => lease.to.name).join(", ") || "–"],
-    }));
-  },
 };

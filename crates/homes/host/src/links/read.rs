@@ -171,14 +171,25 @@ pub enum PageError {
     Magic,
     #[error("made by another version of Selvedge (page {found}; this one has {VERSION})")]
     Version { found: u32 },
+    #[error("its {bytes} bytes are more than the {left} that may still be read")]
+    Budget { bytes: u64, left: u64 },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 /// Reads the page in this file, which must belong to the user `uid` alone.
 pub fn inspect_page(path: &Path, uid: u32) -> Result<ProcessLinks, PageError> {
+    let mut unlimited = u64::MAX;
+    inspect_page_within(path, uid, &mut unlimited)
+}
+
+/// The same for a reader of many pages, which may read `budget` more bytes: takes the page's bytes from it, or fails.
+pub fn inspect_page_within(path: &Path, uid: u32, budget: &mut u64) -> Result<ProcessLinks, PageError> {
     let (file, bytes) = open(path, uid)?;
-    let bytes = read(&file, bytes.min(reserved_bytes()) as usize)?;
+    let bytes = bytes.min(reserved_bytes());
+    let left = budget.checked_sub(bytes).ok_or(PageError::Budget { bytes, left: *budget })?;
+    *budget = left;
+    let bytes = read(&file, bytes as usize)?;
     let piece = Piece(&bytes);
     if bytes.len() < HEADER_BYTES || piece.u64(offset_of!(PageHeader, magic)) != MAGIC {
         return Err(PageError::Magic);

@@ -3,10 +3,15 @@
 
 use std::io::{self, Write};
 
-use selvedge_daemon::protocol::{HostName, LoadSeries, NicView, RouteView};
+use selvedge_daemon::protocol::{HostName, LinkView, LoadSeries, NicView, RouteView};
 use selvedge_terminal::Table;
 
 use super::show_table;
+
+pub const AFTER_HELP_NICS: &str = "\
+Links are those between processes of a job, within this host and to others, as each process counts them. One row is one direction: `from` \
+sends. Root and the daemon's own user see those of all users, others their own. `selvedge top --links` shows the own jobs of a host as they \
+change, and explains the counters.";
 
 fn names(hosts: &[HostName]) -> String {
     hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(" - ")
@@ -76,5 +81,137 @@ pub fn show_nics(out: &mut impl Write, nics: &[NicView]) -> io::Result<()> {
             leases.join(" "),
         ]);
     }
-    show_table(out, &rows)
+    show_table(out, &rows)?;
+    if nics.iter().any(|nic| nic.links.is_some()) {
+        writeln!(out)?;
+        show_nic_links(out, nics)?;
+    }
+    Ok(())
+}
+
+/// A row for each link, and a line for each process whose links are not all seen.
+fn show_nic_links(out: &mut impl Write, nics: &[NicView]) -> io::Result<()> {
+    let mut rows = Table::new(&[
+        "job",
+        "from",
+        "to",
+        "way",
+        "state",
+        ">ops",
+        ">B out",
+        ">B in",
+        ">frames out",
+        ">frames in",
+        ">repeats",
+        ">damaged",
+        ">round trip us",
+        ">queue B",
+    ]);
+    let mut notes = String::new();
+    for nic in nics {
+        let Some(links) = &nic.links else { continue };
+        let process = format!("NIC {}, process {}", nic.id, nic.process);
+        if let Some(reason) = &links.unseen {
+            notes += &format!("{process}: the counters of its links are not seen: {reason}\n");
+        }
+        if links.left_out > 0 {
+            notes += &format!("{process}: {} more links are not listed\n", links.left_out);
+        }
+        for link in &links.links {
+            let count = |name: &str| link.counters.get(name).copied().unwrap_or(0);
+            let between = |name: &str| if link.way == "memory" { String::new() } else { count(name).to_string() };
+            rows.row([
+                nic.job.clone().unwrap_or_default(),
+                nic.rank.map_or(process.clone(), |rank| rank.to_string()),
+                peer(nics, nic, link),
+                link.way.clone(),
+                link.state.clone(),
+                link.operations.to_string(),
+                count("bytes_out").to_string(),
+                count("bytes_in").to_string(),
+                between("frames_out"),
+                between("frames_in"),
+                between("repeats"),
+                between("damaged"),
+                match count("round_trip_ns") {
+                    0 => String::new(),
+                    ns => format!("{:.0}", ns as f64 / 1000.0),
+                },
+                between("queue_bytes"),
+            ]);
+            if !link.why.is_empty() {
+                let other = peer(nics, nic, link);
+                notes += &format!("{process}: the link to {other} is {}: {}\n", link.state, link.why);
+            }
+        }
+    }
+    show_table(out, &rows)?;
+    write!(out, "{notes}")
+}
+
+/// The rank at the other end of a link; else its address; else its host and process id.
+fn peer(nics: &[NicView], from: &NicView, link: &LinkView) -> String {
+    let has_address =
+        |nic: &&NicView| nic.job == from.job && nic.links.as_ref().is_some_and(|links| links.address == link.address);
+    let by_address = || nics.iter().find(has_address).and_then(|nic| nic.rank).filter(|_| !link.address.is_empty());
+    match link.peer_rank.or_else(by_address) {
+        Some(rank) => rank.to_string(),
+        None if !link.address.is_empty() => link.address.clone(),
+        None if link.way == "others" => "others".to_owned(),
+        None => format!("host {} pid {}", link.peer_nid, link.peer_pid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use selvedge_daemon::protocol::LinksView;
+
+    #[test]
+    fn links_have_a_row_each_and_reasons_a_line() {
+        let link = |way: &str, rank: Option<u32>, address: &str, why: &str| LinkView {
+            way: way.into(),
+            peer_rank: rank,
+            peer_pid: 4,
+            address: address.into(),
+            state: "lost".into(),
+            why: why.into(),
+            operations: 3,
+            counters: [("frames_out", 7), ("round_trip_ns", 12_345)].map(|(name, value)| (name.into(), value)).into(),
+            ..LinkView::default()
+        };
+        let links = |address: &str, links: Vec<LinkView>| LinksView {
+            address: address.into(),
+            links,
+            left_out: 2,
+            ..LinksView::default()
+        };
+        let nic = |rank: u32, links: LinksView| NicView {
+            id: rank.into(),
+            job: Some("job".into()),
+            rank: Some(rank),
+            links: Some(links),
+            ..NicView::default()
+        };
+        let of_first = vec![
+            link("memory", Some(1), "", ""),
+            link("network", None, "b:1", "cut"),
+            link("network", None, "c:1", ""),
+            link("memory", None, "", ""),
+        ];
+        let nics = [nic(0, links("a:1", of_first)), nic(5, links("b:1", Vec::new())), nic(6, LinksView::unseen("no"))];
+        let mut out = Vec::new();
+        show_nics(&mut out, &nics).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let row = |words: &str| text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") == words);
+        assert!(row("job 0 1 memory lost 3 0 0 12"), "{text}");
+        assert!(
+            row("job 0 5 network lost 3 0 0 7 0 0 0 12 0") && row("job 0 c:1 network lost 3 0 0 7 0 0 0 12 0"),
+            "{text}"
+        );
+        assert!(row("job 0 host 0 pid 4 memory lost 3 0 0 12"), "{text}");
+        assert!(text.contains("NIC 0, process 0: 2 more links are not listed\n"), "{text}");
+        assert!(text.contains("NIC 0, process 0: the link to 5 is lost: cut\n"), "{text}");
+        assert!(text.contains("NIC 6, process 0: the counters of its links are not seen: no\n"), "{text}");
+    }
 }

@@ -8,10 +8,12 @@ use selvedge_fabric_manager::{Client, HostId, LeaseId};
 use serde_json::json;
 
 use super::Daemon;
+use super::turns::TURN_NS;
 use crate::cable_test::Plan;
 use crate::control::Line;
 use crate::protocol::{
-    Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, Request, RouteView, SourceRoute, Status,
+    Act, Answer, DumpView, DumpWhat, ExpectedPort, HostName, LeaseView, LinksOf, LinksView, NicView, Request,
+    RouteView, SourceRoute, Status,
 };
 use crate::registry::may_lease;
 use crate::remote::Heard;
@@ -27,7 +29,7 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    fn is_operator(self) -> bool {
+    pub(super) fn is_operator(self) -> bool {
         match self {
             Asker::Client { is_operator, .. } => is_operator,
             Asker::Host { is_sealed, .. } => is_sealed,
@@ -35,8 +37,10 @@ impl Asker {
     }
 }
 
+/// Links of processes in an answer: fewer than 3 MB.
+const LINKS_LISTED_MAX: usize = 4096;
 /// Refusal of an act that came without a seal.
-const NEEDS_KEY: &str = "changes at another host need a key: start the daemons of all hosts with --key FILE";
+pub(super) const NEEDS_KEY: &str = "changes at another host need a key: start the daemons of all hosts with --key FILE";
 
 impl Daemon {
     pub(super) fn answer_line(&mut self, line: &Line) {
@@ -60,19 +64,40 @@ impl Daemon {
             Ok(request) => self.reply(asker, request),
             Err(error) => Some(Answer::Refused(format!("no request of this release: {error}"))),
         };
-        let Some(answer) = answer else { return };
-        match asker {
-            Asker::Client { id, .. } => self.control.answer(id, &answer),
-            Asker::Host { connection, .. } => self.remote.answer(self.now_ns(), connection, &answer),
+        if let Some(answer) = answer {
+            self.give(asker, &answer);
         }
     }
 
-    /// None: the answer comes later, from another host or at the end of a test.
+    pub(super) fn give(&mut self, asker: Asker, answer: &Answer) {
+        match asker {
+            Asker::Client { id, .. } => self.control.answer(id, answer),
+            Asker::Host { connection, .. } => self.remote.answer(self.now_ns(), connection, answer),
+        }
+    }
+
+    /// None: the answer comes later, from another host, from a thread or at the end of a test.
     fn reply(&mut self, asker: Asker, request: Request) -> Option<Answer> {
         match request {
             Request::At { host, request } => self.at(asker, &host, *request),
-            Request::Test { port, count, size, rate } => {
-                self.begin_test(asker, &port, Plan { frames: count, size, rate }).err().map(Answer::Refused)
+            request => self.local_reply(asker, request),
+        }
+    }
+
+    fn local_reply(&mut self, asker: Asker, request: Request) -> Option<Answer> {
+        match request {
+            Request::Nics { links } if links != LinksOf::None => {
+                if [LinksOf::Totals, LinksOf::All].iter().any(|&links| self.counters.has(&(asker, links))) {
+                    let text = "the counters of links are being read for another request: wait for its answer";
+                    return Some(Answer::Refused(text.into()));
+                }
+                let (now_ns, registry) = (self.now_ns(), &self.registry);
+                let (_, links) = self.counters.ask(now_ns, (asker, links), || registry.pages())?;
+                Some(Answer::Nics(self.nics_with_links(asker, links)))
+            }
+            Request::Test { ref port, count, size, rate } => {
+                let plan = Plan { frames: count, size, rate };
+                self.begin_test(asker, port, plan, request.seconds()).err().map(Answer::Refused)
             }
             request => Some(self.own_reply(asker, request)),
         }
@@ -115,7 +140,7 @@ impl Daemon {
             Request::By { user, request } => self.by(asker, &user, *request),
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
-            Request::Nics => Answer::Nics(self.registry.views(&self.manager)),
+            Request::Nics { .. } => Answer::Nics(self.registry.views(&self.manager)),
             Request::Dump { what, nic } => self.dump(asker, what, nic).map_or_else(Answer::Refused, Answer::Dump),
             Request::Expect { ports } => self.expect(&ports).map_or_else(Answer::Refused, Answer::Done),
             Request::Register(_) | Request::Unregister { .. } | Request::Lease { .. } | Request::Release { .. } => {
@@ -134,7 +159,7 @@ impl Daemon {
     /// A request for a host by name.
     fn at(&mut self, asker: Asker, text: &str, request: Request) -> Option<Answer> {
         let found = match self.host(text) {
-            Ok(host) if host == self.manager.config().host => return Some(self.own_reply(asker, request)),
+            Ok(host) if host == self.manager.config().host => return self.local_reply(asker, request),
             Ok(host) => self.carry(asker, host, &request),
             Err(reason) => Err(reason),
         };
@@ -153,6 +178,10 @@ impl Daemon {
         }
         if request.is_act() && !is_operator {
             return Err("only root and the daemon's own user may change links, or restart daemons".into());
+        }
+        if request.is_of_users() && !is_operator {
+            let text = "only root and the daemon's own user may see NICs and links of processes at other hosts";
+            return Err(text.into());
         }
         if request.is_act() && !self.remote.has_key() {
             return Err(NEEDS_KEY.into());
@@ -222,6 +251,35 @@ impl Daemon {
             self.registry.remove_client(client);
             self.manager.release_client(Client(client));
         }
+    }
+
+    /// Answers those who have waited for the counters of links, until a turn is over.
+    pub(super) fn answer_with_links(&mut self) {
+        let now_ns = self.now_ns();
+        self.counters.tick(now_ns);
+        while let Some((asker, links)) = self.counters.take_ready() {
+            let nics = self.nics_with_links(asker, links);
+            self.give(asker, &Answer::Nics(nics));
+            if self.now_ns() >= now_ns + TURN_NS {
+                return;
+            }
+        }
+    }
+
+    /// The NICs with the links that somebody may see.
+    fn nics_with_links(&self, asker: Asker, links: LinksOf) -> Vec<NicView> {
+        let own_user = match asker {
+            Asker::Client { id, .. } => self.control.user(id).map(|user| user.user),
+            Asker::Host { .. } => None,
+        };
+        let mut listed = if links == LinksOf::All { LINKS_LISTED_MAX } else { 0 };
+        let mut nics = self.registry.views(&self.manager);
+        self.registry.add_links(&mut nics, |client, user, is_open| match asker {
+            _ if asker.is_operator() || own_user == Some(user) => self.counters.view(client, &mut listed, is_open),
+            Asker::Client { .. } => LinksView::unseen("only this user, root and the daemon's own user may see them"),
+            Asker::Host { .. } => LinksView::unseen("another host sees them only if the daemons of both have a key"),
+        });
+        nics
     }
 
     fn dump(&mut self, asker: Asker, what: DumpWhat, nic: Option<u64>) -> Result<DumpView, String> {

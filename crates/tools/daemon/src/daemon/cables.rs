@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use super::Daemon;
-use super::answers::Asker;
+use super::answers::{Asker, NEEDS_KEY};
 use crate::cable_test::wire::{HEAD_BYTES, Head};
 use crate::cable_test::{Mirror, Outcome, Plan, Tester};
 use crate::identity;
@@ -20,7 +20,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_535;
 
 struct Running {
     port: u16,
-    client: u64,
+    asker: Asker,
     tester: Tester,
     interface: String,
     neighbour: String,
@@ -73,12 +73,13 @@ impl Cables {
 }
 
 impl Daemon {
-    pub(super) fn begin_test(&mut self, asker: Asker, port: &str, plan: Plan) -> Result<(), String> {
-        let Asker::Client { id: client, is_operator } = asker else {
-            return Err("a cable is tested from its own host: run the command there".into());
-        };
-        if !is_operator {
-            return Err("only root and the daemon's own user may test cables".into());
+    /// Begins a test, whose frames and pauses take these seconds.
+    pub(super) fn begin_test(&mut self, asker: Asker, port: &str, plan: Plan, seconds: u64) -> Result<(), String> {
+        if !asker.is_operator() {
+            return Err(match asker {
+                Asker::Client { .. } => "only root and the daemon's own user may test cables".into(),
+                Asker::Host { .. } => NEEDS_KEY.into(),
+            });
         }
         let port = views::named_port(port, &self.manager, &self.ports)?;
         if let Some(other) = &self.cables.running {
@@ -104,7 +105,10 @@ impl Daemon {
         self.journal.note(false, text);
         let before = self.faults(port);
         let neighbour = view.neighbour.unwrap_or_default();
-        self.cables.running = Some(Running { port, client, tester, interface: view.interface, neighbour, before });
+        self.cables.running = Some(Running { port, asker, tester, interface: view.interface, neighbour, before });
+        if let Asker::Host { connection, .. } = asker {
+            self.remote.give_time(now_ns, connection, seconds);
+        }
         Ok(())
     }
 
@@ -120,7 +124,11 @@ impl Daemon {
     pub(super) fn advance_test(&mut self) {
         let now_ns = self.now_ns();
         let Some(running) = &mut self.cables.running else { return };
-        if !self.control.has(running.client) {
+        let is_there = match running.asker {
+            Asker::Client { id, .. } => self.control.has(id),
+            Asker::Host { connection, .. } => self.remote.has(connection),
+        };
+        if !is_there {
             let text =
                 format!("{} (port {}): the test is ended, because its client is gone", running.interface, running.port);
             self.journal.note(false, text);
@@ -133,7 +141,7 @@ impl Daemon {
             Err(outcome) => {
                 let Some(running) = self.cables.running.take() else { return };
                 let answer = self.ended(&running, outcome);
-                self.control.answer(running.client, &answer);
+                self.give(running.asker, &answer);
             }
         }
     }

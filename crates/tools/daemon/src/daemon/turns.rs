@@ -8,7 +8,7 @@
 //! 2. The next turn begins with the first who was not served, so each is served at some time.
 
 /// Time of a turn.
-const TURN_NS: u64 = 20_000_000;
+pub(super) const TURN_NS: u64 = 20_000_000;
 
 /// The place where the next turn begins.
 #[derive(Debug, Default)]

@@ -174,7 +174,7 @@ impl Fabric {
                 ("routes", route.map_or(Answer::Refused(format!("no way from {from} to {to}")), Answer::Route))
             }
             Request::Load => ("load", Answer::Load(self.series())),
-            Request::Nics => ("nics", Answer::Nics(self.nics())),
+            Request::Nics { links } => ("nics", Answer::Nics(self.nics(links))),
             Request::At { host, request } => match self.topology.hosts.iter().any(|one| one.host == host) {
                 true => match *request {
                     Request::Log { .. } => {
@@ -256,7 +256,37 @@ impl Fabric {
         self.topology.links.iter().take(100).flat_map(|link| link.ends.iter().map(end)).collect()
     }
 
-    fn nics(&self) -> Vec<NicView> {
+    /// NICs of a job, each with a link to the next one. The links of the last one are not seen.
+    fn nics(&self, of: LinksOf) -> Vec<NicView> {
+        let count = self.topology.hosts.len().min(8) as u32;
+        let counters = [("bytes_out", 5000), ("frames_out", 7), ("round_trip_ns", 12_000)];
+        let counters = || counters.map(|(name, value)| (name.to_owned(), value)).into();
+        let links = |rank: u32| LinksView {
+            address: format!("address{rank}"),
+            totals: vec![WayTotal {
+                way: "network".into(),
+                links: 1,
+                states: [("open".to_owned(), 1)].into(),
+                operations: 3,
+                counters: counters(),
+            }],
+            links: vec![LinkView {
+                way: "network".into(),
+                address: format!("address{}", rank + 1),
+                state: "lost".into(),
+                why: "<b>cut</b>".into(),
+                counters: counters(),
+                ..LinkView::default()
+            }],
+            left_out: 0,
+            unseen: None,
+        };
+        let links = |rank: u32| match of {
+            LinksOf::None => None,
+            _ if rank + 1 == count => Some(LinksView::unseen("the daemon may not read them")),
+            LinksOf::Totals => Some(LinksView { links: Vec::new(), ..links(rank) }),
+            LinksOf::All => Some(links(rank)),
+        };
         let nic = |rank: u32| NicView {
             id: u64::from(rank),
             job: Some("job-17".into()),
@@ -266,8 +296,9 @@ impl Fabric {
             kind: "portals".into(),
             host: format!("host{rank}"),
             leases: Vec::new(),
+            links: links(rank),
         };
-        (0..self.topology.hosts.len().min(8) as u32).map(nic).collect()
+        (0..count).map(nic).collect()
     }
 }
 
