@@ -57,6 +57,7 @@ class Nics {
     this.show(this.filter);
     await this.loadLinks();
     this.show(this.filter);
+    this.linksPlace.scrollIntoView({ block: "nearest" });
   }
 
   show(filter) {
