@@ -11,6 +11,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The user's settings do not count.
+export SELVEDGE_CONFIG=/dev/null
+
 read -ra cargo <<<"${CARGO:-cargo}"
 workspace=(--locked --profile "${TEST_PROFILE:-checked}" --workspace --exclude selvedge-rtl)
 # A suite whose processes mostly wait runs beside the others. Its name chooses it in the whole workspace, so that
