@@ -11,6 +11,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The user's settings do not count.
+export SELVEDGE_CONFIG=/dev/null
+
 read -ra cargo <<<"${CARGO:-cargo}"
 # Suites are chosen by name in the whole workspace, because a choice of packages has other features and is built anew.
 workspace=(--locked --profile "${TEST_PROFILE:-checked}" --workspace --exclude selvedge-rtl)

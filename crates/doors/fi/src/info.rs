@@ -302,9 +302,9 @@ unsafe fn copy_address(address: Address) -> Result<*mut c_void, Refused> {
     }
 }
 
-/// Whether the environment selects a mode in which messages wait for the target's own program.
+/// Whether the settings select a mode in which messages wait for the target's own program.
 fn needs_owner() -> bool {
-    let says = |name: &str, word: &str| std::env::var_os(name).is_some_and(|value| value == word);
+    let says = |name: &str, word: &str| selvedge_settings::value(name).is_some_and(|value| value == word);
     says("SELVEDGE_MODE", "host") || says("SELVEDGE_PATH", "bounce")
 }
 

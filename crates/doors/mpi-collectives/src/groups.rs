@@ -202,7 +202,7 @@ impl Bootstrap for MpiBootstrap {
 /// Agrees with the other processes on a group. The error is the reason why there is none.
 fn establish(mpi: &'static Mpi, comm: Handle, rank: usize, size: usize) -> Result<Group, String> {
     let has_room = || with_groups(|all| all.values().filter(|group| group.is_some()).count()) < GROUPS_MAX;
-    let is_off = std::env::var_os("SELVEDGE_MPI_COLLECTIVES").is_some_and(|value| value == "0");
+    let is_off = !selvedge_settings::switch("SELVEDGE_MPI_COLLECTIVES", true);
     // In virtual time, a waiting thread may miss arrivals that another thread of the process takes.
     let has_threads = is_simulated() && mpi.has_threads();
     let reasons = [

@@ -26,10 +26,11 @@ fn debug() -> bool {
     DEBUG.load(Relaxed) || (PE.load(Relaxed) < 0 && variable("DEBUG").is_some())
 }
 
-/// The value of a standard variable: `SHMEM_<name>`, else the older `SMA_<name>`.
+/// The value of a standard variable: `SHMEM_<name>`, else the older `SMA_<name>`, else that of the configuration file.
 pub fn variable(name: &str) -> Option<String> {
     let read = |prefix: &str| std::env::var_os(format!("{prefix}_{name}"));
-    Some(read("SHMEM").or_else(|| read("SMA"))?.to_string_lossy().into_owned())
+    let in_file = || selvedge_settings::value(&format!("SHMEM_{name}"));
+    Some(read("SHMEM").or_else(|| read("SMA")).or_else(in_file)?.to_string_lossy().into_owned())
 }
 
 /// Reports a call that did nothing because of an argument.

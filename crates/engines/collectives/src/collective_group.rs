@@ -49,6 +49,7 @@ impl CollectiveGroup {
         (credits, bytes): (u32, u32),
         bootstrap: &mut dyn Bootstrap,
     ) -> Result<CollectiveGroup, String> {
+        selvedge_settings::report();
         let made = |kind| CollectiveGroup { rank, size, kind };
         // The processes of a simulated machine share no memory.
         if is_simulated() {

@@ -11,8 +11,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use object::elf::{DT_NEEDED, FileHeader64, SHT_DYNSYM};
-use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DynamicTag, FileHeader64, SHT_DYNSYM};
+use object::read::elf::{FileHeader, ProgramHeader, SectionTable, Sym};
 use object::{Endianness, ReadCache};
 use selvedge_os::sanitizer::is_runtime;
 
@@ -80,16 +80,56 @@ fn parse(file: File) -> object::Result<Executable> {
     let name = interpreter.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let loading = if name.starts_with(b"ld-musl") { Loading::Musl } else { Loading::Preloads };
     let sections = header.sections(endian, data)?;
-    let dynamic = sections.dynamic_table(endian, data)?;
-    let needed = dynamic.iter().filter(|entry| entry.tag == DT_NEEDED);
-    let libraries = needed.filter_map(|entry| dynamic.string(entry).ok());
-    let libraries = libraries.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let libraries = texts_of(&sections, endian, data, DT_NEEDED)?;
+    let libraries = libraries.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
     let symbols = sections.symbols(endian, data, SHT_DYNSYM)?;
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
     let mut names = defined.filter_map(|symbol| symbol.name(endian, symbols.strings()).ok());
     let own_runtime = names.find(|name| [&b"__asan_init"[..], b"__lsan_init", b"__tsan_init"].contains(name));
     let own_runtime = own_runtime.map(|name| String::from_utf8_lossy(name).into_owned());
     Ok(Executable { loading, libraries, own_runtime })
+}
+
+type Data = ReadCache<File>;
+
+/// The texts of a kind in the dynamic section.
+fn texts_of<'data>(
+    sections: &SectionTable<'data, FileHeader64<Endianness>, &'data Data>,
+    endian: Endianness,
+    data: &'data Data,
+    kind: DynamicTag,
+) -> object::Result<Vec<Vec<u8>>> {
+    let dynamic = sections.dynamic_table(endian, data)?;
+    let entries = dynamic.iter().filter(|entry| entry.tag == kind);
+    Ok(entries.filter_map(|entry| dynamic.string(entry).ok()).map(<[u8]>::to_vec).collect())
+}
+
+/// The parts of an ELF file, program or library, by which the loader finds its libraries.
+#[derive(Debug, Default)]
+pub struct Dependencies {
+    /// The processor that the file is for.
+    pub machine: u16,
+    pub needed: Vec<Vec<u8>>,
+    /// `DT_RPATH` and `DT_RUNPATH`: folders separated by colons.
+    pub rpath: Vec<Vec<u8>>,
+    pub runpath: Vec<Vec<u8>>,
+}
+
+impl Dependencies {
+    /// Reads a file. `None`: it is no ELF file with a dynamic section.
+    pub fn read(file: &Path) -> Option<Dependencies> {
+        let data = &ReadCache::new(File::open(file).ok()?);
+        let header = FileHeader64::<Endianness>::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, data).ok()?;
+        let texts = |kind| texts_of(&sections, endian, data, kind).ok();
+        Some(Dependencies {
+            machine: header.e_machine(endian).0,
+            needed: texts(DT_NEEDED)?,
+            rpath: texts(DT_RPATH)?,
+            runpath: texts(DT_RUNPATH)?,
+        })
+    }
 }
 
 /// Whether the kernel gives a program other rights than this process has.

@@ -18,6 +18,8 @@
 
 use selvedge_host::rings::{INLINE_BYTES, MESSAGE_BYTES_MAX as RING_MESSAGE_BYTES_MAX};
 
+use selvedge_settings::units;
+
 use crate::message::SendEnd;
 
 /// Longest message.
@@ -88,10 +90,9 @@ impl Limits {
     }
 }
 
-/// A length in bytes, from an environment variable or the default.
+/// A length in bytes, from a setting or the default.
 fn length(variable: &str, default: usize) -> usize {
-    let parse = |text: String| selvedge_process::settings::parse_bytes(&text).or((text == "0").then_some(0));
-    std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
+    selvedge_settings::read(variable, default, |text| units::bytes(text).ok().and_then(|bytes| bytes.try_into().ok()))
 }
 
 /// The rows of one peer. A bound is the length of the first message that is too long; 0 if the peer has no ring.

@@ -106,6 +106,7 @@ impl Process {
             return Ok(process.clone());
         }
         start_logging("warn");
+        selvedge_settings::report();
         raise_file_limit();
         let settings = Settings::from_environment();
         let (rank, size, place) = match place_in_environment() {
@@ -459,7 +460,7 @@ fn place_in_environment() -> Option<(String, u32, u32)> {
 /// Prints log lines on standard error: those that `SELVEDGE_LOG` selects, else those of a level and above.
 pub fn start_logging(level: &str) {
     if !LOGGING.swap(true, SeqCst) {
-        let filter = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| level.into());
+        let filter = selvedge_settings::text("SELVEDGE_LOG").unwrap_or_else(|| level.into());
         let _ = env_logger::Builder::new().parse_filters(&filter).format_target(false).try_init();
     }
 }

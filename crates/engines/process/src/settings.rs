@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The values of the environment variables that the library reads. `variables` has the table of them.
+//! The values of the settings that the library reads ([`selvedge_settings`]).
 //!
 //! A malformed value is reported on standard error and replaced by the default.
-
-mod variables;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -13,7 +11,8 @@ use selvedge_net::{Check, Faults, FaultsError, Progress};
 use selvedge_nic::Limits;
 use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
 
-pub use variables::{VARIABLES, Variable};
+pub use selvedge_settings::{VARIABLES, Variable};
+use selvedge_settings::{read, units};
 
 /// The values of the variables.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +70,7 @@ impl HostSettings {
                 "off" => Some(Some(false)),
                 _ => None,
             }),
-            secret: parse_hexadecimal(std::env::var("SELVEDGE_SECRET").unwrap_or_default().trim()),
+            secret: parse_hexadecimal(selvedge_settings::text("SELVEDGE_SECRET").unwrap_or_default().trim()),
             address: text("SELVEDGE_NET_ADDRESS"),
             interface: text("SELVEDGE_NET_INTERFACE"),
             provider: text("SELVEDGE_NET_PROVIDER"),
@@ -87,10 +86,10 @@ impl HostSettings {
                 _ => None,
             }),
             timeout: read("SELVEDGE_NET_TIMEOUT", Duration::from_secs(5), |text| {
-                text.parse().ok().filter(|&seconds| seconds > 0).map(Duration::from_secs)
+                units::duration(text).ok().filter(|timeout| !timeout.is_zero())
             }),
-            faults: match std::env::var("SELVEDGE_NET_FAULTS") {
-                Ok(text) if !text.trim().is_empty() => text.parse().map(Some),
+            faults: match selvedge_settings::text("SELVEDGE_NET_FAULTS") {
+                Some(text) if !text.trim().is_empty() => text.parse().map(Some),
                 _ => Ok(None),
             },
         }
@@ -116,16 +115,16 @@ pub fn manager(silence: Duration) -> Result<Option<ManagerAt>, String> {
 
 /// Returns the user's name for the aggregation manager, if there is one.
 pub fn manager_name() -> Option<String> {
-    std::env::var("SELVEDGE_MANAGER").ok().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
+    selvedge_settings::text("SELVEDGE_MANAGER").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Returns the secret of the aggregation manager.
 pub fn manager_secret() -> Result<Vec<u8>, String> {
     let (name, text) = ["SELVEDGE_MANAGER_SECRET", "SELVEDGE_SECRET"]
         .into_iter()
-        .find_map(|name| std::env::var(name).ok().map(|text| (name, text)))
+        .find_map(|name| selvedge_settings::text(name).map(|text| (name, text)))
         .unwrap_or_default();
-    parse_hexadecimal(text.trim()).ok_or_else(|| format!("{name} is not made of pairs of hexadecimal digits"))
+    parse_hexadecimal(text.trim()).ok_or_else(|| format!("{name} (not shown): give pairs of hexadecimal digits"))
 }
 
 impl HostSettings {
@@ -158,7 +157,9 @@ impl Settings {
                 "bounce" => Some(Path::Bounce),
                 _ => None,
             }),
-            spin_ns: read("SELVEDGE_SPIN_US", None, |text| Some(Some(text.parse::<u64>().ok()?.checked_mul(1000)?))),
+            spin_ns: read("SELVEDGE_SPIN_US", None, |text| {
+                Some(Some(units::nanoseconds(text, units::MICROSECOND).ok()?.round() as u64))
+            }),
             cores: read("SELVEDGE_CORES", cores_of_machine(), |text| text.parse().ok().filter(|&cores| cores > 0)),
             address_tables: read("SELVEDGE_ADDRESS_TABLES", Limits::EXTOLL.address_tables, |text| {
                 text.parse().ok().filter(|tables| (1..=ADDRESS_TABLES_MAX).contains(tables))
@@ -171,11 +172,7 @@ impl Settings {
             lock_waiters: read("SELVEDGE_LOCK_WAITERS", 0, |text| {
                 text.parse().ok().filter(|count| (0..=LOCK_WAITERS_MAX).contains(count))
             }),
-            counts_in_place: read("SELVEDGE_SHMEM_TRAFFIC", true, |text| match text {
-                "0" => Some(false),
-                "1" => Some(true),
-                _ => None,
-            }),
+            counts_in_place: selvedge_settings::switch("SELVEDGE_SHMEM_TRAFFIC", true),
             aggregation_bytes: read("SELVEDGE_AGGREGATION_BYTES", None, |text| parse_bytes(text).map(Some)),
             gasnet_segment_bytes: read("GASNET_MAX_SEGSIZE", 256 << 20, parse_bytes),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_host::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
@@ -191,48 +188,9 @@ fn cores_of_machine() -> usize {
     usize::try_from(online).unwrap_or(1).max(1)
 }
 
-fn read<T>(name: &str, default: T, parse: impl FnOnce(&str) -> Option<T>) -> T {
-    let Some(text) = std::env::var_os(name) else { return default };
-    let text = text.to_string_lossy();
-    let known = VARIABLES.iter().find(|variable| variable.name == name);
-    parse(text.trim()).unwrap_or_else(|| {
-        let values = known.map_or("?", |variable| variable.values);
-        eprintln!("selvedge: {name}={text} is not a valid value; the default is used; valid: {values}");
-        default
-    })
-}
-
-/// Parses a number of bytes, with K, M, G or T for powers of 1024.
+/// Parses a number of bytes above 0.
 pub fn parse_bytes(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'K' | b'k' => (&text[..text.len() - 1], 10),
-        b'M' | b'm' => (&text[..text.len() - 1], 20),
-        b'G' | b'g' => (&text[..text.len() - 1], 30),
-        b'T' | b't' => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
-}
-
-/// Parses a size as in OpenSHMEM 1.6, "Environment Variables": an integer or a decimal fraction, and a suffix. Only the suffix's first
-/// character counts.
-pub fn parse_symmetric_size(text: &str) -> Option<u64> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
-    let shift = match rest.chars().next().map(|c| c.to_ascii_lowercase()) {
-        None => 0,
-        Some('k') => 10,
-        Some('m') => 20,
-        Some('g') => 30,
-        Some('t') => 40,
-        Some(_) => return None,
-    };
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(1 << shift);
-    }
-    let bytes = (number.parse::<f64>().ok()? * (1u64 << shift) as f64).ceil();
-    (bytes.is_finite() && bytes < 1e18).then_some(bytes as u64)
+    units::bytes(text).ok().filter(|&bytes| bytes > 0)
 }
 
 #[cfg(test)]
@@ -240,38 +198,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_parsed_as_openshmem_requires() {
-        for (text, bytes) in [
-            ("20m", 20_971_520),
-            ("3.1M", 3_250_586),
-            (".5m", 524_288),
-            ("0.5m", 524_288),
-            ("20kk", 20_480),
-            ("0", 0),
-            ("1T", 1 << 40),
-            ("4096", 4096),
-        ] {
-            assert_eq!(parse_symmetric_size(text), Some(bytes), "{text}");
-        }
-        for wrong in ["", "m", "-1", "1.2.3", "12X", "1e9", "nonsense", "99999999999999999999T"] {
-            assert_eq!(parse_symmetric_size(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
     fn secrets_are_pairs_of_digits() {
         assert_eq!(parse_hexadecimal("00fF7a"), Some(vec![0, 255, 0x7a]));
         assert_eq!(parse_hexadecimal(""), Some(Vec::new()));
         assert_eq!((parse_hexadecimal("abc"), parse_hexadecimal("xy")), (None, None));
-    }
-
-    #[test]
-    fn sizes_take_binary_suffixes() {
-        assert_eq!(parse_bytes("4096"), Some(4096));
-        assert_eq!(parse_bytes("2k"), Some(2048));
-        assert_eq!(parse_bytes("3G"), Some(3 << 30));
-        for wrong in ["", "0", "K", "-1", "1.5G", "99999999999999T", "12X"] {
-            assert_eq!(parse_bytes(wrong), None, "{wrong}");
-        }
     }
 }

@@ -45,9 +45,12 @@ fn environment_variables() {
     page.push_str(MADE);
     page.push_str(
         "\nAll variables that Selvedge reads, by subject. A process reads them once, when it first uses the library; the \
-         `selvedge` command reads them when it starts. A malformed value is reported on standard error, and the default \
-         is used. K, M, G and T after a number of bytes are powers of 1,024. `selvedge info variables` prints the values \
-         in force.\n",
+         `selvedge` command reads them when it starts. An unknown variable `SELVEDGE_*` and a malformed value are reported \
+         on standard error, once a job, and the default is used. With `SELVEDGE_LOG=error` they are not. `selvedge info \
+         variables` prints the values in force and where they come from. Most can also be set in a \
+         [configuration file](configuration.md).\n\n\
+         A size is a whole or decimal number, alone or with `K`, `M`, `G` or `T` (also `KB` or `KiB`): powers of 1,024. A \
+         time is a number with `ps`, `ns`, `us`, `ms`, `s`, `min` or `h`.\n",
     );
     let mut group = "";
     for variable in VARIABLES {

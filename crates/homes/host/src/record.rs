@@ -52,8 +52,8 @@ pub fn is_wanted() -> bool {
 
 fn wanted() -> Option<&'static Wanted> {
     let read = || {
-        let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty())?;
-        let rank = std::env::var(RANK).ok().and_then(|rank| rank.trim().parse().ok());
+        let folder = selvedge_settings::nonempty(FOLDER)?;
+        let rank = selvedge_settings::read(RANK, None, |rank| rank.parse().ok().map(Some));
         Some(Wanted { folder: folder.into(), rank })
     };
     WANTED.get_or_init(read).as_ref()

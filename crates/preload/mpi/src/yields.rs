@@ -9,21 +9,15 @@
 //! With more ranks than cores, or if the launcher does not tell the number of ranks, every call enters the kernel.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use selvedge_os::{ranks, raw};
-
-use crate::process::variable;
 
 const EVERY: u32 = 32;
 
 thread_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
-}
-
-fn number(name: &CStr) -> Option<u32> {
-    std::str::from_utf8(variable(name)?).ok()?.parse().ok()
 }
 
 /// Returns n if one call in n enters the kernel: the requested value, else by whether every rank has a core.
@@ -40,7 +34,8 @@ fn every() -> u32 {
     static KNOWN: AtomicU32 = AtomicU32::new(0);
     match KNOWN.load(Relaxed) {
         0 => {
-            let found = rule(number(c"SELVEDGE_YIELD_EVERY"), ranks::have_cores());
+            let requested = selvedge_settings::text("SELVEDGE_YIELD_EVERY").and_then(|every| every.trim().parse().ok());
+            let found = rule(requested, ranks::have_cores());
             KNOWN.store(found, Relaxed);
             found
         }

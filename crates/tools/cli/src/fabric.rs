@@ -20,6 +20,7 @@ use selvedge_daemon::{ask, ask_for, follow};
 use selvedge_terminal::{Progress, Table, print as print_text};
 
 use crate::fabric_check;
+use crate::values::size_in;
 
 /// Show the fabric that this host's `selvedge daemon` knows, and change its links.
 #[derive(clap::Args)]
@@ -118,7 +119,7 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 1000)]
         count: u32,
         /// Bytes of each IP packet; otherwise several sizes up to the MTU
-        #[arg(long, value_name = "BYTES")]
+        #[arg(long, value_name = "BYTES", value_parser = size_in(0..=u32::MAX))]
         size: Option<u32>,
         /// Frames in a second
         #[arg(long, value_name = "N", default_value_t = 500)]
@@ -132,21 +133,16 @@ enum Command {
         port: String,
         #[arg(value_name = "FILE.pcapng")]
         file: PathBuf,
-        /// End after this time
-        #[arg(long, value_name = "N", value_parser = seconds)]
-        seconds: Option<f64>,
+        /// End after this time: seconds, or a number with a unit (500ms, 5min)
+        #[arg(long, value_name = "TIME", value_parser = crate::values::time)]
+        seconds: Option<Duration>,
         /// End after so many packets
         #[arg(long, value_name = "N")]
         frames: Option<u64>,
         /// Bytes of each packet to keep
-        #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=262_144))]
+        #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = size_in(1..=262_144))]
         snap: u32,
     },
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let fits = |seconds: &f64| (0.0..=1e9).contains(seconds);
-    text.parse().ok().filter(fits).ok_or_else(|| "give a number of seconds from 0 to 1,000,000,000".into())
 }
 
 const AFTER_HELP_CAPTURE: &str = "\

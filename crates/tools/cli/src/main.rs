@@ -16,17 +16,20 @@ mod info;
 mod json;
 mod manual;
 mod mpirun;
+mod np;
 mod palms;
 mod registers;
 mod rtl;
 mod run;
+mod settings;
 mod sim;
 mod top;
 mod validate;
+mod values;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A network interface for parallel programs, and the fabric behind it.
 #[derive(Parser)]
@@ -61,7 +64,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse_from(np::spelled_out(std::env::args_os(), &Cli::command())).command;
+    if settings::check(&command).is_err() {
+        return ExitCode::from(settings::EXIT);
+    }
+    let done = match command {
         Command::Run(args) => run::main(args),
         Command::Sim(args) => sim::main(*args),
         Command::Validate(args) => validate::main(args),

@@ -58,7 +58,7 @@ enum Tool {
 #[derive(clap::Args)]
 struct Messages {
     /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = crate::values::size_in(1..=1 << 20))]
     size: u32,
     /// Messages of each sender
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..u32::MAX as i64))]

@@ -19,12 +19,14 @@ use selvedge_launcher::{Binding, JobOptions, LauncherError, MemoryPath, NicMode}
 use selvedge_process::process::start_logging;
 
 use crate::choice::{Choice, one_of};
+use crate::settings;
+use crate::values::time_above_zero;
 
 /// Start a job of N processes, on this machine or on several hosts.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = "selvedge run [OPTIONS] PROGRAM [ARGS]...")]
 pub struct Args {
-    /// Number of processes
+    /// Number of processes; also -np
     #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX)))]
     ranks: u32,
@@ -57,8 +59,8 @@ pub struct Args {
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = assignment)]
     env: Vec<(String, String)>,
 
-    /// End the job after this many seconds, with exit code 124
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// End the job after this time, with exit code 124: seconds, or a number with a unit (100ms, 5min)
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     timeout: Option<Duration>,
 
     /// Write the ranks' output in whole lines, each marked with its rank
@@ -128,16 +130,10 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0);
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "give a number of seconds above 0".to_owned())
-}
-
 /// Runs the job, and returns its exit code.
 pub fn main(args: Args) -> Result<ExitCode> {
     start_logging("warn");
+    settings::check_assignments(&args.env);
     let code = match hosts::run(&args.into()) {
         Ok(code) => code,
         Err(LauncherError::Hosts(error)) => {

@@ -169,10 +169,10 @@ impl<'a> Offload<'a> {
     }
 }
 
-/// Whether the environment disables aggregation nodes for OpenSHMEM.
+/// Whether the settings disable aggregation nodes for OpenSHMEM.
 fn is_off() -> bool {
     static IS_OFF: OnceLock<bool> = OnceLock::new();
-    *IS_OFF.get_or_init(|| std::env::var_os("SELVEDGE_SHMEM_COLLECTIVES").is_some_and(|value| value == "0"))
+    *IS_OFF.get_or_init(|| !selvedge_settings::switch("SELVEDGE_SHMEM_COLLECTIVES", true))
 }
 
 /// Registers the mapped memory of the other PEs with groups. `starts` has each PE's process, and the addresses of its

@@ -62,9 +62,9 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// The number of counters of the job, from the environment.
+    /// The number of counters of the job, from the settings.
     pub fn limit() -> Result<u32, String> {
-        let Some(text) = std::env::var_os("SELVEDGE_SHMEM_COUNTERS") else { return Ok(DEFAULT_LIMIT) };
+        let Some(text) = selvedge_settings::value("SELVEDGE_SHMEM_COUNTERS") else { return Ok(DEFAULT_LIMIT) };
         let text = text.to_string_lossy();
         text.trim()
             .parse()

@@ -11,8 +11,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use selvedge_process::settings::parse_symmetric_size;
 use selvedge_process::{StaticData, Symmetric, reserve_bytes_max, static_data};
+use selvedge_settings::accepted::symmetric_size;
 
 use crate::check;
 use crate::world::address::SymOffset;
@@ -60,7 +60,7 @@ impl Layout {
         let data = static_data().unwrap_or_default();
         let heap_bytes = match check::variable("SYMMETRIC_SIZE") {
             None => default_bytes(pes),
-            Some(text) => parse_symmetric_size(&text).ok_or_else(|| {
+            Some(text) => symmetric_size(&text).ok_or_else(|| {
                 format!("SHMEM_SYMMETRIC_SIZE={text}: must be a number of bytes, optionally followed by K, M, G or T")
             })?,
         };

@@ -37,10 +37,10 @@ fn say(text: &str) {
 
 fn level() -> u8 {
     static LEVEL: OnceLock<u8> = OnceLock::new();
-    *LEVEL.get_or_init(|| match std::env::var("SELVEDGE_LOG").as_deref() {
-        Ok("info" | "debug" | "trace") => 3,
-        Ok("error") => 1,
-        Ok("off") => 0,
+    *LEVEL.get_or_init(|| match selvedge_settings::text("SELVEDGE_LOG").as_deref() {
+        Some("info" | "debug" | "trace") => 3,
+        Some("error") => 1,
+        Some("off") => 0,
         _ => 2,
     })
 }

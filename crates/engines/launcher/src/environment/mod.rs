@@ -42,7 +42,7 @@ pub enum EnvironmentError {
 
 /// `SELVEDGE_PREFIX`, else the tree around this executable.
 pub fn prefix() -> Result<PathBuf, EnvironmentError> {
-    if let Some(prefix) = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()) {
+    if let Some(prefix) = selvedge_settings::nonempty("SELVEDGE_PREFIX") {
         return std::path::absolute(prefix).map_err(EnvironmentError::Prefix);
     }
     let selvedge = std::env::current_exe().map_err(EnvironmentError::OwnFile)?;

@@ -83,10 +83,10 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
         Target::Mpich => MPICH,
         Target::Ofi => &[],
     };
-    let of_links = std::env::var("SELVEDGE_NET_PROVIDER");
+    let of_links = selvedge_settings::text("SELVEDGE_NET_PROVIDER");
     let mut all = vec![
         Variable { name: "FI_PROVIDER_PATH", value: provider_directory.into() },
-        Variable { name: "FI_PROVIDER", value: providers(target, of_links.ok().as_deref()).into() },
+        Variable { name: "FI_PROVIDER", value: providers(target, of_links.as_deref()).into() },
     ];
     all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
     if target == Target::Openmpi {

@@ -297,7 +297,7 @@ pub(super) fn finish(links: &mut [Link]) {
 /// Ends the processes that lost agents have left on their hosts, if the hosts can still be reached.
 pub(super) fn clean(lost: &[String], job: &str, signals: &Signals) {
     let Ok(shell) = RemoteShell::new(signals.mask_before()) else { return };
-    let parent = std::env::var("SELVEDGE_DIR").unwrap_or_default();
+    let parent = selvedge_settings::text("SELVEDGE_DIR").unwrap_or_default();
     let words = ["--end", job, "--directory", &parent];
     let words = if parent.is_empty() { &words[..2] } else { &words[..] };
     let links: Vec<Link> = lost.iter().filter_map(|name| Link::start(name, &shell, words).ok()).collect();

@@ -84,7 +84,7 @@ pub(super) fn start_manager(host: IpAddr, secret: &str) -> Result<(Service, Stri
     let own = SocketAddr::new(own, 0).to_string();
     // The ends of nodes and hosts are reported elsewhere, so the manager logs errors only.
     let words = ["manager", "--listen", &own];
-    let level = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "error".to_owned());
+    let level = selvedge_settings::text("SELVEDGE_LOG").unwrap_or_else(|| "error".to_owned());
     Service::start(&words, &[("SELVEDGE_MANAGER_SECRET", secret.to_owned()), ("SELVEDGE_LOG", level)])
 }
 

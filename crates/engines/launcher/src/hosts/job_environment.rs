@@ -25,11 +25,14 @@ fn is_of_host(name: &OsStr) -> bool {
     NAMES.contains(&&*name) || ["SSH_", "XDG_SESSION_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// This process's environment without the variables of its host.
+/// This process's environment without the variables of its host, and the settings of its configuration file, so that
+/// ranks on all hosts have the same.
 pub(super) fn environment_to_forward() -> Vec<(OsString, OsString)> {
     // Programs cannot set a name with `=` in it. It comes from a hand-made environment.
     let can_be_set = |name: &OsStr| !name.as_encoded_bytes().contains(&b'=');
-    std::env::vars_os().filter(|(name, _)| !is_of_host(name) && can_be_set(name)).collect()
+    let own = std::env::vars_os().filter(|(name, _)| !is_of_host(name) && can_be_set(name));
+    let in_file = selvedge_settings::files().entries.iter().filter(|entry| std::env::var_os(entry.variable).is_none());
+    own.chain(in_file.map(|entry| (entry.variable.into(), entry.value.clone().into()))).collect()
 }
 
 /// Replaces the environment, except for the variables of this host.

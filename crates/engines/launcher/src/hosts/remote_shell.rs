@@ -37,7 +37,7 @@ pub(super) struct RemoteShell {
 impl RemoteShell {
     /// `mask`: the signal mask of the remote shell.
     pub(super) fn new(mask: libc::sigset_t) -> io::Result<RemoteShell> {
-        let given = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let given = |name: &str| selvedge_settings::text(name).filter(|value| !value.trim().is_empty());
         let words = match given("SELVEDGE_RSH") {
             Some(given) => given.split_ascii_whitespace().map(str::to_owned).collect(),
             None => SSH.map(str::to_owned).to_vec(),

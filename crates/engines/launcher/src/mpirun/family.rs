@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::libraries;
 use crate::environment::Target;
 
 /// A family of MPIs, which share a launcher and a set of variables.
@@ -45,18 +46,14 @@ const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpi
 
 /// The MPI library that the loader finds for the program. `None` for scripts, interpreters and programs without MPI.
 pub fn library_of(program: &Path) -> Option<Library> {
-    let output = Command::new("ldd").arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
-    library_in(&String::from_utf8_lossy(&output.stdout))
+    let library_path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let found = libraries::find(program, &library_path, is_mpi)?;
+    Some(Library { name: found.name, file: found.file })
 }
 
-/// Parses lines such as `libmpi.so.40 => /lib/libmpi.so.40 (0x7f..)` or `libmpi.so.12 => not found`.
-fn library_in(ldd: &str) -> Option<Library> {
-    ldd.lines().find_map(|line| {
-        let (name, place) = line.trim().split_once(" => ")?;
-        let mpi = name.starts_with("libmpi.so.") || name.starts_with("libmpi_abi.so.");
-        let file = place.rsplit_once(" (0x").map(|(file, _)| PathBuf::from(file.trim()));
-        mpi.then(|| Library { name: name.to_owned(), file: file.filter(|file| file.is_absolute()) })
-    })
+/// Whether a library of this name is an MPI, and no part or binding of one.
+fn is_mpi(name: &str) -> bool {
+    name.starts_with("libmpi.so.") || name.starts_with("libmpi_abi.so.")
 }
 
 impl Library {
@@ -120,18 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn the_library_is_found_among_others() {
-        let ldd = "\tlinux-vdso.so.1 (0x00007ffe)\n\tlibmpi.so.40 => /opt/mpi/lib/libmpi.so.40 (0x00007f1)\n\
-                   \tlibc.so.6 => /lib/libc.so.6 (0x00007f2)\n";
-        let found = library_in(ldd).unwrap();
-        assert_eq!(found, Library::from(("libmpi.so.40", Some("/opt/mpi/lib/libmpi.so.40"))));
-        assert_eq!(found.family(), Some(Family::Openmpi));
-        let missing = library_in("\tlibmpi.so.12 => not found\n").unwrap();
-        assert_eq!((missing.family(), missing.launchers_beside()), (Some(Family::Mpich), Vec::new()));
-        assert_eq!(library_in("\tlibmpich.so.12 => /lib/x (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n"), None);
-        assert_eq!(library_in("not a dynamic executable\n"), None);
-        let standard = library_in("libmpi_abi.so.1 => /a/lib/libmpi_abi.so.1 (0x1)").unwrap();
-        assert_eq!(standard.family(), None);
+    fn the_family_is_that_of_the_libraries_number() {
+        let family = |name: &str| Library::from((name, None)).family();
+        assert_eq!(family("libmpi.so.40"), Some(Family::Openmpi));
+        assert_eq!(family("libmpi.so.12"), Some(Family::Mpich));
+        assert_eq!(family("libmpi_abi.so.1"), None);
+        assert_eq!(Library::from(("libmpi.so.12", None)).launchers_beside(), [PathBuf::new(); 0]);
+        assert!(
+            is_mpi("libmpi.so.40")
+                && is_mpi("libmpi_abi.so.1")
+                && !is_mpi("libmpich.so.12")
+                && !is_mpi("libmpi_cxx.so.40")
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod command_line;
 mod error;
 mod family;
 mod leftovers;
+mod libraries;
 mod relay;
 
 pub use command_line::CommandLine;
@@ -24,6 +25,7 @@ use std::process::Command;
 
 use command_line::Program;
 use leftovers::Leftovers;
+use selvedge_settings::report::REPORTED;
 
 use crate::environment::{self, Variable};
 use crate::executable::Executable;
@@ -104,6 +106,10 @@ impl LaunchPlan {
         let mut command = Command::new(&self.launcher);
         command.args(&self.arguments);
         command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
+        // The command has reported the mistakes in its settings, except in those that the launcher's options set.
+        if !self.arguments.iter().any(|word| word.to_string_lossy().contains("SELVEDGE_")) {
+            command.env(REPORTED, "1");
+        }
         command
     }
 

@@ -19,6 +19,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::CpuSet;
 use selvedge_job::{Identity, JobDirectory};
 use selvedge_os::sanitizer::is_runtime;
+use selvedge_settings::report::REPORTED;
 
 use super::connection::Connection;
 use super::output::Stream;
@@ -260,6 +261,8 @@ fn environment(
         ("SELVEDGE_DIR", parent.as_os_str()),
         ("SELVEDGE_SIZE", OsStr::new(&size)),
         ("PMI_SIZE", OsStr::new(&size)),
+        // The command has reported the mistakes in its settings.
+        (REPORTED, OsStr::new("1")),
     ] {
         set.insert(name.into(), value.to_owned());
     }
@@ -284,7 +287,7 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 pub(crate) fn library_folder() -> Option<PathBuf> {
     let beside =
         std::env::current_exe().ok().and_then(|exe| Some(exe.canonicalize().ok()?.parent()?.parent()?.to_owned()));
-    let given = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);
+    let given = selvedge_settings::nonempty("SELVEDGE_PREFIX").map(PathBuf::from);
     #[cfg(test)] // the tree that `make build` makes
     let beside = beside.into_iter().chain([Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../build")]);
     let mut folders = given.into_iter().chain(beside).map(|prefix| environment::library_folder(&prefix));

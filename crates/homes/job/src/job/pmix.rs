@@ -221,7 +221,7 @@ fn last_error() -> String {
 /// comes first, because a process can have only one. The launcher's own comes before the system's, which may have
 /// another version.
 fn candidates() -> Vec<(PathBuf, c_int)> {
-    if let Some(given) = env::var_os("SELVEDGE_PMIX_LIB").filter(|given| !given.is_empty()) {
+    if let Some(given) = selvedge_settings::nonempty("SELVEDGE_PMIX_LIB") {
         return vec![(given.into(), 0)];
     }
     let path = env::var_os("PATH").unwrap_or_default();

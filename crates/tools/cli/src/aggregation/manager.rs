@@ -41,7 +41,7 @@ pub struct Args {
     share: u32,
 
     /// Maximum bytes of an operation; longer ones are carried out in pieces
-    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
+    #[arg(long, value_name = "BYTES", default_value_t = 2048, value_parser = crate::values::size_in(64..=1 << 20))]
     bytes: u32,
 
     /// Print hosts, trees and jobs of the manager that SELVEDGE_MANAGER names

@@ -116,7 +116,7 @@ pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
 
 /// The `bin` directories to search, in order. A prefix that the user sets is the only one.
 pub fn places(family: &str, tree_prefix: &Path) -> Vec<PathBuf> {
-    let named = std::env::var_os(format!("SELVEDGE_{}", family.to_uppercase()));
+    let named = selvedge_settings::value(&format!("SELVEDGE_{}", family.to_uppercase()));
     if let Some(prefix) = named {
         return vec![PathBuf::from(prefix).join("bin")];
     }

@@ -33,7 +33,7 @@ impl Tree {
     /// The tree in `SELVEDGE_PREFIX`, else the tree around this executable.
     pub fn find() -> Result<Tree> {
         let selvedge = std::env::current_exe().context("cannot find the file of this program")?;
-        let prefix = match std::env::var_os("SELVEDGE_PREFIX") {
+        let prefix = match selvedge_settings::nonempty("SELVEDGE_PREFIX") {
             Some(prefix) => PathBuf::from(prefix),
             None => match selvedge.parent().and_then(Path::parent) {
                 Some(prefix) => prefix.to_owned(),

@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
     /// Number of ranks
-    #[arg(short, default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=128))]
+    #[arg(short, long = "np", default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=128))]
     n: u32,
     /// Number of allreduces
     #[arg(long, default_value_t = 1000)]

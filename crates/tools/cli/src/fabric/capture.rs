@@ -31,7 +31,7 @@ const BATCH: usize = 256;
 
 /// Limits of a capture; None: none.
 pub struct Limits {
-    pub seconds: Option<f64>,
+    pub seconds: Option<Duration>,
     pub frames: Option<u64>,
     /// Bytes of each packet that are kept.
     pub snap: u32,
@@ -67,7 +67,7 @@ pub fn capture(interface: &str, file: &Path, limits: &Limits, ready: impl FnOnce
     };
     writer.write_pcapng_block(about).with_context(named)?;
     ready();
-    let end = limits.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let end = limits.seconds.and_then(|time| Instant::now().checked_add(time));
     let (mut frames, mut bytes) = (0, 0);
     let mut buffer = vec![0; 1 << 18];
     while !is_over.load(Relaxed)

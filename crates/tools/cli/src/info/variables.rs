@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The environment variables: their settings, and the values that a program started from here would use.
+//! The settings: their values and origins, and the values that a program started from here would use.
 //!
 //! The library itself reads the values in force ([`Settings`]), and reports malformed ones on standard error.
 
@@ -7,7 +7,9 @@ use std::path::{Path as FilePath, PathBuf};
 
 use selvedge_host::{Mode, Path};
 use selvedge_process::Faults;
-use selvedge_process::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
+use selvedge_process::settings::{Settings, VARIABLES, Variable};
+use selvedge_settings::Origin;
+use selvedge_settings::accepted::accepts;
 use selvedge_terminal::paragraph;
 use serde_json::{Value, json};
 
@@ -20,10 +22,15 @@ pub fn value() -> Value {
 }
 
 fn one(variable: &Variable, settings: &Settings) -> Value {
-    let set = std::env::var_os(variable.name).map(|text| text.to_string_lossy().into_owned());
+    let set = selvedge_settings::value(variable.name).map(|text| text.to_string_lossy().into_owned());
+    let (source, place) = match selvedge_settings::origin(variable) {
+        Origin::Default => ("default", None),
+        Origin::Environment => ("environment", None),
+        Origin::File(place) => ("file", Some(place)),
+    };
     let understood = set.as_deref().is_none_or(|text| is_understood(variable, text));
     // A secret must not appear in output.
-    let set = set.map(|text| if variable.name.ends_with("SECRET") { "(not shown)".to_owned() } else { text });
+    let set = set.map(|text| if variable.is_secret() { "(not shown)".to_owned() } else { text });
     let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
     json!({
         "group": variable.group,
@@ -34,50 +41,29 @@ fn one(variable: &Variable, settings: &Settings) -> Value {
         "set": set,
         "understood": understood,
         "in_force": in_force,
+        "source": source,
+        "file": place,
     })
 }
 
-/// Whether the library accepts this value, by the kind of values that the table gives for the variable.
+/// Whether a program started from here could use this value: the setting takes it, and what it names exists.
 fn is_understood(variable: &Variable, text: &str) -> bool {
     let text = text.trim();
-    match variable.values {
-        "microseconds" => text.parse::<u64>().is_ok_and(|us| us.checked_mul(1000).is_some()),
-        "anything" => true,
-        "bytes or a fraction, with K, M, G or T" => parse_symmetric_size(text).is_some(),
-        "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
-        "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
-        "a number from 1 to 512" => text.parse::<u32>().is_ok_and(|tables| (1..=512).contains(&tables)),
-        "a number from 0 to 1024" => text.parse::<u32>().is_ok_and(|count| count <= 1024),
-        "a number" => text.parse::<u32>().is_ok(),
-        // An empty value counts as not set.
-        "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
-        "a file" => text.is_empty() || FilePath::new(text).is_file(),
-        "a command" => {
-            let program = text.split_ascii_whitespace().next().unwrap_or("ssh");
-            find_program(program.as_ref(), &std::env::var_os("PATH").unwrap_or_default()).is_ok()
+    accepts(variable, text)
+        && match variable.values {
+            // An empty value counts as not set.
+            "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
+            // /dev/null stands for no configuration file.
+            "a file" => text.is_empty() || FilePath::new(text).is_file() || text == "/dev/null",
+            "a command" => {
+                let program = text.split_ascii_whitespace().next().unwrap_or("ssh");
+                find_program(program.as_ref(), &std::env::var_os("PATH").unwrap_or_default()).is_ok()
+            }
+            faults if faults.starts_with("loss=") => text.is_empty() || text.parse::<Faults>().is_ok(),
+            "64 hexadecimal digits" => text.len() == 64,
+            "a name" => selvedge_job::job_name_from(text) == text,
+            _ => true,
         }
-        // The path is on other hosts, so its existence cannot be checked here.
-        "a file on the hosts" => !text.contains(char::is_control),
-        "a name or an address" => !text.is_empty() && !text.contains(char::is_whitespace),
-        "host:port" => {
-            let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
-            text.is_empty() || matches!(port, Some(Ok(_)))
-        }
-        "pairs of hexadecimal digits" => text.len() % 2 == 0 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
-        "64 hexadecimal digits" => text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()),
-        "an interface or an address" | "a provider of libfabric" => {
-            !text.is_empty() && !text.contains(char::is_whitespace)
-        }
-        "seconds" => text.parse::<u64>().is_ok_and(|seconds| seconds > 0),
-        faults if faults.starts_with("loss=") => text.is_empty() || text.parse::<Faults>().is_ok(),
-        "a name" => selvedge_job::job_name_from(text) == text,
-        words if variable.name == "SELVEDGE_LOG" => {
-            // Also `target=level`, and a comma-separated list of them.
-            let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));
-            text.split(',').all(|part| is_level(part.rsplit('=').next().unwrap_or(part)))
-        }
-        words => words.split(" | ").any(|word| word == text),
-    }
 }
 
 fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> String {
@@ -93,7 +79,7 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
             Path::Bounce => "bounce".into(),
         },
         "SELVEDGE_SPIN_US" => {
-            settings.spin_ns.map_or(variable.default.to_owned(), |spin_ns| (spin_ns / 1000).to_string())
+            settings.spin_ns.map_or(variable.default.to_owned(), |spin_ns| (spin_ns as f64 / 1e3).to_string())
         }
         "SELVEDGE_CORES" => settings.cores.to_string(),
         "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
@@ -130,7 +116,7 @@ pub fn text(value: &Value) -> String {
         let how = match (&variable["set"], &variable["understood"]) {
             (Value::Null, _) => String::new(),
             (_, Value::Bool(false)) => format!("   !! \"{}\" is not understood", field("set")),
-            _ => "   (set)".into(),
+            _ => format!("   ({})", variable["file"].as_str().unwrap_or("environment")),
         };
         text += &format!("  {} = {}{how}\n", field("name"), field("in_force"));
         text += &paragraph(&field("text"), 6);
@@ -148,7 +134,8 @@ mod tests {
         let cases = [
             ("SELVEDGE_MODE", "host", "fast"),
             ("SELVEDGE_PATH", "cma", "auto | shared"),
-            ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
+            ("SELVEDGE_CONFIG", "/dev/null", "/nowhere at all"),
+            ("SELVEDGE_SPIN_US", "0", "long"),
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
             ("SELVEDGE_ADDRESS_TABLES", "16", "513"),
             ("SELVEDGE_FULL_MAILBOX", "discard", "full"),

@@ -53,7 +53,7 @@ pub struct Args {
     tree: Option<PathBuf>,
 
     /// Refresh the tree until interrupted
-    #[arg(long, value_name = "SECONDS", requires = "tree", value_parser = crate::top::seconds)]
+    #[arg(long, value_name = "TIME", requires = "tree", value_parser = crate::values::time)]
     interval: Option<Duration>,
 }
 

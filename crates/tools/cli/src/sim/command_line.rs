@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, help_heading = "What to simulate")]
     pub list: bool,
 
-    /// Number of ranks [default: one on each node for built-in programs, else 1]
+    /// Number of ranks, also -np [default: one on each node for built-in programs, else 1]
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Option<u32>,
 
@@ -87,8 +87,8 @@ pub struct Args {
     #[arg(long, value_name = "none|PERCENT", value_parser = arguments::variation)]
     pub variation: Option<Percent>,
 
-    /// End the run at this virtual time, as in 10ms, with exit code 124
-    #[arg(long, value_name = "TIME", value_parser = arguments::time)]
+    /// End the run at this virtual time, as in 10ms, with exit code 124; a number alone is in seconds
+    #[arg(long, value_name = "TIME", value_parser = arguments::time_limit)]
     pub time_limit: Option<Time>,
 
     /// Real processes: virtual seconds for each second of CPU time that a rank uses here
@@ -207,7 +207,7 @@ pub struct TrafficOptions {
     pub load: Vec<f64>,
 
     /// Payload of each message, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 256, help_heading = "Traffic")]
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = crate::values::size_in(0..=u32::MAX), help_heading = "Traffic")]
     pub message_bytes: u32,
 
     /// Virtual time before measurement starts

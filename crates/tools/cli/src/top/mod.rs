@@ -39,7 +39,7 @@ pub struct Args {
     once: bool,
 
     /// Time between two snapshots; 0 with --once or --json: one snapshot, without rates
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = crate::values::time)]
     interval: Duration,
 
     /// Show the links of each process to its peers instead of the NICs
@@ -66,12 +66,6 @@ job; way: memory (this host, by the NIC of this number) or network (a link betwe
 payload; frames, repeats, damaged: frames sent and come, frames sent again, frames come damaged; rtt: smoothed round trip; queue: bytes that wait. \
 A program with several threads may lose a count when two of them use one peer at the same instant. SELVEDGE_SHMEM_TRAFFIC=0 leaves out what OpenSHMEM \
 does in the memory of its peers, and saves up to a nanosecond each.";
-
-/// A number of seconds.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| "give a number of seconds".to_owned())
-}
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let parent = selvedge_job::jobs_folder();

@@ -19,6 +19,7 @@ mod pmi;
 mod registers;
 mod rtl;
 mod run;
+mod settings;
 mod sim_accesses;
 mod sim_deaths;
 mod sim_faults;

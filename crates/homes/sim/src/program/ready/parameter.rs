@@ -212,15 +212,7 @@ impl std::fmt::Display for Kind {
 }
 
 fn count_of(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1 << 10),
-        None => match text.strip_suffix(['m', 'M']) {
-            Some(digits) => (digits, 1 << 20),
-            None => (text, 1),
-        },
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+    selvedge_settings::units::bytes(text).ok()
 }
 
 fn powers(from: u64, to: u64) -> impl Iterator<Item = u64> {

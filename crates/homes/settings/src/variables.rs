@@ -12,8 +12,22 @@ pub struct Variable {
     pub text: &'static str,
 }
 
+impl Variable {
+    /// Whether its value must not appear in output.
+    pub fn is_secret(&self) -> bool {
+        self.name.ends_with("SECRET")
+    }
+}
+
 /// All environment variables. Those of a group follow each other.
 pub const VARIABLES: &[Variable] = &[
+    Variable {
+        group: "Configuration file",
+        name: "SELVEDGE_CONFIG",
+        values: "a file",
+        default: "$XDG_CONFIG_HOME/selvedge.toml or ~/.config/selvedge.toml, then /etc/selvedge.toml",
+        text: "The only configuration file that is read, instead of the user's and the machine's. /dev/null stands for none.",
+    },
     Variable {
         group: "Job and launcher",
         name: "SELVEDGE_DIR",
@@ -108,7 +122,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         group: "NIC and memory",
         name: "SELVEDGE_SPIN_US",
-        values: "microseconds",
+        values: "a time, in microseconds without a unit",
         default: "2000, or 2 with more processes than cores",
         text: "The time that a wait spins before it sleeps.",
     },
@@ -208,7 +222,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         group: "OpenSHMEM",
         name: "SELVEDGE_SHMEM_COUNTERS",
-        values: "a number",
+        values: "a number up to 262144",
         default: "4096",
         text: "The upper limit of counters for counting puts at one time, the same at every PE.",
     },
@@ -363,7 +377,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         group: "Several hosts",
         name: "SELVEDGE_NET_TIMEOUT",
-        values: "seconds",
+        values: "a time, in seconds without a unit",
         default: "5",
         text: "A host that is silent for this time is lost, and requests to it fail. The end of a single process is \
                noticed at once.",
