@@ -14,7 +14,7 @@ use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, CreateError, NEVER, Request, SimEnd, VARIABLE};
 
 use super::computing::{Computing, SPIN_FIRST};
-use super::rank::{RankProcess, RankState};
+use super::rank::{RankProcess, RankState, has_ended};
 use super::spin;
 use super::watchdog::{Activity, FirstThread, Watchdog};
 use crate::error::with_causes;
@@ -65,6 +65,8 @@ pub struct SimulatedJob {
     /// The exit code, once something has failed.
     failure: Option<u8>,
     over: bool,
+    /// The rank that has aborted the job, and the code that it gave: its exit code, however its process then ends.
+    aborter: Option<(u32, u8)>,
     notes: Vec<String>,
     overhead: Overhead,
     /// By rank: the record of its computing.
@@ -98,6 +100,7 @@ impl SimulatedJob {
             released: VecDeque::new(),
             failure: None,
             over: false,
+            aborter: None,
             notes: Vec::new(),
             has_sent: BTreeSet::new(),
             overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
@@ -361,6 +364,7 @@ impl SimulatedJob {
             self.over = true;
         } else {
             say(&format!("{} aborted the job with code {code}", self.describe(number)));
+            self.aborter.get_or_insert((number, code.max(1)));
             self.fail(code.max(1));
         }
     }
@@ -391,7 +395,14 @@ impl SimulatedJob {
         {
             self.notes.push(format!("rank {number} ended without having called the library"));
         }
-        exit_code(status).into()
+        self.code_of(number, status)
+    }
+
+    /// Returns the exit code of a rank whose process has ended. A rank that has told the launcher to abort the job ends
+    /// itself or is killed, whichever comes first in real time, so its status is not its code.
+    fn code_of(&self, number: u32, status: ExitStatus) -> i32 {
+        let aborted = self.aborter.filter(|&(aborter, _)| aborter == number);
+        aborted.map_or(exit_code(status), |(_, code)| code).into()
     }
 
     /// Marks a rank as dead for the others.
@@ -431,7 +442,7 @@ impl SimulatedJob {
         let status = rank.reap();
         rank.pass_output();
         self.mark_dead_rank(number, status);
-        exit_code(status).into()
+        self.code_of(number, status)
     }
 
     /// Ends all living ranks: SIGTERM, and SIGKILL after the grace time.
@@ -513,16 +524,6 @@ fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
         Some("barrier_in") => true,
         Some("init") => !answered,
         _ => false,
-    }
-}
-
-/// Whether a child has ended. Does not reap it.
-fn has_ended(pid: u32) -> bool {
-    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged, and `si_pid` is then the pid or 0.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        libc::waitid(libc::P_PID, pid, &mut info, flags) != 0 || info.si_pid() != 0
     }
 }
 
