@@ -312,8 +312,8 @@ impl Routing {
     /// (`detours.rs`). A link is up if both its channels are. Pairs that no path joins keep their routes, which lead to a
     /// failed link.
     ///
-    /// `None`: the routing is adaptive, picks from several routes or can deadlock, or some pair has no detour that is
-    /// free of deadlock.
+    /// `None`: the routing is adaptive, picks from several routes or can deadlock, some pair has no detour that is free
+    /// of deadlock, or more than 262,144 pairs have lost their routes.
     pub fn around(&self, topology: &Topology, is_up: impl Fn(u32) -> bool) -> Option<Routing> {
         detours::around(self, topology, is_up)
     }

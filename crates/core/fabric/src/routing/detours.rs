@@ -18,7 +18,7 @@
 //! # Costs
 //!
 //! O(nodes² × hops) for the routes that stay. A detour costs about O(hops × ports × virtual channels), more where its
-//! steps are new. 6 bytes for each hop of a detour, 16 for each pair that has one.
+//! steps are new. 12 bytes for each hop of a detour, 16 for each pair that has one; at most [`DETOURS_MAX`] pairs.
 use super::explicit::{EXPLICIT, Explicit};
 use super::{Plan, Routing};
 use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};
@@ -76,16 +76,31 @@ struct Search<'a> {
     /// Links to the destination from each router.
     to: RouterId,
     distances: Vec<u32>,
-    // Of the present search, by virtual channel: its number, the least cost so far, the one before.
+    // Of the present search: its number, and by virtual channel the number of the last one that has reached it, and the
+    // channel before.
     number: u32,
     seen: Vec<u32>,
-    costs: Vec<u32>,
     before: Vec<u32>,
 }
 
+/// A step of a path to a virtual channel, from `held` or from the source.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Step {
+    /// The cost of the whole path, estimated.
+    estimate: u32,
+    vertex: u32,
+    held: u32,
+    cost: u32,
+}
+
+/// The most pairs that get detours: some 100 MB.
+const DETOURS_MAX: usize = 1 << 18;
 const NONE: u32 = u32::MAX;
 /// The cost of a link without routes. A link with as many routes as the mean costs half as much again.
 const LINK: u32 = 64;
+/// The estimated cost of a link that is ahead: somewhat above that of the mean, so that a search goes straight. Searches
+/// take a sixth of the time that they take with the mean, and detours are hardly longer.
+const REST: u32 = LINK + LINK * 3 / 4;
 
 impl<'a> Search<'a> {
     fn new(topology: &'a Topology, virtual_channels: u8, is_up: impl Fn(u32) -> bool) -> Search<'a> {
@@ -109,12 +124,11 @@ impl<'a> Search<'a> {
             distances: Vec::new(),
             number: 0,
             seen: alloc::vec![0; vertices],
-            costs: alloc::vec![0; vertices],
             before: alloc::vec![NONE; vertices],
         }
     }
 
-    /// Takes all routes that are whole. `None`: a packet has a choice.
+    /// Takes all routes that are whole. `None`: a packet has a choice, or too many routes are not whole.
     fn keep(&mut self, routing: &Routing) -> Option<Kept> {
         let topology = self.topology;
         let nodes = || (0..topology.nodes()).map(NodeId);
@@ -136,6 +150,9 @@ impl<'a> Search<'a> {
                 (at, entry, arrived) = (router, port, Some((port, hop.vc)));
             };
             if !is_whole {
+                if broken.len() == DETOURS_MAX {
+                    return None;
+                }
                 broken.push(((from, to), Hops::new()));
                 continue;
             }
@@ -211,70 +228,70 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns a cheap path from a router to the one aimed at, as virtual channels.
+    /// Returns a cheap path from a router to the one aimed at, as virtual channels. A step is checked when it is the
+    /// cheapest one that is left, because checks cost most.
     fn path(&mut self, start: RouterId) -> Option<Vec<u32>> {
         self.number += 1;
         let mean = (self.total / self.is_up.len().max(1) as u64).max(1);
         let mut open = BinaryHeap::new();
-        self.expand(start, None, 0, mean, &mut open);
-        while let Some(Reverse((estimate, vertex))) = open.pop() {
+        self.expand((start, NONE, NONE), 0, mean, &mut open);
+        while let Some(Reverse(step)) = open.pop() {
+            let Step { vertex, held, cost, .. } = step;
+            if self.seen[vertex as usize] == self.number
+                || held != NONE && !self.order.has(held, vertex) && !self.order.sort(held, vertex)
+            {
+                continue;
+            }
+            self.seen[vertex as usize] = self.number;
+            self.before[vertex as usize] = held;
             let (at, next) = self.ends(vertex);
-            let cost = self.costs[vertex as usize];
             if next == self.to {
                 let mut path = alloc::vec![vertex];
-                while let Some(&before) = path.last().map(|&last| &self.before[last as usize]).filter(|&&b| b != NONE) {
-                    path.push(before);
+                let mut last = vertex;
+                while self.before[last as usize] != NONE {
+                    last = self.before[last as usize];
+                    path.push(last);
                 }
                 path.reverse();
                 return Some(path);
             }
-            if estimate == cost.saturating_add(self.rest(next)) {
-                self.expand(next, Some((vertex, at)), cost, mean, &mut open);
-            }
+            self.expand((next, vertex, at.0), cost, mean, &mut open);
         }
         None
     }
 
-    /// Adds the virtual channels that may follow one, or an injection channel.
+    /// Adds the steps to all virtual channels that may follow `held`, which leads from the router `before`.
     fn expand(
-        &mut self,
-        at: RouterId,
-        held: Option<(u32, RouterId)>,
+        &self,
+        (at, held, before): (RouterId, u32, u32),
         cost: u32,
         mean: u64,
-        open: &mut BinaryHeap<Reverse<(u32, u32)>>,
+        open: &mut BinaryHeap<Reverse<Step>>,
     ) {
         let topology = self.topology;
         for (port, next) in topology.neighbours(at) {
             let channel = topology.channel(at, port);
-            let turns_back = held.is_some_and(|(_, before)| before == next);
-            if !self.is_up[channel as usize] || turns_back || self.distances[next.0 as usize] == NONE {
+            if !self.is_up[channel as usize] || next.0 == before || self.distances[next.0 as usize] == NONE {
                 continue;
             }
             let load = u64::from(self.loads[channel as usize]) * u64::from(LINK / 2) / mean;
             let link = LINK + load.min(u64::from(8 * LINK)) as u32;
             for vc in 0..self.virtual_channels {
                 let vertex = channel * self.virtual_channels + vc;
-                // A step that others take already is a little cheaper.
-                let is_new = held.is_some_and(|(held, _)| !self.order.has(held, vertex));
-                let there = cost + link + u32::from(is_new);
-                let is_known = self.seen[vertex as usize] == self.number;
-                if is_known && self.costs[vertex as usize] <= there
-                    || held.is_some_and(|(held, _)| is_new && !self.order.sort(held, vertex))
-                {
+                if self.seen[vertex as usize] == self.number {
                     continue;
                 }
-                self.seen[vertex as usize] = self.number;
-                self.costs[vertex as usize] = there;
-                self.before[vertex as usize] = held.map_or(NONE, |held| held.0);
-                open.push(Reverse((there + self.rest(next), vertex)));
+                // A step that others take already is a little cheaper.
+                let is_new = held != NONE && !self.order.has(held, vertex);
+                let cost = cost + link + u32::from(is_new);
+                open.push(Reverse(Step { estimate: cost + self.rest(next), vertex, held, cost }));
             }
         }
     }
 
-    /// An estimate of the cost from a router to the end: links with the mean load.
+    /// An estimate of the cost from a router to the end.
     fn rest(&self, at: RouterId) -> u32 {
-        self.distances[at.0 as usize].saturating_mul(LINK + LINK / 2)
+        self.distances[at.0 as usize].saturating_mul(REST)
     }
 
     /// The routers at the two ends of a virtual channel.

@@ -121,7 +121,7 @@ enum Routes {
     /// The machine's routing around what has failed.
     Around(Routing),
     /// The managers' routes, over the topology of the map.
-    OfMap(SourceRoutes),
+    OfMap(Box<SourceRoutes>),
 }
 
 impl Plan {
@@ -157,7 +157,10 @@ impl Plan {
             };
             let routes = match around {
                 Some(routing) => Routes::Around(routing),
-                None => Routes::OfMap(SourceRoutes::new(&self.map, *strategy, routing.virtual_channels()).ok()?),
+                None => {
+                    let routes = SourceRoutes::new(&self.map, *strategy, routing.virtual_channels()).ok()?;
+                    Routes::OfMap(Box::new(routes))
+                }
             };
             Some(Made { places, routes })
         };
