@@ -88,6 +88,29 @@ kill_it() {
 job_with "a daemon is killed and starts again" kill_it
 until_true "the topology after the kill" agree 3 1 2 3
 
+renumber_it() {
+    # shellcheck disable=SC2016  # for the inner shell
+    on 2 sh -c 'old=$(ip -6 -o address show dev cable1 scope link | awk "{ print \$4 }")
+        ip -6 address add fe80::77/64 dev cable1 nodad && ip -6 address del "$old" dev cable1'
+}
+leads_there() { on 1 ip route show table 7391 | grep -q '^10.99.0.2 via inet6 fe80::77 '; }
+job_with "a neighbour's cable takes another address" renumber_it
+until_true "the route over the other address" leads_there
+logs 1 'cable2 .*the neighbour has another address: fe80::77, before' || complain "the log does not name the other address"
+agree 3 1 2 3 || complain "another address has changed the topology"
+
+signal 3 KILL
+on 3 hostname other
+daemon 3
+until_true "a host that returns with another name" agree 3 1 2 3
+logs 1 'the cable led to .*, now to' && fabric 1 hosts | grep -q other || complain "the log does not name another host on the cable"
+until_true "the route to it" goes 1 3 3
+[ "$(routes_of 1)" = 2 ] || complain "a route to the former host is left"
+signal 3 KILL
+on 3 hostname host3
+daemon 3
+until_true "its former name" agree 3 1 2 3
+
 fabric 1 link host1:cable2 drain >"$work/printed" || complain "drain is refused"
 until_true "the route around a drained link" goes 1 2 3
 fabric 1 link :cable2 up >>"$work/printed" || complain "up is refused"

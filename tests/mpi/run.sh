@@ -109,6 +109,47 @@ reductions() {
     failed=$((failed + 1))
 }
 
+# faults: a program whose fabric loses a link while it communicates: it ends right where no message is lost, and otherwise at
+# once, with an error; twice the same.
+faults() {
+    machine=torus16
+    torus="--set topology.dimensions=[4,4]"
+    options="$torus --fail-link (1,0)-(2,0)@0us"
+    simulated patterns all 3 2048
+    options="$torus --fail-link (1,0)-(2,0)@250us-300us --no-reroute"
+    simulated patterns all 3 2048
+    for how in "" --no-reroute; do
+        for pattern in alltoall allreduce; do
+            options="$torus --fail-link (1,0)-(2,0)@250us $how"
+            fails patterns "$pattern" 10 4096
+        done
+    done
+    machine=cluster options=
+}
+
+# fails PROGRAM [ARGUMENT]...: as `simulated`, of a program that loses a message: it ends with status 16, that of MPI_ERR_OTHER,
+# and says so.
+fails() {
+    began=$(date +%s)
+    ended=
+    for run in 1 2; do
+        status=0
+        in_virtual_time "$selvedge" sim -n 4 --machine "machines/$machine.toml" $options -- "$tree/mpi/$mpi/$@" \
+            >"$printed.all$run" 2>"$printed.errors$run" </dev/null || status=$?
+        grep -v '^ *[Ww]all' "$printed.all$run" >"$printed.$run"
+        ended="$ended $status"
+    done
+    if [ "$ended" = " 16 16" ] && cmp -s "$printed.1" "$printed.2" && grep -q 'Messages lost: ' "$printed.1" &&
+        grep -q 'aborted the job with code 16' "$printed.errors1"; then
+        echo "    4 ranks on $machine, $*,${options#*\]}: an error, and twice the same, $(($(date +%s) - began)) s"
+    else
+        echo "    4 ranks on $machine, $*, $options: exit status$ended; an error is wanted, the same twice"
+        diff "$printed.1" "$printed.2" | head -10 | sed 's/^/        /'
+        tail -qn 20 "$printed.errors1" | sed 's/^/        /'
+        failed=$((failed + 1))
+    fi
+}
+
 # without_room: a program for which the job directory has no room ends, and its messages have the path, the free bytes
 # and the remedy. The folder is not /dev/shm, because MPICH's own files there would have no room either.
 without_room() {
@@ -231,6 +272,7 @@ for mpi; do
     simulated is S
     simulated onesided
     simulated flood
+    [ "$mpi" != debian ] || faults
     machine=extoll-ht400
     simulated onesided
     accesses 500

@@ -2,7 +2,7 @@
 //! Events for people: each is a line of a log, and none asks the caller for an act.
 use crate::id::{Boot, End, HostId};
 use crate::wire::FrameError;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
 use core::net::IpAddr;
 use selvedge_fabric::Port;
@@ -78,6 +78,19 @@ pub enum Event {
         host: HostId,
         name: String,
     },
+    /// A host of the fabric has taken another name.
+    Renamed {
+        host: HostId,
+        before: String,
+        after: String,
+    },
+    /// A host of the fabric has taken another address, or has one no longer: its routes are replaced.
+    Renumbered {
+        host: HostId,
+        name: String,
+        before: Option<IpAddr>,
+        after: Option<IpAddr>,
+    },
     TableFull {
         host: HostId,
         limit: u32,
@@ -125,7 +138,7 @@ pub enum Block {
 impl Event {
     /// Whether someone should look at it: a wrong cable or setting, or a loss.
     pub fn is_warning(&self) -> bool {
-        !matches!(self, Event::LinkUp { .. } | Event::HostFound { .. })
+        !matches!(self, Event::LinkUp { .. } | Event::HostFound { .. } | Event::Renamed { .. })
     }
 }
 
@@ -167,6 +180,12 @@ impl fmt::Display for Event {
             }
             Event::HostFound { host, name } => write!(f, "{host} ({name}) is in the fabric"),
             Event::HostLost { host, name } => write!(f, "{host} ({name}) cannot be reached"),
+            Event::Renamed { host, before, after } => write!(f, "{host} is now named {after}, before {before}"),
+            Event::Renumbered { host, name, before, after } => {
+                let address = |address: &Option<IpAddr>| address.map_or("none".to_string(), |ip| ip.to_string());
+                let (before, after) = (address(before), address(after));
+                write!(f, "{host} ({name}) has another address: {after}, before {before}; its routes are replaced")
+            }
             Event::TableFull { host, limit } => {
                 write!(f, "{host} is left out: the table holds {limit} hosts; raise the limit of hosts")
             }

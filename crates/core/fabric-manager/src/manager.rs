@@ -24,6 +24,7 @@ use crate::table::Table;
 use crate::wire::{Body, Frame, Hello};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use own::Own;
@@ -96,6 +97,8 @@ pub struct Manager {
     /// Made when a lease or a caller asks for them.
     source: Option<Box<SourceRoutes>>,
     noted_full: bool,
+    /// Names and addresses of hosts that were lost, for the log when they return. At most as many as the table holds.
+    lost: BTreeMap<HostId, (String, Option<IpAddr>)>,
     /// Whether routes by destination are made.
     makes_routes: bool,
     effects: Vec<Effect>,
@@ -132,6 +135,7 @@ impl Manager {
             leases: Leases::new(config.limits.leases),
             source: None,
             noted_full: false,
+            lost: BTreeMap::new(),
             makes_routes: true,
             effects: Vec::new(),
             config,

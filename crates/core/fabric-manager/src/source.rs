@@ -40,14 +40,14 @@ pub enum SourceError {
 }
 
 impl SourceRoutes {
-    /// [`Strategy::Shortest`] is not free of deadlock; it gives up*/down*.
-    pub fn new(map: &Map, strategy: Strategy) -> Result<SourceRoutes, SourceError> {
+    /// [`Strategy::Shortest`] is not free of deadlock; it gives up*/down*. Each pair uses one of the virtual channels.
+    pub fn new(map: &Map, strategy: Strategy, virtual_channels: u8) -> Result<SourceRoutes, SourceError> {
         let topology = map.topology_without_drained()?;
-        let west_first = (strategy == Strategy::WestFirst).then(|| Routing::new(&topology, Algorithm::WestFirst, 1));
-        let (routing, instead) = match west_first {
+        let make = |algorithm| Routing::new(&topology, algorithm, virtual_channels);
+        let (routing, instead) = match (strategy == Strategy::WestFirst).then(|| make(Algorithm::WestFirst)) {
             Some(Ok(routing)) => (routing, None),
-            Some(Err(error)) => (Routing::new(&topology, Algorithm::UpDown, 1)?, Some(error.to_string())),
-            None => (Routing::new(&topology, Algorithm::UpDown, 1)?, None),
+            Some(Err(error)) => (make(Algorithm::UpDown)?, Some(error.to_string())),
+            None => (make(Algorithm::UpDown)?, None),
         };
         match Dependencies::new(&topology, &routing).cycle(&topology) {
             Some(cycle) => Err(SourceError::Cycle { cycle: describe(&topology, &cycle) }),

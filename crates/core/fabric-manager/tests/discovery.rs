@@ -327,6 +327,37 @@ fn names_and_addresses_that_two_hosts_have_are_reported() {
 }
 
 #[test]
+fn a_host_that_returns_with_another_name_and_address_is_reported_and_its_routes_are_replaced() {
+    let mut net = Net::new(4, &ring(4), 18);
+    net.start_all();
+    net.run(2_000 * MS);
+    let old = net.hosts[1].config.address;
+    // Before its silence ends; and long after.
+    for (round, away) in [(1u8, 10), (2, 5_000)] {
+        net.kill(1);
+        net.run(away * MS);
+        let before = net.hosts[1].config.address;
+        net.hosts[1].config.name = format!("other{round}");
+        net.hosts[1].config.address = Some(std::net::Ipv4Addr::new(10, 9, 9, round).into());
+        net.start(1);
+        net.run(2_000 * MS);
+        net.check("renumbered");
+        let now = net.hosts[1].config.address;
+        for host in [0, 2, 3] {
+            assert!(net.had_event(host, |event| matches!(event, Event::Renumbered { host, before: from, after, .. }
+                if (*host, *from, *after) == (id(1), before, now))));
+            assert!(net.had_event(host, |event| matches!(event, Event::Renamed { host, after, .. }
+                if *host == id(1) && *after == format!("other{round}"))));
+            assert_eq!(net.hosts[host].routes[&id(1)].address, now);
+            assert!(net.hosts[host].routes.values().all(|route| route.address != old), "nothing stale");
+        }
+    }
+    let lines = |host: usize| net.hosts[host].events.iter().map(Event::to_string).collect::<Vec<_>>();
+    let line = "(other2) has another address: 10.9.9.2, before 10.9.9.1; its routes are replaced";
+    assert!(lines(3).iter().any(|text| text.contains(line)), "{:?}", lines(3));
+}
+
+#[test]
 fn a_change_crosses_a_link_at_most_twice() {
     for seed in 0..10 {
         let mut net = Net::new(16, &torus(4, 4), seed);

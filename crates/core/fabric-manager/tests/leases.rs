@@ -89,7 +89,7 @@ fn source_routes_of_any_fabric_reach_every_host_and_have_no_cycle() {
         net.check("random");
         let map = net.manager(0).map().0.clone();
         // Making them checks for cycles.
-        let routes = SourceRoutes::new(&map, Strategy::UpDown).expect("no cycle");
+        let routes = SourceRoutes::new(&map, Strategy::UpDown, 1).expect("no cycle");
         assert_eq!(routes.algorithm(), Algorithm::UpDown);
         for from in 0..hosts {
             for to in (0..hosts).filter(|&to| to != from) {
@@ -101,7 +101,7 @@ fn source_routes_of_any_fabric_reach_every_host_and_have_no_cycle() {
             }
         }
         let other = net.manager(hosts - 1).map().0.clone();
-        let same = SourceRoutes::new(&other, Strategy::UpDown).unwrap();
+        let same = SourceRoutes::new(&other, Strategy::UpDown, 1).unwrap();
         assert_eq!(same.path(&other, id(0), id(1)), routes.path(&map, id(0), id(1)), "equal on every host");
     }
 }
@@ -135,7 +135,7 @@ fn west_first_holds_on_a_mesh_with_a_missing_link_and_gives_way_where_it_cannot(
     net.check("mesh");
     let algorithm = |net: &Net| {
         let map = net.manager(5).map().0;
-        SourceRoutes::new(map, Strategy::WestFirst).expect("no cycle").algorithm()
+        SourceRoutes::new(map, Strategy::WestFirst, 1).expect("no cycle").algorithm()
     };
     assert_eq!(algorithm(&net), Algorithm::WestFirst);
     // A link north of host 5: rows and columns around it remain.

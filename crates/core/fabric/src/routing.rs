@@ -35,6 +35,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+mod detours;
 mod dragonfly;
 mod error;
 mod explicit;
@@ -305,6 +306,16 @@ impl Routing {
             }
         }
         Err(RoutingError::OtherTopology { algorithm: self.algorithm, at })
+    }
+
+    /// This routing over the links whose channels are up, with detours for the pairs that have lost their routes
+    /// (`detours.rs`). A link is up if both its channels are. Pairs that no path joins keep their routes, which lead to a
+    /// failed link.
+    ///
+    /// `None`: the routing is adaptive, picks from several routes or can deadlock, some pair has no detour that is free
+    /// of deadlock, or more than 262,144 pairs have lost their routes.
+    pub fn around(&self, topology: &Topology, is_up: impl Fn(u32) -> bool) -> Option<Routing> {
+        detours::around(self, topology, is_up)
     }
 
     pub fn algorithm(&self) -> Algorithm {

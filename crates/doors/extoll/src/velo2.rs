@@ -284,7 +284,7 @@ pub unsafe extern "C" fn velo2_close(port: *mut UserPort) -> i32 {
         open.end_links();
         // SAFETY: this thread is the one that uses the port.
         if let Some(rings) = unsafe { open.reader() }.port_of_rings() {
-            open.device.close_rings(rings);
+            open.device.close_rings(rings, open.id.vpid);
         }
         Ok(open.device.close_port(open.id)?)
     })())

@@ -94,10 +94,10 @@ enum Command {
         /// Otherwise this one
         host: Option<String>,
     },
-    /// Take the cabling that should be from a file: a cable that leads elsewhere gives a warning in the log
+    /// Compare the cables with a file: a cable that leads elsewhere gives a warning in the log
     #[command(after_help = import::AFTER_HELP)]
     Import {
-        /// A topology, as `selvedge fabric topology --json` prints it
+        /// A topology that `selvedge fabric topology --json` has printed; no other format is read
         file: PathBuf,
     },
     Check(fabric_check::Args),
@@ -136,7 +136,7 @@ enum Command {
         /// End after this time: seconds, or a number with a unit (500ms, 5min)
         #[arg(long, value_name = "TIME", value_parser = crate::values::time)]
         seconds: Option<Duration>,
-        /// End after so many packets
+        /// End after this number of packets
         #[arg(long, value_name = "N")]
         frames: Option<u64>,
         /// Bytes of each packet to keep

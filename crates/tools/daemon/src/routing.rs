@@ -62,8 +62,16 @@ impl Routing {
 
     /// Takes the address of the neighbour at a port. Routes over it follow a change.
     pub fn learn(&mut self, ports: &Ports, journal: &mut Journal, port: u16, from: Ipv6Addr) {
-        if self.neighbours.insert(port, from) == Some(from) {
+        let before = self.neighbours.insert(port, from);
+        if before == Some(from) {
             return;
+        }
+        if let (Some(before), Some(of)) = (before, ports.get(port)) {
+            let text = "the neighbour has another address";
+            journal.note(
+                false,
+                format!("{} (port {port}): {text}: {from}, before {before}; the routes over it are replaced", of.name),
+            );
         }
         let over = |route: &&Route| route.hops.iter().any(|hop| hop.port.0 == port);
         let routes: Vec<Route> = self.wanted.values().filter(over).cloned().collect();

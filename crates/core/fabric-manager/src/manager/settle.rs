@@ -4,7 +4,7 @@ use super::{Effect, Manager};
 use crate::config::Strategy;
 use crate::event::Event;
 use crate::id::HostId;
-use crate::map::{Map, MapHost};
+use crate::map::Map;
 use crate::routes;
 use crate::source::SourceRoutes;
 use alloc::boxed::Box;
@@ -69,19 +69,43 @@ impl Manager {
     fn report_hosts(&mut self, before: &Map) {
         let now = &self.map;
         let mut events = Vec::new();
-        let is_new = |host: &&MapHost, other: &Map| other.position(host.host).is_none();
-        for host in before.hosts().iter().filter(|host| is_new(host, now)) {
+        for host in before.hosts().iter().filter(|host| now.position(host.host).is_none()) {
             events.push(Event::HostLost { host: host.host, name: host.name.clone() });
+            if self.lost.len() < self.config.limits.hosts as usize {
+                self.lost.insert(host.host, (host.name.clone(), host.address));
+            }
         }
         let own = self.config.host;
-        for host in now.hosts().iter().filter(|host| host.host != own && is_new(host, before)) {
-            events.push(Event::HostFound { host: host.host, name: host.name.clone() });
+        for host in now.hosts().iter().filter(|host| host.host != own) {
+            let known = before.host(host.host);
+            if known.is_some_and(|old| (&old.name, old.address) == (&host.name, host.address)) {
+                continue;
+            }
+            let is_new = known.is_none();
+            if is_new {
+                events.push(Event::HostFound { host: host.host, name: host.name.clone() });
+            }
+            let former = known.map(|old| (old.name.clone(), old.address)).or_else(|| self.lost.remove(&host.host));
+            let (mut is_renamed, mut is_renumbered) = (is_new, is_new);
+            if let Some((name, address)) = former {
+                let after = &host.name;
+                if name != *after {
+                    is_renamed = true;
+                    events.push(Event::Renamed { host: host.host, before: name, after: after.clone() });
+                }
+                if address != host.address {
+                    is_renumbered = true;
+                    let (before, after, name) = (address, host.address, after.clone());
+                    events.push(Event::Renumbered { host: host.host, name, before, after });
+                }
+            }
             let others = || now.hosts().iter().filter(|other| other.host != host.host);
-            if let Some(other) = others().find(|other| !other.name.is_empty() && other.name == host.name) {
+            let twin = others().find(|other| is_renamed && !other.name.is_empty() && other.name == host.name);
+            if let Some(other) = twin {
                 events.push(Event::SameName { name: host.name.clone(), hosts: [other.host, host.host] });
             }
-            let same = others().find(|other| other.address.is_some() && other.address == host.address);
-            if let (Some(other), Some(address)) = (same, host.address) {
+            let twin = others().find(|other| is_renumbered && other.address.is_some() && other.address == host.address);
+            if let (Some(other), Some(address)) = (twin, host.address) {
                 let mut hosts = [other.host, host.host];
                 hosts.sort_unstable_by_key(|&host| (host != own, host));
                 events.push(Event::SameAddress { address, hosts });
@@ -128,7 +152,7 @@ impl Manager {
         if self.source.is_some() {
             return;
         }
-        match SourceRoutes::new(&self.map, self.config.strategy) {
+        match SourceRoutes::new(&self.map, self.config.strategy, 1) {
             Ok(source) => {
                 if let Some(why) = source.instead() {
                     let why = why.to_string();

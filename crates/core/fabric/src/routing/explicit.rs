@@ -39,12 +39,12 @@ const NODES_MAX: u32 = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Explicit {
     /// The routing of all other pairs.
-    others: Box<Routing>,
+    pub(super) others: Box<Routing>,
     /// Pairs, ascending; the hops of pair `n` are `hops[first[n]..first[n + 1]]`.
-    pairs: Vec<(NodeId, NodeId)>,
-    first: Vec<u32>,
+    pub(super) pairs: Vec<(NodeId, NodeId)>,
+    pub(super) first: Vec<u32>,
     /// The router and the port of entry of each hop, and the hop.
-    hops: Vec<(RouterId, Port, Hop)>,
+    pub(super) hops: Vec<(RouterId, Port, Hop)>,
 }
 
 /// Reasons for which a text gives no routes. Each message names the line and a remedy.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The heads of messages that found no destination: a port that is closed, or a process that has ended (seed 002,
-//! section 2.3: the daemon pulls such a message out of the crossbar, so that it holds up no other).
+//! section 2.3: the daemon pulls such a message out of the crossbar, so that it holds up no other). And of those that
+//! lay unread at a port when it was closed.
 //!
 //! The message itself is dropped, and its sender learns that. Its head stays here, at the NIC that had the port; for a
 //! process that has ended, at the NIC of the sender.
@@ -14,7 +15,8 @@
 
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
-use super::Request;
+use super::{Request, kind};
+use crate::velo::{Endpoint, Extent, Header, Label};
 
 /// Heads that are kept.
 pub const HEADS: usize = 256;
@@ -25,6 +27,8 @@ pub mod blocked {
     pub const CLOSED: u16 = 1;
     /// No living process has the id.
     pub const DEAD: u16 = 2;
+    /// The port was closed before the message was read.
+    pub const UNREAD: u16 = 3;
 }
 
 /// The head of a message.
@@ -69,6 +73,27 @@ impl Default for BlockedRing {
 }
 
 impl BlockedHead {
+    /// The head of a message of VELO that lies unread at a port of a node.
+    pub fn unread(label: Label, node: u16, vpid: u16) -> BlockedHead {
+        let destination = Endpoint { node, vpid };
+        let extent = Extent::whole(label.bytes()).unwrap_or(Extent::UNIT);
+        let (mtt, tag) = (label.mtt(), label.tag());
+        let header = Header { destination, extent, mtt, tag, multicast: false, interrupt: false };
+        BlockedHead {
+            number: 0,
+            source: label.source().node.into(),
+            target: node.into(),
+            tag: header.word(),
+            header_data: 0,
+            length: label.bytes().into(),
+            port: vpid.into(),
+            source_port: label.source().vpid.into(),
+            kind: kind::VELO_SEND.into(),
+            why: blocked::UNREAD,
+            reserved: 0,
+        }
+    }
+
     /// The head of a request to the process `target`. `port`, `source_port`: its ends.
     pub fn of(request: &Request, target: u64, (port, source_port): (u32, u32), why: u16) -> BlockedHead {
         BlockedHead {

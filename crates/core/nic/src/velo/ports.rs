@@ -12,13 +12,16 @@
 //!
 //! Costs: opening is O(VPIDs + slots of the mailbox + notifications). The others are O(1).
 
-use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::Ordering::{Acquire, SeqCst};
 use core::sync::atomic::compiler_fence;
 
+use super::header::{Label, Status};
+use super::mailbox::mailbox_of;
 use super::options;
+use crate::registers::Register;
 use crate::rma::locks::Locks;
 use crate::signals::Signals;
-use crate::tables::{LOCKS, Port, Tables, port, slot};
+use crate::tables::{BlockedHead, LOCKS, Port, Tables, port, slot};
 
 const GENERATION_MASK: u32 = u32::MAX >> 8;
 
@@ -71,6 +74,30 @@ impl Ports<'_, '_> {
         compiler_fence(SeqCst);
         record.slot = slot::word(generation, port::OPEN);
         Ok(PortId { vpid, generation })
+    }
+
+    /// Keeps the heads of the messages that lie unread in the mailbox of an open port, counts them as discarded, and
+    /// returns their number. `node` is the port's. The owner calls it before it closes the port; no thread reads the
+    /// mailbox meanwhile. O(slots of the mailbox).
+    pub fn note_unread(&mut self, id: PortId, node: u16) -> Result<u64, PortError> {
+        let tail = self.open_mut(id)?.mailbox_tail;
+        let Some((slots, pointers)) = mailbox_of(self.signals, id.vpid) else { return Ok(0) };
+        let mut at = pointers.mailbox_taken.load(Acquire);
+        let mut found = 0;
+        // Any process may have stored these words: no more slots than there are.
+        let mut left = tail.wrapping_sub(at).min(slots.count());
+        while left > 0 {
+            let status = Status::from_word(slots.status(at));
+            if let Ok(status) = status {
+                self.tables.blocked.push(&BlockedHead::unread(Label::of(&status), node, id.vpid));
+                found += 1;
+            }
+            let taken = u64::from(status.map_or(1, |status| status.extent.slots()));
+            at = at.wrapping_add(taken);
+            left = left.saturating_sub(taken);
+        }
+        self.signals.registers.add(Register::VeloDiscarded, found);
+        Ok(found)
     }
 
     /// Closes a port. Its unread messages are lost. Requests kept for its locks fail, and their answers are due

@@ -12,12 +12,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::common::{Died, Home, TestBus};
 use proptest::prelude::*;
+use selvedge_nic::tables::blocked;
 use selvedge_nic::velo::header::SLOT_BYTES;
 use selvedge_nic::velo::{
     Endpoint, Extent, Mailbox, Page, PortError, PortId, Reassembler, Received, RequesterAddress, Status, Store,
     VeloMessage, options,
 };
-use selvedge_nic::{Fault, Limits, Register};
+use selvedge_nic::{Fault, Limits, Nic, Register};
 
 fn limits(vpids: u32, mailbox_slots: u32, velo_bytes: u32) -> Limits {
     let limits = Limits { vpids, mailbox_slots, velo_bytes, notifications: 2, ..Limits::NONE };
@@ -406,6 +407,34 @@ fn ports_open_lowest_first_until_all_are_used() {
     assert_eq!(nic.ports().options(zero), Err(PortError::NotOpen));
     let far = PortId { vpid: 9, generation: 0 };
     assert_eq!(nic.ports().close(far), Err(PortError::NotOpen));
+}
+
+#[test]
+fn messages_that_lie_unread_leave_their_heads_when_the_port_is_closed() {
+    let mut home = Home::new(&limits(2, 16, 120));
+    let mut nic = home.nic();
+    let port = nic.ports().open(Some(1), 0).expect("it is free");
+    let send = |nic: &mut Nic<'_>, tag, bytes| {
+        let extent = Extent::whole(bytes).expect("a legal length");
+        let message = VeloMessage { vpid: 1, status: status(tag, 3, extent), bytes: extent.bytes() };
+        let mut bus = TestBus { payload: payload(1, message.bytes), ..TestBus::default() };
+        assert!(matches!(nic.velo().receive(&mut bus, &message), Received::Written { .. }));
+    };
+    let mut reader = Mailbox::new(&nic.signals, 1, 4).expect("it exists");
+    for (tag, bytes) in [(1, 8), (2, 120), (3, 57)] {
+        send(&mut nic, tag, bytes);
+    }
+    assert!(reader.take(&nic.signals, &mut [0; 120]).is_ok_and(|taken| taken.is_some()));
+    assert_eq!(nic.ports().note_unread(port, 77), Ok(2));
+    let heads: Vec<_> = nic.tables.blocked.kept().map(|head| (head.length, head.target, head.port, head.why)).collect();
+    assert_eq!(heads, [(120, 77, 1, blocked::UNREAD), (57, 77, 1, blocked::UNREAD)]);
+    assert_eq!(nic.signals.registers.get(Register::VeloDiscarded), 2);
+    assert_eq!(nic.ports().close(port), Ok(()));
+    assert_eq!(nic.ports().note_unread(port, 77), Err(PortError::NotOpen));
+    // No more than the mailbox holds, whatever its words are.
+    let again = nic.ports().open(Some(1), 0).expect("it is free");
+    nic.tables.ports[1].mailbox_tail = u64::MAX / 2;
+    assert!(nic.ports().note_unread(again, 77).is_ok_and(|found| found <= 16));
 }
 
 #[test]

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use selvedge_messages::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
 use selvedge_messages::polling::AfterUnlock;
+use selvedge_os::caller::callers;
+use selvedge_os::library;
 
 use crate::constants::*;
 use crate::errors::errno_of_fault;
@@ -142,7 +144,11 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
     unsafe {
         let mut guard = Handle::of(cq).lock();
         let Some(failure) = guard.state().take_failure() else { return -(EAGAIN as isize) };
+        drop(guard);
         let Failure { completion, missing, error, .. } = failure;
+        if completion.context.is_null() {
+            tell_of_failure(errno_of_fault(error));
+        }
         let to = &mut *to;
         to.op_context = completion.context;
         to.flags = completion.flags;
@@ -155,6 +161,20 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
         to.err_data_size = 0;
     }
     1
+}
+
+/// Tells the library before Open MPI, if there is one, of a failure without a context: Open MPI cannot take it.
+#[cold]
+fn tell_of_failure(errno: c_int) {
+    type Failed = unsafe extern "C" fn(c_int, *const c_char, usize);
+    warn_line!("an operation without a context has failed with error {errno}");
+    let [Some(caller), _] = callers() else { return };
+    // SAFETY: a name of Selvedge's own, whose function has this type; the name of the file lives across the call.
+    unsafe {
+        if let Some(failed) = library::symbol::<Failed>(libc::RTLD_DEFAULT, c"selvedge_openmpi_failed") {
+            failed(errno, caller.file().as_ptr().cast(), caller.file().len());
+        }
+    }
 }
 
 unsafe extern "C" fn sread(

@@ -16,7 +16,7 @@ use selvedge_sim_protocol::{Costs, CreateError, NEVER, Request, SimEnd, VARIABLE
 use super::computing::{Computing, SPIN_FIRST};
 use super::notes::Notes;
 use super::overhead::Overhead;
-use super::rank::{RankProcess, RankState};
+use super::rank::{RankProcess, RankState, has_ended};
 use super::spin;
 use super::watchdog::{Activity, FirstThread, Watchdog};
 use crate::error::with_causes;
@@ -57,6 +57,8 @@ pub struct SimulatedJob {
     /// The exit code, once something has failed.
     failure: Option<u8>,
     over: bool,
+    /// The rank that has aborted the job, and the code that it gave: its exit code, however its process then ends.
+    aborter: Option<(u32, u8)>,
     notes: Notes,
     overhead: Overhead,
     /// By rank: the record of its computing.
@@ -90,6 +92,7 @@ impl SimulatedJob {
             released: VecDeque::new(),
             failure: None,
             over: false,
+            aborter: None,
             notes: Notes::default(),
             has_sent: BTreeSet::new(),
             overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
@@ -356,6 +359,7 @@ impl SimulatedJob {
             self.over = true;
         } else {
             say(&format!("{} aborted the job with code {code}", self.describe(number)));
+            self.aborter.get_or_insert((number, code.max(1)));
             self.fail(code.max(1));
         }
     }
@@ -386,7 +390,14 @@ impl SimulatedJob {
         {
             self.notes.add_stranger(number);
         }
-        exit_code(status).into()
+        self.code_of(number, status)
+    }
+
+    /// Returns the exit code of a rank whose process has ended. A rank that has told the launcher to abort the job ends
+    /// itself or is killed, whichever comes first in real time, so its status is not its code.
+    fn code_of(&self, number: u32, status: ExitStatus) -> i32 {
+        let aborted = self.aborter.filter(|&(aborter, _)| aborter == number);
+        aborted.map_or(exit_code(status), |(_, code)| code).into()
     }
 
     /// Marks a rank as dead for the others.
@@ -426,7 +437,7 @@ impl SimulatedJob {
         let status = rank.reap();
         rank.pass_output();
         self.mark_dead_rank(number, status);
-        exit_code(status).into()
+        self.code_of(number, status)
     }
 
     /// Ends all living ranks: SIGTERM, and SIGKILL after the grace time.
@@ -508,16 +519,6 @@ fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
         Some("barrier_in") => true,
         Some("init") => !answered,
         _ => false,
-    }
-}
-
-/// Whether a child has ended. Does not reap it.
-fn has_ended(pid: u32) -> bool {
-    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged, and `si_pid` is then the pid or 0.
-    unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        libc::waitid(libc::P_PID, pid, &mut info, flags) != 0 || info.si_pid() != 0
     }
 }
 

@@ -162,3 +162,13 @@ impl RankProcess {
         if reaped < 0 { ExitStatus::from_raw(1 << 8) } else { ExitStatus::from_raw(status) }
     }
 }
+
+/// Whether a child has ended. Does not reap it.
+pub(super) fn has_ended(pid: u32) -> bool {
+    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged, and `si_pid` is then the pid or 0.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_PID, pid, &mut info, flags) != 0 || info.si_pid() != 0
+    }
+}

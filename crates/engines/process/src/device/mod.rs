@@ -30,9 +30,9 @@ use selvedge_host::Interface;
 use selvedge_host::config::UNANSWERED_MAX;
 use selvedge_host::rings::port::Port as PortOfRings;
 use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
-use selvedge_nic::tables::PAGES;
+use selvedge_nic::tables::{BlockedHead, PAGES};
 use selvedge_nic::velo::header::SLOTS_MAX;
-use selvedge_nic::velo::{PortError, PortId, options};
+use selvedge_nic::velo::{Label, PortError, PortId, options};
 use selvedge_nic::{Limits, Register};
 use selvedge_os::sync::IgnorePoison;
 
@@ -222,10 +222,14 @@ impl Device {
         interface.rings().open_port(port.vpid, port.generation)
     }
 
-    /// Closes a port's rings. The messages there are lost, and counted.
-    pub fn close_rings(&self, port: PortOfRings) {
-        let nic = self.interface().lock();
-        let lost = self.interface().rings().close_port(port);
+    /// Closes the rings of a port with this number. The messages there are lost, and counted; their heads are kept.
+    pub fn close_rings(&self, port: PortOfRings, vpid: u16) {
+        let mut nic = self.interface().lock();
+        let lost = self.interface().rings().close_port(port, |message| {
+            if let Some(label) = Label::from_word(message.envelope.match_bits, message.length) {
+                nic.tables.blocked.push(&BlockedHead::unread(label, self.node(), vpid));
+            }
+        });
         nic.signals.registers.add(Register::VeloDiscarded, lost);
     }
 
@@ -237,6 +241,7 @@ impl Device {
         let mut free = self.free_pages();
         let fired = {
             let mut nic = self.interface().lock();
+            nic.ports().note_unread(port, self.node()).map_err(|_| DeviceError::NotOpen)?;
             nic.ports().close(port).map_err(|_| DeviceError::NotOpen)?;
             nic.has_fired()
         };

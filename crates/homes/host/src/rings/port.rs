@@ -59,15 +59,24 @@ impl Rings {
         Some(port)
     }
 
-    /// Closes a port: its senders find its rings closed. Returns the number of messages lost in them. The owner calls
-    /// it under the NIC's lock.
-    pub fn close_port(&self, port: Port) -> u64 {
+    /// Closes a port: its senders find its rings closed. Calls `unread` for each message that is lost in them, and
+    /// returns their number. The owner calls it under the NIC's lock.
+    pub fn close_port(&self, port: Port, mut unread: impl FnMut(&RingMessage)) -> u64 {
         let Some(word) = self.header().ports.get(usize::from(port.number)) else { return 0 };
         word.store(routing::CLOSED, SeqCst);
         // Invariant 2.
         fence(SeqCst);
         let mut lost = 0;
-        self.each_of(self.claimed(), port, |index| lost += self.ring(index).waiting());
+        self.each_of(self.claimed(), port, |index| {
+            // A sender that has not looked yet may add more, which are discarded later.
+            let (waiting, mut reader) = (self.ring(index).waiting(), self.reader(index));
+            lost += waiting;
+            for _ in 0..waiting {
+                let Ok(Some(message)) = reader.poll() else { break };
+                unread(&message);
+                reader.dequeue(&message);
+            }
+        });
         self.clear_ports(None);
         lost
     }
@@ -284,7 +293,9 @@ mod tests {
         let mut first = sender(&folder, 2).expect("a ring");
         assert!(send(&mut first, 1) && send(&mut first, 2) && first.is_open());
         assert_eq!(take(&mut PortReader::new(port), &own), Some(1));
-        assert_eq!(own.close_port(port), 1, "lost messages");
+        let mut unread = Vec::new();
+        assert_eq!(own.close_port(port, |message| unread.push(message.envelope.match_bits)), 1, "lost messages");
+        assert_eq!(unread, [2]);
         assert!(first.is_closed() && !first.is_open());
         // The sender has not looked at the routing word.
         assert!(send(&mut first, 3));

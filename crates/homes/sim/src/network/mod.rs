@@ -76,7 +76,7 @@ pub use event::{NetworkEvent, Schedule};
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
-pub use routes::{LinkPorts, Losses, Plan, Reroute, host_of, router_of};
+pub use routes::{LinkPorts, Losses, Plan, Reroute, Whole, host_of, router_of};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
 

@@ -5,12 +5,15 @@
 //! 002, section 2.3). So a packet never loops, whichever maps the routers on its way have, and a route that has become
 //! wrong ends at the link that is gone. Number 0 is the machine's own routing, over the whole fabric.
 //!
-//! Costs: a plan's table and its check for deadlock are made when the first packet follows it; the table has 2 bytes for
-//! each pair of routers of its map.
+//! A plan keeps the machine's routes that are whole, and gives the other pairs detours. Where that is not possible, all
+//! its routes are those of the managers: up*/down* or west-first.
+//!
+//! Costs: a plan's routes are made when the first packet follows it: O(nodes² × path). Detours take 6 bytes for each
+//! hop, the managers' routes 2 bytes for each pair of routers.
 
 use std::sync::{Arc, OnceLock};
 
-use selvedge_fabric::{Hop, NodeId, Peer, Port, RouteState, RouterId, Topology, Vc};
+use selvedge_fabric::{Hop, NodeId, Peer, Port, RouteState, RouterId, Routing, Topology, Vc};
 use selvedge_fabric_manager::{HostId, Map, SourceRoutes, Strategy};
 
 use super::Schedule;
@@ -86,41 +89,80 @@ pub fn router_of(host: HostId) -> u32 {
     (host.0 - 1) as u32
 }
 
+/// The fabric without faults, as every router knows it.
+#[derive(Debug)]
+pub struct Whole {
+    pub topology: Arc<Topology>,
+    pub routing: Routing,
+    pub ports: LinkPorts,
+    /// Of the managers' routes.
+    pub strategy: Strategy,
+}
+
 /// The routing between the routers of one map.
 #[derive(Debug)]
 pub struct Plan {
     /// From 1; 0 is the machine's own routing.
     number: u16,
     map: Map,
-    strategy: Strategy,
-    ports: Arc<LinkPorts>,
+    whole: Arc<Whole>,
     made: OnceLock<Option<Made>>,
 }
 
 #[derive(Debug)]
 struct Made {
-    routes: SourceRoutes,
     /// The place of each router on the map, if it is there.
     places: Vec<Option<u32>>,
+    routes: Routes,
+}
+
+#[derive(Debug)]
+enum Routes {
+    /// The machine's routing around what has failed.
+    Around(Routing),
+    /// The managers' routes, over the topology of the map.
+    OfMap(Box<SourceRoutes>),
 }
 
 impl Plan {
-    pub fn new(number: u16, map: Map, strategy: Strategy, ports: Arc<LinkPorts>) -> Plan {
-        Plan { number, map, strategy, ports, made: OnceLock::new() }
+    pub fn new(number: u16, map: Map, whole: Arc<Whole>) -> Plan {
+        Plan { number, map, whole, made: OnceLock::new() }
     }
 
     pub fn number(&self) -> u16 {
         self.number
     }
 
+    /// Whether its routes are the machine's, with detours. `None`: no packet has needed them.
+    pub fn has_detours(&self) -> Option<bool> {
+        Some(matches!(self.made.get()?.as_ref()?.routes, Routes::Around(_)))
+    }
+
     fn made(&self) -> Option<&Made> {
         let make = || {
-            let routes = SourceRoutes::new(&self.map, self.strategy).ok()?;
-            let mut places = vec![None; self.ports.first.len() - 1];
+            let Whole { topology, routing, ports, strategy } = &*self.whole;
+            let mut places = vec![None; topology.routers() as usize];
             for (place, host) in self.map.hosts().iter().enumerate() {
                 places[router_of(host.host) as usize] = Some(place as u32);
             }
-            Some(Made { routes, places })
+            let mut is_up = vec![false; topology.channels() as usize];
+            for (host, port) in self.map.links().iter().flat_map(|link| link.ends) {
+                let router = RouterId(router_of(host));
+                let port = *ports.of(router).get(usize::from(port.0))?;
+                is_up[topology.channel(router, port) as usize] = true;
+            }
+            let around = match strategy {
+                Strategy::WestFirst => None,
+                _ => routing.around(topology, |channel| is_up[channel as usize]),
+            };
+            let routes = match around {
+                Some(routing) => Routes::Around(routing),
+                None => {
+                    let routes = SourceRoutes::new(&self.map, *strategy, routing.virtual_channels()).ok()?;
+                    Routes::OfMap(Box::new(routes))
+                }
+            };
+            Some(Made { places, routes })
         };
         self.made.get_or_init(make).as_ref()
     }
@@ -129,7 +171,11 @@ impl Plan {
     fn start(&self, topology: &Topology, from: NodeId, to: NodeId) -> Option<RouteState> {
         let made = self.made()?;
         let place = |node| made.places[topology.attachment(node).0.0 as usize].map(NodeId);
-        let mut state = made.routes.routing().start(made.routes.topology(), place(from)?, place(to)?, 0);
+        let places = (place(from)?, place(to)?);
+        let mut state = match &made.routes {
+            Routes::Around(routing) => routing.start(topology, from, to, 0),
+            Routes::OfMap(routes) => routes.routing().start(routes.topology(), places.0, places.1, 0),
+        };
         state.tag = self.number;
         Some(state)
     }
@@ -148,12 +194,16 @@ impl Plan {
             return Some(Hop { port, vc: Vc(0) });
         }
         let made = self.made()?;
+        let routes = match &made.routes {
+            Routes::Around(routing) => return routing.next(topology, at, arrived, to, state).first(),
+            Routes::OfMap(routes) => routes,
+        };
+        let ports = &self.whole.ports;
         let place = |router: RouterId| made.places[router.0 as usize];
-        let came = |(port, vc)| (self.ports.number(topology.channel(at, port)).unwrap_or(Port(NO_LINK)), vc);
+        let came = |(port, vc)| (ports.number(topology.channel(at, port)).unwrap_or(Port(NO_LINK)), vc);
         let (here, there) = (RouterId(place(at)?), NodeId(place(end)?));
-        let routing = made.routes.routing();
-        let hop = routing.next(made.routes.topology(), here, arrived.map(came), there, state).first()?;
-        Some(Hop { port: *self.ports.of(at).get(usize::from(hop.port.0))?, vc: hop.vc })
+        let hop = routes.routing().next(routes.topology(), here, arrived.map(came), there, state).first()?;
+        Some(Hop { port: *ports.of(at).get(usize::from(hop.port.0))?, vc: hop.vc })
     }
 }
 

@@ -34,7 +34,13 @@ pub fn section(runs: &[(String, &ReroutingReport)]) -> Option<Section> {
             table.row(is_named.then(|| name.clone()).into_iter().chain(row));
         }
     }
-    let section = Section::new("Rerouting").in_summary().text(text);
+    let maps = |of: fn(&ReroutingReport) -> u64| runs.iter().map(|(_, report)| of(report)).sum::<u64>();
+    let (with, without) = (maps(|report| report.maps_with_detours), maps(|report| report.maps_without));
+    let mut section = Section::new("Rerouting").in_summary().text(text);
+    if with + without > 0 {
+        let (with, without) = (words::count(with), words::count(without));
+        section = section.text(format!("Maps that packets followed: {with} with detours, {without} without."));
+    }
     Some(match table.rows.is_empty() {
         true => section.text("No link between routers, and no router, failed before the end."),
         false => section.table(table),

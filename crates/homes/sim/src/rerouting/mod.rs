@@ -17,7 +17,8 @@
 //!
 //! # Costs
 //!
-//! Memory O(routers²): each manager has its own table and map. As much again for each map that a packet has followed.
+//! Memory O(routers²): each manager has its own table and map. The machine's routing once more, and for each map that a
+//! packet has followed its detours, or O(routers²).
 //! A change: O(routers × links) for the maps.
 
 mod report;
@@ -37,7 +38,7 @@ use thiserror::Error;
 
 pub use report::{Episode, ReroutingReport};
 
-use crate::network::{FlowControl, LinkPorts, NetworkConfig, Plan, Reroute, Schedule, host_of, router_of};
+use crate::network::{FlowControl, LinkPorts, NetworkConfig, Plan, Reroute, Schedule, Whole, host_of, router_of};
 use crate::queue::Queue;
 use crate::time::Time;
 use report::Open;
@@ -140,11 +141,10 @@ struct Router {
 #[derive(Debug)]
 pub struct Rerouter {
     topology: Arc<Topology>,
-    ports: Arc<LinkPorts>,
+    whole: Arc<Whole>,
     config: RerouteConfig,
     /// Router faults that have happened.
     happened: usize,
-    strategy: Strategy,
     timing: Timing,
     routers: Vec<Router>,
     wire: Wire,
@@ -169,7 +169,7 @@ impl Rerouter {
         network: &NetworkConfig,
         config: RerouteConfig,
     ) -> Result<Rerouter, RerouteError> {
-        let ports = Arc::new(LinkPorts::new(topology));
+        let ports = LinkPorts::new(topology);
         let routers = topology.routers();
         if routers > ROUTERS_MAX {
             return Err(RerouteError::Routers { routers });
@@ -216,10 +216,9 @@ impl Rerouter {
             truth: Truth::new(links.len(), routers),
             report: ReroutingReport::new(config.detection, strategy, &timing),
             topology: topology.clone(),
-            ports,
+            whole: Arc::new(Whole { topology: topology.clone(), routing: routing.clone(), ports, strategy }),
             config,
             happened: 0,
-            strategy,
             timing,
             routers: configs.into_iter().map(rest).collect(),
             wire,
@@ -252,7 +251,7 @@ impl Rerouter {
             Some((router, _)) => router,
             None => self.node_router(channel),
         };
-        if let Some(mut ends) = ends_of(&self.topology, &self.ports, channel) {
+        if let Some(mut ends) = ends_of(&self.topology, &self.whole.ports, channel) {
             let back = self.channel_at(ends[1]);
             let before = self.wire.is_up(channel) && self.wire.is_up(back);
             self.wire.set_up(channel, is_up);
@@ -288,7 +287,7 @@ impl Rerouter {
     /// Whether a router is gone, or its manager knows that the link of an output channel is not up.
     fn has_noticed(&self, router: RouterId, channel: u32) -> bool {
         let Some(manager) = &self.routers[router.0 as usize].manager else { return true };
-        let port = self.ports.number(channel).and_then(|number| manager.ports().nth(number.0.into()));
+        let port = self.whole.ports.number(channel).and_then(|number| manager.ports().nth(number.0.into()));
         port.is_some_and(|port| port.up().is_none())
     }
 
@@ -347,6 +346,9 @@ impl Rerouter {
     /// Returns the report at the end of a run.
     pub fn finish(&self, network: &impl Reroute) -> ReroutingReport {
         let mut report = self.report.clone();
+        let made: Vec<bool> = self.plans.values().filter_map(|plan| plan.has_detours()).collect();
+        report.maps_with_detours = made.iter().filter(|&&has_detours| has_detours).count() as u64;
+        report.maps_without = made.len() as u64 - report.maps_with_detours;
         report.finish(self.open.as_ref(), network.losses());
         report
     }
@@ -371,7 +373,7 @@ impl Rerouter {
             self.truth.note(router, map);
             let number = match self.truth.is_whole(map) {
                 true => Some(0),
-                false => plan_of(&mut self.plans, map, self.strategy, &self.ports),
+                false => plan_of(&mut self.plans, map, &self.whole),
             };
             if let Some(number) = number.filter(|&number| number != it.plan) {
                 it.plan = number;
@@ -396,7 +398,7 @@ impl Rerouter {
 
     fn send(&mut self, router: u32, port: Port, frame: Vec<u8>) {
         let channel = self.channel_at((host_of(router), port));
-        let Some([_, (host, there)]) = ends_of(&self.topology, &self.ports, channel) else { return };
+        let Some([_, (host, there)]) = ends_of(&self.topology, &self.whole.ports, channel) else { return };
         let bytes = frame.len() as u64;
         self.open.iter_mut().for_each(|open| open.send(bytes));
         if let Some((at, slot)) = self.wire.send(self.now, channel, (router_of(host), there), frame) {
@@ -435,10 +437,10 @@ impl Rerouter {
 
     /// Gives a router that has started the carriers of its links.
     fn give_carriers(&mut self, router: u32) {
-        for number in 0..self.ports.of(RouterId(router)).len() as u16 {
+        for number in 0..self.whole.ports.of(RouterId(router)).len() as u16 {
             let end = (host_of(router), Port(number));
             let channel = self.channel_at(end);
-            let back = ends_of(&self.topology, &self.ports, channel).map(|ends| self.channel_at(ends[1]));
+            let back = ends_of(&self.topology, &self.whole.ports, channel).map(|ends| self.channel_at(ends[1]));
             let is_up = self.wire.is_up(channel) && back.is_some_and(|back| self.wire.is_up(back));
             let has_carrier = is_up || self.config.detection == Detection::Hellos;
             self.input(router, |manager, now_ns| manager.carrier(now_ns, Port(number), has_carrier.then_some(MTU)));
@@ -462,7 +464,7 @@ impl Rerouter {
 
     fn set_truth(&mut self) {
         let live = |router: u32| self.routers[router as usize].manager.is_some();
-        self.truth.set(&self.topology, &self.ports, &self.wire, live);
+        self.truth.set(&self.topology, &self.whole.ports, &self.wire, live);
         for (router, it) in (0..).zip(&self.routers) {
             if let Some(manager) = &it.manager {
                 self.truth.note(router, manager.map().0);
@@ -500,7 +502,7 @@ impl Rerouter {
     /// Returns the output channel of a manager's port.
     fn channel_at(&self, (host, port): (HostId, Port)) -> u32 {
         let router = RouterId(router_of(host));
-        self.topology.channel(router, self.ports.of(router)[usize::from(port.0)])
+        self.topology.channel(router, self.whole.ports.of(router)[usize::from(port.0)])
     }
 
     /// Returns the router of an injection channel's node.
@@ -515,12 +517,12 @@ const NEVER_NS: u64 = u64::MAX / 2_000;
 
 /// Returns the number of the plan for a map; makes a new one if need be. `None`: there are too many, so that the routes
 /// stay as they are.
-fn plan_of(plans: &mut BTreeMap<u64, Arc<Plan>>, map: &Map, strategy: Strategy, ports: &Arc<LinkPorts>) -> Option<u16> {
+fn plan_of(plans: &mut BTreeMap<u64, Arc<Plan>>, map: &Map, whole: &Arc<Whole>) -> Option<u16> {
     if let Some(plan) = plans.get(&map.digest()) {
         return Some(plan.number());
     }
     let number = u16::try_from(plans.len() + 1).ok()?;
-    plans.insert(map.digest(), Arc::new(Plan::new(number, map.clone(), strategy, ports.clone())));
+    plans.insert(map.digest(), Arc::new(Plan::new(number, map.clone(), whole.clone())));
     Some(number)
 }
 

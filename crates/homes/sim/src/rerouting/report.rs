@@ -22,6 +22,9 @@ pub struct ReroutingReport {
     pub detection: Detection,
     /// The routes of a fabric in which links are missing.
     pub routes: &'static str,
+    /// Maps that packets have followed: with the machine's routes and detours, and with the managers' routes.
+    pub maps_with_detours: u64,
+    pub maps_without: u64,
     /// Between hellos of a port, and without one until the other end counts as silent.
     pub hello_ps: u64,
     pub silence_ps: u64,
@@ -157,7 +160,12 @@ impl ReroutingReport {
     pub(super) fn new(detection: Detection, strategy: Strategy, timing: &Timing) -> ReroutingReport {
         ReroutingReport {
             detection,
-            routes: if strategy == Strategy::WestFirst { "west-first, or up-down" } else { "up-down" },
+            routes: match strategy {
+                Strategy::WestFirst => "west-first, or up-down",
+                _ => "the machine's with detours, or up-down",
+            },
+            maps_with_detours: 0,
+            maps_without: 0,
             hello_ps: Time::from_ns(timing.hello_ns).0,
             silence_ps: Time::from_ns(timing.silence_ns).0,
             episodes: Vec::new(),

@@ -2,7 +2,7 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::network::{LossReason, NetworkConfig, RetransmissionConfig, Switching};
+use crate::network::{LinkConfig, LossReason, NetworkConfig, RetransmissionConfig, Switching};
 use crate::node::Fault;
 use crate::random::Random;
 use crate::traffic::{TrafficConfig, TrafficResults, run};
@@ -177,6 +177,33 @@ fn when_a_router_of_a_torus_fails_only_its_nodes_are_out_of_reach() {
     // Without managers, packets that are only on their way through wait for their limit and hold up others.
     let fixed = go(&torus, Algorithm::DimensionOrder, &TrafficConfig { load: 0.1, ..traffic(faults, None) });
     assert!(results.accepted > 2.0 * fixed.accepted, "{} and {}", results.accepted, fixed.accepted);
+}
+
+#[test]
+fn a_torus_without_a_link_carries_most_of_its_load_over_detours() {
+    let torus = Topology::torus(&[8, 8], &[], 1).unwrap();
+    let at_load = |faults: Vec<Fault>, rerouting| {
+        go(&torus, Algorithm::DimensionOrder, &TrafficConfig { load: 0.25, ..traffic(faults, rerouting) })
+    };
+    let whole = at_load(Vec::new(), None);
+    let faults = outage(link(&torus, 9, 10), 0, None);
+    let results = at_load(faults.clone(), Some(RerouteConfig::default()));
+    let report = results.rerouting.as_ref().expect("a report");
+    assert_eq!((report.maps_with_detours, report.maps_without, results.deadlocks), (1, 0, 0));
+    assert_eq!(results.whole_run.lost.values().sum::<u64>(), 0);
+    assert!(results.accepted > 0.85 * whole.accepted, "{} of {}", results.accepted, whole.accepted);
+    // A packet of a routing that picks from several routes has no whole route to keep.
+    let dragonfly = Topology::dragonfly(5, 4, 1, 1).unwrap();
+    let faults = outage(link(&dragonfly, 0, 1), 0, None);
+    let network = NetworkConfig {
+        link: LinkConfig { virtual_channels: 3, ..NetworkConfig::default().link },
+        ..NetworkConfig::default()
+    };
+    let config = TrafficConfig { load: 0.05, ..traffic(faults, Some(RerouteConfig::default())) };
+    let results = go_with(&dragonfly, Algorithm::Valiant, network, &config);
+    let report = results.rerouting.as_ref().expect("a report");
+    assert_eq!((report.maps_with_detours, report.maps_without), (0, 1));
+    assert_eq!((results.deadlocks, results.whole_run.lost.values().sum::<u64>()), (0, 0));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use selvedge_daemon::protocol::{Answer, ExpectedPort, Request, Topology};
 use selvedge_daemon::{ClientError, ask};
 
 pub const AFTER_HELP: &str = "\
-Each host of the file that is in the fabric is told the neighbours of its cables; those of other hosts need daemons with a key. \
+Print the file once, when the cables are right: `selvedge fabric topology --json > cabling`. It may be edited. GraphML, Graphviz and the files of \
+simulated machines are not read. Each host of the file that is in the fabric is told the neighbours of its cables; those of other hosts need daemons with a key. \
 A daemon compares them with the cables that it finds, now and later, and warns in its log: `selvedge fabric log --at HOST`. \
 They are kept until the daemon ends.";
 

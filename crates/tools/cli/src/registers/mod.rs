@@ -65,7 +65,7 @@ const AFTER_HELP: &str = "\
 there. Links between hosts belong to all NICs of a process, and stand with the first. `selvedge top --links` shows the same by pairs.
 
 `blocked` has the messages that found no destination, because a port is closed or its process has ended: blocked.count of all, and the heads \
-of the last 256, oldest first: blocked[0].why is 1 for a closed port, 2 for a process that has ended; source, target: EXTOLL's node, or \
+of the last 256, oldest first: blocked[0].why is 1 for a closed port, 2 for a process that has ended, 3 for a message left unread when its port was closed; source, target: EXTOLL's node, or \
 host times 2^32 and process id; port, source_port: VPID or portal table entry; tag: match bits, or header of VELO; length: bytes.
 
 A tree is replaced value by value, each by a rename, so that a reader finds a whole number. NICs that are gone leave the tree. \

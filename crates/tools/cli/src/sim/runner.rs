@@ -209,7 +209,7 @@ pub fn simulate<R: Ranks>(
         heat,
         pairs: pairs_of(simulation.trace()),
         spans: None,
-        notes: plan.deaths.iter().filter_map(|death| not_killed(death, &outcome)).collect(),
+        notes: plan.deaths.iter().filter_map(|death| not_killed(death, &outcome)).chain(lost(&outcome)).collect(),
         wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
         outcome,
     };
@@ -231,6 +231,18 @@ pub fn simulate<R: Ranks>(
         }
     }
     Ok(FinishedRun { run, exit_code, ranks: simulation.into_ranks() })
+}
+
+/// Says what became of messages that the fabric has lost.
+fn lost(outcome: &Outcome) -> Option<String> {
+    let lost = outcome.statistics.lost;
+    let count = selvedge_sim::report::words::count(lost);
+    (lost > 0).then(|| {
+        format!(
+            "Messages lost: {count}. NICs do not send again; each failed at its initiator with PTL_NI_UNDELIVERABLE, \
+             which MPI reports as an error. A rank that waits for such a message may wait for ever."
+        )
+    })
 }
 
 /// Prints why a run has not completed, unless a table shows it.

@@ -62,6 +62,7 @@ fn why_blocked(head: &BlockedHead) -> &'static str {
     match head.why {
         blocked::CLOSED => "the port is closed",
         blocked::DEAD => "the process has ended",
+        blocked::UNREAD => "the port was closed before it was read",
         _ => "corrupt",
     }
 }

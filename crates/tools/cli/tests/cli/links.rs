@@ -230,7 +230,8 @@ fn links_between_hosts_show_damage_and_repetition() {
     assert!(number(&from, "frames_out") > number(&from, "repeats"), "{from}");
 }
 
-/// Rank 1 opens a mailbox and closes it. Then rank 0 sends 300 messages of 24 bytes there.
+/// Rank 1 opens two mailboxes and closes one. Then rank 0 sends 300 messages of 24 bytes there, and two of 8 bytes to the
+/// other one, which rank 1 closes without reading them.
 const TO_A_CLOSED_PORT: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,30 +246,37 @@ static void check(int ok, const char *what)
 
 int main(void)
 {
-    velo2_port_t mailbox;
-    velo2_connection_t connection;
-    uint32_t own[2], all[4];
+    velo2_port_t mailbox, second, third;
+    velo2_connection_t connection, other;
+    uint32_t own[3], all[6];
     uint64_t words[3] = { 7, 8, 9 };
     char path[4096];
     check(velorun_init() == 0, "velorun_init");
     check(velo2_open(&mailbox) == VELO2_RET_SUCCESS, "velo2_open");
+    check(velo2_open(&second) == VELO2_RET_SUCCESS, "velo2_open");
     own[0] = velo2_get_nodeid(&mailbox);
     own[1] = velo2_get_vpid(&mailbox);
+    own[2] = velo2_get_vpid(&second);
     check(velorun_exchange(own, sizeof own, all) == 0, "velorun_exchange");
     int rank = velorun_rank();
-    if (rank == 0)
-        check(velo2_connect(&mailbox, &connection, all[2], all[3]) == VELO2_RET_SUCCESS, "velo2_connect");
-    check(velorun_barrier() == 0, "velorun_barrier");
-    velo2_port_t other;
-    if (rank == 1) {
-        check(velo2_open(&other) == VELO2_RET_SUCCESS, "another port keeps the NIC open");
-        velo2_close(&mailbox);
+    if (rank == 0) {
+        check(velo2_connect(&mailbox, &connection, all[3], all[4]) == VELO2_RET_SUCCESS, "velo2_connect");
+        check(velo2_connect(&mailbox, &other, all[3], all[5]) == VELO2_RET_SUCCESS, "velo2_connect");
     }
     check(velorun_barrier() == 0, "velorun_barrier");
-    if (rank == 0)
+    if (rank == 1) velo2_close(&mailbox);
+    check(velorun_barrier() == 0, "velorun_barrier");
+    if (rank == 0) {
         for (int i = 0; i < 300; i++)
             velo2_send(&connection, words, sizeof words, 0, 0);
+        for (int i = 0; i < 2; i++)
+            check(velo2_send(&other, words, 8, 5, 1) == VELO2_RET_SUCCESS, "velo2_send");
+    }
     check(velorun_barrier() == 0, "velorun_barrier");
+    if (rank == 1) {
+        check(velo2_open(&third) == VELO2_RET_SUCCESS, "another port keeps the NIC open");
+        velo2_close(&second);
+    }
     snprintf(path, sizeof path, "%s/%d", getenv("PLACE"), rank);
     FILE *made = fopen(path, "w");
     fprintf(made, "%u\n", own[1]);
@@ -289,17 +297,21 @@ fn messages_for_a_closed_port_leave_their_heads() {
     let nics = json(&text(&place, &["top", "--json", "--interval", "0"]));
     let nic = nics.iter().find(|nic| nic["rank"] == 1).expect("rank 1");
     let heads = nic["blocked_heads"].as_array().expect("an array");
-    assert_eq!((&nic["blocked"], heads.len()), (&300.into(), 256));
-    for (head, number) in heads.iter().zip(45..) {
+    assert_eq!((&nic["blocked"], heads.len()), (&302.into(), 256));
+    for (head, number) in heads[..254].iter().zip(47..) {
         assert_eq!((&head["number"], &head["port"], &head["bytes"]), (&number.into(), &port.into(), &24.into()));
         assert_eq!((&head["why"], &head["source_nid"]), (&"the port is closed".into(), &0.into()));
     }
+    for head in &heads[254..] {
+        let why = "the port was closed before it was read".into();
+        assert_eq!((&head["why"], &head["bytes"], &head["source_nid"]), (&why, &8.into(), &0.into()));
+    }
     assert_eq!(nics.iter().find(|nic| nic["rank"] == 0).expect("rank 0")["blocked"], 0);
     let table = text(&place, &["top", "--interval", "0"]);
-    assert!(table.contains("300 messages found no destination") && table.contains("the port is closed"), "{table}");
+    assert!(table.contains("302 messages found no destination") && table.contains("closed before"), "{table}");
     let registers = json(&text(&place, &["registers", "--json", "--nic", "1", "blocked"]));
     let blocked = &registers[0]["registers"]["blocked"];
-    assert_eq!((&blocked["blocked.count"], &blocked["blocked.number"][255]), (&300.into(), &300.into()));
+    assert_eq!((&blocked["blocked.count"], &blocked["blocked.number"][255]), (&302.into(), &302.into()));
     let ended = job.end();
     assert_eq!(ended.code, Some(0));
     assert!(ended.err.contains("was dropped: it is closed"), "{}", ended.err);

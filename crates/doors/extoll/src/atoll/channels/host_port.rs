@@ -397,7 +397,7 @@ fn neighbours(node: u16, nodes: u16) -> [Option<u16>; 4] {
 /// Closes a port that was claimed, and removes its regions from the tables.
 fn give_back(device: &Device, id: PortId, number: u8, reader: &MessageReader) {
     if let Some(rings) = reader.port_of_rings() {
-        device.close_rings(rings);
+        device.close_rings(rings, id.vpid);
     }
     if let Err(error) = device.close_port(id) {
         log::error!("atoll: {error}");
