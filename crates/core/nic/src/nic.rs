@@ -2,7 +2,6 @@
 //! The type [`Nic`]: the two views of a NIC's memory, and its tap. Operations are methods of the views of its parts,
 //! which [`crate::units`] makes. Here are the look-ups and the tap, which all parts use.
 
-use crate::handle::Encoding;
 use crate::portals::errors::PortalError;
 use crate::signals::Signals;
 use crate::tables::{Command, Header, PortalEntry, Tables, header, slot};
@@ -25,7 +24,7 @@ impl Nic<'_> {
 
     /// The slot that a reference names, if the slot still has that entry.
     pub fn entry_index(&self, reference: u32) -> Option<u32> {
-        let (index, generation) = Encoding::new(self.tables.entries.len()).decode(reference);
+        let (index, generation) = self.signals.encodings.entries.decode(reference);
         let record = self.tables.entries.get(index as usize)?;
         let live = slot::generation(record.slot) == generation && slot::status(record.slot) != slot::FREE;
         live.then_some(index)

@@ -252,9 +252,11 @@ impl Grant {
     }
 }
 
-/// The encodings of references to records of [`Signals`].
+/// The encodings of references to records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encodings {
+    /// Of the entries, which are no signals. It depends on the limit, as the others do, not on the present table.
+    pub entries: Encoding,
     pub counters: Encoding,
     pub queues: Encoding,
     pub descriptors: Encoding,
@@ -263,6 +265,7 @@ pub struct Encodings {
 impl Encodings {
     pub fn new(limits: &Limits) -> Encodings {
         Encodings {
+            entries: Encoding::new(limits.entries as usize),
             counters: Encoding::new(limits.counters as usize),
             queues: Encoding::new(limits.queues as usize),
             descriptors: Encoding::new(limits.descriptors as usize),

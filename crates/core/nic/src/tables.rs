@@ -38,7 +38,7 @@ pub use command::{Command, Pending, Request, Side, kind, pending};
 pub use control::{Control, Intent};
 pub use counting::{CounterBook, GRANTED, QueueBook, Triggered, counter, queue, triggered};
 pub use lists::{
-    Bucket, CHAINS, CLASS_OTHER, CLASS_SHORT, CLASSES, Class, Entry, Header, PortalEntry, entry, header, portal,
+    Bucket, CHAINS, CLASS_OTHER, CLASS_SHORT, CLASSES, Class, Entry, Folded, Header, PortalEntry, entry, header, portal,
 };
 pub use ports::{LOCKS, LockWaiter, PAGES, Port, TlbEntry, lock_waiter, port};
 
@@ -52,6 +52,8 @@ pub struct Tables<'a> {
     pub entry_buckets: &'a mut [Bucket],
     pub headers: &'a mut [Header],
     pub header_buckets: &'a mut [Bucket],
+    /// Bits of the hashes by which the full indices have more buckets than these.
+    pub folded: Folded,
     pub triggered: &'a mut [Triggered],
     pub counters: &'a mut [CounterBook],
     pub queues: &'a mut [QueueBook],
@@ -61,7 +63,8 @@ pub struct Tables<'a> {
     /// [`LOCKS`] for each VPID.
     pub locks: &'a mut [u32],
     pub lock_waiters: &'a mut [LockWaiter],
-    pub blocked: &'a mut BlockedRing,
+    /// `None`: the home keeps no heads.
+    pub blocked: Option<&'a mut BlockedRing>,
     /// The process's memberships in aggregation groups, and the started operations of each.
     pub memberships: &'a mut [Membership],
     pub started: &'a mut [Started],

@@ -125,7 +125,7 @@ impl<'a> Nic<'a> {
     #[inline(always)]
     pub fn velo(&mut self) -> Velo<'_, 'a> {
         let Tables { ports, velo_bytes, blocked, .. } = &mut self.tables;
-        Velo { ports, blocked, message_bytes_max: *velo_bytes, signals: &self.signals }
+        Velo { ports, blocked: blocked.as_deref_mut(), message_bytes_max: *velo_bytes, signals: &self.signals }
     }
 
     /// The RMA unit.

@@ -27,7 +27,7 @@ use selvedge_nic::packet::Packet;
 use selvedge_nic::portals::triggered::Fired;
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::rma::LateAnswer;
-use selvedge_nic::tables::{BlockedHead, Command, blocked, kind};
+use selvedge_nic::tables::{BlockedHead, BlockedRing, Command, blocked, kind};
 use selvedge_nic::velo::Header;
 use selvedge_nic::{Fault, NoMemory, Register};
 
@@ -225,7 +225,7 @@ impl Interface {
             } else {
                 let verdict = guard.deliver(&mut bus, &command.request);
                 if !command.is_portals() && matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK) {
-                    blocked = guard.tables.blocked.take_unlogged();
+                    blocked = guard.tables.blocked.as_deref_mut().and_then(BlockedRing::take_unlogged);
                 }
                 (verdict, guard.has_fired())
             }
@@ -299,8 +299,10 @@ impl Interface {
         let blocked = {
             let mut guard = from.segment.lock(self.word);
             guard.signals.registers.add(Register::Undeliverable, 1);
-            guard.tables.blocked.push(&head_of(command));
-            guard.tables.blocked.take_unlogged()
+            guard.tables.blocked.as_deref_mut().and_then(|heads| {
+                heads.push(&head_of(command));
+                heads.take_unlogged()
+            })
         };
         if let Some(newest) = blocked {
             log_blocked(newest);

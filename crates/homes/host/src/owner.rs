@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::packet::{Packet, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
-use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::tables::{BlockedRing, Command, kind};
 use selvedge_nic::{NoMemory, Register};
 
 use crate::config::REMOTE;
@@ -175,7 +175,8 @@ impl Interface {
             false => guard.deliver(&mut bus, &request),
         };
         let is_refused = matches!(&verdict, Verdict::Done(delivery) if delivery.fail != fail::OK);
-        let blocked = if is_refused && !request.is_portals() { guard.tables.blocked.take_unlogged() } else { None };
+        let heads = guard.tables.blocked.as_deref_mut().filter(|_| is_refused && !request.is_portals());
+        let blocked = heads.and_then(BlockedRing::take_unlogged);
         let delivery = match verdict {
             Verdict::Done(delivery) => Some(delivery),
             Verdict::Kept => None,

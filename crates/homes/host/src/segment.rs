@@ -29,8 +29,8 @@ use selvedge_nic::signals::{
     Counter, Descriptor, Doorbell, EventQueue, GRANTS, Grant, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
 };
 use selvedge_nic::tables::{
-    BlockedRing, Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry,
-    QueueBook, TlbEntry, Triggered,
+    BlockedRing, Bucket, Control, CounterBook, Entry, Folded, Header, LOCKS, LockWaiter, PAGES, Pending, Port,
+    PortalEntry, QueueBook, TlbEntry, Triggered,
 };
 use selvedge_nic::tap::Tapped;
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
@@ -499,6 +499,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 entry_buckets: table::<Bucket>(base, layout.entry_buckets, layout.entry_bucket_count.into()),
                 headers: table::<Header>(base, layout.headers, limits.headers.into()),
                 header_buckets: table::<Bucket>(base, layout.header_buckets, layout.header_bucket_count.into()),
+                folded: Folded::NONE,
                 triggered: table::<Triggered>(base, layout.triggered, limits.triggered.into()),
                 counters: table::<CounterBook>(base, layout.counter_books, limits.counters.into()),
                 queues: table::<QueueBook>(base, layout.queue_books, limits.queues.into()),
@@ -506,7 +507,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 ports: table::<Port>(base, layout.ports, limits.vpids.into()),
                 locks: table::<u32>(base, layout.locks, u64::from(limits.vpids) * LOCKS as u64),
                 lock_waiters: table::<LockWaiter>(base, layout.lock_waiters, limits.lock_waiters.into()),
-                blocked: &mut *at::<BlockedRing>(base, layout.blocked),
+                blocked: Some(&mut *at::<BlockedRing>(base, layout.blocked)),
                 memberships: table::<Membership>(base, layout.memberships, limits.memberships.into()),
                 started: table::<Started>(base, layout.started, limits.started()),
                 tlb: table::<TlbEntry>(base, layout.tlb, limits.tlb_entries.into()),

@@ -8,7 +8,7 @@ use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
 use selvedge_nic::tables::{
-    BlockedRing, Bucket, Control, CounterBook, Entry, Header, PAGES, Pending, PortalEntry, QueueBook, TlbEntry,
+    BlockedRing, Bucket, Control, CounterBook, Entry, Folded, Header, PAGES, Pending, PortalEntry, QueueBook, TlbEntry,
     Triggered,
 };
 use selvedge_nic::tap::Tapped;
@@ -105,13 +105,14 @@ impl Home {
             },
             tables: Tables {
                 control: &mut self.control,
-                blocked: &mut self.blocked,
+                blocked: Some(&mut self.blocked),
                 portals: &mut self.portals,
                 short_lists: &mut self.short_lists,
                 entries: &mut self.entries,
                 entry_buckets: &mut self.entry_buckets,
                 headers: &mut self.headers,
                 header_buckets: &mut self.header_buckets,
+                folded: Folded::NONE,
                 triggered: &mut self.triggered,
                 counters: &mut self.books,
                 queues: &mut self.queue_books,

@@ -178,6 +178,49 @@ impl<'n> EventQueues<'n, '_> {
         Some(())
     }
 
+    /// Gives a queue a ring of `capacity` events, at least as many as it has now. Its events stay, and so does its
+    /// reference. For a home in which no consumer dequeues meanwhile. [`Full`]: the heap has no room for such a ring
+    /// in place of the present one, or the queue is gone; the queue is as before, perhaps in other blocks.
+    pub fn extend(self, reference: u32, capacity: u32) -> Result<(), Full> {
+        let signals = self.nic.signals;
+        let index = self.nic.queues().index(reference).ok_or(Full)?;
+        let &QueueBook { ring, capacity: before, tail, .. } = self.nic.tables.queues.get(index).ok_or(Full)?;
+        let queue = signals.queues.get(index).ok_or(Full)?;
+        let events = queue.head.load(Acquire)..tail;
+        if capacity < before || !before.is_power_of_two() || !capacity.is_power_of_two() {
+            return Err(Full);
+        }
+        // The new ring may include the old one: an event then stays in its block, or moves to one outside of it.
+        self.nic.heap().free(ring);
+        let (wider, result) = match self.nic.heap().alloc(capacity) {
+            Ok(wider) => ((wider, capacity), Ok(())),
+            Err(Full) => ((self.nic.heap().alloc(before)?, before), Err(Full)),
+        };
+        let old_blocks = u64::from(ring)..u64::from(ring) + u64::from(before);
+        for number in 0..u64::from(wider.1) {
+            let Some(first) = first_word(wider.0, wider.1, number) else { continue };
+            let is_old = old_blocks.contains(&(u64::from(wider.0) + number));
+            if let Some(word) = signals.heap.get(first).filter(|_| !is_old) {
+                word.store(0, Relaxed);
+            }
+        }
+        for number in events {
+            let (from, to) = (first_word(ring, before, number), first_word(wider.0, wider.1, number));
+            let (Some(from), Some(to)) = (from, to) else { continue };
+            for word in 0..EVENT_WORDS {
+                if let (Some(from), Some(to)) = (signals.heap.get(from + word), signals.heap.get(to + word)) {
+                    to.store(from.load(Relaxed), Relaxed);
+                }
+            }
+        }
+        queue.ring.store(wider.0, Relaxed);
+        queue.capacity.store(wider.1, Release);
+        if let Some(book) = self.nic.tables.queues.get_mut(index) {
+            (book.ring, book.capacity) = wider;
+        }
+        result
+    }
+
     /// The index of the queue that a reference names, if the queue is live.
     #[inline(always)]
     pub(super) fn index(self, reference: u32) -> Option<usize> {

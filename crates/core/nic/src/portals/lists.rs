@@ -22,7 +22,7 @@ use super::event::{Event, entry_event, header_event, overflow_kind};
 use super::search::{EntryView, FoundEntry, FoundHeader, accepts};
 use crate::bus::Bus;
 use crate::errors::Full;
-use crate::handle::{Encoding, NONE};
+use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, Request, entry, header, slot};
@@ -81,7 +81,7 @@ impl Lists<'_, '_> {
                 .queues()
                 .post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
         }
-        let encoding = Encoding::new(self.nic.tables.entries.len());
+        let encoding = self.nic.signals.encodings.entries;
         let index = self.nic.tables.control.free_entry;
         let spent = self.nic.tables.entries.get_mut(index as usize)?;
         let generation = slot::generation(spent.slot);
@@ -104,7 +104,7 @@ impl Lists<'_, '_> {
         let generation = slot::generation(record.slot);
         fill(record, portal, spec);
         record.slot = slot::word(generation, entry::RESERVED);
-        Ok(Encoding::new(self.nic.tables.entries.len()).encode(index, generation))
+        Ok(self.nic.signals.encodings.entries.encode(index, generation))
     }
 
     /// Links a reserved entry, after it took the unexpected headers that match. The grants at its portal table entry
@@ -308,7 +308,7 @@ impl Lists<'_, '_> {
 
     /// Frees an entry's slot. The entry is in no list.
     pub(crate) fn free_entry(self, index: u32) {
-        let encoding = Encoding::new(self.nic.tables.entries.len());
+        let encoding = self.nic.signals.encodings.entries;
         let record = &mut self.nic.tables.entries[index as usize];
         let iov = core::mem::replace(&mut record.iov, NONE);
         let generation = encoding.next_generation(slot::generation(record.slot));

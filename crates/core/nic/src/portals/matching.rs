@@ -25,7 +25,9 @@
 //! 4. `searched` names the classes that the unexpected headers of a portal table entry are chained by; each header is
 //!    on the chain of each of them (`chained`). No class is named until a list of more than [`IN_ORDER`] headers is
 //!    searched.
-//! 5. Walks are bounded by the table's capacity, whatever the links are.
+//! 5. While a table is smaller than its limit, several chains of the full index share a bucket (`growth.rs`). A search
+//!    passes entries of other chains without a step, so its results and its counted steps are those of the full index.
+//! 6. Walks are bounded by the table's capacity, whatever the links are.
 //!
 //! Cost of a search: the short list as far as the match, at most [`IN_ORDER`] records; then one bucket and one entry
 //! per class in use. An entry moves from the short list to the index at most once.
@@ -40,6 +42,7 @@ use crate::tables::{
     Bucket, CLASS_OTHER, CLASS_SHORT, Class, Entry, PortalEntry, Request, Tables, entry, portal, slot,
 };
 
+mod growth;
 mod headers;
 
 /// The most entries of a short list, and unexpected headers, that a search compares before it uses the index
@@ -56,23 +59,39 @@ pub(crate) fn list_of(record: &Entry) -> Option<usize> {
     }
 }
 
-/// The bucket of a key. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a
-/// cache line of buckets.
+/// The hash of a key; its lowest bits select the bucket. Keys that differ in their lowest bits only, as the tags of
+/// neighbouring messages do, share a cache line of buckets.
 #[inline(always)]
-fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, source: u64) -> usize {
+fn key_hash(portal: u32, list: u32, class: u8, bits: u64, source: u64) -> u32 {
     let place = u64::from(portal) << 8 | u64::from(list) << 7 | u64::from(class);
     let mut hash = (bits >> LINE_BITS ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 32 ^ source).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    ((hash ^ hash >> 33) ^ bits & ((1 << LINE_BITS) - 1)) as usize & (buckets - 1)
+    ((hash ^ hash >> 33) ^ bits & ((1 << LINE_BITS) - 1)) as u32
 }
 
-fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize {
+/// The bucket of a hash, in an index with this number of buckets.
+#[inline(always)]
+fn bucket_of(hash: u32, buckets: usize) -> usize {
+    hash as usize & (buckets - 1)
+}
+
+fn entry_hash(record: &Entry, class: u8, list: usize) -> u32 {
     let (bits, source) = if class == CLASS_OTHER {
         (0, 0)
     } else {
         (record.match_bits & !record.ignore_bits, record.source & !record.source_ignore)
     };
-    bucket_index(buckets, record.portal.into(), list as u32, class, bits, source)
+    key_hash(record.portal.into(), list as u32, class, bits, source)
+}
+
+fn entry_bucket(buckets: usize, record: &Entry, class: u8, list: usize) -> usize {
+    bucket_of(entry_hash(record, class, list), buckets)
+}
+
+/// Whether an entry of a chain is in another bucket of the full index. A search passes it without a step.
+#[cold]
+fn is_elsewhere(record: &Entry, hash: u32, folded: u32) -> bool {
+    list_of(record).is_some_and(|list| entry_hash(record, record.class.min(CLASS_OTHER), list) & folded != hash)
 }
 
 /// Buckets of a cache line, as a power of two.
@@ -238,15 +257,21 @@ impl<'a> MatchQueue<'_, 'a> {
             Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
             None => (0, 0),
         };
-        let bucket = bucket_index(self.tables.entry_buckets.len(), portal, list as u32, class, bits, source);
+        let hash = key_hash(portal, list as u32, class, bits, source);
+        let (bucket, folded) = (bucket_of(hash, self.tables.entry_buckets.len()), self.tables.folded.entries);
         bus.prefetch_write(&self.tables.entry_buckets[bucket]);
         let mut at = self.tables.entry_buckets[bucket].head;
         if let Some(record) = self.tables.entries.get(at as usize) {
             bus.prefetch_write(record);
         }
-        let mut steps = 0;
+        let (mut steps, mut passed) = (0, 0);
         let mut found = None;
         while let Some(record) = self.tables.entries.get(at as usize) {
+            if folded != 0 && passed <= self.tables.entries.len() && is_elsewhere(record, hash & folded, folded) {
+                passed += 1;
+                at = record.next;
+                continue;
+            }
             steps += 1;
             bus.charge(Step::EntrySearched);
             if record.class == class
@@ -357,7 +382,21 @@ impl<'a> MatchQueue<'_, 'a> {
         let portal = u32::from(record.portal);
         let (ignore_bits, source_ignore) = (record.ignore_bits, record.source_ignore);
         let class = self.reborrow().class_for(portal, ignore_bits, source_ignore);
-        let bucket = entry_bucket(self.tables.entry_buckets.len(), &self.tables.entries[index as usize], class, list);
+        let hash = entry_hash(&self.tables.entries[index as usize], class, list);
+        self.tables.entries[index as usize].class = class;
+        self.reborrow().put_in_chain(index, hash, end);
+        if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
+            entry.active[list] |= 1 << class;
+            match entry.classes.get_mut(class as usize) {
+                Some(class) => class.entries[list] = class.entries[list].wrapping_add(1),
+                None => entry.others[list] = entry.others[list].wrapping_add(1),
+            }
+        }
+    }
+
+    /// Puts an entry at one end of the chain of a hash.
+    fn put_in_chain(self, index: u32, hash: u32, end: End) {
+        let bucket = bucket_of(hash, self.tables.entry_buckets.len());
         let chain = self.tables.entry_buckets[bucket];
         let (prev, next) = match end {
             End::Front => (NONE, chain.head),
@@ -365,7 +404,7 @@ impl<'a> MatchQueue<'_, 'a> {
         };
         {
             let record = &mut self.tables.entries[index as usize];
-            (record.class, record.next, record.prev) = (class, next, prev);
+            (record.next, record.prev) = (next, prev);
         }
         match self.tables.entries.get_mut(prev as usize) {
             Some(before) => before.next = index,
@@ -374,13 +413,6 @@ impl<'a> MatchQueue<'_, 'a> {
         match self.tables.entries.get_mut(next as usize) {
             Some(after) => after.prev = index,
             None => self.tables.entry_buckets[bucket].tail = index,
-        }
-        if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
-            entry.active[list] |= 1 << class;
-            match entry.classes.get_mut(class as usize) {
-                Some(class) => class.entries[list] = class.entries[list].wrapping_add(1),
-                None => entry.others[list] = entry.others[list].wrapping_add(1),
-            }
         }
     }
 

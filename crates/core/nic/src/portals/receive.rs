@@ -27,7 +27,6 @@ use super::put::{Put, move_payload};
 use super::search::Key;
 use crate::bus::Bus;
 use crate::errors::Full;
-use crate::handle::Encoding;
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
@@ -98,7 +97,7 @@ impl<'n> Receives<'n, '_> {
         }
         match self.nic.receives().post_to_short_list(index, spec) {
             Some(at) => {
-                let encoding = Encoding::new(self.nic.tables.entries.len());
+                let encoding = self.nic.signals.encodings.entries;
                 Ok(Posted::Linked(encoding.encode(at, slot::generation(self.nic.tables.entries[at as usize].slot))))
             }
             None => self.nic.receives().post_behind(bus, index, spec),
@@ -159,7 +158,7 @@ impl<'n> Receives<'n, '_> {
     /// entry is not enabled.
     #[inline(always)]
     pub fn head(self, index: u32) -> Option<Head<'n>> {
-        let generations = Encoding::new(self.nic.tables.entries.len()).generations();
+        let generations = self.nic.signals.encodings.entries.generations();
         let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.nic.tables;
         let portal = portals.get_mut(index as usize).filter(|portal| portal.status == portal::ENABLED)?;
         let slots = *short_list as usize;
@@ -308,7 +307,7 @@ impl<'n> Receives<'n, '_> {
     fn show_unlink(self, at: usize) {
         if self.nic.tap.is_open() {
             let generation = slot::generation(self.nic.tables.entries[at].slot);
-            let entry = Encoding::new(self.nic.tables.entries.len()).encode(at as u32, generation);
+            let entry = self.nic.signals.encodings.entries.encode(at as u32, generation);
             self.nic.show(&Transition::Unlink { entry, is_done: true });
         }
     }

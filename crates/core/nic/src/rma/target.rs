@@ -39,7 +39,9 @@ impl Rma<'_, '_> {
         let vpid = request.destination_vpid();
         if !self.notifications().is_open(vpid) {
             let (target, ports) = (request.destination_node().into(), (vpid.into(), request.source_vpid().into()));
-            self.tables.blocked.push(&BlockedHead::of(request, target, ports, blocked::CLOSED));
+            if let Some(heads) = self.tables.blocked.as_deref_mut() {
+                heads.push(&BlockedHead::of(request, target, ports, blocked::CLOSED));
+            }
             return Verdict::Done(Delivery::failed(fail::UNDELIVERABLE));
         }
         let moves = matches!(request.kind, kind::RMA_PUT | kind::RMA_GET | kind::RMA_IMMEDIATE_PUT);

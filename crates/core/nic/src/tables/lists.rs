@@ -65,6 +65,19 @@ impl Bucket {
     pub const EMPTY: Bucket = Bucket { head: NONE, tail: NONE };
 }
 
+/// The buckets that an index lacks while its table is smaller than its limit ([`crate::portals::matching`]): bits of the
+/// hash that select a bucket of the full index and not one of the present index. 0: the index is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    pub entries: u32,
+    pub headers: u32,
+}
+
+impl Folded {
+    /// All buckets are there.
+    pub const NONE: Folded = Folded { entries: 0, headers: 0 };
+}
+
 /// Wildcard patterns of one portal table entry that have a hash index of their own.
 pub const CLASSES: usize = 4;
 /// The class of entries whose pattern has no hash index: the NIC searches them in order.

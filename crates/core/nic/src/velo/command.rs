@@ -75,7 +75,9 @@ impl Velo<'_, '_> {
                 // Only its sender knows the node of the destination by its id.
                 let target = header.destination.node.into();
                 let ports = (header.destination.vpid.into(), request.portal);
-                self.blocked.push(&BlockedHead::of(request, target, ports, blocked::CLOSED));
+                if let Some(heads) = self.blocked.as_deref_mut() {
+                    heads.push(&BlockedHead::of(request, target, ports, blocked::CLOSED));
+                }
                 failed(fail::DROPPED)
             }
             Received::Discarded | Received::Malformed => failed(fail::DROPPED),

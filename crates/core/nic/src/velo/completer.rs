@@ -62,7 +62,7 @@ pub enum Received {
 /// The unit: the ports with their mailboxes.
 pub struct Velo<'n, 'a> {
     pub(crate) ports: &'n mut [Port],
-    pub(crate) blocked: &'n mut BlockedRing,
+    pub(crate) blocked: Option<&'n mut BlockedRing>,
     pub(crate) message_bytes_max: u32,
     pub(crate) signals: &'n Signals<'a>,
 }

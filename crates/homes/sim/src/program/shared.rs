@@ -101,15 +101,14 @@ impl Core {
         let mut tables = OwnTables::new(&limits);
         // After the memory that other ranks can access lies the scratch, the target of fetched words.
         let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
-        let mut nic = tables.nic();
         let sure = "the NIC is sized for it";
-        let events = nic.queues().alloc(queue).expect(sure);
+        let events = tables.alloc_events(queue).expect(sure);
         for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
             let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
-            nic.portal_table().alloc(Some(portal), 0, queue).expect(sure);
+            tables.nic().portal_table().alloc(Some(portal), 0, queue).expect(sure);
         }
-        let acknowledged = nic.counters().alloc().expect(sure);
-        let replied = nic.counters().alloc().expect(sure);
+        let acknowledged = tables.nic().counters().alloc().expect(sure);
+        let replied = tables.nic().counters().alloc().expect(sure);
         let everything = EntrySpec {
             options: options::OP_PUT | options::OP_GET | options::EVENT_LINK_DISABLE,
             start: 0,
@@ -125,7 +124,7 @@ impl Core {
             counter: NONE,
             uid: u32::MAX,
         };
-        let windows: Vec<u32> = (0..needs.windows).map(|_| nic.counters().alloc().expect(sure)).collect();
+        let windows: Vec<u32> = (0..needs.windows).map(|_| tables.nic().counters().alloc().expect(sure)).collect();
         for (number, &counter) in windows.iter().enumerate() {
             let spec = EntrySpec {
                 options: everything.options | options::EVENT_CT_COMM,
@@ -133,11 +132,11 @@ impl Core {
                 counter,
                 ..everything
             };
-            nic.lists().append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
+            tables.nic().lists().append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
         }
         let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
-        nic.lists().append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
-        let requests = Requests::new(&mut nic, events);
+        tables.nic().lists().append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
+        let requests = Requests::new(&mut tables.nic(), events);
         let port = if needs.units { Port::open(&mut tables, &machine, needs.memory_bytes) } else { None };
         Core {
             rank,

@@ -2,7 +2,7 @@
 //! Unexpected headers: the list of a portal table entry in order of arrival, and the chains by which an appended entry
 //! finds the first that it accepts. [`super`] has the invariants.
 
-use super::{MatchQueue, bucket_index};
+use super::{MatchQueue, bucket_of, key_hash};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
 use crate::portals::search::{EntryView, FoundHeader, accepts};
@@ -83,12 +83,22 @@ impl<'a> MatchQueue<'_, 'a> {
         } else {
             let bits = view.match_bits & !view.ignore_bits;
             let source = view.source & !view.source_ignore;
-            let bucket = bucket_index(self.tables.header_buckets.len(), portal, 0, class, bits, source);
+            let hash = key_hash(portal, 0, class, bits, source);
+            let (bucket, folded) = (bucket_of(hash, self.tables.header_buckets.len()), self.tables.folded.headers);
+            let mut passed = 0;
             bus.prefetch_write(&self.tables.header_buckets[bucket]);
             let mut node = self.tables.header_buckets[bucket].head;
             self.prefetch_header(bus, node_parts(node).0);
             while node != NONE && steps <= capacity * CLASSES {
                 let (index, node_class) = node_parts(node);
+                if folded != 0 && passed <= capacity * CLASSES {
+                    let Some(record) = headers.get(index as usize) else { break };
+                    if header_hash(self.tables, record, node_class).is_some_and(|other| (other ^ hash) & folded != 0) {
+                        passed += 1;
+                        node = record.links[1 + usize::from(node_class)][0];
+                        continue;
+                    }
+                }
                 steps += 1;
                 bus.charge(Step::EntrySearched);
                 if node_class == class && matches(index) {
@@ -177,7 +187,7 @@ impl<'a> MatchQueue<'_, 'a> {
         }
     }
 
-    fn chain_header_class(self, index: u32, class: u8) {
+    pub(super) fn chain_header_class(self, index: u32, class: u8) {
         let Some(record) = self.tables.headers.get(index as usize) else { return };
         let Some(bucket) = header_bucket(self.tables, record, class) else { return };
         let node = node_of(index, class);
@@ -222,11 +232,15 @@ impl<'a> MatchQueue<'_, 'a> {
 }
 
 fn header_bucket(tables: &Tables<'_>, record: &Header, class: u8) -> Option<usize> {
+    header_hash(tables, record, class).map(|hash| bucket_of(hash, tables.header_buckets.len()))
+}
+
+fn header_hash(tables: &Tables<'_>, record: &Header, class: u8) -> Option<u32> {
     let entry = tables.portals.get(usize::from(record.portal))?;
     let pattern = entry.classes.get(usize::from(class))?;
     let bits = record.match_bits & !pattern.ignore_bits;
     let source = record.source & !pattern.source_ignore;
-    Some(bucket_index(tables.header_buckets.len(), record.portal.into(), 0, class, bits, source))
+    Some(key_hash(record.portal.into(), 0, class, bits, source))
 }
 
 /// A link of the headers' index: a header and one of its chains.
@@ -234,6 +248,6 @@ fn node_of(index: u32, class: u8) -> u32 {
     index * CLASSES as u32 + u32::from(class)
 }
 
-fn node_parts(node: u32) -> (u32, u8) {
+pub(super) fn node_parts(node: u32) -> (u32, u8) {
     (node / CLASSES as u32, (node % CLASSES as u32) as u8)
 }
