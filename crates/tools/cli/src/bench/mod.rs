@@ -410,7 +410,7 @@ impl Session {
                 Ok(mpi.measure(what, case, &self.scale, pinned, limit))
             }
             _ => {
-                let ucx = self.ucx.get_or_init(|| Ucx::find().map_err(Unavailable::from));
+                let ucx = self.ucx.get_or_init(|| Ucx::find(self.tree.prefix()).map_err(Unavailable::from));
                 let ucx = ucx.as_ref().map_err(Unavailable::clone)?;
                 Ok(ucx.measure(case, &self.scale, &self.host.cores, limit))
             }

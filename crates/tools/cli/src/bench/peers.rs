@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, which the
+//! The peers: UCX through its `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, which the
 //! peer's `mpicc` compiles from this command. A missing peer is reported.
 //!
-//! Search order of a peer MPI: the prefix in `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH`; otherwise `peers/<family>` of the
-//! installed tree, `build/peers/<family>` below the current folder (where `bench/get-peers.sh` puts them), and PATH.
+//! Search order of a peer: the prefix in `SELVEDGE_UCX`, `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH`; otherwise
+//! `peers/<family>` of the installed tree, `build/peers/<family>` below the current folder (where `bench/get-peers.sh`
+//! puts them), and PATH.
 
 use std::ffi::OsString;
 use std::fs;
@@ -190,13 +191,14 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MIB: f64 = 1_048_576.0;
 
 impl Ucx {
-    pub fn find() -> Result<Ucx> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let program = std::env::split_paths(&path)
+    pub fn find(tree_prefix: &Path) -> Result<Ucx> {
+        let program = places("ucx", tree_prefix)
+            .into_iter()
             .map(|directory| directory.join("ucx_perftest"))
             .find(|program| program.is_file())
-            .ok_or_else(|| anyhow!("not installed (Debian: ucx-utils)"))?;
-        let printed = output(Command::new("ucx_info").arg("-v"), HELPER_LIMIT).unwrap_or_default();
+            .ok_or_else(|| anyhow!("not installed (make peers, or Debian's ucx-utils)"))?;
+        let info = program.with_file_name("ucx_info");
+        let printed = output(Command::new(info).arg("-v"), HELPER_LIMIT).unwrap_or_default();
         let number = printed.lines().next().and_then(|line| line.split_ascii_whitespace().last()).unwrap_or("?");
         Ok(Ucx { program, version: format!("UCX {number}") })
     }
@@ -279,20 +281,28 @@ impl UcxPair<'_> {
         }
     }
 
-    /// Runs a server and a client on this machine, each on its core.
+    /// Runs a server and a client on this machine, each on its core. Both get the test: a server of UCX 1.13 takes it from
+    /// its client, one of UCX 1.22 takes everything but the device, and ends without one.
     fn run(&self, test: &UcxTest, size: u64, iterations: u64, quantile: f64, limit: Duration) -> Result<UcxLine> {
         let port = free_port()?.to_string();
-        let mut server = Command::new(self.program);
-        server.args(["-p", &port, "-c", &self.server_cpu.to_string()]);
-        let mut server = Running::start(&mut server)?;
-        let mut client = Command::new(self.program);
-        client.args(["127.0.0.1", "-p", &port, "-c", &self.client_cpu.to_string(), "-v", "-f"]);
-        client.args(["-t", test.test, "-d", "memory", "-x", "posix", "-D", test.layout]);
-        client.args(["-s", &size.to_string(), "-n", &iterations.to_string(), "-w", &(iterations / 10 + 1).to_string()]);
-        client.args(["-R", &quantile.to_string()]);
+        let (size, warm_up, iterations) = (size.to_string(), (iterations / 10 + 1).to_string(), iterations.to_string());
+        let test = ["-t", test.test, "-d", "memory", "-x", "posix", "-D", test.layout];
+        let amount = ["-s", &size, "-n", &iterations, "-w", &warm_up];
+        let command = |cpu: usize| {
+            let mut command = Command::new(self.program);
+            command.args(["-p", &port, "-c", &cpu.to_string()]).args(test).args(amount);
+            command
+        };
+        let mut server = Running::start(&mut command(self.server_cpu))?;
+        let mut client = command(self.client_cpu);
+        client.args(["-v", "-f", "-R", &quantile.to_string(), "127.0.0.1"]);
         let printed = self.connect(&mut client, limit);
         server.end();
-        let printed = printed?;
+        // A server that ends first leaves its client only a closed connection.
+        let printed = printed.map_err(|error| match server.error_lines() {
+            lines if lines.is_empty() => error,
+            lines => error.context(format!("ucx_perftest's server failed:{lines}")),
+        })?;
         printed.lines().rev().find_map(ucx_line).ok_or_else(|| anyhow!("its output has no line of results:\n{printed}"))
     }
 
@@ -340,6 +350,22 @@ mod tests {
         assert_eq!(line, wanted);
         assert_eq!(ucx_line("iterations,50.0_percentile_lat,avg_lat"), None);
         assert_eq!(ucx_line("1,2,3"), None);
+    }
+
+    /// A stand-in for UCX: a server that ends at once, as that of UCX 1.22 without a device, and a client that says no more
+    /// than that.
+    #[test]
+    fn the_reason_of_a_server_that_ends_is_reported() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("ucx_perftest");
+        let script = "#!/bin/sh\ncase \"$*\" in *127.0.0.1) exit 1;; esac\n\
+                      case \"$*\" in *'-d memory'*) echo 'no such test' >&2;; *) echo 'no device' >&2;; esac\nexit 1\n";
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let pair = UcxPair { program: &program, server_cpu: 0, client_cpu: 0 };
+        let error = pair.run(&UcxTest { test: "am_lat", layout: "short" }, 8, 20, 50.0, HELPER_LIMIT).unwrap_err();
+        assert!(format!("{error:#}").contains("no such test"), "{error:#}");
     }
 
     #[test]

@@ -182,6 +182,7 @@ mod tests {
             ("SELVEDGE_SIM_TSC", "0", "2"),
             ("SELVEDGE_OPENMPI", "/", "/nowhere at all"),
             ("SELVEDGE_MPICH", "/", "/nowhere at all"),
+            ("SELVEDGE_UCX", "/", "/nowhere at all"),
             ("SELVEDGE_OSHMEM", "/", "/nowhere at all"),
             ("SELVEDGE_SANDIA", "/", "/nowhere at all"),
         ];
