@@ -12,7 +12,7 @@ FULL_PREFIX = $(if $(filter /%,$(firstword $(PREFIX))),$(PREFIX),$(CURDIR)/$(PRE
 CARGO ?= cargo
 CC ?= cc
 TREE := build
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+VERSION := $(shell packaging/version.sh)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # How cargo builds a release, and where it puts that. packaging/wheel.sh builds for an older C library.
 CARGO_VERB ?= build
@@ -67,7 +67,7 @@ SMA_LINK := $(TREE)/link/libsma.ld $(TREE)/link/libsma.map
 MACHINES := $(patsubst %,$(TREE)/share/selvedge/%,$(wildcard machines/*.toml))
 
 .DEFAULT_GOAL := build
-.PHONY: help build component demo test test-build test-long check-examples bench install uninstall setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
+.PHONY: help build component release demo test test-build test-long check-examples bench install uninstall setup lint docs docs-pages registers registers-html check-registers rtl rtl-report clean peers FORCE
 
 ## lists the targets
 help:
@@ -265,6 +265,11 @@ install:
 ## removes what `make install` with the same PREFIX and DESTDIR has copied
 uninstall:
 	@packaging/install.sh --uninstall "$(FULL_PREFIX)" "$(DESTDIR)"
+
+# Some hours. It tags and uploads nothing.
+## checks and packages everything for a release, in target/release-check, and says what is left to do
+release:
+	@packaging/release.sh target/release-check
 
 ## removes build/ and cargo's output
 clean:

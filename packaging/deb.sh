@@ -13,7 +13,7 @@ for tool in dpkg-buildpackage dh patchelf; do
     command -v $tool >/dev/null || { echo "deb.sh: $tool is missing; apt-get install dpkg-dev debhelper patchelf" >&2 && exit 1; }
 done
 [ -x build/bin/selvedge ] || { echo "deb.sh: build/bin/selvedge is missing; run make build" >&2 && exit 1; }
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+version=$(packaging/version.sh)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir "$stage/selvedge" "$stage/selvedge/debian"

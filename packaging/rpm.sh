@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 out=${1:-build/packages}
 command -v rpmbuild >/dev/null || { echo "rpm.sh: rpmbuild is missing; apt-get install rpm" >&2 && exit 1; }
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+version=$(packaging/version.sh)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 packaging/stage.sh "${2:-build}" "$stage/tree" /usr lib64

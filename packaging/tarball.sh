@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-build/packages}
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+version=$(packaging/version.sh)
 name=selvedge-$version-linux-$(uname -m)
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT

@@ -15,7 +15,7 @@ folder=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- deb tarball wheel rpm
 packages=${SELVEDGE_PACKAGES:-$here/build/packages}
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+version=$(packaging/version.sh)
 in_root() { packaging/root.sh in "$root" "$@"; }
 step() { echo "packages: $*"; }
 fail() { echo "packages: failed: $*" >&2 && exit 1; }

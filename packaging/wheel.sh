@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 out=${1:-build/packages}
 glibc=2.28
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+version=$(packaging/version.sh)
 target=$(uname -m)-unknown-linux-gnu
 # Not below the working folder: zig would name its headers relative to that, and build programs run elsewhere.
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/selvedge/wheel-tools

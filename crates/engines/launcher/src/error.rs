@@ -8,6 +8,7 @@ use selvedge_job::DirectoryError;
 
 use crate::hosts::{HostsError, ServiceError};
 use crate::program::ProgramError;
+use crate::rank::runner::RunnerError;
 
 /// Reasons why a job could not be set up or supervised. A failed rank is no error: it decides the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,9 @@ pub enum LauncherError {
     /// There is no such program, or it may not be executed.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// Its wrapper or debugger cannot be used.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
     #[error("cannot block and read signals")]
     Signals(#[source] io::Error),
     #[error("cannot make the job's directory")]

@@ -7,7 +7,7 @@
 //! | [`mpirun`] | a job under the launcher of an MPI |
 //! | [`simulated`] | the processes of a job in virtual time |
 //! | [`environment`] | variables that make an MPI use our provider |
-//! | `rank` | one rank: its process, its PMI socket, its output |
+//! | `rank` | one rank: its process, its PMI socket, its output; wrappers, debuggers and their terminals |
 //! | `pmi_server` | the server side of PMI-1 |
 //! | `options`, `error`, `job_directory` | the user's options of a job; its errors; its directory |
 //! | [`program`] | the file of a program |
@@ -34,3 +34,5 @@ pub mod simulated;
 
 pub use error::{LauncherError, with_causes};
 pub use options::{Binding, JobOptions, MemoryPath, NicMode};
+pub use rank::runner::{Gdb, RankList, RunnerError};
+pub use rank::window::hold as hold_window;

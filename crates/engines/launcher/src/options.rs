@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::program::{self, ProgramError};
+use crate::rank::runner::Gdb;
 
 /// The options of a job.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -34,6 +35,10 @@ pub struct JobOptions {
     pub tag_output: bool,
     /// Let the other ranks continue when one fails.
     pub keep_going: bool,
+    /// The words of a command that runs each rank's program, as `valgrind -q`; `{rank}` is the rank's number. Empty: none.
+    pub wrapper: Vec<String>,
+    /// Ranks that run under gdb, without the wrapper.
+    pub gdb: Option<Gdb>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
@@ -77,9 +82,13 @@ impl JobOptions {
 
     /// Finds the program's file, in the ranks' `PATH`.
     pub fn executable(&self) -> Result<PathBuf, ProgramError> {
+        program::find(self.program(), &self.search_path())
+    }
+
+    /// The ranks' `PATH`.
+    pub(crate) fn search_path(&self) -> OsString {
         let given = self.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
-        let search_path = given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        program::find(self.program(), &search_path)
+        given.or_else(|| std::env::var_os("PATH")).unwrap_or_default()
     }
 }
 

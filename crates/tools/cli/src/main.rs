@@ -61,6 +61,8 @@ enum Command {
     ManualPages(manual::ManualPagesArgs),
     #[command(hide = true)]
     Agent(run::AgentArgs),
+    #[command(hide = true)]
+    Window(run::WindowArgs),
 }
 
 fn main() -> ExitCode {
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions_main(&args),
         Command::ManualPages(args) => manual::manual_pages_main(&args),
         Command::Agent(args) => run::agent_main(args),
+        Command::Window(args) => run::window_main(args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("selvedge: {}", selvedge_launcher::with_causes(error.as_ref()));

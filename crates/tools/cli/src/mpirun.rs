@@ -15,6 +15,7 @@ use selvedge_launcher::environment::{Shell, Variable};
 use selvedge_launcher::mpirun::{CommandLine, Family, LaunchPlan, MpirunError};
 
 use crate::choice::{FAMILIES, one_of};
+use crate::run::{Words, words};
 
 /// Start an MPI program with its MPI's own launcher, over Selvedge.
 #[derive(clap::Args)]
@@ -27,6 +28,10 @@ pub struct Args {
     /// The launcher to start [default: the one beside the MPI library that the program is linked to, else from PATH]
     #[arg(long, value_name = "PATH")]
     launcher: Option<PathBuf>,
+
+    /// Run each rank's program under a command, as `valgrind -q` or `xterm -e gdb --args`
+    #[arg(long, value_name = "COMMAND", value_parser = words)]
+    wrapper: Option<Words>,
 
     /// Print the variables and the command line without starting anything
     #[arg(long)]
@@ -73,7 +78,11 @@ fn start(args: Args) -> Result<ExitCode> {
         Some(name) => Some(family_named(&name)?),
         None => args.mpi,
     };
-    let plan = LaunchPlan::make(mpi, launcher, line)?;
+    let wrapper = match line.take_value("--wrapper")? {
+        Some(text) => Some(wrapper(&text)?),
+        None => args.wrapper,
+    };
+    let plan = LaunchPlan::make(mpi, launcher, wrapper.map(|words| words.0).unwrap_or_default(), line)?;
     if verbose {
         describe(&plan);
     }
@@ -99,6 +108,10 @@ fn say(text: &str) {
 fn family_named(name: &OsStr) -> Result<Family, MpirunError> {
     let known = FAMILIES.iter().find(|choice| choice.name == name).map(|choice| choice.value);
     known.ok_or_else(|| MpirunError::UnknownMpi { name: name.to_string_lossy().into_owned() })
+}
+
+fn wrapper(text: &OsStr) -> Result<Words, MpirunError> {
+    words(&text.to_string_lossy()).map_err(|why| MpirunError::Wrapper { why })
 }
 
 fn describe(plan: &LaunchPlan) {

@@ -15,7 +15,7 @@ use anyhow::Result;
 use selvedge_job::PORTALS_PID_MAX;
 use selvedge_launcher::hosts::{self, agent};
 use selvedge_launcher::report::say;
-use selvedge_launcher::{Binding, JobOptions, LauncherError, MemoryPath, NicMode};
+use selvedge_launcher::{Binding, Gdb, JobOptions, LauncherError, MemoryPath, NicMode, RankList};
 use selvedge_process::process::start_logging;
 
 use crate::choice::{Choice, one_of};
@@ -71,6 +71,18 @@ pub struct Args {
     #[arg(long)]
     keep_going: bool,
 
+    /// Run ranks under gdb, as `0`, `0,2-3` or `all`: one at this terminal, several in panes of tmux or windows on DISPLAY
+    #[arg(long, value_name = "RANKS")]
+    gdb: Option<RankList>,
+
+    /// A command of gdb, as `run` and then `bt`, instead of a terminal; may be given several times
+    #[arg(long, value_name = "COMMAND", requires = "gdb")]
+    gdb_command: Vec<String>,
+
+    /// Run each rank's program under a command, as `valgrind -q`; {rank} is the rank's number
+    #[arg(long, value_name = "COMMAND", value_parser = words, conflicts_with = "gdb")]
+    wrapper: Option<Words>,
+
     /// The program and its arguments
     // One list, so that all words after the program's name belong to the program, even our options.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
@@ -123,6 +135,19 @@ pub struct AgentArgs {
     directory: Option<PathBuf>,
 }
 
+/// The words of a command.
+#[derive(Clone)]
+pub struct Words(pub Vec<String>);
+
+/// Splits a command into words, as a shell does.
+pub fn words(text: &str) -> Result<Words, String> {
+    match shlex::split(text) {
+        Some(words) if !words.is_empty() => Ok(Words(words)),
+        Some(_) => Err("give a command, as 'valgrind -q'".to_owned()),
+        None => Err("a quote is not closed".to_owned()),
+    }
+}
+
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -144,9 +169,28 @@ pub fn main(args: Args) -> Result<ExitCode> {
             say(&error.to_string());
             error.exit_code()
         }
+        Err(LauncherError::Runner(error)) => {
+            say(&error.to_string());
+            error.exit_code()
+        }
         Err(error) => return Err(error.into()),
     };
     Ok(ExitCode::from(code))
+}
+
+/// Hold a window for a rank that runs under a debugger (started by `selvedge run --gdb`).
+#[derive(clap::Args)]
+pub struct WindowArgs {
+    /// The launcher's socket
+    socket: PathBuf,
+
+    /// The rank
+    rank: u32,
+}
+
+pub fn window_main(args: WindowArgs) -> Result<ExitCode> {
+    selvedge_launcher::hold_window(&args.socket, args.rank)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub fn agent_main(args: AgentArgs) -> Result<ExitCode> {
@@ -171,6 +215,8 @@ impl From<Args> for JobOptions {
             timeout: args.timeout,
             tag_output: args.tag_output,
             keep_going: args.keep_going,
+            wrapper: args.wrapper.map(|words| words.0).unwrap_or_default(),
+            gdb: args.gdb.map(|ranks| Gdb { ranks, commands: args.gdb_command }),
             command: args.command,
         }
     }

@@ -33,6 +33,7 @@ use super::ranks::{self, Ranks};
 use super::wire::{Hello, HostPlace, Report, Request, Start, greeting};
 use crate::error::{LauncherError, with_causes};
 use crate::job_directory;
+use crate::rank::runner::Runner;
 use crate::rank::spawn::{Share, SpawnPlan};
 use crate::report::say;
 use crate::signals::{Signals, signal_rank};
@@ -264,6 +265,7 @@ fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
     })?;
     let executable =
         options.executable().map_err(|error| Refusal { code: error.exit_code(), why: error.to_string() })?;
+    let runner = Runner::find(&options).map_err(|error| Refusal { code: error.exit_code(), why: error.to_string() })?;
     if let Some(place) = &place {
         check_address(place.address)?;
     }
@@ -277,7 +279,7 @@ fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
     let node = node.transpose().map_err(|error| Refusal::new(with_causes(&error)))?;
     let variables = place.map(|place| variables(place, ranks.len())).unwrap_or_default();
     let share = Share { ranks, variables, through_pipes: true };
-    match SpawnPlan::new(&options, share, executable, &directory, &parent) {
+    match SpawnPlan::new(&options, share, (executable, runner), &directory, &parent) {
         Ok(plan) => {
             let ranks = Ranks::new(directory, plan, signals.mask_before());
             Ok(Prepared { ranks, node, watch: launcher.and_then(watch) })

@@ -5,6 +5,7 @@ use super::*;
 use crate::hosts::messages::{Event, Order};
 use crate::hosts::wire::{Hello, HostPlace, Report, Request, Start, greeting};
 use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
+use crate::rank::runner::{Gdb, RankList};
 use std::fs::File;
 use std::io::Write;
 
@@ -155,6 +156,8 @@ fn words_on_the_wire_stay() {
             timeout: Some(std::time::Duration::from_millis(1500)),
             tag_output: true,
             keep_going: false,
+            wrapper: vec!["nice".to_owned()],
+            gdb: Some(Gdb { ranks: RankList::Parts(vec![(0, 1)]), commands: vec!["run".to_owned()] }),
             command: vec!["prog".into()],
         },
         job: "run-1".to_owned(),
@@ -174,6 +177,7 @@ fn words_on_the_wire_stay() {
     let expected = concat!(
         r#"{"Start":{"args":{"ranks":3,"hosts":"a,b","hostfile":null,"aggregation":true,"bind":"Core","mode":"Host","path":"Cma","#,
         r#""env":[["A","1"]],"timeout":{"secs":1,"nanos":500000000},"tag_output":true,"keep_going":false,"#,
+        r#""wrapper":["nice"],"gdb":{"ranks":{"Parts":[[0,1]]},"commands":["run"]},"#,
         r#""command":[{"Unix":[112,114,111,103]}]},"job":"run-1","ranks":[0,2],"environment":[[{"Unix":[66]},{"Unix":[50]}]],"#,
         r#""folder":"/tmp","launcher":"10.0.0.1:7","#,
         r#""among":{"host":1,"hosts":2,"address":"10.0.0.2","secret":"s","manager":"10.0.0.1:8"}}}"#

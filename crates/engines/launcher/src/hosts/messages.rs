@@ -51,6 +51,9 @@ pub(crate) enum Event {
         rank: usize,
         which: usize,
     },
+    /// The user has stopped the debugger that has the launcher's terminal. Never from another host.
+    #[serde(skip)]
+    Stopped,
     /// Rank 0 has taken this many bytes of its input.
     InputTaken(usize),
     /// Rank 0 takes no more input.
@@ -70,7 +73,7 @@ impl Event {
             | Event::Endless { rank }
             | Event::Ended { rank, .. } => Some((rank, 0)),
             Event::Output { rank, which, .. } | Event::OutputEnded { rank, which } => Some((rank, which)),
-            Event::InputTaken(_) | Event::InputClosed | Event::HostLost(_) => None,
+            Event::InputTaken(_) | Event::InputClosed | Event::Stopped | Event::HostLost(_) => None,
         }
     }
 }

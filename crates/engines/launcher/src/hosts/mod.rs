@@ -53,6 +53,7 @@ use crate::executable::Executable;
 use crate::job_directory;
 use crate::options::JobOptions;
 use crate::preload::lack;
+use crate::rank::runner::{Runner, RunnerError};
 use crate::rank::spawn::{Share, SpawnPlan};
 use crate::report::say;
 use crate::signals::Signals;
@@ -69,15 +70,26 @@ pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
         lack(&file, Executable::read(&file).loading, WITHOUT).iter().for_each(|line| say(line));
     }
     let entries = host_list::of_job(options)?;
-    if entries.is_empty() { run_here(options) } else { run_on(&entries, options) }
+    if entries.is_empty() {
+        return run_here(options);
+    }
+    if options.gdb.as_ref().is_some_and(|gdb| gdb.commands.is_empty()) {
+        return Err(RunnerError::OtherHosts.into());
+    }
+    run_on(&entries, options)
 }
 
 fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
     let executable = options.executable()?;
+    let runner = Runner::find(options)?;
     let signals = Signals::block().map_err(LauncherError::Signals)?;
     let (parent, directory) = job_directory::make(options, None)?;
     let name = directory.name().to_owned();
-    let plan = SpawnPlan::new(options, Share::whole(options), executable, &directory, &parent)?;
+    let mut plan = SpawnPlan::new(options, Share::whole(options), (executable, runner), &directory, &parent)?;
+    if let Err(error) = plan.open_screens(directory.path(), signals.mask_before()) {
+        let _ = directory.remove();
+        return Err(error.into());
+    }
     let ranks = ranks::Ranks::new(directory, plan, signals.mask_before());
     Ok(supervise::here(ranks, &name, signals, options)?)
 }

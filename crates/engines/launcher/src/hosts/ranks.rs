@@ -97,6 +97,8 @@ impl Ranks {
                         self.input = Some(Input { pipe, pending: Vec::new(), ends: false });
                     }
                     events.push(Event::Started { rank, pid: started.who.pid });
+                    let apart = (0..2).filter(|&which| self.plan.capture_output && started.streams[which].is_none());
+                    events.extend(apart.map(|which| Event::OutputEnded { rank, which }));
                     self.ranks.push(Rank {
                         number: rank,
                         who: started.who,
@@ -151,7 +153,13 @@ impl Ranks {
 
     pub(crate) fn find_dead(&mut self, events: &mut Vec<Event>) {
         for rank in self.ranks.iter_mut().filter(|rank| rank.state == State::Alive) {
-            let Some(status) = status_of_dead(rank.who.pid) else { continue };
+            let Some(status) = status_of_dead(rank.who.pid) else {
+                if self.plan.screens.stops_job(rank.number) && has_stopped(rank.who.pid) {
+                    self.plan.screens.stopped();
+                    events.push(Event::Stopped);
+                }
+                continue;
+            };
             rank.receive(events);
             rank.state = State::Dead(status);
             rank.connection = None;
@@ -213,8 +221,11 @@ impl Ranks {
         self.ranks.get_mut(at)
     }
 
-    fn signal(&self, signal: i32) {
+    fn signal(&mut self, signal: i32) {
         for rank in self.ranks.iter().filter(|rank| rank.state == State::Alive) {
+            if signal == libc::SIGCONT {
+                self.plan.screens.continued(rank.number, rank.who.pid);
+            }
             signal_rank(rank.who.pid, signal);
         }
     }
@@ -232,6 +243,7 @@ impl Ranks {
             signal_rank(who.pid, libc::SIGKILL);
         }
         self.ranks[at].reap();
+        self.plan.screens.close(number);
     }
 
     fn record_lost(&mut self, lost: LostRank) {
@@ -346,6 +358,15 @@ impl Rank {
         // SAFETY: a null status pointer is allowed; the process is our child, and only this code reaps it.
         unsafe { libc::waitpid(self.who.pid as libc::pid_t, std::ptr::null_mut(), 0) };
         self.state = State::Buried;
+    }
+}
+
+/// Whether a child was stopped since the last call.
+fn has_stopped(pid: u32) -> bool {
+    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves `si_pid` 0 if the child was not stopped.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, pid, &mut info, libc::WSTOPPED | libc::WNOHANG) == 0 && info.si_pid() != 0
     }
 }
 

@@ -248,10 +248,7 @@ impl<'a> Supervisor<'a> {
                     }
                 }
                 libc::SIGCONT => self.signal_all(libc::SIGCONT),
-                libc::SIGTSTP => {
-                    self.signal_all(libc::SIGTSTP);
-                    stop_self();
-                }
+                libc::SIGTSTP => self.stop(),
                 signal if self.interrupted => {
                     say(&format!("{} again; killing the ranks", signal_name(signal)));
                     self.failure.get_or_insert(exit_code(ExitStatus::from_raw(signal)));
@@ -266,6 +263,12 @@ impl<'a> Supervisor<'a> {
                 }
             }
         }
+    }
+
+    /// Stops the job, and this process until the shell continues it.
+    fn stop(&mut self) {
+        self.signal_all(libc::SIGTSTP);
+        stop_self();
     }
 
     /// Ends the job: SIGTERM, and SIGKILL after the grace time.
@@ -353,6 +356,7 @@ impl<'a> Supervisor<'a> {
                 self.input = self.input.map(|under_way| under_way.saturating_sub(count));
             }
             Event::InputClosed => self.input = None,
+            Event::Stopped => self.stop(),
             Event::HostLost(why) => self.host_lost(host, &why),
         }
     }

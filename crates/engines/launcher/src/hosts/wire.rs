@@ -16,7 +16,7 @@ use super::messages::{Event, Order};
 use crate::options::JobOptions;
 
 /// Changes with every change of the channel's wire format.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 const GREETING: &str = "selvedge agent ";
 
 /// The job, for an agent.

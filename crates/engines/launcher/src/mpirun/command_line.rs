@@ -137,6 +137,16 @@ impl CommandLine {
         true
     }
 
+    /// Puts words before each program.
+    pub fn wrap(&mut self, words: &[String], search_path: &OsStr) {
+        let mut from = 0;
+        while let Some(at) = self.options_end(from, search_path) {
+            self.words.splice(at..at, words.iter().map(OsString::from));
+            let Some(colon) = self.words[at..].iter().position(|word| word == ":") else { break };
+            from = at + colon + 1;
+        }
+    }
+
     fn position(&self, wanted: impl Fn(&str) -> bool) -> Option<usize> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let end = self.options_end(0, &path).unwrap_or(self.words.len());
@@ -154,7 +164,7 @@ impl CommandLine {
                 return Some(at + 1).filter(|next| *next < self.words.len());
             }
             if word.starts_with('-') && !option.is_empty() {
-                let ours = ["--mpi", "--launcher"].contains(&word.as_ref());
+                let ours = ["--mpi", "--launcher", "--wrapper"].contains(&word.as_ref());
                 let values = VALUES.iter().find(|(name, _)| *name == option).map(|(_, count)| *count);
                 at += 1 + if ours { 1 } else { values.unwrap_or(0) };
                 uncertain = values.is_none() && !ours && !option.contains('=');
@@ -216,6 +226,18 @@ mod tests {
         assert_eq!(found("-n 2 sh -c true"), ["sh"]);
         assert_eq!(found("-n 2 no-such-program"), Vec::<String>::new());
         assert_eq!(found("-n 2 sh -c true : -n 1 no-such-program a : -n 3 cat x"), ["sh", "cat"]);
+    }
+
+    #[test]
+    fn a_wrapper_stands_before_each_program() {
+        let wrapped = |text: &str| {
+            let mut line = line(text);
+            line.wrap(&["nice".to_owned(), "-n5".to_owned()], OsStr::new("/bin:/usr/bin"));
+            line.into_arguments().join(OsStr::new(" ")).into_string().unwrap()
+        };
+        assert_eq!(wrapped("-n 2 sh -c true"), "-n 2 nice -n5 sh -c true");
+        assert_eq!(wrapped("-n 2 -- sh a : -n 1 cat b"), "-n 2 -- nice -n5 sh a : -n 1 nice -n5 cat b");
+        assert_eq!(wrapped("-n 2"), "-n 2");
     }
 
     #[test]

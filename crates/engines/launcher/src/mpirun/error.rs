@@ -18,6 +18,8 @@ pub enum MpirunError {
     NotStarted(#[from] NotStarted),
     #[error("{option} needs a value")]
     NoValue { option: String },
+    #[error("--wrapper: {why}")]
+    Wrapper { why: String },
     #[error("--mpi takes openmpi or mpich, not '{name}'")]
     UnknownMpi { name: String },
     #[error("the program is linked to {}, not to {}", .linked.name(), .requested.name())]

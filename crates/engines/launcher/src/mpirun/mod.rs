@@ -53,10 +53,12 @@ pub struct EndedJob {
 }
 
 impl LaunchPlan {
-    /// Chooses the MPI and the launcher, unless the user has chosen, and makes the environment.
+    /// Chooses the MPI and the launcher, unless the user has chosen, and makes the environment. `wrapper`: the words of a
+    /// command that runs each program; empty: none.
     pub fn make(
         mpi: Option<Family>,
         launcher: Option<PathBuf>,
+        wrapper: Vec<String>,
         mut line: CommandLine,
     ) -> Result<LaunchPlan, MpirunError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -83,6 +85,10 @@ impl LaunchPlan {
             for (program, file) in programs.iter().zip(&files).rev() {
                 preload_into(&mut line, program, file, family, &preloads);
             }
+        }
+        if let Some(name) = wrapper.first() {
+            crate::program::find(OsStr::new(name), &path).map_err(NotStarted::Program)?;
+            line.wrap(&wrapper, &path);
         }
         let both = programs.iter().zip(&files);
         let lacks = both.filter_map(|(program, file)| preload::lack(&program.file, file.loading, WITHOUT)).collect();

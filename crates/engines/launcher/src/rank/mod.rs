@@ -3,4 +3,8 @@
 
 pub(crate) mod connection;
 pub(crate) mod output;
+pub(crate) mod runner;
+pub(crate) mod screens;
 pub(crate) mod spawn;
+pub(crate) mod terminal;
+pub(crate) mod window;

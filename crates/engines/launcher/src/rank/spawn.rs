@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::CpuSet;
@@ -23,6 +23,9 @@ use selvedge_settings::report::REPORTED;
 
 use super::connection::Connection;
 use super::output::Stream;
+use super::runner::{Runner, RunnerError};
+use super::screens::{Screens, Takes};
+use super::{terminal, window};
 use crate::environment;
 use crate::executable::Executable;
 use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
@@ -47,6 +50,10 @@ impl Share {
 /// The common settings of all ranks of this host.
 pub(crate) struct SpawnPlan {
     executable: PathBuf,
+    runner: Runner,
+    /// The file of commands for gdb.
+    script: PathBuf,
+    pub(crate) screens: Screens,
     program: Executable,
     name: OsString,
     args: Vec<OsString>,
@@ -77,7 +84,7 @@ impl SpawnPlan {
     pub(crate) fn new(
         options: &JobOptions,
         share: Share,
-        executable: PathBuf,
+        (executable, runner): (PathBuf, Runner),
         directory: &JobDirectory,
         parent: &Path,
     ) -> io::Result<SpawnPlan> {
@@ -93,8 +100,15 @@ impl SpawnPlan {
         if program.is_sanitized() {
             set_options(&mut set);
         }
+        let script = directory.path().join("gdb");
+        if let Some(text) = runner.script() {
+            std::fs::write(&script, text)?;
+        }
         Ok(SpawnPlan {
             executable,
+            runner,
+            script,
+            screens: Screens::default(),
             program,
             name: options.program().to_owned(),
             args: options.command.iter().skip(1).cloned().collect(),
@@ -108,6 +122,13 @@ impl SpawnPlan {
             open_files: allow_open_files(if capture_output { 3 } else { 1 } * here + 64)?,
             simulated: false,
         })
+    }
+
+    /// Opens the terminals of the ranks that the user debugs.
+    pub(crate) fn open_screens(&mut self, folder: &Path, mask: libc::sigset_t) -> Result<(), RunnerError> {
+        self.screens = Screens::open(&self.runner, &self.ranks, folder, mask)?;
+        self.forward_stdin &= !self.screens.take_input();
+        Ok(())
     }
 
     /// Changes the plan to virtual time on a machine with a core for each rank. Each rank loads these libraries first.
@@ -152,12 +173,16 @@ impl SpawnPlan {
     ) -> io::Result<Started> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let mut command = Command::new(&self.executable);
-        command.arg0(&self.name).args(&self.args).process_group(0);
+        let preloads = variable(&self.set, LD_PRELOAD);
+        let mut command = self.runner.command(rank, (&self.executable, &self.name), &self.script, &preloads);
+        command.args(&self.args);
         for name in &self.unset {
             command.env_remove(name);
         }
         command.envs(&self.set);
+        if self.runner.is_debugger(rank) {
+            command.env_remove(LD_PRELOAD);
+        }
         command.env("SELVEDGE_RANK", rank.to_string());
         command.env("PMI_RANK", rank.to_string());
         command.envs(own.iter().copied());
@@ -167,11 +192,18 @@ impl SpawnPlan {
         command.env("PMI_FD", theirs.as_raw_fd().to_string());
         command.stdin(match rank {
             0 if self.forward_stdin => Stdio::piped(),
-            0 => Stdio::inherit(),
+            0 if !self.screens.take_input() => Stdio::inherit(),
             _ => Stdio::null(),
         });
         if self.capture_output {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let takes = match self.screens.has(rank) {
+            true => self.screens.connect(rank, &mut command)?,
+            false => Takes::Nothing,
+        };
+        if takes != Takes::Session {
+            command.process_group(0);
         }
         let preparation = Preparation {
             launcher: rustix::process::getpid(),
@@ -179,6 +211,7 @@ impl SpawnPlan {
             mask,
             open_files: self.open_files,
             simulated: self.simulated,
+            takes,
             core: self.cores.get(nth_here % self.cores.len().max(1)).map(|&core| {
                 let mut set = CpuSet::new();
                 set.set(core);
@@ -208,6 +241,7 @@ struct Preparation {
     mask: libc::sigset_t,
     open_files: libc::rlimit,
     simulated: bool,
+    takes: Takes,
     core: Option<CpuSet>,
 }
 
@@ -218,6 +252,12 @@ impl Preparation {
         // The launcher may have died before the call above.
         if rustix::process::getppid() != Some(self.launcher) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        match self.takes {
+            Takes::Nothing => {}
+            // Without the foreground the debugger is stopped, and the user continues it by the shell's `fg`.
+            Takes::Foreground => drop(terminal::set_foreground(rustix::process::getpid())),
+            Takes::Session => window::lead_session()?,
         }
         if let Some(core) = &self.core {
             rustix::thread::sched_setaffinity(None, core)?;

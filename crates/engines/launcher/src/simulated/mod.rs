@@ -42,6 +42,7 @@ use crate::mpirun::Family;
 use crate::options::{Binding, JobOptions};
 use crate::preload::{Preloads, lack};
 use crate::program::ProgramError;
+use crate::rank::runner::Runner;
 use crate::rank::spawn::{Share, SpawnPlan, library_folder};
 use crate::signals::Signals;
 
@@ -128,8 +129,8 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     if let Some(grant) = grant {
         directory.replace(&directory.grant(), &grant).map_err(LauncherError::Grant)?;
     }
-    let plan =
-        SpawnPlan::new(&options, Share::whole(&options), executable, &directory, &parent).and_then(|mut plan| {
+    let plan = SpawnPlan::new(&options, Share::whole(&options), (executable, Runner::Plain), &directory, &parent)
+        .and_then(|mut plan| {
             plan.simulate(&preloads)?;
             Ok(plan)
         });
