@@ -89,7 +89,9 @@ impl Ports<'_, '_> {
         while left > 0 {
             let status = Status::from_word(slots.status(at));
             if let Ok(status) = status {
-                self.tables.blocked.push(&BlockedHead::unread(Label::of(&status), node, id.vpid));
+                if let Some(heads) = self.tables.blocked.as_deref_mut() {
+                    heads.push(&BlockedHead::unread(Label::of(&status), node, id.vpid));
+                }
                 found += 1;
             }
             let taken = u64::from(status.map_or(1, |status| status.extent.slots()));

@@ -227,7 +227,9 @@ impl Device {
         let mut nic = self.interface().lock();
         let lost = self.interface().rings().close_port(port, |message| {
             if let Some(label) = Label::from_word(message.envelope.match_bits, message.length) {
-                nic.tables.blocked.push(&BlockedHead::unread(label, self.node(), vpid));
+                if let Some(heads) = nic.tables.blocked.as_deref_mut() {
+                    heads.push(&BlockedHead::unread(label, self.node(), vpid));
+                }
             }
         });
         nic.signals.registers.add(Register::VeloDiscarded, lost);
