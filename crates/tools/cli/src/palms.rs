@@ -83,7 +83,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         bail!("{}: no such program; build it by `make build`", program.display());
     }
     let own = std::env::current_exe().context("the path of this command")?;
-    let error = Command::new(own).args(starter(&args)).arg("--").arg(program).args(tool(args)).exec();
+    let error = Command::new(own).args(starter(&args)).arg("--").arg(program).args(tool(&args)).exec();
     Err(error).context("`selvedge` cannot be started")
 }
 
