@@ -124,28 +124,34 @@ impl Table {
         };
         let columns = self.rows.iter().map(Vec::len).chain([self.columns.len()]).max().unwrap_or(0);
         let gaps = usize::from(GAP) * columns.saturating_sub(1);
-        let sum = |least: bool| (0..columns).map(|at| self.column_width(at, least)).sum::<usize>() + gaps;
+        let sum = |word_max| (0..columns).map(|at| self.column_width(at, word_max)).sum::<usize>() + gaps;
         match () {
-            () if sum(false) <= width => self.lines(None, colours),
-            () if sum(true) <= width || self.columns.is_empty() => self.lines(Some(width), colours),
+            () if sum(None) <= width => self.lines(None, colours),
+            () if sum(Some(WORD_MAX)) <= width => self.lines(Some((width, WORD_MAX)), colours),
+            // Without heads there is nothing to begin the lines of a block with.
+            () if self.columns.is_empty() => {
+                let share = width.saturating_sub(gaps) / columns.max(1);
+                self.lines(Some((width, share.clamp(1, WORD_MAX))), colours)
+            }
             () => self.blocks(width, colours),
         }
     }
 
-    /// Columns that a column takes without breaking a line; or at least, where cells are wrapped.
-    fn column_width(&self, at: usize, least: bool) -> usize {
+    /// Columns that a column takes without breaking a line; or at least, where cells are wrapped and words longer than
+    /// `word_max` broken.
+    fn column_width(&self, at: usize, word_max: Option<usize>) -> usize {
         let word = |text: &str| text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0);
         let (head, is_number) = self.columns.get(at).map_or(("", false), |column| (&*column.head, column.is_number));
-        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| match least && !is_number {
-            true => word(&cell.text).min(WORD_MAX),
-            false => cell.text.width(),
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| match word_max {
+            Some(most) if !is_number => word(&cell.text).min(most),
+            _ => cell.text.width(),
         });
-        cells.chain([if least { word(head) } else { head.width() }]).max().unwrap_or(0)
+        cells.chain([if word_max.is_some() { word(head) } else { head.width() }]).max().unwrap_or(0)
     }
 
-    /// A line for each row, or more lines where cells do not fit.
-    fn lines(&self, width: Option<usize>, colours: bool) -> String {
-        let mut drawn = empty(width, colours);
+    /// A line for each row, or more lines where cells do not fit. `fitted`: the width, and the longest word that is kept.
+    fn lines(&self, fitted: Option<(usize, usize)>, colours: bool) -> String {
+        let mut drawn = empty(fitted.map(|(width, _)| width), colours);
         if !self.columns.is_empty() {
             let bold = |column: &Column| comfy_table::Cell::new(&column.head).add_attribute(Attribute::Bold);
             drawn.set_header(self.columns.iter().map(bold));
@@ -162,8 +168,8 @@ impl Table {
             column.set_cell_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left });
             let gap = if at + 1 < count { GAP } else { 0 };
             column.set_padding((0, gap));
-            if width.is_some() {
-                let least = self.column_width(at, true) as u16 + gap;
+            if let Some((_, word_max)) = fitted {
+                let least = self.column_width(at, Some(word_max)) as u16 + gap;
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             }
         }
@@ -316,6 +322,9 @@ mod tests {
         assert_eq!(table.text_for(None, false).lines().count(), 1);
         let text = table.text_for(Some(30), false);
         assert!(widest(&text) <= 30 && text.lines().count() > 1, "{text}");
+        let mut table = Table::without_heads();
+        table.row(["a_name_of_more_than_twenty_letters", "/a/path/of/more/than/twenty/letters"]);
+        assert!(widest(&table.text_for(Some(40), false)) <= 40, "{}", table.text_for(Some(40), false));
         assert!(Table::new(&["a", "b"]).text_for(Some(80), false).starts_with("a"));
         assert!(Table::without_heads().is_empty());
     }

@@ -118,7 +118,7 @@ pub fn text(value: &Value) -> String {
             (_, Value::Bool(false)) => format!("   !! \"{}\" is not understood", field("set")),
             _ => format!("   ({})", variable["file"].as_str().unwrap_or("environment")),
         };
-        text += &format!("  {} = {}{how}\n", field("name"), field("in_force"));
+        text += &paragraph(&format!("{} = {}{how}", field("name"), field("in_force")), 2);
         text += &paragraph(&field("text"), 6);
         text += &paragraph(&format!("{}; default {}", field("values"), field("default")), 6);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::node::Aggregation;
-use selvedge_sim::program::ready::{self, BuiltIn};
+use selvedge_sim::program::ready::{self, BuiltIn, Parameter};
 use selvedge_sim::report::{Document, Section, Table};
 use serde_json::{Value, json};
 

@@ -27,7 +27,8 @@ pub fn text(document: &Document, all: bool) -> String {
         if !body.is_empty() {
             // Every line about the wall clock begins with "wall".
             let mark = if section.wall && !section.title.starts_with("Wall") { "Wall clock: " } else { "" };
-            out.push_str(&format!("{}{mark}{}\n{body}", if out.is_empty() { "" } else { "\n" }, section.title));
+            let title = paragraph(&format!("{mark}{}", section.title), 0);
+            out.push_str(&format!("{}{title}{body}", if out.is_empty() { "" } else { "\n" }));
         }
     }
     out

@@ -69,8 +69,7 @@ fn follow(
     let mut looked = Instant::now();
     let (directory, has_keys) = (user_directory(parent).display().to_string(), has_keys());
     while !is_over.load(Relaxed) {
-        let rates = Rates::between(earlier.as_ref(), &now);
-        let view = view(state.links, &now, &rates);
+        let view = view(state.links, &now, &Rates::between(earlier.as_ref(), &now));
         let notes: Vec<String> = view.notes.iter().cloned().chain(show::notes(&now)).collect();
         let title = title(&directory, &state);
         let heading = show::heading(&now);
@@ -239,10 +238,8 @@ fn footer(state: &State, view: &View) -> Line<'static> {
         0 => "no row".to_owned(),
         rows => format!("row {} of {rows}", state.row + 1),
     };
-    Line::styled(
-        format!("q quit  h help  < > sort  r reverse  / filter  p pause  l links    {rows}{order}"),
-        Modifier::DIM,
-    )
+    let keys = "q quit  h help  < > sort  r reverse  / filter  p pause  l links";
+    Line::styled(format!("{rows}{order}    {keys}"), Modifier::DIM)
 }
 
 fn draw_help(frame: &mut Frame<'_>) {
@@ -296,7 +293,7 @@ mod tests {
         assert_eq!(lines[4], "   0 ready      0 job");
         assert_eq!(lines[7], "   3 dead   3.00M job");
         assert_eq!(lines[10], "a note");
-        assert!(lines[11].starts_with("q quit") && lines[11].ends_with("row 1 of 20"), "{lines:?}");
+        assert!(lines[11].starts_with("row 1 of 20    q quit") && lines[11].ends_with("l links"), "{lines:?}");
     }
 
     #[test]
@@ -308,14 +305,14 @@ mod tests {
         }
         let lines = drawn(100, 12, &mut state);
         assert_eq!(lines[4], "  19 ready  19.0M job");
-        assert!(lines[11].ends_with("by recv/s, reversed"), "{lines:?}");
+        assert!(lines[11].starts_with("row 1 of 20, by recv/s, reversed  "), "{lines:?}");
         state.key(event::KeyCode::End.into());
         assert_eq!(drawn(100, 12, &mut state)[9], "   0 ready      0 job");
         for letter in "/dead".chars() {
             state.key(event::KeyCode::Char(letter).into());
         }
         let lines = drawn(100, 12, &mut state);
-        assert_eq!((lines[4].as_str(), lines[5].as_str(), lines[11].as_str()), ("   3 dead 3.00M  job", "", "/dead"));
+        assert_eq!((lines[4].as_str(), lines[5].as_str(), lines[11].as_str()), ("   3 dead   3.00M job", "", "/dead"));
         state.key(event::KeyCode::Enter.into());
         assert!(drawn(100, 12, &mut state)[0].ends_with("only rows with \"dead\""));
     }

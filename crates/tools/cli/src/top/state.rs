@@ -172,14 +172,12 @@ impl State {
         let wanted = self.filter.to_lowercase();
         let contains = |row: &&Vec<Field>| row.iter().any(|field| field.text.to_lowercase().contains(&wanted));
         let mut rows: Vec<Vec<Field>> = view.rows.iter().filter(contains).cloned().collect();
-        if let Some(at) = self.sorted_by.filter(|&at| at < view.heads.len()) {
-            rows.sort_by(|a, b| a[at].order(&b[at]));
-        }
-        // A reversed order keeps equal rows in the order of ranks.
-        match (self.is_descending, self.sorted_by) {
-            (true, Some(at)) if at < view.heads.len() => rows.sort_by(|a, b| b[at].order(&a[at])),
-            (true, _) => rows.reverse(),
-            (false, _) => {}
+        match self.sorted_by.filter(|&at| at < view.heads.len()) {
+            // Equal rows stay in the order of ranks, reversed or not.
+            Some(at) if self.is_descending => rows.sort_by(|a, b| b[at].order(&a[at])),
+            Some(at) => rows.sort_by(|a, b| a[at].order(&b[at])),
+            None if self.is_descending => rows.reverse(),
+            None => {}
         }
         rows
     }

@@ -11,6 +11,8 @@ use std::process::{Child, Command};
 /// Bytes after which a screen that never shows what is awaited fails the test.
 const SCREEN_MAX: usize = 4 << 20;
 
+const WAIT_MS: libc::c_int = 120_000;
+
 pub struct Terminal {
     screen: RefCell<File>,
     terminal: OwnedFd,
@@ -21,10 +23,13 @@ impl Terminal {
     pub fn new(rows: u16, columns: u16) -> Terminal {
         let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let (mut screen, mut terminal) = (-1, -1);
-        // SAFETY: openpty fills the two descriptors, which nothing else owns. Null pointers for the name and the settings are allowed.
+        // SAFETY: openpty fills the two descriptors, which nothing else owns. Null pointers for the name and the settings are
+        // allowed. fcntl takes numbers.
         unsafe {
             let made = libc::openpty(&mut screen, &mut terminal, std::ptr::null_mut(), std::ptr::null(), &size);
             assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+            // Commands of other tests do not keep it open.
+            [screen, terminal].map(|fd| libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC));
             Terminal { screen: RefCell::new(File::from_raw_fd(screen)), terminal: OwnedFd::from_raw_fd(terminal) }
         }
     }
@@ -52,6 +57,7 @@ impl Terminal {
     pub fn read_until(&self, is_enough: impl Fn(&str) -> bool) -> String {
         let (mut seen, mut chunk) = (Vec::new(), [0u8; 4096]);
         while seen.len() < SCREEN_MAX {
+            self.await_output(&seen);
             let count = self.screen.borrow_mut().read(&mut chunk).expect("the command goes on writing");
             seen.extend_from_slice(&chunk[..count]);
             let text = String::from_utf8_lossy(&seen);
@@ -60,6 +66,14 @@ impl Terminal {
             }
         }
         panic!("never seen: {}", String::from_utf8_lossy(&seen));
+    }
+
+    /// Waits for output. The limit only keeps a failing test from hanging.
+    fn await_output(&self, seen: &[u8]) {
+        let mut ready = libc::pollfd { fd: self.screen.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry that lives across the call.
+        let count = unsafe { libc::poll(&mut ready, 1, WAIT_MS) };
+        assert!(count > 0, "nothing more is written after {}", String::from_utf8_lossy(seen));
     }
 
     /// The output of a command that ends by itself.
