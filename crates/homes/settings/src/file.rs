@@ -327,7 +327,7 @@ mod tests {
         assert!(none.entries.is_empty() && none.errors.is_empty());
         let endless = with(&[("SELVEDGE_CONFIG", Path::new("/dev/zero"))]);
         assert!(endless.errors[0].contains("longer than 64 KiB"), "{endless:?}");
-        std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o000)).unwrap();
         let closed = with(&[("XDG_CONFIG_HOME", &config)]);
         // Root reads all files.
         assert!(closed.errors.is_empty() && closed.entries.len() + closed.warnings.len() >= 1, "{closed:?}");

@@ -4,7 +4,8 @@
 //! Every library and the command call [`report`] when they start. A job gets each line once:
 //! 1. A launcher of ours reports, and then sets [`REPORTED`] for its ranks.
 //! 2. Under another launcher, rank 0 reports. Other ranks do so with `SELVEDGE_LOG=info`.
-//! 3. Of several libraries of ours in a process, the first one reports.
+//! 3. Of several libraries of ours in a process, the first one reports. A preloaded library reports in ranks alone, because
+//!    shells and launchers load it, too.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -102,6 +103,13 @@ pub fn report() {
     }
 }
 
+/// [`report`], in ranks alone: for libraries that are loaded into shells and launchers, too.
+pub fn report_in_rank() {
+    if rank().is_some() {
+        report();
+    }
+}
+
 /// Whether [`report`] shows its lines in this process.
 pub fn has_reported() -> bool {
     is_reporter() && level() >= 2
@@ -125,9 +133,13 @@ fn is_reporter() -> bool {
     if std::env::var_os(REPORTED).is_some() {
         return false;
     }
+    rank().is_none_or(|rank| rank.trim() == "0") || level() >= 3
+}
+
+/// The rank that a launcher has given to this process.
+fn rank() -> Option<String> {
     const RANKS: [&str; 5] = ["SELVEDGE_RANK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
-    let rank = RANKS.iter().find_map(|name| std::env::var(name).ok());
-    rank.is_none_or(|rank| rank.trim() == "0") || level() >= 3
+    RANKS.iter().find_map(|name| std::env::var(name).ok())
 }
 
 /// 0 to 3: off, error, warn, info and more, by `SELVEDGE_LOG`.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
+use selvedge_settings::report::REPORTED;
 
 use super::record::Measurement;
 
@@ -67,7 +68,7 @@ impl Tree {
     /// This command itself.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.selvedge);
-        command.env("SELVEDGE_PREFIX", &self.prefix);
+        command.env("SELVEDGE_PREFIX", &self.prefix).env(REPORTED, "1");
         command
     }
 
@@ -76,6 +77,7 @@ impl Tree {
         let mut command = Command::new(&self.selvedge);
         command.args(["run", "-n", &processes.to_string(), "--bind", if pinned { "core" } else { "none" }]);
         command.env("SELVEDGE_PREFIX", &self.prefix).env("SELVEDGE_MODE", "nic").env_remove("SELVEDGE_PATH");
+        command.env(REPORTED, "1");
         command
     }
 }

@@ -75,6 +75,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         args.refuse_beside_switches()?;
         plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups)?));
     }
+    crate::settings::check_assignments(&args.env);
     let mut env = args.env.clone();
     if let Some(folder) = &args.record {
         env.extend(record(folder, args.record_rank, plan.ranks)?);
