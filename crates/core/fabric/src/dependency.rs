@@ -14,7 +14,7 @@
 //! O(nodes² × hops × [`Routing::variants`]) to make, for the hash of a pair may choose its channels. 4 bytes for each
 //! dependency and about 24 for each virtual channel of each port.
 use crate::id::{NodeId, Peer, Port, RouterId, Vc};
-use crate::routing::Routing;
+use crate::routing::{RouteState, Routing};
 use crate::topology::Topology;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -52,13 +52,12 @@ impl Dependencies {
         let virtual_channels = usize::from(routing.virtual_channels());
         let vertices = (topology.channels() - topology.nodes()) as usize * virtual_channels;
         let mut graph = Dependencies { virtual_channels, successors: alloc::vec![Vec::new(); vertices] };
-        // The number of the last route that used a virtual channel: the branches of an adaptive route meet again.
-        let mut passed = alloc::vec![0; vertices];
-        let mut route = 0u64;
+        // The virtual channels that a route has used, each with its state: the branches of an adaptive route meet again.
+        let mut passed = Vec::new();
         for (from, to) in pairs.into_iter().filter(|(from, to)| from != to) {
             for entropy in 0..routing.variants() {
-                route += 1;
-                graph.add(topology, routing, (from, to, entropy), &mut passed, route);
+                passed.clear();
+                graph.add(topology, routing, (from, to, entropy), &mut passed);
             }
         }
         graph.successors.iter_mut().for_each(|next| next.sort_unstable());
@@ -70,13 +69,13 @@ impl Dependencies {
         topology: &Topology,
         routing: &Routing,
         (from, to, entropy): (NodeId, NodeId, u64),
-        passed: &mut [u64],
-        route: u64,
+        passed: &mut Vec<(u32, RouteState)>,
     ) {
-        let mut state = routing.start(topology, from, to, entropy);
-        let mut open = alloc::vec![(topology.attachment(from).0, None, None)];
-        while let Some((at, arrived, held)) = open.pop() {
-            for hop in &routing.next(topology, at, arrived, to, &mut state) {
+        let state = routing.start(topology, from, to, entropy);
+        let mut open = alloc::vec![(topology.attachment(from).0, None, None, state)];
+        while let Some((at, arrived, held, mut state)) = open.pop() {
+            let choices = routing.next(topology, at, arrived, to, &mut state);
+            for (place, hop) in choices.iter().enumerate() {
                 let Peer::Router { router, port } = topology.peer(at, hop.port) else { continue };
                 let vertex = self.vertex(topology.channel(at, hop.port), hop.vc);
                 if let Some(held) = held {
@@ -85,9 +84,11 @@ impl Dependencies {
                         successors.push(vertex);
                     }
                 }
-                if passed[vertex as usize] != route {
-                    passed[vertex as usize] = route;
-                    open.push((router, Some((port, hop.vc)), Some(vertex)));
+                let mut after = state;
+                choices.take(place, &mut after);
+                if !passed.contains(&(vertex, after)) {
+                    passed.push((vertex, after));
+                    open.push((router, Some((port, hop.vc)), Some(vertex), after));
                 }
             }
         }

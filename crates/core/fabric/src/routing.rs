@@ -11,8 +11,17 @@
 //! | up*/down* | any, to 8,192 routers | 1 | no; not minimal for some pairs |
 //! | shortest path | any, to 8,192 routers | 1 | yes, except on trees |
 //! | destination-mod-k | fat tree | 1 | no |
+//! | dimension order | HyperX | 1 | no |
 //! | minimal | dragonfly | 2 | no |
+//! | adaptive up | fat tree | 1 | no; adaptive |
+//! | minimal | HyperX | 1 for each dimension | no; adaptive |
+//! | minimal | Slim Fly | 2 | no; adaptive |
 //! | Valiant | dragonfly | 3 | no; not minimal |
+//! | Valiant | HyperX | 2 for each dimension | no; not minimal |
+//! | Valiant | Slim Fly | 4 | no; not minimal |
+//! | UGAL, local | as Valiant | as Valiant | no; adaptive |
+//! | UGAL, global | dragonfly | 3 | no; adaptive |
+//! | progressive adaptive | dragonfly | 4 | no; adaptive |
 //!
 //! # Invariants
 //!
@@ -30,49 +39,30 @@
 use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};
 use crate::path::Path;
 use crate::topology::{Kind, Topology};
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
+use alloc::string::ToString;
 
+mod algorithm;
+mod choices;
 mod detours;
 mod dragonfly;
 mod error;
 mod explicit;
 mod grid;
+mod hyperx;
+mod slim_fly;
 mod table;
 mod tree;
 
+pub use algorithm::Algorithm;
+pub use choices::{CHOICES_MAX, Choices, RouteState};
 pub use error::RoutingError;
 pub use explicit::RoutesError;
 
+use algorithm::{instead, names};
+use choices::{DIRECT, OPEN};
+
 /// The most routers of a routing with a table.
 pub const TABLE_ROUTERS_MAX: u32 = 8192;
-
-/// Routing algorithms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// One dimension after the other, in the shorter direction of a ring. In a dimension that wraps, two virtual
-    /// channels break the cycle of the ring at its wrapping link (Dally and Seitz 1987).
-    DimensionOrder,
-    /// The same routes with one virtual channel, which can deadlock on a torus (seed 002, section 2.7).
-    DimensionOrderUnguarded,
-    /// The wrapping links count as further dimensions, before the others (seed 002, section 2.7).
-    ModifiedDimensionOrder,
-    /// First all hops towards smaller x, then any of the minimal directions (Glass and Ni 1992).
-    WestFirst,
-    /// First up, then down, in an order of the routers from a root (Schroeder and others, Autonet, 1991).
-    UpDown,
-    /// A path of least weight; a fixed hash of router and destination breaks ties.
-    ShortestPath,
-    /// The uplink at each level follows from the destination's number (Zahavi, 2010).
-    DestinationModK,
-    /// To the destination's group over one global link.
-    Minimal,
-    /// To a group that entropy picks, then to the destination's group; minimal within one group.
-    Valiant,
-}
 
 /// A routing made for one topology.
 #[derive(Clone, Debug)]
@@ -93,51 +83,25 @@ enum Plan {
     Modified,
     Hypercube,
     WestFirst,
-    Tree,
-    Dragonfly { valiant: bool },
+    Tree { adaptive: bool },
+    Dragonfly(Detours),
+    HyperX(Detours),
+    HyperXInOrder,
+    SlimFly(Detours, slim_fly::Neighbours),
     Table(table::Table),
     Explicit(explicit::Explicit),
 }
 
-/// The routing state of a packet: 8 bytes, which `start` sets and the packet carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RouteState {
-    /// Valiant: the group to pass through, or `DIRECT`. Otherwise unused.
-    group: u16,
-    /// Of the caller's choice, 0 after `start`: which of several routings the packet follows. No routing reads it.
-    pub tag: u16,
-    /// Grids: for each dimension a bit in each byte; see `grid::directions` and `grid::wraps_first`.
-    dimensions: u16,
-    /// A fixed hash of the pair of nodes.
-    salt: u8,
-    /// The set of virtual channels that the packet uses.
-    vc_set: u8,
-}
-
-/// Stands for no intermediate group.
-const DIRECT: u16 = u16::MAX;
-// A dragonfly has fewer groups: each has a link to every other, and all ports are limited.
-const _: () = assert!((DIRECT as u64).pow(2) > crate::topology::PORTS_MAX as u64);
-/// The most hops that `next` gives.
-pub const CHOICES_MAX: usize = 8;
-
-/// The hops that a packet may take next, the preferred one first.
-#[derive(Clone, Copy, Debug)]
-pub struct Choices {
-    hops: [Hop; CHOICES_MAX],
-    count: u8,
-}
-
-impl Choices {
-    /// A constant, for copying it as a whole is cheaper than setting eight hops one by one.
-    const NONE: Choices = Choices { hops: [Hop { port: Port(0), vc: Vc(0) }; CHOICES_MAX], count: 0 };
-}
-
-impl Default for Choices {
-    #[inline]
-    fn default() -> Choices {
-        Choices::NONE
-    }
+/// Whether packets pass through an intermediate group or router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detours {
+    Never,
+    /// All of them (Valiant).
+    Always,
+    /// If the router of the source decides so (UGAL).
+    AtSource,
+    /// If a router in the group of the source decides so (progressive adaptive routing).
+    InGroup,
 }
 
 impl Routing {
@@ -171,6 +135,7 @@ impl Routing {
         let mut variants = 1;
         let plan = match algorithm {
             Algorithm::DimensionOrder if matches!(topology.kind(), Kind::Hypercube { .. }) => Plan::Hypercube,
+            Algorithm::DimensionOrder if matches!(topology.kind(), Kind::HyperX(_)) => Plan::HyperXInOrder,
             Algorithm::DimensionOrder => Plan::DimensionOrder { guarded: true },
             Algorithm::DimensionOrderUnguarded => {
                 deadlock_free = !grid::has_ring_with_cycle(topology);
@@ -192,11 +157,30 @@ impl Routing {
                 deadlock_free = is_tree(topology);
                 Plan::Table(table::Table::shortest_path(topology))
             }
-            Algorithm::DestinationModK => Plan::Tree,
-            Algorithm::Minimal => Plan::Dragonfly { valiant: false },
-            Algorithm::Valiant => {
-                variants = dragonfly::intermediates(topology).max(1).into();
-                Plan::Dragonfly { valiant: true }
+            Algorithm::DestinationModK => Plan::Tree { adaptive: false },
+            Algorithm::AdaptiveUp => {
+                variants = tree::variants(topology);
+                Plan::Tree { adaptive: true }
+            }
+            Algorithm::Minimal
+            | Algorithm::Valiant
+            | Algorithm::UgalLocal
+            | Algorithm::UgalGlobal
+            | Algorithm::Progressive => {
+                let detours = match algorithm {
+                    Algorithm::Minimal => Detours::Never,
+                    Algorithm::Valiant => Detours::Always,
+                    Algorithm::Progressive => Detours::InGroup,
+                    _ => Detours::AtSource,
+                };
+                if detours != Detours::Never {
+                    variants = intermediates(topology).max(1).into();
+                }
+                match topology.kind() {
+                    Kind::HyperX(_) => Plan::HyperX(detours),
+                    Kind::SlimFly(_) => Plan::SlimFly(detours, slim_fly::Neighbours::new(topology)),
+                    _ => Plan::Dragonfly(detours),
+                }
             }
         };
         let vc_sets = virtual_channels / needed;
@@ -205,7 +189,8 @@ impl Routing {
 
     /// The hops that a packet for `to` may take from router `at`. `arrived`: the port by which it entered the router;
     /// None, or a port to a node: it was injected here. The last hop of a route is the port to the node. Deterministic
-    /// algorithms give one hop. Allocates nothing. `state` is the result of `start`, and is not changed.
+    /// algorithms give one hop. Allocates nothing. `state` is the result of `start`, and remembers the decisions on the
+    /// way: where [`Choices::has_detour`], the hop is to be taken by [`Choices::choose`] or [`Choices::take`].
     #[inline]
     pub fn next(
         &self,
@@ -227,8 +212,13 @@ impl Routing {
             Plan::Modified => self.next_modified(topology, at, router, state),
             Plan::Hypercube => Choices::one(Port((at.0 ^ router.0).trailing_zeros() as u16), self.vc(0, state)),
             Plan::WestFirst => self.next_west_first(topology, at, router, state),
-            Plan::Tree => self.next_tree(topology, at, router, to, state),
-            Plan::Dragonfly { .. } => self.next_dragonfly(topology, at, arrived, router, state),
+            Plan::Tree { adaptive } => self.next_tree(topology, at, (router, to), *adaptive, state),
+            Plan::Dragonfly(detours) => self.next_dragonfly(topology, at, arrived, router, *detours, state),
+            Plan::HyperXInOrder => hyperx::next_in_order(self, topology, at, router, state),
+            Plan::HyperX(detours) => hyperx::next(self, topology, at, arrived, router, *detours, state),
+            Plan::SlimFly(detours, neighbours) => {
+                slim_fly::next(self, neighbours, topology, (at, arrived), router, *detours, state)
+            }
             Plan::Table(table) => match table.next(topology, at, arrived.map(|a| a.0), router) {
                 Some(port) => Choices::one(port, self.vc(0, state)),
                 None => Choices::default(),
@@ -246,8 +236,8 @@ impl Routing {
         }
     }
 
-    /// The routing state of a new packet. `entropy` picks Valiant's intermediate group; all other algorithms give a
-    /// pair the same route each time.
+    /// The routing state of a new packet. `entropy` picks the intermediate group or router of Valiant's routing, and the
+    /// candidate of an adaptive one; all other algorithms give a pair the same route each time.
     #[inline]
     pub fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
         if let Plan::Explicit(explicit) = &self.plan {
@@ -255,12 +245,23 @@ impl Routing {
         }
         let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
         let vc_set = if self.vc_sets > 1 { ((hash >> 32) % u64::from(self.vc_sets)) as u8 } else { 0 };
-        let mut state = RouteState { group: DIRECT, tag: 0, dimensions: 0, salt: hash as u8, vc_set };
+        let mut state = RouteState { via: DIRECT, tag: 0, salt: hash as u8, vc_set };
         let ends = || (topology.attachment(from).0, topology.attachment(to).0);
         match self.plan {
-            Plan::DimensionOrder { .. } => state.dimensions = grid::directions(topology, ends()),
-            Plan::Modified => state.dimensions = grid::wraps_first(topology, ends()),
-            Plan::Dragonfly { valiant: true } => state.group = dragonfly::intermediate(topology, ends(), entropy),
+            Plan::DimensionOrder { .. } => state.via = grid::directions(topology, ends()).into(),
+            Plan::Modified => state.via = grid::wraps_first(topology, ends()).into(),
+            Plan::Tree { adaptive: true } => state.via = (entropy % self.variants) as u32,
+            Plan::Dragonfly(detours) | Plan::HyperX(detours) | Plan::SlimFly(detours, _)
+                if detours != Detours::Never =>
+            {
+                state.via = match topology.kind() {
+                    Kind::Dragonfly(dragonfly) => dragonfly::intermediate(dragonfly, ends(), entropy),
+                    _ => intermediate_router(topology, ends(), entropy),
+                };
+                if detours != Detours::Always {
+                    state.via |= OPEN;
+                }
+            }
             _ => {}
         }
         state
@@ -338,6 +339,31 @@ impl Routing {
         self.deadlock_free
     }
 
+    /// Whether all packets of a pair of nodes take one route, so that they keep their order.
+    pub fn has_one_route(&self) -> bool {
+        match &self.plan {
+            Plan::WestFirst => false,
+            Plan::Dragonfly(detours) => *detours == Detours::Never,
+            Plan::HyperX(_) | Plan::SlimFly(..) | Plan::Tree { adaptive: true } => false,
+            Plan::Explicit(explicit) => explicit.others().has_one_route(),
+            _ => self.algorithm != Algorithm::WestFirst,
+        }
+    }
+
+    /// Whether the class of a virtual channel is the number of hops before it, so that all hops from one router that a
+    /// packet may take are in one class.
+    pub fn counts_hops(&self) -> bool {
+        matches!(self.plan, Plan::HyperX(_) | Plan::SlimFly(..))
+    }
+
+    /// Whether entropy sends packets of a pair to different intermediate groups or routers.
+    pub fn takes_detours(&self) -> bool {
+        match self.plan {
+            Plan::Dragonfly(detours) | Plan::HyperX(detours) | Plan::SlimFly(detours, _) => detours != Detours::Never,
+            _ => false,
+        }
+    }
+
     /// The number of different routes that entropy picks from; only entropy modulo this number matters.
     pub fn variants(&self) -> u64 {
         self.variants
@@ -349,156 +375,18 @@ impl Routing {
     }
 }
 
-impl Algorithm {
-    pub const ALL: [Algorithm; 9] = [
-        Algorithm::DimensionOrder,
-        Algorithm::DimensionOrderUnguarded,
-        Algorithm::ModifiedDimensionOrder,
-        Algorithm::WestFirst,
-        Algorithm::UpDown,
-        Algorithm::ShortestPath,
-        Algorithm::DestinationModK,
-        Algorithm::Minimal,
-        Algorithm::Valiant,
-    ];
-
-    /// The name in a machine's description.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::DimensionOrder => "dimension-order",
-            Algorithm::DimensionOrderUnguarded => "dimension-order-unguarded",
-            Algorithm::ModifiedDimensionOrder => "modified-dimension-order",
-            Algorithm::WestFirst => "west-first",
-            Algorithm::UpDown => "up-down",
-            Algorithm::ShortestPath => "shortest-path",
-            Algorithm::DestinationModK => "destination-mod-k",
-            Algorithm::Minimal => "minimal",
-            Algorithm::Valiant => "valiant",
-        }
-    }
-
-    /// The algorithms that work on a topology.
-    pub fn fitting(topology: &Topology) -> Vec<Algorithm> {
-        Self::ALL.into_iter().filter(|a| a.virtual_channels_needed(topology).is_some()).collect()
-    }
-
-    /// The default algorithm of a topology; it is free of deadlock.
-    pub fn default_for(topology: &Topology) -> Algorithm {
-        match topology.kind() {
-            Kind::Mesh { .. } | Kind::Torus { .. } | Kind::Hypercube { .. } => Algorithm::DimensionOrder,
-            Kind::FatTree(_) => Algorithm::DestinationModK,
-            Kind::Dragonfly(_) => Algorithm::Minimal,
-            Kind::Crossbar { .. } | Kind::Graph => Algorithm::UpDown,
-        }
-    }
-
-    /// The virtual channels that an algorithm needs on a topology; None: it does not work there.
-    pub fn virtual_channels_needed(self, topology: &Topology) -> Option<u8> {
-        let kind = topology.kind();
-        let grid = matches!(kind, Kind::Mesh { .. } | Kind::Torus { .. });
-        let wraps = matches!(kind, Kind::Torus { wrap, .. } if wrap.contains(&true));
-        match self {
-            Algorithm::DimensionOrder if wraps => Some(2),
-            Algorithm::DimensionOrder => (grid || matches!(kind, Kind::Hypercube { .. })).then_some(1),
-            Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => grid.then_some(1),
-            Algorithm::WestFirst => {
-                (grid && !wraps && topology.dimensions() == 2 || topology.is_part_of_mesh()).then_some(1)
-            }
-            Algorithm::UpDown | Algorithm::ShortestPath => Some(1),
-            Algorithm::DestinationModK => matches!(kind, Kind::FatTree(_)).then_some(1),
-            Algorithm::Minimal => match kind {
-                Kind::Dragonfly(d) => Some(if d.groups > 1 { 2 } else { 1 }),
-                _ => None,
-            },
-            Algorithm::Valiant => match kind {
-                Kind::Dragonfly(d) => Some(d.groups.min(3) as u8),
-                _ => None,
-            },
-        }
-    }
-
-    fn fits(self) -> &'static str {
-        match self {
-            Algorithm::DimensionOrder => "meshes, tori and hypercubes",
-            Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => "meshes and tori",
-            Algorithm::WestFirst => "meshes of two dimensions that do not wrap, with all links or some",
-            Algorithm::UpDown | Algorithm::ShortestPath => "any topology",
-            Algorithm::DestinationModK => "fat trees",
-            Algorithm::Minimal | Algorithm::Valiant => "dragonflies",
-        }
-    }
-
-    fn has_table(self, topology: &Topology) -> bool {
-        matches!(self, Algorithm::UpDown | Algorithm::ShortestPath)
-            || self == Algorithm::WestFirst && matches!(topology.kind(), Kind::Graph)
+/// The number of groups or routers that a detour between two nodes may pass through.
+fn intermediates(topology: &Topology) -> u32 {
+    match topology.kind() {
+        Kind::Dragonfly(dragonfly) => dragonfly.groups.saturating_sub(2),
+        _ => topology.routers(),
     }
 }
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = RoutingError;
-
-    fn from_str(name: &str) -> Result<Algorithm, RoutingError> {
-        let found = Self::ALL.into_iter().find(|a| a.name() == name);
-        found.ok_or_else(|| RoutingError::UnknownAlgorithm {
-            name: name.chars().take(40).collect(),
-            known: names(Self::ALL.to_vec()),
-        })
-    }
-}
-
-impl Choices {
-    #[inline]
-    fn one(port: Port, vc: Vc) -> Choices {
-        let mut choices = Choices::default();
-        choices.push(port, vc);
-        choices
-    }
-
-    #[inline]
-    fn push(&mut self, port: Port, vc: Vc) {
-        self.hops[usize::from(self.count)] = Hop { port, vc };
-        self.count += 1;
-    }
-
-    #[inline]
-    pub fn as_slice(&self) -> &[Hop] {
-        &self.hops[..usize::from(self.count)]
-    }
-
-    pub fn iter(&self) -> core::slice::Iter<'_, Hop> {
-        self.as_slice().iter()
-    }
-
-    /// The preferred hop. None: the routing was made for another topology.
-    #[inline]
-    pub fn first(&self) -> Option<Hop> {
-        self.as_slice().first().copied()
-    }
-
-    #[inline]
-    pub fn len(&self) -> usize {
-        usize::from(self.count)
-    }
-
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
-
-impl<'a> IntoIterator for &'a Choices {
-    type Item = &'a Hop;
-    type IntoIter = core::slice::Iter<'a, Hop>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
+/// The intermediate router that entropy picks, of all; `DIRECT` if it is one of the ends.
+fn intermediate_router(topology: &Topology, (from, to): (RouterId, RouterId), entropy: u64) -> u32 {
+    let router = RouterId((entropy % u64::from(topology.routers())) as u32);
+    if from == to || router == from || router == to { DIRECT } else { router.0 }
 }
 
 /// Spreads a number's bits (the finalizer of splitmix64).
@@ -513,22 +401,6 @@ pub fn mix(number: u64) -> u64 {
 fn is_tree(topology: &Topology) -> bool {
     let ends: usize = (0..topology.routers()).map(|r| topology.neighbours(RouterId(r)).count()).sum();
     ends == 2 * (topology.routers() as usize - 1)
-}
-
-fn names(algorithms: Vec<Algorithm>) -> String {
-    let names: Vec<&str> = algorithms.into_iter().map(Algorithm::name).collect();
-    names.join(", ")
-}
-
-/// A hint for an error: deadlock-free algorithms that need at most `virtual_channels`.
-fn instead(topology: &Topology, refused: Algorithm, virtual_channels: u8) -> String {
-    let affords = |a: &Algorithm| {
-        *a != refused
-            && !matches!(a, Algorithm::DimensionOrderUnguarded | Algorithm::ShortestPath)
-            && a.virtual_channels_needed(topology).is_some_and(|needed| needed <= virtual_channels)
-    };
-    let fitting = names(Algorithm::fitting(topology).into_iter().filter(affords).collect());
-    if fitting.is_empty() { String::new() } else { alloc::format!(", or take {fitting}") }
 }
 
 #[cfg(test)]

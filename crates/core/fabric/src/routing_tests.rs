@@ -5,13 +5,15 @@ use crate::samples;
 use crate::topology::Dragonfly;
 use proptest::prelude::*;
 use std::vec;
+use std::vec::Vec;
 
-const MINIMAL: [Algorithm; 5] = [
+const MINIMAL: [Algorithm; 6] = [
     Algorithm::DimensionOrder,
     Algorithm::DimensionOrderUnguarded,
     Algorithm::WestFirst,
     Algorithm::ShortestPath,
     Algorithm::DestinationModK,
+    Algorithm::AdaptiveUp,
 ];
 
 /// The routers and hops of a route; `choose` picks one of several hops. Checks at each router that a second call gives
@@ -34,7 +36,7 @@ fn walk(
         let repeated = routing.next(topology, at, arrived.or(Some((port, Vc(3)))), to, &mut state);
         assert_eq!((choices.as_slice(), again), (repeated.as_slice(), state), "asked again");
         assert!(!choices.is_empty(), "{} gives no hop at {at} for {from} to {to}", routing.algorithm());
-        let hop = choices.as_slice()[choose(choices.len())];
+        let hop = choices.take(choose(choices.len()), &mut state).unwrap();
         assert!(hop.vc.0 < routing.virtual_channels(), "{hop:?}");
         let vc_set = |hop: Hop| hop.vc.0 / routing.virtual_channels_needed();
         assert!(route.iter().all(|&(_, before)| vc_set(before) == vc_set(hop)), "changes its set of virtual channels");
@@ -520,13 +522,14 @@ fn nodes_inside_switches_are_reached() {
         for algorithm in Algorithm::fitting(&topology) {
             let Some(channels) = algorithm.virtual_channels_needed(&wider) else { continue };
             let routing = Routing::new(&wider, algorithm, channels).expect("it fits");
+            let up_and_down = matches!(algorithm, Algorithm::DestinationModK | Algorithm::AdaptiveUp);
             for to in 0..wider.nodes() {
                 for from in (0..wider.nodes()).filter(|from| *from != to) {
                     let path = routing.path(&wider, NodeId(from), NodeId(to), 7);
                     let between_switches = from >= topology.nodes() && to >= topology.nodes();
-                    if !between_switches || algorithm != Algorithm::DestinationModK {
+                    if !between_switches || !up_and_down {
                         let path = path.unwrap_or_else(|error| panic!("{}, {from} to {to}: {error}", topology.kind()));
-                        if algorithm == Algorithm::DestinationModK {
+                        if up_and_down {
                             assert_eq!(path.len() as u32, wider.hops_min(NodeId(from), NodeId(to)), "{from} to {to}");
                         }
                         continue;
@@ -539,5 +542,55 @@ fn nodes_inside_switches_are_reached() {
                 }
             }
         }
+    }
+}
+
+/// A router that may begin a detour offers minimal hops first, and the queues decide.
+#[test]
+fn queues_decide_between_a_minimal_route_and_a_detour() {
+    let fly = Topology::dragonfly(9, 4, 2, 2).unwrap();
+    let hyperx = Topology::hyperx(&[4, 4], &[], 1).unwrap();
+    let slim = Topology::slim_fly(5, Some(1)).unwrap();
+    for (topology, algorithm) in [
+        (&fly, Algorithm::UgalLocal),
+        (&fly, Algorithm::UgalGlobal),
+        (&fly, Algorithm::Progressive),
+        (&hyperx, Algorithm::UgalLocal),
+        (&slim, Algorithm::UgalLocal),
+    ] {
+        let needed = algorithm.virtual_channels_needed(topology).unwrap();
+        let routing = Routing::new(topology, algorithm, needed).unwrap();
+        let too_few = Routing::new(topology, algorithm, needed - 1).unwrap_err().to_string();
+        assert!(too_few.contains(&std::format!("needs virtual_channels = {needed}, not {}", needed - 1)), "{too_few}");
+        let (from, to) = (NodeId(0), NodeId(topology.nodes() - 1));
+        let (at, _) = topology.attachment(from);
+        let mut detours = 0;
+        for entropy in 0..routing.variants() {
+            let start = routing.start(topology, from, to, entropy);
+            let least = walk(topology, &routing, (from, to), entropy, |_| 0);
+            assert_eq!(least.len() as u32, topology.hops_min(from, to), "{algorithm}: minimal as long as it stays so");
+            let mut state = start;
+            let choices = routing.next(topology, at, None, to, &mut state);
+            if !choices.has_detour() {
+                continue;
+            }
+            detours += 1;
+            let last = *choices.as_slice().last().unwrap();
+            let choose = |bias, minimal, detour| {
+                let mut state = start;
+                let queue = |is_detour, _| if is_detour { detour } else { minimal };
+                let hop = choices.choose(&mut state, bias, |hop| hop.port, queue).unwrap();
+                (hop == last && state != start, state)
+            };
+            assert!(!choose(0, 0, 0).0, "{algorithm}: equal queues");
+            assert!(choose(0, 100, 1).0, "{algorithm}: a long queue on the minimal route");
+            assert!(!choose(1_000, 100, 1).0, "{algorithm}: less than the bias");
+            // The decision holds: there is no other, and the route is the detour's.
+            let (_, mut on_detour) = choose(0, 100, 1);
+            assert!(!routing.next(topology, at, None, to, &mut on_detour).has_detour());
+            let around = walk(topology, &routing, (from, to), entropy, |count| count - 1);
+            assert!(around.len() >= least.len(), "{algorithm}");
+        }
+        assert!(detours as u64 >= routing.variants() - 2, "{algorithm}: {detours}");
     }
 }

@@ -41,7 +41,7 @@ pub const PETERSEN: &str = "
 
 /// All sample topologies, with names for the messages of assertions.
 pub fn all() -> Vec<(String, Topology)> {
-    let made: [(&str, Result<Topology, TopologyError>); 34] = [
+    let made: [(&str, Result<Topology, TopologyError>); 41] = [
         ("mesh 1", Topology::mesh(&[1], 3)),
         ("mesh 7", Topology::mesh(&[7], 1)),
         ("mesh 4x4", Topology::mesh(&[4, 4], 1)),
@@ -74,6 +74,13 @@ pub fn all() -> Vec<(String, Topology)> {
         ("dragonfly 9x4, full", Topology::dragonfly(9, 4, 2, 2)),
         ("dragonfly 5x4 of 9", Topology::dragonfly(5, 4, 2, 2)),
         ("dragonfly 4x3, 3 links", Topology::dragonfly(4, 3, 1, 3)),
+        ("HyperX 5", Topology::hyperx(&[5], &[], 2)),
+        ("HyperX 4x3", Topology::hyperx(&[4, 3], &[], 1)),
+        ("HyperX 3x1x3, 2x1x3 links", Topology::hyperx(&[3, 1, 3], &[2, 1, 3], 1)),
+        ("HyperX 3x2x2", Topology::hyperx(&[3, 2, 2], &[], 1)),
+        ("Slim Fly 3", Topology::slim_fly(3, Some(1))),
+        ("Slim Fly 4", Topology::slim_fly(4, Some(1))),
+        ("fat tree 2, 24, one group of leaves", Topology::fat_tree(2, 24, (1, 1), Some(36))),
         ("crossbar 9", Topology::crossbar(9)),
         ("graph", Topology::graph(PETERSEN)),
     ];

@@ -26,13 +26,17 @@ mod dragonfly;
 mod error;
 mod graph;
 mod grid;
+mod hyperx;
 mod links;
+mod slim_fly;
 mod tree;
 
 pub use dragonfly::Dragonfly;
 pub use error::TopologyError;
 pub use grid::DIMENSIONS_MAX;
+pub use hyperx::HyperX;
 pub use links::{Cable, Station};
+pub use slim_fly::SlimFly;
 pub use tree::FatTree;
 
 /// The most ports of all routers together, which limits the tables to 256 MB.
@@ -46,7 +50,7 @@ pub struct Topology {
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
     attachments: Vec<(RouterId, Port)>,
-    /// Grids, and graphs with positions: the coordinates of router `r` begin at `r * dimensions`.
+    /// Grids, HyperX, and graphs with positions: the coordinates of router `r` begin at `r * dimensions`.
     coordinates: Vec<u16>,
     /// Graphs only: the weight of each output channel for shortest paths. Empty: all are 1.
     weights: Vec<u32>,
@@ -63,6 +67,8 @@ pub enum Kind {
     Hypercube { order: u32, nodes_per_router: u32 },
     FatTree(FatTree),
     Dragonfly(Dragonfly),
+    HyperX(HyperX),
+    SlimFly(SlimFly),
     Crossbar { nodes: u32 },
     Graph,
 }
@@ -143,17 +149,18 @@ impl Topology {
         })
     }
 
-    /// The number of dimensions of a mesh or torus; 2 for a graph with positions; 0 for all others.
+    /// The number of dimensions of a mesh, torus or HyperX; 2 for a graph with positions; 0 for all others.
     #[inline]
     pub fn dimensions(&self) -> usize {
         match &self.kind {
             Kind::Mesh { dimensions, .. } | Kind::Torus { dimensions, .. } => dimensions.len(),
+            Kind::HyperX(hyperx) => hyperx.dimensions.len(),
             Kind::Graph if !self.coordinates.is_empty() => 2,
             _ => 0,
         }
     }
 
-    /// A router's coordinates in a mesh or torus, or its position in a graph; empty for all others.
+    /// A router's coordinates in a mesh, torus or HyperX, or its position in a graph; empty for all others.
     #[inline]
     pub fn coordinates(&self, router: RouterId) -> &[u16] {
         let n = self.dimensions();
@@ -177,13 +184,14 @@ impl Topology {
             return name.clone();
         }
         match &self.kind {
-            Kind::Mesh { .. } | Kind::Torus { .. } => {
+            Kind::Mesh { .. } | Kind::Torus { .. } | Kind::HyperX(_) => {
                 let words: Vec<String> = self.coordinates(router).iter().map(u16::to_string).collect();
                 alloc::format!("({})", words.join(","))
             }
             Kind::Hypercube { order, .. } => alloc::format!("{:0width$b}", router.0, width = *order as usize),
             Kind::FatTree(tree) => tree.router_name(router),
             Kind::Dragonfly(dragonfly) => dragonfly.router_name(router),
+            Kind::SlimFly(fly) => fly.router_name(router),
             Kind::Crossbar { .. } | Kind::Graph => router.to_string(),
         }
     }
@@ -207,8 +215,9 @@ impl Topology {
             Kind::Hypercube { .. } => Some((from.0 ^ to.0).count_ones()),
             Kind::FatTree(tree) => tree.distance(from, to),
             Kind::Dragonfly(dragonfly) => Some(dragonfly.distance(from, to)),
+            Kind::HyperX(_) => Some(hyperx::distance(self, from, to)),
             Kind::Crossbar { .. } => Some(0),
-            Kind::Graph => None,
+            Kind::SlimFly(_) | Kind::Graph => None,
         };
         known.unwrap_or_else(|| self.distances(from)[to.0 as usize])
     }
@@ -282,6 +291,8 @@ impl Topology {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_diameter(),
             Kind::Hypercube { order, .. } => *order,
             Kind::FatTree(tree) => tree.diameter(),
+            Kind::HyperX(hyperx) => hyperx.diameter(),
+            Kind::SlimFly(_) => 2,
             Kind::Crossbar { .. } => 0,
             Kind::Dragonfly(_) | Kind::Graph => {
                 let hosts = self.host_routers();
@@ -302,8 +313,8 @@ impl Topology {
         hosts
     }
 
-    /// Channels of one direction across the cut that halves the network, if a closed form is known. For meshes and tori
-    /// it is the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat
+    /// Channels of one direction across the cut that halves the network, if a closed form is known. For meshes, tori
+    /// and HyperX it is the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat
     /// trees the cut between two halves of the leaves; for dragonflies with an even number of groups the cut between
     /// two halves of the groups.
     pub fn bisection_channels(&self) -> Option<u32> {
@@ -312,7 +323,8 @@ impl Topology {
             Kind::Hypercube { order, .. } => (*order > 0).then(|| self.routers() / 2),
             Kind::FatTree(tree) => tree.bisection(),
             Kind::Dragonfly(dragonfly) => dragonfly.bisection(),
-            Kind::Crossbar { .. } | Kind::Graph => None,
+            Kind::HyperX(hyperx) => hyperx.bisection(),
+            Kind::SlimFly(_) | Kind::Crossbar { .. } | Kind::Graph => None,
         }
     }
 
@@ -331,6 +343,8 @@ impl Topology {
             }
             Kind::FatTree(tree) => tree.saturation(),
             Kind::Dragonfly(dragonfly) => dragonfly.saturation(),
+            Kind::HyperX(hyperx) => hyperx.saturation(self.nodes()),
+            Kind::SlimFly(fly) => fly.saturation(),
             Kind::Crossbar { .. } => (1, 1),
             Kind::Graph => return None,
         };
@@ -377,6 +391,35 @@ impl Topology {
         Ok(wider)
     }
 
+    /// A HyperX of these dimensions: all routers of a line are linked to each other, by `trunks` links in each dimension;
+    /// an empty `trunks` means one.
+    pub fn hyperx(dimensions: &[u32], trunks: &[u32], nodes_per_router: u32) -> Result<Topology, TopologyError> {
+        hyperx::make(dimensions, trunks, nodes_per_router)
+    }
+
+    /// A Slim Fly for a prime power `q` from 3 to 200. `nodes_per_router`: None: half as many as links, rounded up.
+    pub fn slim_fly(q: u32, nodes_per_router: Option<u32>) -> Result<Topology, TopologyError> {
+        slim_fly::make(q, nodes_per_router)
+    }
+
+    /// The groups of adversarial traffic: the nodes of each, which have consecutive numbers, and for each group the group
+    /// that it sends to. A dragonfly's group sends to the next one; a HyperX's router to the next in the first dimension
+    /// of more than one, a Slim Fly's to its first neighbour. None: there are not two groups, or no such groups in this kind.
+    pub fn adversary(&self) -> Option<(u32, Vec<u32>)> {
+        match &self.kind {
+            Kind::Dragonfly(d) if d.groups > 1 => {
+                let next = (0..d.groups).map(|group| (group + 1) % d.groups).collect();
+                Some((d.routers_per_group * d.nodes_per_router, next))
+            }
+            Kind::HyperX(hyperx) => Some((hyperx.nodes_per_router, hyperx.next_in_line(self.routers())?)),
+            Kind::SlimFly(fly) => {
+                let first = |router| self.neighbours(RouterId(router)).next().map_or(router, |(_, next)| next.0);
+                Some((fly.nodes_per_router, (0..self.routers()).map(first).collect()))
+            }
+            _ => None,
+        }
+    }
+
     /// One router with a port for each node: only packets for the same node block each other. At most 65,535 nodes, for
     /// the number of a port has 16 bits.
     pub fn crossbar(nodes: u32) -> Result<Topology, TopologyError> {
@@ -406,6 +449,8 @@ impl fmt::Display for Kind {
             Kind::Hypercube { order, .. } => write!(f, "hypercube of order {order}"),
             Kind::FatTree(tree) => tree.fmt(f),
             Kind::Dragonfly(dragonfly) => dragonfly.fmt(f),
+            Kind::HyperX(hyperx) => hyperx.fmt(f),
+            Kind::SlimFly(fly) => fly.fmt(f),
             Kind::Crossbar { nodes } => write!(f, "crossbar of {nodes} nodes"),
             Kind::Graph => f.write_str("graph"),
         }

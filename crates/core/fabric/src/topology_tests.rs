@@ -32,7 +32,7 @@ fn links_go_both_ways_and_every_node_has_one_port() {
             let links = next.len();
             next.sort();
             next.dedup();
-            let parallel = matches!(topology.kind(), Kind::Dragonfly(_));
+            let parallel = matches!(topology.kind(), Kind::Dragonfly(_) | Kind::HyperX(_));
             assert!(parallel || next.len() == links, "{name}: two links between two routers");
         }
         assert!(seen.iter().all(|&count| count == 1), "{name}: {seen:?}");
@@ -319,4 +319,78 @@ proptest! {
             let _ = format!("{} {:?}", topology.kind(), topology.bisection_channels());
         }
     }
+}
+
+/// Ahn and others, 2009: every router is linked to all others of its line in each dimension.
+#[test]
+fn a_hyperx_links_all_routers_of_a_line() {
+    for (dimensions, trunks, nodes) in
+        [(vec![6], vec![], 3), (vec![4, 5], vec![2, 1], 1), (vec![3, 1, 4], vec![1, 1, 3], 2), (vec![2; 7], vec![], 1)]
+    {
+        let topology = Topology::hyperx(&dimensions, &trunks, nodes).unwrap();
+        let count: u32 = dimensions.iter().product();
+        assert_eq!((topology.routers(), topology.nodes()), (count, count * nodes));
+        let trunk = |d: usize| trunks.get(d).copied().unwrap_or(1);
+        let degree: u32 = dimensions.iter().enumerate().map(|(d, size)| (size - 1) * trunk(d)).sum();
+        let mut farthest = 0;
+        for router in routers(&topology) {
+            let here = topology.coordinates(router);
+            let mut links = vec![0; count as usize];
+            topology.neighbours(router).for_each(|(_, next)| links[next.0 as usize] += 1);
+            assert_eq!(links.iter().sum::<u32>(), degree);
+            for (other, &links) in links.iter().enumerate() {
+                let there = topology.coordinates(RouterId(other as u32));
+                let differ: Vec<usize> = (0..here.len()).filter(|&d| here[d] != there[d]).collect();
+                assert_eq!(links, if let [d] = differ[..] { trunk(d) } else { 0 }, "{here:?} to {there:?}");
+            }
+            let distances = topology.distances(router);
+            for other in routers(&topology) {
+                assert_eq!(topology.distance(router, other), distances[other.0 as usize]);
+            }
+            farthest = farthest.max(*distances.iter().max().unwrap());
+        }
+        assert_eq!(topology.diameter(), farthest);
+    }
+    let error = |dimensions: &[u32], trunks: &[u32]| Topology::hyperx(dimensions, trunks, 1).unwrap_err().to_string();
+    assert_eq!(
+        error(&[4, 4], &[1]),
+        "`trunks` has 1 entries for 2 dimensions: give one for each, or none for single links"
+    );
+    assert_eq!(error(&[4], &[0]), "a HyperX with 0 links between two routers: give at least 1");
+    assert!(error(&[2; 8], &[]).contains("8 dimensions: give 1 to 7"));
+    assert!(error(&[60_000, 60_000], &[]).contains("make the network smaller"));
+}
+
+/// Besta and Hoefler, 2014: 2 q² routers of (3 q - d) / 2 links, of diameter 2. With q = 5 it is the graph of Hoffman and
+/// Singleton, in which two routers that are not linked have exactly one common neighbour.
+#[test]
+fn a_slim_fly_has_diameter_two() {
+    for (q, degree) in
+        [(3, 5), (4, 6), (5, 7), (7, 11), (8, 12), (9, 13), (11, 17), (13, 19), (16, 24), (25, 37), (27, 41)]
+    {
+        let topology = Topology::slim_fly(q, None).unwrap();
+        let Kind::SlimFly(fly) = *topology.kind() else { unreachable!() };
+        assert_eq!((topology.routers(), fly.degree()), (2 * q * q, degree), "{q}");
+        assert_eq!(topology.nodes(), 2 * q * q * degree.div_ceil(2), "{q}");
+        for router in routers(&topology) {
+            assert_eq!(topology.neighbours(router).count() as u32, degree, "{q} {router}");
+        }
+        // The graph looks alike from all routers of a side.
+        for router in [0, 1, q, q * q, 2 * q * q - 1].map(RouterId) {
+            let distances = topology.distances(router);
+            assert_eq!(distances.iter().max(), Some(&topology.diameter()), "{q}");
+        }
+    }
+    let singleton = Topology::slim_fly(5, None).unwrap();
+    let linked = |a, b| singleton.neighbours(a).any(|(_, next)| next == b);
+    for a in routers(&singleton) {
+        for b in routers(&singleton).filter(|&b| b != a && !linked(a, b)) {
+            assert_eq!(singleton.neighbours(a).filter(|&(_, next)| linked(next, b)).count(), 1, "{a} {b}");
+        }
+    }
+    let error = |q| Topology::slim_fly(q, None).unwrap_err().to_string();
+    assert_eq!(error(6), "a Slim Fly of q = 6: q is a prime power from 3 to 199; give 5 or 7");
+    assert_eq!(error(2), "a Slim Fly of q = 2: q is a prime power from 3 to 199; give 3 or 3");
+    assert_eq!(error(1000), "a Slim Fly of q = 1000: q is a prime power from 3 to 199; give 199 or 199");
+    assert!(Topology::slim_fly(5, Some(0)).is_err());
 }

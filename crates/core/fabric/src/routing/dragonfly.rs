@@ -8,9 +8,21 @@
 //!
 //! The class of a hop is the number of global links already taken. Within a group and class there is at most one local
 //! hop, then a global one, then the next class: there is no cycle.
-use super::{Choices, DIRECT, RouteState, Routing, mix};
+//!
+//! **UGAL** decides at the router of the source between these two routes. **Progressive adaptive routing** (Jiang, Kim
+//! and Dally, ISCA 2009) decides again at the router of the global link, where the packet may turn to another router of
+//! its group. So it has classes in the order local 0, local 1, global 1, local 2, global 2, local 3, and every hop goes
+//! to a later one.
+use super::{Choices, DIRECT, Detours, RouteState, Routing, mix};
 use crate::id::{Port, RouterId, Vc};
 use crate::topology::{Dragonfly, Kind, Topology};
+
+/// A route to another group: its first port, the global link, and the links to that group.
+struct Leg {
+    port: Port,
+    gateway: (RouterId, Port),
+    links: u32,
+}
 
 impl Routing {
     #[inline]
@@ -20,24 +32,90 @@ impl Routing {
         at: RouterId,
         arrived: Option<(Port, Vc)>,
         to: RouterId,
+        detours: Detours,
         state: &RouteState,
     ) -> Choices {
         let Kind::Dragonfly(dragonfly) = topology.kind() else { return Choices::default() };
-        let class = match arrived {
-            Some((port, vc)) if dragonfly.is_global(port) => vc.0 % self.needed + 1,
-            Some((port, vc)) if is_local(dragonfly, port) => vc.0 % self.needed,
-            _ => 0,
+        let progressive = detours == Detours::InGroup;
+        let arrived = arrived.map(|(port, vc)| (port, vc.0 % self.needed));
+        // The classes of a local and of a global hop, and whether the packet is in its first group.
+        let (local, global, first) = match arrived {
+            Some((port, class)) if dragonfly.is_global(port) => (class + 1, class + 1, false),
+            Some((port, class)) if is_local(dragonfly, port) => match progressive {
+                true => (class + 1, class.max(1), class < 2),
+                false => (class, class, class == 0),
+            },
+            _ => (0, u8::from(progressive), true),
         };
         let here = dragonfly.group(at);
-        let group = if class == 0 && state.group != DIRECT { state.group.into() } else { dragonfly.group(to) };
-        let port = if here == group {
-            dragonfly.local_port(at, to)
-        } else {
-            let (router, port) = gateway(dragonfly, at, here, group, to, state.salt);
-            if router == at { port } else { dragonfly.local_port(at, router) }
-        };
-        Choices::one(port, self.vc(class, state))
+        let vc = |port: Port| self.vc(if dragonfly.is_global(port) { global } else { local }, state);
+        let group = state.detour().filter(|_| first).unwrap_or(dragonfly.group(to));
+        if here == group {
+            let port = dragonfly.local_port(at, to);
+            return Choices::one(port, vc(port));
+        }
+        let leg = leg(dragonfly, at, here, group, to, state.salt);
+        let mut choices = Choices::one(leg.port, vc(leg.port));
+        let decides = first && (progressive || !matches!(arrived, Some((port, _)) if is_local(dragonfly, port)));
+        if let Some(around) = state.candidate().filter(|_| decides) {
+            let (port, links) = self.detour(dragonfly, at, around, to, state);
+            choices.push_detour(port, vc(port), [minimal_links(dragonfly, &leg, group, here, to), links]);
+        }
+        choices
     }
+
+    /// The first port of the route through a group, and its links.
+    fn detour(
+        &self,
+        dragonfly: &Dragonfly,
+        at: RouterId,
+        around: u32,
+        to: RouterId,
+        state: &RouteState,
+    ) -> (Port, u32) {
+        let here = dragonfly.group(at);
+        let first = leg(dragonfly, at, here, around, to, state.salt);
+        let entry = far_end(dragonfly, &first, here, around);
+        let last = leg(dragonfly, entry, around, dragonfly.group(to), to, state.salt);
+        (first.port, first.links + minimal_links(dragonfly, &last, dragonfly.group(to), around, to))
+    }
+
+    /// The global links whose queues decide between a minimal route and a detour: those of both at this group.
+    pub fn global_links(
+        &self,
+        topology: &Topology,
+        at: RouterId,
+        to: RouterId,
+        state: &RouteState,
+    ) -> Option<[(RouterId, Port); 2]> {
+        let Kind::Dragonfly(dragonfly) = topology.kind() else { return None };
+        let around = state.candidate()?;
+        let here = dragonfly.group(at);
+        let to_group = |group| leg(dragonfly, at, here, group, to, state.salt).gateway;
+        Some([to_group(dragonfly.group(to)), to_group(around)])
+    }
+}
+
+#[inline]
+fn leg(dragonfly: &Dragonfly, at: RouterId, here: u32, group: u32, to: RouterId, salt: u8) -> Leg {
+    let (router, port) = gateway(dragonfly, at, here, group, to, salt);
+    match router == at {
+        true => Leg { port, gateway: (router, port), links: 1 },
+        false => Leg { port: dragonfly.local_port(at, router), gateway: (router, port), links: 2 },
+    }
+}
+
+/// The router at the other end of a leg's global link.
+fn far_end(dragonfly: &Dragonfly, leg: &Leg, here: u32, group: u32) -> RouterId {
+    let (router, port) = leg.gateway;
+    let link = router.0 % dragonfly.routers_per_group * dragonfly.global_links_per_router
+        + (u32::from(port.0) + 1 - dragonfly.routers_per_group);
+    dragonfly.gateway(group, here, link / (dragonfly.groups - 1)).0
+}
+
+/// The links from a leg's beginning to a router of the group that it leads to.
+fn minimal_links(dragonfly: &Dragonfly, leg: &Leg, group: u32, here: u32, to: RouterId) -> u32 {
+    leg.links + u32::from(far_end(dragonfly, leg, here, group) != to)
 }
 
 /// The link to `group` that a packet takes: its router and port. At that router the function returns the same router
@@ -64,17 +142,8 @@ fn is_local(dragonfly: &Dragonfly, port: Port) -> bool {
     u32::from(port.0) < dragonfly.routers_per_group - 1
 }
 
-/// The number of groups that Valiant can choose from between two groups.
-pub(super) fn intermediates(topology: &Topology) -> u32 {
-    match topology.kind() {
-        Kind::Dragonfly(dragonfly) => dragonfly.groups.saturating_sub(2),
-        _ => 0,
-    }
-}
-
 /// The intermediate group that entropy picks; `DIRECT` within a group, or if there is no third group.
-pub(super) fn intermediate(topology: &Topology, (from, to): (RouterId, RouterId), entropy: u64) -> u16 {
-    let Kind::Dragonfly(dragonfly) = topology.kind() else { return DIRECT };
+pub(super) fn intermediate(dragonfly: &Dragonfly, (from, to): (RouterId, RouterId), entropy: u64) -> u32 {
     let (a, b) = (dragonfly.group(from), dragonfly.group(to));
     if a == b || dragonfly.groups < 3 {
         return DIRECT;
@@ -83,5 +152,5 @@ pub(super) fn intermediate(topology: &Topology, (from, to): (RouterId, RouterId)
     for taken in [a.min(b), a.max(b)] {
         group += u32::from(group >= taken);
     }
-    group as u16
+    group
 }

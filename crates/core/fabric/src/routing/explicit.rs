@@ -154,8 +154,8 @@ impl Explicit {
     pub(super) fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
         let mut state = self.others.start(topology, from, to, entropy);
         if let Ok(pair) = self.pairs.binary_search(&(from, to)) {
-            // The pair's number takes both fields, because a named pair has neither a group nor directions.
-            (state.group, state.dimensions, state.vc_set) = (pair as u16, (pair >> 16) as u16, EXPLICIT);
+            // A named pair has neither a detour nor directions.
+            (state.via, state.vc_set) = (pair as u32, EXPLICIT);
         }
         state
     }
@@ -166,7 +166,7 @@ impl Explicit {
 
     /// The next hop of a packet of a named pair.
     pub(super) fn next(&self, at: RouterId, arrived: Option<(Port, Vc)>, state: &RouteState) -> Choices {
-        let pair = usize::from(state.group) | usize::from(state.dimensions) << 16;
+        let pair = state.via as usize;
         let hops = &self.hops[self.first[pair] as usize..self.first[pair + 1] as usize];
         // Without a port of entry the packet was injected here: it is at its first hop.
         let found = match arrived {

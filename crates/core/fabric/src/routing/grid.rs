@@ -36,10 +36,10 @@ impl Routing {
             if h == t {
                 continue;
             }
-            let minus = state.dimensions >> d & 1;
+            let minus = (state.via >> d & 1) as u16;
             let class = if guarded && self.needed == 2 {
                 let wrap_ahead = if minus == 0 { t < h } else { t > h };
-                let crosses = state.dimensions >> (8 + d) & 1 != 0;
+                let crosses = state.via >> (8 + d) & 1 != 0;
                 match (wrap_ahead, crosses) {
                     (true, _) => 0,
                     (false, true) => 1,
@@ -56,10 +56,10 @@ impl Routing {
     #[inline]
     pub(super) fn next_modified(&self, topology: &Topology, at: RouterId, to: RouterId, state: &RouteState) -> Choices {
         let (here, there) = (topology.coordinates(at), topology.coordinates(to));
-        let mut wraps = state.dimensions & 0xff;
+        let mut wraps = state.via & 0xff;
         while wraps != 0 {
             let d = wraps.trailing_zeros() as usize;
-            let minus = state.dimensions >> (8 + d) & 1;
+            let minus = (state.via >> (8 + d) & 1) as u16;
             // A packet never returns to this edge after the wrapping link, so at the edge the link is the next hop.
             let at_edge = if minus == 1 { here[d] == 0 } else { u32::from(here[d]) + 1 == size(topology, d) };
             if at_edge {
@@ -98,7 +98,7 @@ impl Routing {
     }
 }
 
-/// `RouteState::dimensions` for dimension order. Low byte: the dimensions that a packet takes in the negative
+/// `RouteState::via` for dimension order. Low byte: the dimensions that a packet takes in the negative
 /// direction. High byte: the dimensions whose wrapping link it crosses.
 #[inline]
 pub(super) fn directions(topology: &Topology, (from, to): (RouterId, RouterId)) -> u16 {
@@ -121,7 +121,7 @@ pub(super) fn directions(topology: &Topology, (from, to): (RouterId, RouterId)) 
     bits
 }
 
-/// `RouteState::dimensions` for modified dimension order. Low byte: the dimensions whose wrapping link a packet takes
+/// `RouteState::via` for modified dimension order. Low byte: the dimensions whose wrapping link a packet takes
 /// first. High byte: those of them whose link it takes in the negative direction.
 #[inline]
 pub(super) fn wraps_first(topology: &Topology, (from, to): (RouterId, RouterId)) -> u16 {

@@ -6,7 +6,10 @@
 //! digit of this number. Downward there is only one route. All packets for a node pass the same top switch. A route
 //! goes up, then down, so there is no cycle. Nodes below a switch, and on three levels those of other pods if it is a
 //! middle switch, reach a node inside the switch; no route goes down and up again. O(1).
-use super::{Choices, RouteState, Routing};
+//!
+//! **Adaptive up**: on the way up any uplink leads to the destination, so a switch offers up to eight of them, evenly
+//! spread from one that entropy picks; the network takes the least loaded. Routes still go up, then down.
+use super::{CHOICES_MAX, Choices, RouteState, Routing};
 use crate::id::{NodeId, Port, RouterId};
 use crate::topology::{FatTree, Kind, Topology};
 
@@ -17,13 +20,46 @@ impl Routing {
         &self,
         topology: &Topology,
         at: RouterId,
-        home: RouterId,
-        to: NodeId,
+        (home, to): (RouterId, NodeId),
+        adaptive: bool,
         state: &RouteState,
     ) -> Choices {
         let Kind::FatTree(tree) = topology.kind() else { return Choices::default() };
+        if adaptive && home.0 < tree.leaves {
+            if let Some((first, count, from)) = uplinks(tree, at, home, state) {
+                let mut choices = Choices::default();
+                let offered = count.min(CHOICES_MAX as u32);
+                for turn in 0..offered {
+                    let place = (from + turn * (count / offered)) % count;
+                    choices.push(Port((first + place) as u16), self.vc(0, state));
+                }
+                return choices;
+            }
+        }
         let port = if home.0 < tree.leaves { to_leaf(tree, at, home, to) } else { to_switch(tree, at, home, to) };
         port.map_or_else(Choices::default, |port| Choices::one(Port(port as u16), self.vc(0, state)))
+    }
+}
+
+/// The uplinks of a switch from which a packet goes up: the first port, their number, and the first one to offer.
+#[inline]
+fn uplinks(tree: &FatTree, at: RouterId, leaf: RouterId, state: &RouteState) -> Option<(u32, u32, u32)> {
+    match at.0.checked_sub(tree.leaves) {
+        None => Some((tree.nodes_per_leaf, tree.uplinks, state.via % tree.uplinks)),
+        Some(above) if above < tree.middles() && above / tree.uplinks != leaf.0 / tree.leaves_per_pod => {
+            let half = tree.radix / 2;
+            Some((half, half, state.via / tree.uplinks % half))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The numbers that turn the choice of uplinks.
+pub(super) fn variants(topology: &Topology) -> u64 {
+    match topology.kind() {
+        Kind::FatTree(tree) if tree.levels == 3 => u64::from(tree.uplinks) * u64::from(tree.radix / 2),
+        Kind::FatTree(tree) => tree.uplinks.into(),
+        _ => 1,
     }
 }
 

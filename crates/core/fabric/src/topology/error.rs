@@ -16,6 +16,10 @@ pub enum TopologyError {
     DimensionSize { dimension: usize, is: u32 },
     #[error("`wrap` has {wrap} entries for {dimensions} dimensions: give one for each, or none to wrap all")]
     Wrap { wrap: usize, dimensions: usize },
+    #[error("`trunks` has {trunks} entries for {dimensions} dimensions: give one for each, or none for single links")]
+    Trunks { trunks: usize, dimensions: usize },
+    #[error("a Slim Fly of q = {q}: q is a prime power from 3 to 199; give {below} or {above}")]
+    SlimFly { q: u32, below: u32, above: u32 },
     #[error("{is} {what}: more than the limit of {limit}; make the network smaller")]
     TooLarge { what: &'static str, is: u64, limit: u32 },
     #[error("a hypercube of order {is}: give at most {limit}")]

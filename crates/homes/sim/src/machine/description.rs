@@ -45,13 +45,17 @@ pub struct Description {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyTable {
-    /// mesh, torus, hypercube, fat-tree, dragonfly, crossbar, file.
+    /// mesh, torus, hypercube, fat-tree, dragonfly, hyperx, slim-fly, crossbar, file.
     pub kind: String,
-    /// mesh, torus: routers in each dimension.
+    /// mesh, torus, hyperx: routers in each dimension.
     pub dimensions: Option<Vec<Figure>>,
     /// torus: whether each dimension wraps round; default: all.
     pub wrap: Option<Vec<bool>>,
-    /// mesh, torus, hypercube, dragonfly.
+    /// hyperx: links between two routers of a line, in each dimension; default: 1.
+    pub trunks: Option<Vec<Figure>>,
+    /// slim-fly: the order of its field.
+    pub q: Option<Figure>,
+    /// mesh, torus, hypercube, dragonfly, hyperx, slim-fly, file (GraphML without hosts).
     pub nodes_per_router: Option<Figure>,
     /// hypercube: log2 of its routers.
     pub order: Option<Figure>,
@@ -66,7 +70,7 @@ pub struct TopologyTable {
     pub groups: Option<Figure>,
     pub routers_per_group: Option<Figure>,
     pub global_links_per_router: Option<Figure>,
-    /// file: the path of the graph, relative to this file.
+    /// file: the path of the graph, relative to this file; GraphML, if it ends in .graphml.
     pub file: Option<String>,
 }
 
@@ -74,6 +78,9 @@ pub struct TopologyTable {
 #[serde(deny_unknown_fields)]
 pub struct RoutingTable {
     pub algorithm: String,
+    /// ugal-l, ugal-g, progressive: a minimal route is taken as long as its queue exceeds that of a detour by no more
+    /// than this. Default: the flits of a packet.
+    pub bias_flits: Option<Figure>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -129,6 +136,10 @@ pub struct SwitchTable {
     pub arbitration: Option<String>,
     /// cut-through, wormhole.
     pub switching: Option<String>,
+    /// Bandwidth within the switch, as a multiple of a link's, up to a buffer at each output. Default: no such buffer.
+    pub speed_up: Option<Figure>,
+    /// Output buffer of each virtual channel. Default: link.buffer_flits.
+    pub output_flits: Option<Figure>,
 }
 
 /// Costs of the processor, its bus and its memory.

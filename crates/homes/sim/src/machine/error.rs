@@ -16,6 +16,8 @@ pub enum MachineError {
     Value { path: PathBuf, line: Option<usize>, section: String, key: String, why: String },
     #[error("{path}{}: [topology] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
     Topology { path: PathBuf, line: Option<usize>, error: TopologyError },
+    #[error("{path}: {error}")]
+    Graphml { path: PathBuf, error: super::GraphmlError },
     #[error("{path}{}: [routing] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
     Routing { path: PathBuf, line: Option<usize>, error: RoutingError },
     #[error("{path}: base: {why}")]

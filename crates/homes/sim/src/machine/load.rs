@@ -18,7 +18,7 @@ use super::error::MachineError;
 use super::figure::Figure;
 use super::{AggregationModel, FullMailbox, Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
 use crate::network::{
-    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, RetransmissionConfig,
+    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, RetransmissionConfig, SpeedUp,
     SwitchConfig, Switching,
 };
 use crate::time::Time;
@@ -80,7 +80,8 @@ fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), MachineErr
     Ok(())
 }
 
-const KINDS: [&str; 7] = ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "crossbar", "file"];
+const KINDS: [&str; 9] =
+    ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "hyperx", "slim-fly", "crossbar", "file"];
 
 /// Makes a machine from a description; keeps the file's text for the line numbers of errors.
 struct Reader<'a> {
@@ -153,6 +154,12 @@ impl Reader<'_> {
                 let wrap = table.wrap.clone().unwrap_or_default();
                 Topology::torus(&dimensions, &wrap, or_one("nodes_per_router", &table.nodes_per_router)?)
             }
+            "hyperx" => {
+                let dimensions = dimensions()?;
+                let whole = |trunk| Ok::<_, MachineError>(self.whole(section, "trunks", trunk, 1, 1 << 12)? as u32);
+                let trunks = table.trunks.iter().flatten().map(whole).collect::<Result<Vec<u32>, _>>()?;
+                Topology::hyperx(&dimensions, &trunks, or_one("nodes_per_router", &table.nodes_per_router)?)
+            }
             "hypercube" => {
                 let order = needed("order", &table.order, 0, 24)?;
                 Topology::hypercube(order, or_one("nodes_per_router", &table.nodes_per_router)?)
@@ -180,6 +187,12 @@ impl Reader<'_> {
                 needed("nodes_per_router", &table.nodes_per_router, 1, 1 << 12)?,
                 needed("global_links_per_router", &table.global_links_per_router, 0, 1 << 12)?,
             ),
+            "slim-fly" => {
+                let nodes = table.nodes_per_router.as_ref();
+                let nodes =
+                    nodes.map(|nodes| self.whole(section, "nodes_per_router", nodes, 1, 1 << 12)).transpose()?;
+                Topology::slim_fly(needed("q", &table.q, 1, 1 << 12)?, nodes.map(|nodes| nodes as u32))
+            }
             "crossbar" => Topology::crossbar(needed("nodes", &table.nodes, 1, 1 << 16)?),
             "file" => {
                 let Some(file) = &table.file else {
@@ -188,6 +201,18 @@ impl Reader<'_> {
                 let path = self.path.parent().unwrap_or(Path::new("")).join(file);
                 let text =
                     std::fs::read_to_string(&path).map_err(|error| MachineError::Read { path: path.clone(), error })?;
+                let text = match path.extension().is_some_and(|extension| extension == "graphml") {
+                    true => {
+                        let each = or_one("nodes_per_router", &table.nodes_per_router)?;
+                        super::graphml::graph_text(&text, each)
+                            .map_err(|error| MachineError::Graphml { path: path.clone(), error })?
+                    }
+                    false if table.nodes_per_router.is_some() => {
+                        let why = "is for GraphML without hosts; this file names its nodes: leave the key out";
+                        return Err(self.wrong(section, "nodes_per_router", why.into()));
+                    }
+                    false => text,
+                };
                 return Topology::graph(&text).map_err(|error| MachineError::Topology { path, line: None, error });
             }
             other => {
@@ -202,9 +227,15 @@ impl Reader<'_> {
     /// Refuses keys of another kind of topology, which would have no effect.
     fn only_its_keys(&self, table: &TopologyTable) -> Result<(), MachineError> {
         let given = [
-            ("dimensions", table.dimensions.is_some(), &["mesh", "torus"][..]),
+            ("dimensions", table.dimensions.is_some(), &["mesh", "torus", "hyperx"][..]),
+            ("trunks", table.trunks.is_some(), &["hyperx"][..]),
             ("wrap", table.wrap.is_some(), &["torus"][..]),
-            ("nodes_per_router", table.nodes_per_router.is_some(), &["mesh", "torus", "hypercube", "dragonfly"][..]),
+            (
+                "nodes_per_router",
+                table.nodes_per_router.is_some(),
+                &["mesh", "torus", "hypercube", "dragonfly", "hyperx", "slim-fly", "file"][..],
+            ),
+            ("q", table.q.is_some(), &["slim-fly"][..]),
             ("order", table.order.is_some(), &["hypercube"][..]),
             ("levels", table.levels.is_some(), &["fat-tree"][..]),
             ("radix", table.radix.is_some(), &["fat-tree"][..]),
@@ -260,6 +291,7 @@ impl Reader<'_> {
             Some("wormhole") => Switching::Wormhole,
             Some(other) => return Err(self.wrong("switch", "switching", choice(other, &["cut-through", "wormhole"]))),
         };
+        let speed_up = self.speed_up(description)?;
         let mut network = NetworkConfig {
             link: LinkConfig {
                 bandwidth_bytes_per_s: self.rate("link", "bandwidth_MBps", &link.bandwidth_MBps)?,
@@ -274,7 +306,7 @@ impl Reader<'_> {
             },
             node_link: None,
             node_buffer_flits,
-            switch: SwitchConfig { latency: time(&switch.latency_ns), arbitration, switching },
+            switch: SwitchConfig { latency: time(&switch.latency_ns), arbitration, switching, speed_up },
             retransmission,
             errors: ErrorRates {
                 loss: probability("loss", &link.loss)?,
@@ -284,7 +316,25 @@ impl Reader<'_> {
             ..NetworkConfig::default()
         };
         network.flow_control = self.flow_control(link, &network)?;
+        network.detour_bias_flits = match &description.routing.bias_flits {
+            Some(figure) => self.whole("routing", "bias_flits", figure, 0, 1 << 30)? as u32,
+            None => network.flits(network.link.packet_bytes),
+        };
         Ok(network)
+    }
+
+    fn speed_up(&self, description: &Description) -> Result<Option<SpeedUp>, MachineError> {
+        let switch = &description.switch;
+        let Some(factor) = &switch.speed_up else {
+            return match &switch.output_flits {
+                Some(_) => Err(self.wrong("switch", "output_flits", "is of use only with speed_up: add it".into())),
+                None => Ok(None),
+            };
+        };
+        let factor = self.whole("switch", "speed_up", factor, 1, 64)? as u32;
+        let output_flits = switch.output_flits.as_ref().unwrap_or(&description.link.buffer_flits);
+        let output_flits = self.whole("switch", "output_flits", output_flits, 1, 1 << 30)? as u32;
+        Ok(Some(SpeedUp { factor, output_flits }))
     }
 
     fn flow_control(&self, link: &LinkTable, network: &NetworkConfig) -> Result<FlowControl, MachineError> {

@@ -25,13 +25,14 @@ pub mod description;
 mod error;
 pub mod figure;
 pub mod graph;
+mod graphml;
 pub mod interface;
 pub mod load;
 mod names;
 
 use std::sync::Arc;
 
-use selvedge_fabric::{Algorithm, Routing, Topology};
+use selvedge_fabric::{Routing, Topology};
 
 use crate::network::NetworkConfig;
 use crate::time::Time;
@@ -39,6 +40,7 @@ use crate::time::Time;
 pub use costs::{AggregationModel, FullMailbox, Host, Matching, Mode, NicModel, SameNode, TableLimits};
 pub use error::MachineError;
 use graph::{Class, Graph};
+pub use graphml::GraphmlError;
 use interface::Interface;
 
 /// A machine, ready to simulate.
@@ -77,7 +79,7 @@ impl Machine {
     pub fn keeps_order(&self) -> bool {
         let errors = &self.network.errors;
         self.routing.deadlock_free()
-            && !matches!(self.routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant)
+            && self.routing.has_one_route()
             && errors.loss == 0.0
             && errors.corruption == 0.0
             && self.nic.streams_max == 0

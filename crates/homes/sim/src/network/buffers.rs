@@ -20,6 +20,10 @@ pub(super) struct Buffers {
     pub vcs: Vec<VirtualChannel>,
     /// Index of the first source queue in `vcs`.
     pub sources: u32,
+    /// The first channel to an output buffer of a switch (`speed_up.rs`); `NONE`: switches have none.
+    pub first_stage: u32,
+    /// The first virtual channel of a stage; `sources`: there is none.
+    pub first_staged: u32,
     pub residents: Slab<Resident>,
     pub flights: Slab<Flight>,
     pub releases: Slab<Release>,
@@ -44,10 +48,19 @@ impl Buffers {
     /// Makes empty buffers, the first `sources` of them virtual channels.
     pub fn new(topology: &Topology, config: &NetworkConfig, sources: u32) -> Buffers {
         let gates = Gates::new(topology, config);
+        let (mut links, mut vcs) = (links(topology, config), vcs(topology, config, &gates));
+        let first_stage = super::speed_up::add_stages(topology, config, &mut links, &mut vcs);
+        vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected, false, 0)));
         Buffers {
-            links: links(topology, config),
-            vcs: vcs(topology, config, &gates),
+            links,
+            vcs,
             gates,
+            first_stage,
+            first_staged: if first_stage == NONE {
+                sources
+            } else {
+                first_stage * u32::from(config.link.virtual_channels)
+            },
             sources,
             residents: Slab::new(),
             flights: Slab::new(),
@@ -254,27 +267,12 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
 
 fn vcs(topology: &Topology, config: &NetworkConfig, gates: &Gates) -> Vec<VirtualChannel> {
     let new = |channel: u32, end: Peer, gated: bool| {
-        let (router, port, credits) = match end {
-            Peer::Router { router, port } => (router.0, port.0, config.link.buffer_flits),
-            Peer::Node(_) => (NONE, 0, config.node_buffer_flits.unwrap_or(UNLIMITED)),
-            Peer::Unconnected => (NONE, 0, UNLIMITED),
+        let credits = match end {
+            Peer::Router { .. } => config.link.buffer_flits,
+            Peer::Node(_) => config.node_buffer_flits.unwrap_or(UNLIMITED),
+            Peer::Unconnected => UNLIMITED,
         };
-        VirtualChannel {
-            owner: NONE,
-            waiters: NONE,
-            waiters_last: NONE,
-            last: 0,
-            credits,
-            releases: Releases::EMPTY,
-            channel,
-            front: NONE,
-            back: NONE,
-            busy_until: Time::ZERO,
-            router,
-            port,
-            stuck: false,
-            gated,
-        }
+        new(channel, end, gated, credits)
     };
     let ends = (0..).zip(ends(topology));
     let all = topology.channels() as usize * usize::from(config.link.virtual_channels) + topology.nodes() as usize;
@@ -284,8 +282,31 @@ fn vcs(topology: &Topology, config: &NetworkConfig, gates: &Gates) -> Vec<Virtua
         let first = vcs.len() as u32;
         vcs.extend((first..).take(config.link.virtual_channels.into()).map(|vc| new(channel, end, gates.is_gated(vc))));
     }
-    vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected, false)));
     vcs
+}
+
+/// An empty virtual channel that leads to `end`.
+pub(super) fn new(channel: u32, end: Peer, gated: bool, credits: u32) -> VirtualChannel {
+    let (router, port) = match end {
+        Peer::Router { router, port } => (router.0, port.0),
+        _ => (NONE, 0),
+    };
+    VirtualChannel {
+        owner: NONE,
+        waiters: NONE,
+        waiters_last: NONE,
+        last: 0,
+        credits,
+        releases: Releases::EMPTY,
+        channel,
+        front: NONE,
+        back: NONE,
+        busy_until: Time::ZERO,
+        router,
+        port,
+        stuck: false,
+        gated,
+    }
 }
 
 /// Returns the receiving end of each channel, in the order of channel numbers.

@@ -34,6 +34,8 @@ pub struct NetworkConfig {
     /// Time after a link's failure at which the packets that wait for it are lost.
     pub link_down_limit: Time,
     pub deadlock: DeadlockPolicy,
+    /// An adaptive routing prefers a minimal route as long as its queue exceeds that of a detour by no more than this.
+    pub detour_bias_flits: u32,
     pub seed: u64,
     /// Whether to record the time of each packet on each channel.
     pub trace: bool,
@@ -71,6 +73,17 @@ pub struct SwitchConfig {
     pub latency: Time,
     pub arbitration: Arbitration,
     pub switching: Switching,
+    /// `None`: a packet goes from its input buffer straight to the link of its output.
+    pub speed_up: Option<SpeedUp>,
+}
+
+/// A switch that is faster inside than its links (`speed_up.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpeedUp {
+    /// Bandwidth from an input buffer to an output buffer, as a multiple of the link's.
+    pub factor: u32,
+    /// Size of the output buffer of each virtual channel.
+    pub output_flits: u32,
 }
 
 /// The receiver's means against a full buffer.
@@ -162,6 +175,7 @@ impl Default for NetworkConfig {
                 latency: Time::from_ns(20),
                 arbitration: Arbitration::RoundRobin,
                 switching: Switching::CutThrough,
+                speed_up: None,
             },
             flow_control: FlowControl::Credits,
             control_defects: Vec::new(),
@@ -170,6 +184,7 @@ impl Default for NetworkConfig {
             errors: ErrorRates::NONE,
             link_down_limit: Time::from_ns(1_000_000),
             deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(10_000) },
+            detour_bias_flits: 0,
             seed: 1,
             trace: false,
         }
@@ -285,6 +300,15 @@ impl NetworkConfig {
         if self.switch.switching == Switching::CutThrough && link.buffer_flits < flits {
             return Err(NetworkError::BufferBelowPacket { buffer: link.buffer_flits, packet: flits });
         }
+        if let Some(speed_up) = self.switch.speed_up {
+            let least = if self.switch.switching == Switching::CutThrough { flits } else { 1 };
+            if speed_up.factor == 0 {
+                return Err(NetworkError::SpeedUp);
+            }
+            if speed_up.output_flits < least {
+                return Err(NetworkError::OutputBuffer { buffer: speed_up.output_flits, needed: least });
+            }
+        }
         if self.switch.switching == Switching::Wormhole && !link.pads {
             return Err(NetworkError::ShortFlits);
         }
@@ -341,6 +365,10 @@ pub enum NetworkError {
     NoVirtualChannel,
     #[error("the routing needs {needed} virtual channels, but links have {have}; set {needed}, or use another routing")]
     VirtualChannels { needed: u8, have: u8 },
+    #[error("a switch with a speed-up of 0 passes nothing; set speed_up to 1 or more")]
+    SpeedUp,
+    #[error("an output buffer of {buffer} flits holds less than {needed}; set output_flits to {needed} or more")]
+    OutputBuffer { buffer: u32, needed: u32 },
     #[error("buffers have no room for a flit; set buffer_flits to 1 or more")]
     NoBuffer,
     #[error(

@@ -95,6 +95,7 @@ impl Buffers {
             let here = &self.residents[resident];
             let channel = self.vcs[here.buffer as usize].channel;
             let vc = (here.buffer - channel * self.virtual_channels) as u8;
+            let channel = self.link_of(channel);
             let packet = &self.flights[here.packet].packet;
             Stuck { channel, vc, message: packet.message, from: packet.from, to: packet.to }
         };

@@ -3,8 +3,9 @@
 //!
 //! Arbitration is in `serve.rs`.
 
-use selvedge_fabric::{NodeId, Port, RouterId, Vc};
+use selvedge_fabric::{Choices, Hop, NodeId, Port, RouterId, Vc};
 
+use super::adaptive::Queues;
 use super::event::Event;
 use super::faults::Crossing;
 use super::observe::Transmission;
@@ -42,6 +43,9 @@ impl Network {
     #[inline]
     pub(super) fn ask(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &self.buffers.residents[resident];
+        if let Some(output) = self.buffers.behind_stage(here.buffer) {
+            return self.request(now, resident, output, queue);
+        }
         if here.buffer < self.buffers.sources && self.buffers.flights[here.packet].cast == Cast::Tree {
             return self.copy(now, resident, queue);
         }
@@ -78,7 +82,7 @@ impl Network {
         }
         self.statistics.blocked += u64::from(at_router);
         self.buffers.wait(resident, output);
-        if self.is_watched {
+        if self.is_watched && !self.buffers.is_stage(channel) {
             let packet = &self.buffers.flights[packet].packet;
             self.observers.tell(|observer| observer.blocked(now, channel, packet, at_router));
         }
@@ -111,22 +115,24 @@ impl Network {
         let input = &self.buffers.vcs[here.buffer as usize];
         let router = RouterId(input.router);
         let vc = here.buffer - input.channel * self.buffers.virtual_channels;
-        let flight = &mut self.buffers.flights[here.packet];
+        let packet = here.packet;
+        let flight = &mut self.buffers.flights[packet];
         let arrived = Some((Port(input.port), Vc(vc as u8)));
-        let number = |hop: &selvedge_fabric::Hop| {
-            self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0)
-        };
+        let (first, virtual_channels) = (self.topology.channel(router, Port(0)), self.buffers.virtual_channels);
+        let number = move |hop: &Hop| (first + u32::from(hop.port.0)) * virtual_channels + u32::from(hop.vc.0);
         let to = flight.packet.to;
         if let Some(rerouted) = self.rerouted.as_ref().filter(|_| flight.route.tag != 0) {
             let hop = rerouted.next(&self.topology, router, arrived, to, &mut flight.route);
-            return hop.as_ref().map(number).ok_or(LossReason::NoRoute);
+            let output = hop.as_ref().map(number).ok_or(LossReason::NoRoute);
+            return output.map(|output| self.buffers.staged(output));
         }
         let choices = self.routing.next(&self.topology, router, arrived, to, &mut flight.route);
-        match choices.as_slice() {
-            [] => Err(LossReason::NoRoute),
-            [hop] => Ok(number(hop)),
-            hops => hops.iter().map(number).min_by_key(|&output| self.load(now, output)).ok_or(LossReason::NoRoute),
-        }
+        let hop = match choices.as_slice() {
+            [hop] => Some(*hop),
+            _ => self.choose(now, router, packet, &choices),
+        };
+        let output = hop.as_ref().map(number).ok_or(LossReason::NoRoute);
+        output.map(|output| self.buffers.staged(output))
     }
 
     /// Returns the output for which the packet of an event will probably ask.
@@ -146,15 +152,30 @@ impl Network {
         Some(self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0))
     }
 
-    /// Returns the load of an output, for comparison; among equal outputs the first is taken.
-    fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
-        let output = &self.buffers.vcs[output as usize];
-        let link = &self.buffers.links[output.channel as usize];
-        let credits = match output.credits {
-            UNLIMITED => UNLIMITED,
-            credits => credits + output.releases.sum(&self.buffers.releases),
+    /// Chooses one of several hops of a packet at a router, and records the decision in the packet.
+    #[inline(never)]
+    fn choose(&mut self, now: Time, router: RouterId, packet: u32, choices: &Choices) -> Option<Hop> {
+        let flight = &self.buffers.flights[packet];
+        let (flits, mut route) = (flight.flits, flight.route);
+        let watched = match &mut self.past {
+            Some(past) if choices.has_detour() => {
+                let to = self.topology.attachment(flight.packet.to).0;
+                let links = self.routing.global_links(&self.topology, router, to, &route);
+                links.map(|links| links.map(|(at, port)| past.queue(self.topology.channel(at, port), now)))
+            }
+            _ => None,
         };
-        (!link.is_up, link.waiting, link.free_at.saturating_sub(now), UNLIMITED - credits)
+        let output =
+            |hop: Hop| self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0);
+        let queues = Queues { buffers: &self.buffers, config: &self.config };
+        let load = |hop: Hop| queues.load(now, output(hop));
+        let queue = |detour: bool, hop: Hop| match watched {
+            Some(past) => past[usize::from(detour)],
+            None => queues.queue(output(hop), flits, self.routing.counts_hops()),
+        };
+        let chosen = choices.choose(&mut route, self.config.detour_bias_flits.into(), load, queue);
+        self.buffers.flights[packet].route = route;
+        chosen
     }
 
     /// Sends a packet, or in a wormhole network a flit. The caller has checked link and room.
@@ -162,7 +183,7 @@ impl Network {
     pub(super) fn send(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &mut self.buffers.residents[resident];
         let (output, buffer, packet) = (here.output, here.buffer, here.packet);
-        let flight = &mut self.buffers.flights[packet];
+        let flight = &self.buffers.flights[packet];
         let head = here.left == flight.flits;
         let flits = if self.buffers.cut_through { here.left } else { 1 };
         let last_there = here.ready == flits;
@@ -173,9 +194,11 @@ impl Network {
         let from_router = buffer < self.buffers.sources;
         let waited = now - here.asked;
         let was_blocked = head && here.state == State::Owner;
+        let in_switch = self.buffers.behind_stage(output).is_some();
         if head {
-            here.started = now;
-            flight.hops = flight.hops.saturating_add(u16::from(from_router));
+            self.buffers.residents[resident].started = now;
+            let flight = &mut self.buffers.flights[packet];
+            flight.hops = flight.hops.saturating_add(u16::from(from_router && !in_switch));
         }
         let channel = self.buffers.vcs[output as usize].channel;
         let mut crossing = self.cross(now, channel, packet, flits, head);
@@ -187,7 +210,7 @@ impl Network {
         if last_there {
             crossing.end = crossing.end.max(end_in);
         }
-        if self.is_watched {
+        if self.is_watched && !in_switch {
             self.pass_gate(now, output, packet, flits, &crossing);
         }
         let out = &mut self.buffers.vcs[output as usize];
@@ -195,6 +218,9 @@ impl Network {
         if out.credits != UNLIMITED {
             debug_assert!(out.credits >= flits, "credits below zero");
             out.credits -= flits;
+            if let Some(past) = &mut self.past {
+                past.take_room(self.buffers.link_of(channel), now, flits);
+            }
         }
         let link = &mut self.buffers.links[channel as usize];
         link.free_at = crossing.end;
@@ -203,10 +229,10 @@ impl Network {
         link.statistics.busy += crossing.end - now;
         let latency = link.latency;
         if head && from_router {
-            self.statistics.hops += 1;
+            self.statistics.hops += u64::from(!in_switch);
             self.statistics.blocked_ps += waited.0;
         }
-        if self.is_watched {
+        if self.is_watched && !in_switch {
             let missing = if tail { self.buffers.flights[packet].missing } else { 0 };
             let sent = Transmission {
                 packet: &self.buffers.flights[packet].packet,
@@ -226,7 +252,7 @@ impl Network {
             self.observers.tell(|observer| observer.sent(&sent));
         }
         self.keep_or_free(resident, output, channel, tail);
-        if tail && self.config.trace {
+        if tail && self.config.trace && !in_switch {
             self.record(resident, channel, crossing.end);
         }
         if crossing.lost {
@@ -244,7 +270,7 @@ impl Network {
                 queue.schedule(crossing.end + latency, NetworkEvent(Event::Arrive { packet }));
             }
         } else {
-            let through = latency + self.config.switch.latency;
+            let through = if in_switch { Time::ZERO } else { latency + self.config.switch.latency };
             let at = crossing.start + through;
             if head {
                 let next = self.buffers.enter(packet, output, all, flits, at, crossing.end + through);
@@ -328,7 +354,7 @@ impl Network {
         }
         if buffer < self.buffers.sources {
             let latency = self.buffers.links[self.buffers.vcs[buffer as usize].channel as usize].latency;
-            if self.is_watched {
+            if self.is_watched && self.buffers.behind_stage(buffer).is_none() {
                 self.watch_leave(buffer, at, flits);
             }
             self.release(buffer, at + latency, flits, queue);
@@ -361,11 +387,15 @@ impl Network {
         if out.credits == UNLIMITED {
             return;
         }
-        let flits = if self.is_watched { self.watch_release(output, at, flits) } else { flits };
+        let is_watched = self.is_watched && self.buffers.behind_stage(output).is_none();
+        let flits = if is_watched { self.watch_release(output, at, flits) } else { flits };
         let out = &mut self.buffers.vcs[output as usize];
         out.releases.push(&mut self.buffers.releases, at, flits);
         out.stuck = false;
         let channel = out.channel;
+        if let Some(past) = &mut self.past {
+            past.free_room(self.buffers.link_of(channel), at, flits);
+        }
         let link = &self.buffers.links[channel as usize];
         if link.waiting > 0 {
             let at = at.max(link.free_at);

@@ -169,6 +169,9 @@ impl Network {
         let short = self.config.part(flit_time, self.buffers.flights[packet].missing.into());
         let end = now + (flit_time * u64::from(flits)).saturating_sub(short);
         let mut crossing = Crossing { start: now, end, lost: false };
+        if self.buffers.is_stage(channel) {
+            return crossing;
+        }
         if self.errors && head {
             self.draw_errors(channel, packet, flits, &mut crossing);
         }

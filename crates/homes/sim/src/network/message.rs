@@ -314,7 +314,7 @@ impl MessageNetwork {
             branches_served: Vec::new(),
             outages: Outages::default(),
             rerouted: None,
-            single_route: !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant),
+            single_route: routing.has_one_route(),
             random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
             statistics: NetworkStatistics::default(),
             spans: Vec::new(),
@@ -508,13 +508,25 @@ impl MessageNetwork {
         // No route uses a channel twice.
         while self.route.len() <= self.schedules.len() {
             let channel = |hop: &selvedge_fabric::Hop| self.topology.channel(at, hop.port);
-            let waits =
-                |hop: &&selvedge_fabric::Hop| self.schedules[channel(hop) as usize].free_at.saturating_sub(head);
+            let wait = |hop| self.schedules[channel(&hop) as usize].free_at.saturating_sub(head);
             let hop = match rerouted {
                 Some(rerouted) => rerouted.next(&self.topology, at, arrived, to, &mut state)?,
                 None => {
                     let choices = self.routing.next(&self.topology, at, arrived, to, &mut state);
-                    *choices.as_slice().iter().min_by_key(waits)?
+                    let bias = self.config.flit_time().0 * u64::from(self.config.detour_bias_flits);
+                    let links = match self.routing.algorithm() == Algorithm::UgalGlobal && choices.has_detour() {
+                        true => self.routing.global_links(&self.topology, at, self.topology.attachment(to).0, &state),
+                        false => None,
+                    };
+                    let queue = |detour: bool, hop| match links {
+                        Some(links) => {
+                            let (router, port) = links[usize::from(detour)];
+                            let free_at = self.schedules[self.topology.channel(router, port) as usize].free_at;
+                            free_at.saturating_sub(head).0
+                        }
+                        None => wait(hop).0,
+                    };
+                    choices.choose(&mut state, bias, wait, queue)?
                 }
             };
             let channel = channel(&hop);

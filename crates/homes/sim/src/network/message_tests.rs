@@ -47,7 +47,7 @@ fn an_empty_network_takes_a_packet_as_long_as_packet_by_packet() {
                     let departure = packet(&messages, from, to, bytes, now);
                     let arrival = messages.send(now, &departure).expect("a route");
                     assert_eq!((arrival.first, arrival.left), (arrival.tail, departure.tail));
-                    if routing.algorithm() != Algorithm::Valiant {
+                    if !routing.takes_detours() {
                         let empty = packets.latency_empty(NodeId(from), NodeId(to), bytes);
                         assert_eq!(arrival.tail - now, empty, "{}, {from} to {to}", routing.algorithm());
                         let slowest = config.node_flit_time().max(config.flit_time());
@@ -138,7 +138,7 @@ proptest! {
             arrivals
         };
         let arrivals = run();
-        let single_route = !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant);
+        let single_route = routing.has_one_route();
         let mut last: BTreeMap<(u32, u32), ArrivalTimes> = BTreeMap::new();
         for &(from, to, departure, arrival) in &arrivals {
             if single_route {

@@ -21,7 +21,8 @@
 //! channel on the route ([`Network::latency_empty`]).
 //!
 //! `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of each step.
-//! `control.rs`: flow control by STOP and CONTINUE in place of credits.
+//! `speed_up.rs`: switches with output buffers. `adaptive.rs`: the queues that adaptive routings see. `control.rs`: flow
+//! control by STOP and CONTINUE in place of credits.
 //!
 //! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
@@ -43,6 +44,7 @@
 //! up to three where a packet is blocked. Each event costs O(routing) + O(packets that wait for the same link). Nothing
 //! is allocated once the number of packets in flight has reached its maximum. Bytes: `state.rs`.
 
+mod adaptive;
 mod buffers;
 mod config;
 mod control;
@@ -59,6 +61,7 @@ mod packet;
 mod routes;
 mod serve;
 mod slab;
+mod speed_up;
 mod state;
 mod statistics;
 mod trees;
@@ -66,11 +69,11 @@ mod trees;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeId, RouteState, Routing, Topology};
+use selvedge_fabric::{Algorithm, NodeId, RouteState, Routing, Topology};
 
 pub use config::{
     Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, NetworkError, NodeLink,
-    RetransmissionConfig, SwitchConfig, Switching,
+    RetransmissionConfig, SpeedUp, SwitchConfig, Switching,
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
@@ -84,6 +87,7 @@ pub use statistics::{ChannelStatistics, NetworkStatistics};
 
 use crate::random::Random;
 use crate::time::Time;
+use adaptive::PastQueues;
 use buffers::Buffers;
 use event::Event;
 use latency::EmptyNetwork;
@@ -104,6 +108,8 @@ pub struct Network {
     routing: Routing,
     config: NetworkConfig,
     buffers: Buffers,
+    /// For UGAL-G only.
+    past: Option<PastQueues>,
     reliability: Vec<Reliability>,
     source_waiting: Vec<u32>,
     /// Nodes that asked for a notification when their next packet begins to leave ([`Network::notify_when_taken`]), and
@@ -158,7 +164,9 @@ impl Network {
         let channels = topology.channels();
         let virtual_channels = u32::from(have);
         let too_large = NetworkError::TooLarge { channels, virtual_channels: have };
-        let sources = channels.checked_mul(virtual_channels).ok_or(too_large.clone())?;
+        let stages = config.switch.speed_up.map_or(0, |_| channels - topology.nodes());
+        let all = channels.checked_add(stages).ok_or(too_large.clone())?;
+        let sources = all.checked_mul(virtual_channels).ok_or(too_large.clone())?;
         if sources.checked_add(topology.nodes()).is_none_or(|all| all == NONE) {
             return Err(too_large);
         }
@@ -166,6 +174,7 @@ impl Network {
         let sound = Reliability { down_since: Time::MAX, window, acknowledgements: Releases::EMPTY };
         Ok(Network {
             buffers: Buffers::new(&topology, &config, sources),
+            past: (routing.algorithm() == Algorithm::UgalGlobal).then(|| PastQueues::new(&topology, &config)),
             reliability: vec![sound; channels as usize],
             source_waiting: vec![0; topology.nodes() as usize],
             notify_requested: vec![false; topology.nodes() as usize],

@@ -100,7 +100,9 @@ impl Network {
                 copies: 0,
                 holder,
             });
-            self.request(now, copy, branch.output, queue);
+            let at_router = buffer < self.buffers.sources;
+            let output = if at_router { self.buffers.staged(branch.output) } else { branch.output };
+            self.request(now, copy, output, queue);
         }
     }
 

@@ -77,7 +77,7 @@ impl Network {
 
     #[inline]
     pub(super) fn has_window(&mut self, channel: u32, now: Time, flits: u32) -> bool {
-        if !self.window_limits {
+        if !self.window_limits || self.buffers.is_stage(channel) {
             return true;
         }
         let link = &mut self.reliability[channel as usize];

@@ -3,7 +3,7 @@
 //!
 //! | topology | drawing |
 //! |---|---|
-//! | mesh, torus | the first two dimensions are columns and rows; further ones lie slanted within a cell |
+//! | mesh, torus, HyperX | the first two dimensions are columns and rows; further ones lie slanted within a cell |
 //! | hypercube | even bits are columns, odd bits rows |
 //! | fat tree | a level is a row, nodes stand below their leaf |
 //! | dragonfly | groups on a circle, the routers of a group on a small one |
@@ -25,6 +25,7 @@ pub fn routers(topology: &Topology) -> Option<Vec<Place>> {
             let count = dimensions[0].max(1);
             all.map(|router| on_circle(router.0, count, f64::from(count) / TAU)).collect()
         }
+        Kind::HyperX(hyperx) => all.map(|router| grid(&hyperx.dimensions, topology.coordinates(router))).collect(),
         Kind::Torus { dimensions, .. } => all.map(|router| grid(dimensions, topology.coordinates(router))).collect(),
         Kind::Hypercube { order, .. } => all.map(|router| hypercube(*order, router.0)).collect(),
         Kind::FatTree(tree) => {
@@ -90,6 +91,8 @@ pub fn node(topology: &Topology, routers: &[Place], node: NodeId) -> Place {
 /// How much a link between two routers is bent: those that wrap around a torus, and long ones of a hypercube.
 pub fn bend(topology: &Topology, a: RouterId, b: RouterId) -> f64 {
     match topology.kind() {
+        // Links along a line would lie upon each other.
+        Kind::HyperX(_) => 0.14,
         Kind::Torus { dimensions, .. } if dimensions.len() > 1 => {
             let (a, b) = (topology.coordinates(a), topology.coordinates(b));
             let wraps = a.iter().zip(b).any(|(a, b)| a.abs_diff(*b) > 1);
@@ -149,6 +152,7 @@ mod tests {
             Topology::fat_tree(2, 8, (1, 1), None),
             Topology::fat_tree(3, 8, (1, 1), None),
             Topology::dragonfly(5, 4, 2, 1),
+            Topology::hyperx(&[4, 3, 3], &[], 2),
             Topology::crossbar(9),
         ];
         for topology in all.into_iter().map(Result::unwrap) {

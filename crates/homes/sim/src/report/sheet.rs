@@ -70,6 +70,8 @@ impl Sheet {
             TopologyTable {
                 kind,
                 dimensions,
+                trunks,
+                q,
                 wrap,
                 nodes_per_router,
                 order,
@@ -83,7 +85,7 @@ impl Sheet {
                 file,
             }
         );
-        add_all!(sheet, "routing", routing, RoutingTable { algorithm });
+        add_all!(sheet, "routing", routing, RoutingTable { algorithm, bias_flits });
         add_all!(
             sheet,
             "link",
@@ -107,7 +109,7 @@ impl Sheet {
                 retransmission,
             }
         );
-        add_all!(sheet, "switch", switch, SwitchTable { latency_ns, arbitration, switching });
+        add_all!(sheet, "switch", switch, SwitchTable { latency_ns, arbitration, switching, speed_up, output_flits });
         add_all!(
             sheet,
             "host",

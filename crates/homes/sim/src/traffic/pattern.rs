@@ -29,13 +29,16 @@ pub enum Pattern {
     Neighbour,
     /// Almost half way round in each dimension of a mesh or torus; elsewhere, almost half way round all nodes.
     Tornado,
+    /// From each group of a dragonfly to any node of the next one; on a HyperX or Slim Fly from each router to one that
+    /// it is linked to (`Topology::adversary`). All this traffic of a group has the same few links.
+    Adversarial,
 }
 
 /// Reason why a pattern is invalid, or does not fit a network.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum PatternError {
     #[error(
-        "unknown pattern {given:?}; known: uniform, locality:P, hotspot:NODE:P, transpose, bit-complement, neighbour, tornado"
+        "unknown pattern {given:?}; known: uniform, locality:P, hotspot:NODE:P, transpose, bit-complement, neighbour, tornado, adversarial"
     )]
     Unknown { given: String },
     #[error("{given:?} is not a probability in pattern {pattern}; use one from 0 to 1, as in {pattern}:{example}")]
@@ -52,6 +55,8 @@ pub enum PatternError {
         "no node of this network has a neighbour on its router or on one that is linked to it; use another pattern"
     )]
     NoNeighbour,
+    #[error("adversarial traffic needs a dragonfly of 2 groups or more, a HyperX or a Slim Fly; use another pattern")]
+    NoAdversary,
 }
 
 impl FromStr for Pattern {
@@ -73,6 +78,7 @@ impl FromStr for Pattern {
             "bit-complement" => Pattern::BitComplement,
             "neighbour" => Pattern::Neighbour,
             "tornado" => Pattern::Tornado,
+            "adversarial" => Pattern::Adversarial,
             _ => return Err(unknown()),
         };
         if words.next().is_some() { Err(unknown()) } else { Ok(pattern) }
@@ -96,6 +102,7 @@ impl fmt::Display for Pattern {
             Pattern::BitComplement => out.write_str("bit-complement"),
             Pattern::Neighbour => out.write_str("neighbour"),
             Pattern::Tornado => out.write_str("tornado"),
+            Pattern::Adversarial => out.write_str("adversarial"),
         }
     }
 }
@@ -122,6 +129,11 @@ enum Kind {
         probability: f64,
     },
     Fixed(Vec<u32>),
+    /// From node `n` to one of `each` nodes, the first of which is `first[n / each] * each`.
+    Groups {
+        each: u32,
+        first: Vec<u32>,
+    },
 }
 
 impl Destinations {
@@ -146,6 +158,10 @@ impl Destinations {
             Pattern::BitComplement => fixed(&|node| nodes - 1 - node),
             Pattern::Neighbour => fixed(&|node| (node + 1) % nodes),
             Pattern::Tornado => Kind::Fixed(tornado(topology)),
+            Pattern::Adversarial => {
+                let (each, first) = topology.adversary().ok_or(PatternError::NoAdversary)?;
+                Kind::Groups { each, first }
+            }
         };
         Ok(Destinations { nodes, kind })
     }
@@ -154,7 +170,7 @@ impl Destinations {
     pub fn sends(&self, from: NodeId) -> bool {
         match &self.kind {
             Kind::Fixed(to) => to[from.0 as usize] != from.0,
-            Kind::Uniform | Kind::Locality { .. } | Kind::Hotspot { .. } => true,
+            Kind::Uniform | Kind::Locality { .. } | Kind::Hotspot { .. } | Kind::Groups { .. } => true,
         }
     }
 
@@ -167,6 +183,9 @@ impl Destinations {
         NodeId(match &self.kind {
             Kind::Uniform => other(random),
             Kind::Fixed(to) => to[from.0 as usize],
+            Kind::Groups { each, first } => {
+                first[(from.0 / each) as usize] * each + random.below(u64::from(*each)) as u32
+            }
             Kind::Hotspot { node, probability } if *node != from.0 && random.chance(*probability) => *node,
             Kind::Hotspot { .. } => other(random),
             Kind::Locality { probability, near, first, router } => {

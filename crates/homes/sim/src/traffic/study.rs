@@ -81,6 +81,7 @@ pub fn atoll() -> NetworkConfig {
             latency: Time::from_ns(77),
             arbitration: Arbitration::RoundRobin,
             switching: Switching::Wormhole,
+            speed_up: None,
         },
         deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(10_000) },
         ..NetworkConfig::default()

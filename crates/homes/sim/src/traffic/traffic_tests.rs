@@ -3,7 +3,7 @@ use selvedge_fabric::{Algorithm, RouterId};
 
 use super::study::{CURVES, Curve, StudyConfig, StudyPoint, atoll, study};
 use super::*;
-use crate::network::{DeadlockPolicy, RetransmissionConfig, Switching};
+use crate::network::{DeadlockPolicy, RetransmissionConfig, SpeedUp, Switching};
 
 fn go(topology: Topology, algorithm: Algorithm, network: NetworkConfig, traffic: &TrafficConfig) -> TrafficResults {
     let topology = Arc::new(topology);
@@ -362,4 +362,60 @@ fn the_study_shows_the_order_that_the_seed_states() {
     let one = Curve { torus: true, algorithm: Algorithm::DimensionOrderUnguarded };
     let again = study(&config, &[one], &mut |_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(again, points[12..15]);
+}
+
+/// Minimal routes of a dragonfly share one link for 8 nodes (Kim, Dally, Scott and Abts, 2008), those of a HyperX one
+/// for 4 nodes, of a Slim Fly one for 3.
+#[test]
+fn adversarial_traffic_needs_detours() {
+    let dragonfly = || Topology::dragonfly(9, 4, 2, 2).unwrap();
+    let hyperx = || Topology::hyperx(&[4, 4], &[], 4).unwrap();
+    let slim_fly = || Topology::slim_fly(4, Some(3)).unwrap();
+    let accepted = |topology, algorithm, pattern| {
+        let mut network = NetworkConfig::default();
+        network.link.virtual_channels = 4;
+        network.link.buffer_flits = 128;
+        network.switch.speed_up = Some(SpeedUp { factor: 2, output_flits: 128 });
+        network.detour_bias_flits = 10;
+        go(topology, algorithm, network, &short(pattern, 1.0)).accepted
+    };
+    for (topology, minimal, one_link) in [
+        (dragonfly as fn() -> Topology, Algorithm::Minimal, 1.0 / 8.0),
+        (hyperx, Algorithm::Minimal, 1.0 / 4.0),
+        (slim_fly, Algorithm::Minimal, 1.0 / 3.0),
+    ] {
+        let name = topology().kind().to_string();
+        let uniform = accepted(topology(), minimal, "uniform");
+        assert!(uniform >= 0.9, "{name}: {uniform}");
+        let worst = accepted(topology(), minimal, "adversarial");
+        assert!((worst / one_link - 1.0).abs() < 0.03, "{name}: {worst} of {one_link}");
+        let valiant = accepted(topology(), Algorithm::Valiant, "adversarial");
+        assert!((0.4..0.58).contains(&valiant), "{name}: {valiant}");
+        for adaptive in [Algorithm::UgalLocal, Algorithm::UgalGlobal, Algorithm::Progressive] {
+            if adaptive.virtual_channels_needed(&topology()).is_none() {
+                continue;
+            }
+            let worst = accepted(topology(), adaptive, "adversarial");
+            assert!(worst >= 0.4, "{name}, {adaptive}: {worst}");
+            let even = accepted(topology(), adaptive, "uniform");
+            assert!(even >= 0.9 * uniform, "{name}, {adaptive}: {even} of {uniform}");
+        }
+    }
+}
+
+/// A crossbar with a speed-up has output queues: what its inputs lose by waiting for each other, it nearly gets back.
+#[test]
+fn a_speed_up_takes_the_heads_of_line_away() {
+    let mut network = NetworkConfig::default();
+    network.link.virtual_channels = 1;
+    (network.link.latency, network.switch.latency) = (Time(1), Time(1));
+    network.link.buffer_flits = 8 * network.flits(256);
+    let mut last = 0.5;
+    for (factor, least) in [(1, 0.57), (2, 0.85), (4, 0.95)] {
+        network.switch.speed_up = Some(SpeedUp { factor, output_flits: 8 * network.flits(256) });
+        let accepted =
+            go(Topology::crossbar(32).unwrap(), Algorithm::UpDown, network.clone(), &short("uniform", 1.0)).accepted;
+        assert!(accepted >= least && accepted > last, "{factor}: {accepted}");
+        last = accepted;
+    }
 }

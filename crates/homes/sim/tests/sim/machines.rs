@@ -105,3 +105,31 @@ fn values_that_cannot_be_name_section_and_key() {
         }
     }
 }
+
+#[test]
+fn networks_that_cannot_be_name_the_remedy() {
+    let refused = |machine: &str, key: &str, value: &str| {
+        let file = machines().into_iter().find(|path| path.ends_with(format!("{machine}.toml"))).unwrap();
+        match load_with(&file, &[(key.into(), value.into())]) {
+            Ok(_) => panic!("{machine}, {key} = {value} was accepted"),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (machine, key, value, words) in [
+        ("dragonfly1056", "link.virtual_channels", "2", &["needs virtual_channels = 3, not 2", "minimal"][..]),
+        ("dragonfly1056", "routing.algorithm", "progressive", &["needs virtual_channels = 4, not 3"][..]),
+        ("dragonfly1056", "routing.algorithm", "adaptive-up", &["it is for fat trees", "ugal-l"][..]),
+        ("dragonfly1056", "topology.groups", "34", &["34 groups need 33 global links", "at most 33 groups"][..]),
+        ("dragonfly1056", "switch.speed_up", "0", &["speed_up"][..]),
+        ("dragonfly64k", "switch.output_flits", "64", &["only with speed_up"][..]),
+        ("dragonfly64k", "topology.trunks", "[1]", &["belongs to hyperx"][..]),
+        ("hyperx4096", "topology.trunks", "[1, 2]", &["`trunks` has 2 entries for 3 dimensions"][..]),
+        ("hyperx4096", "routing.algorithm", "ugal-g", &["does not fit a HyperX 8x8x8", "dragonflies"][..]),
+        ("slimfly10830", "topology.q", "20", &["q = 20", "give 19 or 23"][..]),
+    ] {
+        let error = refused(machine, key, value);
+        for word in words {
+            assert!(error.contains(word), "{machine}, {key} = {value}: {error}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ use super::usage::Usage;
 use super::watched::Watched;
 
 /// Patterns as written on the command line, for `--list`.
-pub const PATTERNS: [(&str, &str); 7] = [
+pub const PATTERNS: [(&str, &str); 8] = [
     ("uniform", "every other node is equally likely"),
     ("locality:SHARE", "this share to neighbouring nodes, the rest anywhere; 0.7 if left out"),
     ("hotspot:NODE:SHARE", "this share to one node, the rest anywhere"),
@@ -28,6 +28,7 @@ pub const PATTERNS: [(&str, &str); 7] = [
     ("bit-complement", "node n of N to N - 1 - n"),
     ("neighbour", "node n to n + 1"),
     ("tornado", "nearly half way round each dimension"),
+    ("adversarial", "from each group of a dragonfly to the next, or router of a HyperX or Slim Fly"),
 ];
 
 /// Sends traffic of a pattern, at each load.

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The queues that an adaptive routing sees.
+//!
+//! The *load* of an output compares hops of one distance: a link that is down, packets that wait, the time until the
+//! link is free, occupied room of the next buffer. The *queue* of a channel compares a minimal route with a detour: the
+//! flits of packets that wait for it in its switch, and those in the output's buffer and in the next buffer; credits on
+//! their way back count as returned. On a dragonfly it counts the buffers of all virtual channels. Where classes count
+//! hops, both hops are in the same class, and only its buffers count: the others hold packets on their later hops, which
+//! would hide a full minimal route behind the busy links of a detour.
+//!
+//! UGAL-G decides by the queues of links of other routers ([`PastQueues`]): the flits in the output's buffer and in the
+//! next buffer, as the sender knew them one link latency ago. They are kept as sums of changes, so a reading costs
+//! O(log changes in flight) for each change since the last one.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use selvedge_fabric::Topology;
+
+use super::buffers::Buffers;
+use super::config::NetworkConfig;
+use super::state::UNLIMITED;
+use crate::time::Time;
+
+/// The queue of a link that is down: longer than all others, and not too long to be multiplied.
+const DOWN: u64 = 1 << 40;
+
+/// The queues of all links, as they were some time ago.
+#[derive(Debug)]
+pub(super) struct PastQueues {
+    delay: Time,
+    /// By output channel.
+    queues: Vec<PastQueue>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct PastQueue {
+    /// Flits, after all changes that are old enough.
+    then: i64,
+    /// Later changes, by time.
+    changes: BinaryHeap<Reverse<(Time, i64)>>,
+}
+
+impl PastQueue {
+    fn at(&mut self, then: Time) -> u64 {
+        while let Some(Reverse((_, flits))) = self.changes.peek().filter(|change| change.0.0 <= then) {
+            self.then += flits;
+            self.changes.pop();
+        }
+        self.then.max(0) as u64
+    }
+}
+
+impl PastQueues {
+    pub fn new(topology: &Topology, config: &NetworkConfig) -> PastQueues {
+        let links = topology.channels() - topology.nodes();
+        PastQueues { delay: config.link.latency, queues: vec![PastQueue::default(); links as usize] }
+    }
+
+    /// Records flits that take room behind a link's output from now on.
+    pub fn take_room(&mut self, channel: u32, now: Time, flits: u32) {
+        if let Some(queue) = self.queues.get_mut(channel as usize) {
+            // No later reading needs these changes one by one.
+            queue.at(now.saturating_sub(self.delay));
+            queue.changes.push(Reverse((now, flits.into())));
+        }
+    }
+
+    /// Records the time at which this room is free again.
+    pub fn free_room(&mut self, channel: u32, at: Time, flits: u32) {
+        if let Some(queue) = self.queues.get_mut(channel as usize) {
+            queue.changes.push(Reverse((at, -i64::from(flits))));
+        }
+    }
+
+    pub fn queue(&mut self, channel: u32, now: Time) -> u64 {
+        match now.0.checked_sub(self.delay.0) {
+            Some(then) => self.queues[channel as usize].at(Time(then)),
+            None => 0,
+        }
+    }
+}
+
+/// The queues of a network, now.
+pub(super) struct Queues<'a> {
+    pub buffers: &'a Buffers,
+    pub config: &'a NetworkConfig,
+}
+
+impl Queues<'_> {
+    /// Returns the load of an output, for comparison; among equal outputs the first is taken.
+    #[inline]
+    pub fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
+        let stage = self.buffers.staged(output);
+        let is_up = self.buffers.links[self.buffers.vcs[output as usize].channel as usize].is_up;
+        let link = &self.buffers.links[self.buffers.vcs[stage as usize].channel as usize];
+        let used = match stage == output {
+            true => UNLIMITED - self.free(output),
+            false => self.queue(output, 0, false) as u32,
+        };
+        (!is_up, link.waiting, link.free_at.saturating_sub(now), used)
+    }
+
+    /// Returns the free room behind an output, as far as it is known or on its way back.
+    fn free(&self, output: u32) -> u32 {
+        let out = &self.buffers.vcs[output as usize];
+        match out.credits {
+            UNLIMITED => UNLIMITED,
+            credits => credits + out.releases.sum(&self.buffers.releases),
+        }
+    }
+
+    /// Returns the queue of a link's output in flits. Each packet that waits counts as `flits`. `alone`: without the other
+    /// virtual channels' buffers.
+    pub fn queue(&self, output: u32, flits: u32, alone: bool) -> u64 {
+        let stage = self.buffers.staged(output);
+        let down = if self.buffers.links[self.channel(output) as usize].is_up { 0 } else { DOWN };
+        let waiting = u64::from(self.buffers.links[self.channel(stage) as usize].waiting);
+        let next = self.used(output, self.config.link.buffer_flits, alone);
+        let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(stage, speed_up.output_flits, alone));
+        down + waiting * u64::from(flits) + next + own
+    }
+
+    fn channel(&self, output: u32) -> u32 {
+        self.buffers.vcs[output as usize].channel
+    }
+
+    /// Returns the flits in the buffer behind an output, and behind the other virtual channels of its channel.
+    fn used(&self, output: u32, room: u32, alone: bool) -> u64 {
+        let first = self.channel(output) * self.buffers.virtual_channels;
+        let outputs = if alone { output..output + 1 } else { first..first + self.buffers.virtual_channels };
+        outputs.map(|output| u64::from(room.saturating_sub(self.free(output)))).sum()
+    }
+}
