@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(family("libmpi.so.40"), Some(Family::Openmpi));
         assert_eq!(family("libmpi.so.12"), Some(Family::Mpich));
         assert_eq!(family("libmpi_abi.so.1"), None);
-        assert_eq!(Library::from(("libmpi.so.12", None)).launchers_beside(), [PathBuf::new(); 0]);
+        assert!(Library::from(("libmpi.so.12", None)).launchers_beside().is_empty());
         assert!(
             is_mpi("libmpi.so.40")
                 && is_mpi("libmpi_abi.so.1")

@@ -232,7 +232,7 @@ mod tests {
         fs::rename(at("mpi/libmpi.so"), at("mpi/libmpi.so.900")).unwrap();
         let mpi = text("mpi/libmpi.so.900");
         library("own/libuser.so", "libuser.so", &words(&[&mpi, "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../mpi"]));
-        library("bare/libuser.so", "libuser.so", &[mpi.clone()]);
+        library("bare/libuser.so", "libuser.so", std::slice::from_ref(&mpi));
         let find = |program: &str, path: &str| find(&at(program), OsStr::new(path), |name| name.starts_with("libmpi."));
         let found = |file: Option<&str>| {
             let file = file.map(|file| std::path::absolute(at(file)).unwrap());

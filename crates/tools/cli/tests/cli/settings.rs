@@ -19,8 +19,9 @@ int main(void)
 }
 ";
 
-fn program() -> String {
-    compile_text("settings", PROGRAM, &["sma"])
+/// Its path, different for each test, because they compile at the same time.
+fn program(test: &str) -> String {
+    compile_text(&format!("settings-{test}"), PROGRAM, &["sma"])
 }
 
 /// A command without settings of its environment, in a place.
@@ -58,7 +59,7 @@ const BAD: &str = "selvedge: SELVEDGE_PATH=fast is not a valid value; the defaul
 
 #[test]
 fn mistakes_are_reported_once_a_job() {
-    let (place, program, none) = (Place::new("mistakes"), program(), Path::new(NONE));
+    let (place, program, none) = (Place::new("mistakes"), program("mistakes"), Path::new(NONE));
     let run = |arguments: &[&str], level: &str| {
         let mut command = selvedge(&place, none, arguments);
         command.env("SELVEDGE_MOED", "nic").env("SELVEDGE_PATH", "fast").env("SELVEDGE_LOG", level);
@@ -82,7 +83,7 @@ fn mistakes_are_reported_once_a_job() {
 
 #[test]
 fn a_configuration_file_counts_for_command_and_library() {
-    let (place, program) = (Place::new("config"), program());
+    let (place, program) = (Place::new("config"), program("config"));
     let file = config(&place, "shmem_version = true\nheap_bytes = '64M'\n");
     let version = "Selvedge 0.1.0, OpenSHMEM 1.6\n";
     assert_eq!(ended(clean(&place, Command::new(&program), &file)).out, version);
@@ -115,7 +116,7 @@ fn a_configuration_file_counts_for_command_and_library() {
 
 #[test]
 fn errors_in_a_configuration_file_have_a_line() {
-    let (place, program) = (Place::new("config-errors"), program());
+    let (place, program) = (Place::new("config-errors"), program("errors"));
     let file = config(&place, "shmem_version = true\nheap_byte = '64M'\npath = 'fast'\n");
     let errors = [
         format!("selvedge: {}:2: there is no setting 'heap_byte'; did you mean heap_bytes?", file.display()),
