@@ -29,7 +29,9 @@ impl Terminal {
             let made = libc::openpty(&mut screen, &mut terminal, std::ptr::null_mut(), std::ptr::null(), &size);
             assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
             // Commands of other tests do not keep it open.
-            [screen, terminal].map(|fd| libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC));
+            for fd in [screen, terminal] {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
             Terminal { screen: RefCell::new(File::from_raw_fd(screen)), terminal: OwnedFd::from_raw_fd(terminal) }
         }
     }
