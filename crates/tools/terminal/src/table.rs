@@ -289,8 +289,8 @@ mod tests {
             for number in ["65536", "123456789"] {
                 assert!(text.split_whitespace().any(|word| word == number), "{width}: {number}\n{text}");
             }
-            // Nothing is cut off.
-            let letters = |text: &str| text.chars().filter(|letter| "qzxj0123456789_".contains(*letter)).count();
+            // Nothing is cut off: letters that no head has.
+            let letters = |text: &str| text.chars().filter(|letter| "qxj0123456789_".contains(*letter)).count();
             assert_eq!(letters(&text), letters(&sample().text_for(None, false)), "{width}:\n{text}");
             assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
         }
