@@ -14,9 +14,11 @@
 //! | dimension order | HyperX | 1 | no |
 //! | minimal | dragonfly | 2 | no |
 //! | adaptive up | fat tree | 1 | no; adaptive |
+//! | minimal | dragonfly+ | 1 | no; adaptive |
 //! | minimal | HyperX | 1 for each dimension | no; adaptive |
 //! | minimal | Slim Fly | 2 | no; adaptive |
 //! | Valiant | dragonfly | 3 | no; not minimal |
+//! | Valiant | dragonfly+ | 2 | no; not minimal |
 //! | Valiant | HyperX | 2 for each dimension | no; not minimal |
 //! | Valiant | Slim Fly | 4 | no; not minimal |
 //! | UGAL, local | as Valiant | as Valiant | no; adaptive |
@@ -45,6 +47,7 @@ mod algorithm;
 mod choices;
 mod detours;
 mod dragonfly;
+mod dragonfly_plus;
 mod error;
 mod explicit;
 mod grid;
@@ -85,6 +88,7 @@ enum Plan {
     WestFirst,
     Tree { adaptive: bool },
     Dragonfly(Detours),
+    DragonflyPlus(Detours),
     HyperX(Detours),
     HyperXInOrder,
     SlimFly(Detours, slim_fly::Neighbours),
@@ -178,6 +182,7 @@ impl Routing {
                 }
                 match topology.kind() {
                     Kind::HyperX(_) => Plan::HyperX(detours),
+                    Kind::DragonflyPlus(_) => Plan::DragonflyPlus(detours),
                     Kind::SlimFly(_) => Plan::SlimFly(detours, slim_fly::Neighbours::new(topology)),
                     _ => Plan::Dragonfly(detours),
                 }
@@ -214,6 +219,9 @@ impl Routing {
             Plan::WestFirst => self.next_west_first(topology, at, router, state),
             Plan::Tree { adaptive } => self.next_tree(topology, at, (router, to), *adaptive, state),
             Plan::Dragonfly(detours) => self.next_dragonfly(topology, at, arrived, router, *detours, state),
+            Plan::DragonflyPlus(detours) => {
+                dragonfly_plus::next(self, topology, (at, arrived), router, *detours, state)
+            }
             Plan::HyperXInOrder => hyperx::next_in_order(self, topology, at, router, state),
             Plan::HyperX(detours) => hyperx::next(self, topology, at, arrived, router, *detours, state),
             Plan::SlimFly(detours, neighbours) => {
@@ -251,11 +259,21 @@ impl Routing {
             Plan::DimensionOrder { .. } => state.via = grid::directions(topology, ends()).into(),
             Plan::Modified => state.via = grid::wraps_first(topology, ends()).into(),
             Plan::Tree { adaptive: true } => state.via = (entropy % self.variants) as u32,
-            Plan::Dragonfly(detours) | Plan::HyperX(detours) | Plan::SlimFly(detours, _)
+            Plan::Dragonfly(detours)
+            | Plan::DragonflyPlus(detours)
+            | Plan::HyperX(detours)
+            | Plan::SlimFly(detours, _)
                 if detours != Detours::Never =>
             {
                 state.via = match topology.kind() {
-                    Kind::Dragonfly(dragonfly) => dragonfly::intermediate(dragonfly, ends(), entropy),
+                    Kind::Dragonfly(dragonfly) => {
+                        let (from, to) = ends();
+                        dragonfly::intermediate(dragonfly.groups, dragonfly.group(from), dragonfly.group(to), entropy)
+                    }
+                    Kind::DragonflyPlus(fly) => {
+                        let (from, to) = ends();
+                        dragonfly::intermediate(fly.groups, fly.group(from), fly.group(to), entropy)
+                    }
                     _ => intermediate_router(topology, ends(), entropy),
                 };
                 if detours != Detours::Always {
@@ -344,7 +362,7 @@ impl Routing {
         match &self.plan {
             Plan::WestFirst => false,
             Plan::Dragonfly(detours) => *detours == Detours::Never,
-            Plan::HyperX(_) | Plan::SlimFly(..) | Plan::Tree { adaptive: true } => false,
+            Plan::DragonflyPlus(_) | Plan::HyperX(_) | Plan::SlimFly(..) | Plan::Tree { adaptive: true } => false,
             Plan::Explicit(explicit) => explicit.others().has_one_route(),
             _ => self.algorithm != Algorithm::WestFirst,
         }
@@ -359,7 +377,10 @@ impl Routing {
     /// Whether entropy sends packets of a pair to different intermediate groups or routers.
     pub fn takes_detours(&self) -> bool {
         match self.plan {
-            Plan::Dragonfly(detours) | Plan::HyperX(detours) | Plan::SlimFly(detours, _) => detours != Detours::Never,
+            Plan::Dragonfly(detours)
+            | Plan::DragonflyPlus(detours)
+            | Plan::HyperX(detours)
+            | Plan::SlimFly(detours, _) => detours != Detours::Never,
             _ => false,
         }
     }
@@ -379,6 +400,7 @@ impl Routing {
 fn intermediates(topology: &Topology) -> u32 {
     match topology.kind() {
         Kind::Dragonfly(dragonfly) => dragonfly.groups.saturating_sub(2),
+        Kind::DragonflyPlus(fly) => fly.groups.saturating_sub(2),
         _ => topology.routers(),
     }
 }

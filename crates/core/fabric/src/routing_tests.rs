@@ -551,12 +551,14 @@ fn queues_decide_between_a_minimal_route_and_a_detour() {
     let fly = Topology::dragonfly(9, 4, 2, 2).unwrap();
     let hyperx = Topology::hyperx(&[4, 4], &[], 1).unwrap();
     let slim = Topology::slim_fly(5, Some(1)).unwrap();
+    let plus = Topology::dragonfly_plus(5, (3, 2), 1, 2).unwrap();
     for (topology, algorithm) in [
         (&fly, Algorithm::UgalLocal),
         (&fly, Algorithm::UgalGlobal),
         (&fly, Algorithm::Progressive),
         (&hyperx, Algorithm::UgalLocal),
         (&slim, Algorithm::UgalLocal),
+        (&plus, Algorithm::UgalLocal),
     ] {
         let needed = algorithm.virtual_channels_needed(topology).unwrap();
         let routing = Routing::new(topology, algorithm, needed).unwrap();

@@ -41,7 +41,7 @@ pub const PETERSEN: &str = "
 
 /// All sample topologies, with names for the messages of assertions.
 pub fn all() -> Vec<(String, Topology)> {
-    let made: [(&str, Result<Topology, TopologyError>); 41] = [
+    let made: [(&str, Result<Topology, TopologyError>); 45] = [
         ("mesh 1", Topology::mesh(&[1], 3)),
         ("mesh 7", Topology::mesh(&[7], 1)),
         ("mesh 4x4", Topology::mesh(&[4, 4], 1)),
@@ -81,6 +81,10 @@ pub fn all() -> Vec<(String, Topology)> {
         ("Slim Fly 3", Topology::slim_fly(3, Some(1))),
         ("Slim Fly 4", Topology::slim_fly(4, Some(1))),
         ("fat tree 2, 24, one group of leaves", Topology::fat_tree(2, 24, (1, 1), Some(36))),
+        ("dragonfly+ 1 of 3+2", Topology::dragonfly_plus(1, (3, 2), 1, 0)),
+        ("dragonfly+ 3 of 2+2", Topology::dragonfly_plus(3, (2, 2), 2, 1)),
+        ("dragonfly+ 5 of 3+2", Topology::dragonfly_plus(5, (3, 2), 1, 2)),
+        ("dragonfly+ 4 of 2+3, 3 links", Topology::dragonfly_plus(4, (2, 3), 1, 3)),
         ("crossbar 9", Topology::crossbar(9)),
         ("graph", Topology::graph(PETERSEN)),
     ];

@@ -23,6 +23,7 @@ use core::cmp::Reverse;
 use core::fmt;
 
 mod dragonfly;
+mod dragonfly_plus;
 mod error;
 mod graph;
 mod grid;
@@ -32,6 +33,7 @@ mod slim_fly;
 mod tree;
 
 pub use dragonfly::Dragonfly;
+pub use dragonfly_plus::DragonflyPlus;
 pub use error::TopologyError;
 pub use grid::DIMENSIONS_MAX;
 pub use hyperx::HyperX;
@@ -67,6 +69,7 @@ pub enum Kind {
     Hypercube { order: u32, nodes_per_router: u32 },
     FatTree(FatTree),
     Dragonfly(Dragonfly),
+    DragonflyPlus(DragonflyPlus),
     HyperX(HyperX),
     SlimFly(SlimFly),
     Crossbar { nodes: u32 },
@@ -191,6 +194,7 @@ impl Topology {
             Kind::Hypercube { order, .. } => alloc::format!("{:0width$b}", router.0, width = *order as usize),
             Kind::FatTree(tree) => tree.router_name(router),
             Kind::Dragonfly(dragonfly) => dragonfly.router_name(router),
+            Kind::DragonflyPlus(fly) => fly.router_name(router),
             Kind::SlimFly(fly) => fly.router_name(router),
             Kind::Crossbar { .. } | Kind::Graph => router.to_string(),
         }
@@ -215,6 +219,7 @@ impl Topology {
             Kind::Hypercube { .. } => Some((from.0 ^ to.0).count_ones()),
             Kind::FatTree(tree) => tree.distance(from, to),
             Kind::Dragonfly(dragonfly) => Some(dragonfly.distance(from, to)),
+            Kind::DragonflyPlus(fly) => fly.distance(from, to),
             Kind::HyperX(_) => Some(hyperx::distance(self, from, to)),
             Kind::Crossbar { .. } => Some(0),
             Kind::SlimFly(_) | Kind::Graph => None,
@@ -292,6 +297,7 @@ impl Topology {
             Kind::Hypercube { order, .. } => *order,
             Kind::FatTree(tree) => tree.diameter(),
             Kind::HyperX(hyperx) => hyperx.diameter(),
+            Kind::DragonflyPlus(fly) => fly.diameter(),
             Kind::SlimFly(_) => 2,
             Kind::Crossbar { .. } => 0,
             Kind::Dragonfly(_) | Kind::Graph => {
@@ -323,6 +329,7 @@ impl Topology {
             Kind::Hypercube { order, .. } => (*order > 0).then(|| self.routers() / 2),
             Kind::FatTree(tree) => tree.bisection(),
             Kind::Dragonfly(dragonfly) => dragonfly.bisection(),
+            Kind::DragonflyPlus(fly) => fly.bisection(),
             Kind::HyperX(hyperx) => hyperx.bisection(),
             Kind::SlimFly(_) | Kind::Crossbar { .. } | Kind::Graph => None,
         }
@@ -343,6 +350,7 @@ impl Topology {
             }
             Kind::FatTree(tree) => tree.saturation(),
             Kind::Dragonfly(dragonfly) => dragonfly.saturation(),
+            Kind::DragonflyPlus(fly) => fly.saturation(),
             Kind::HyperX(hyperx) => hyperx.saturation(self.nodes()),
             Kind::SlimFly(fly) => fly.saturation(),
             Kind::Crossbar { .. } => (1, 1),
@@ -402,6 +410,16 @@ impl Topology {
         slim_fly::make(q, nodes_per_router)
     }
 
+    /// A dragonfly+ of groups of these (leaves, spines).
+    pub fn dragonfly_plus(
+        groups: u32,
+        in_group: (u32, u32),
+        nodes_per_leaf: u32,
+        global_links_per_spine: u32,
+    ) -> Result<Topology, TopologyError> {
+        dragonfly_plus::make(groups, in_group, nodes_per_leaf, global_links_per_spine)
+    }
+
     /// The groups of adversarial traffic: the nodes of each, which have consecutive numbers, and for each group the group
     /// that it sends to. A dragonfly's group sends to the next one; a HyperX's router to the next in the first dimension
     /// of more than one, a Slim Fly's to its first neighbour. None: there are not two groups, or no such groups in this kind.
@@ -410,6 +428,10 @@ impl Topology {
             Kind::Dragonfly(d) if d.groups > 1 => {
                 let next = (0..d.groups).map(|group| (group + 1) % d.groups).collect();
                 Some((d.routers_per_group * d.nodes_per_router, next))
+            }
+            Kind::DragonflyPlus(fly) if fly.groups > 1 => {
+                let next = (0..fly.groups).map(|group| (group + 1) % fly.groups).collect();
+                Some((fly.leaves_per_group * fly.nodes_per_leaf, next))
             }
             Kind::HyperX(hyperx) => Some((hyperx.nodes_per_router, hyperx.next_in_line(self.routers())?)),
             Kind::SlimFly(fly) => {
@@ -449,6 +471,7 @@ impl fmt::Display for Kind {
             Kind::Hypercube { order, .. } => write!(f, "hypercube of order {order}"),
             Kind::FatTree(tree) => tree.fmt(f),
             Kind::Dragonfly(dragonfly) => dragonfly.fmt(f),
+            Kind::DragonflyPlus(fly) => fly.fmt(f),
             Kind::HyperX(hyperx) => hyperx.fmt(f),
             Kind::SlimFly(fly) => fly.fmt(f),
             Kind::Crossbar { nodes } => write!(f, "crossbar of {nodes} nodes"),

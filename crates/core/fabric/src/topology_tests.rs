@@ -32,7 +32,7 @@ fn links_go_both_ways_and_every_node_has_one_port() {
             let links = next.len();
             next.sort();
             next.dedup();
-            let parallel = matches!(topology.kind(), Kind::Dragonfly(_) | Kind::HyperX(_));
+            let parallel = matches!(topology.kind(), Kind::Dragonfly(_) | Kind::DragonflyPlus(_) | Kind::HyperX(_));
             assert!(parallel || next.len() == links, "{name}: two links between two routers");
         }
         assert!(seen.iter().all(|&count| count == 1), "{name}: {seen:?}");
@@ -393,4 +393,47 @@ fn a_slim_fly_has_diameter_two() {
     assert_eq!(error(2), "a Slim Fly of q = 2: q is a prime power from 3 to 199; give 3 or 3");
     assert_eq!(error(1000), "a Slim Fly of q = 1000: q is a prime power from 3 to 199; give 199 or 199");
     assert!(Topology::slim_fly(5, Some(0)).is_err());
+}
+
+/// Shpiner and others, 2017: leaves and spines of a group are all linked; every two groups have the same number of links.
+#[test]
+fn a_dragonfly_plus_has_groups_of_two_levels() {
+    for (groups, leaves, spines, nodes, links, copies) in
+        [(5, 3, 2, 2, 2, 1), (9, 4, 4, 4, 4, 2), (3, 2, 4, 1, 2, 4), (1, 3, 2, 1, 0, 0), (2, 1, 1, 3, 2, 2)]
+    {
+        let topology = Topology::dragonfly_plus(groups, (leaves, spines), nodes, links).unwrap();
+        let Kind::DragonflyPlus(fly) = *topology.kind() else { unreachable!() };
+        assert_eq!((topology.routers(), topology.nodes()), (groups * (leaves + spines), groups * leaves * nodes));
+        let mut between = vec![0; (groups * groups) as usize];
+        for router in routers(&topology) {
+            let (mut near, mut far) = (0, 0);
+            for (_, next) in topology.neighbours(router) {
+                let (a, b) = (fly.group(router), fly.group(next));
+                if a == b {
+                    assert_ne!(fly.is_leaf(router), fly.is_leaf(next));
+                    near += 1;
+                } else {
+                    assert!(!fly.is_leaf(router) && !fly.is_leaf(next));
+                    between[(a * groups + b) as usize] += 1;
+                    far += 1;
+                }
+            }
+            assert_eq!(near, if fly.is_leaf(router) { spines } else { leaves });
+            assert!(far <= if fly.is_leaf(router) { 0 } else { links });
+            let distances = topology.distances(router);
+            for other in routers(&topology) {
+                assert_eq!(topology.distance(router, other), distances[other.0 as usize]);
+            }
+        }
+        for a in 0..groups {
+            for b in 0..groups {
+                assert_eq!(between[(a * groups + b) as usize], if a == b { 0 } else { copies }, "{a} {b}");
+            }
+        }
+        let hosts = topology.host_routers();
+        let farthest = hosts.iter().flat_map(|&a| hosts.iter().map(move |&b| (a, b)));
+        assert_eq!(farthest.map(|(a, b)| topology.distance(a, b)).max(), Some(topology.diameter()));
+    }
+    let error = Topology::dragonfly_plus(6, (3, 2), 1, 2).unwrap_err().to_string();
+    assert!(error.contains("6 groups need 5 global links") && error.contains("at most 5 groups"), "{error}");
 }

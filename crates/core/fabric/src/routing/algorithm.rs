@@ -86,7 +86,7 @@ impl Algorithm {
         match topology.kind() {
             Kind::Mesh { .. } | Kind::Torus { .. } | Kind::Hypercube { .. } => Algorithm::DimensionOrder,
             Kind::FatTree(_) => Algorithm::DestinationModK,
-            Kind::Dragonfly(_) => Algorithm::Minimal,
+            Kind::Dragonfly(_) | Kind::DragonflyPlus(_) => Algorithm::Minimal,
             Kind::HyperX(_) => Algorithm::DimensionOrder,
             Kind::SlimFly(_) => Algorithm::Minimal,
             Kind::Crossbar { .. } | Kind::Graph => Algorithm::UpDown,
@@ -113,12 +113,15 @@ impl Algorithm {
                 Kind::Dragonfly(d) => Some(if d.groups > 1 { 2 } else { 1 }),
                 Kind::HyperX(hyperx) => Some(hyperx.diameter().max(1) as u8),
                 Kind::SlimFly(_) => Some(2),
+                // Routes to nodes inside spines may go down and up once more.
+                Kind::DragonflyPlus(fly) => Some(if topology.nodes() > fly.nodes() { 3 } else { 1 }),
                 _ => None,
             },
             Algorithm::Valiant | Algorithm::UgalLocal => match kind {
                 Kind::Dragonfly(d) => Some(d.groups.min(3) as u8),
                 Kind::HyperX(hyperx) => Some(2 * hyperx.diameter().max(1) as u8),
                 Kind::SlimFly(_) => Some(4),
+                Kind::DragonflyPlus(fly) => Some(if topology.nodes() > fly.nodes() { 3 } else { 2 }),
                 _ => None,
             },
             Algorithm::UgalGlobal => match kind {
@@ -136,7 +139,9 @@ impl Algorithm {
             Algorithm::WestFirst => "meshes of two dimensions that do not wrap, with all links or some",
             Algorithm::UpDown | Algorithm::ShortestPath => "any topology",
             Algorithm::DestinationModK | Algorithm::AdaptiveUp => "fat trees",
-            Algorithm::Minimal | Algorithm::Valiant | Algorithm::UgalLocal => "dragonflies, HyperX and Slim Flies",
+            Algorithm::Minimal | Algorithm::Valiant | Algorithm::UgalLocal => {
+                "dragonflies of both kinds, HyperX and Slim Flies"
+            }
             Algorithm::UgalGlobal | Algorithm::Progressive => "dragonflies",
         }
     }

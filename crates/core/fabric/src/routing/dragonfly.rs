@@ -142,13 +142,13 @@ fn is_local(dragonfly: &Dragonfly, port: Port) -> bool {
     u32::from(port.0) < dragonfly.routers_per_group - 1
 }
 
-/// The intermediate group that entropy picks; `DIRECT` within a group, or if there is no third group.
-pub(super) fn intermediate(dragonfly: &Dragonfly, (from, to): (RouterId, RouterId), entropy: u64) -> u32 {
-    let (a, b) = (dragonfly.group(from), dragonfly.group(to));
-    if a == b || dragonfly.groups < 3 {
+/// The intermediate group that entropy picks between groups `a` and `b`; `DIRECT` within a group, or if there is no
+/// third group.
+pub(super) fn intermediate(groups: u32, a: u32, b: u32, entropy: u64) -> u32 {
+    if a == b || groups < 3 {
         return DIRECT;
     }
-    let mut group = (entropy % u64::from(dragonfly.groups - 2)) as u32;
+    let mut group = (entropy % u64::from(groups - 2)) as u32;
     for taken in [a.min(b), a.max(b)] {
         group += u32::from(group >= taken);
     }

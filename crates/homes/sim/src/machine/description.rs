@@ -45,7 +45,7 @@ pub struct Description {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyTable {
-    /// mesh, torus, hypercube, fat-tree, dragonfly, hyperx, slim-fly, crossbar, file.
+    /// mesh, torus, hypercube, fat-tree, dragonfly, dragonfly-plus, hyperx, slim-fly, crossbar, file.
     pub kind: String,
     /// mesh, torus, hyperx: routers in each dimension.
     pub dimensions: Option<Vec<Figure>>,
@@ -70,6 +70,11 @@ pub struct TopologyTable {
     pub groups: Option<Figure>,
     pub routers_per_group: Option<Figure>,
     pub global_links_per_router: Option<Figure>,
+    /// dragonfly-plus, with groups.
+    pub leaves_per_group: Option<Figure>,
+    pub spines_per_group: Option<Figure>,
+    pub nodes_per_leaf: Option<Figure>,
+    pub global_links_per_spine: Option<Figure>,
     /// file: the path of the graph, relative to this file; GraphML, if it ends in .graphml.
     pub file: Option<String>,
 }

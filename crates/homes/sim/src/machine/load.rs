@@ -80,8 +80,8 @@ fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), MachineErr
     Ok(())
 }
 
-const KINDS: [&str; 9] =
-    ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "hyperx", "slim-fly", "crossbar", "file"];
+const KINDS: [&str; 10] =
+    ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "dragonfly-plus", "hyperx", "slim-fly", "crossbar", "file"];
 
 /// Makes a machine from a description; keeps the file's text for the line numbers of errors.
 struct Reader<'a> {
@@ -187,6 +187,16 @@ impl Reader<'_> {
                 needed("nodes_per_router", &table.nodes_per_router, 1, 1 << 12)?,
                 needed("global_links_per_router", &table.global_links_per_router, 0, 1 << 12)?,
             ),
+            "dragonfly-plus" => {
+                let leaves = needed("leaves_per_group", &table.leaves_per_group, 1, 1 << 12)?;
+                let spines = needed("spines_per_group", &table.spines_per_group, 1, 1 << 12)?;
+                Topology::dragonfly_plus(
+                    needed("groups", &table.groups, 1, 1 << 16)?,
+                    (leaves, spines),
+                    needed("nodes_per_leaf", &table.nodes_per_leaf, 1, 1 << 12)?,
+                    needed("global_links_per_spine", &table.global_links_per_spine, 0, 1 << 12)?,
+                )
+            }
             "slim-fly" => {
                 let nodes = table.nodes_per_router.as_ref();
                 let nodes =
@@ -241,7 +251,11 @@ impl Reader<'_> {
             ("radix", table.radix.is_some(), &["fat-tree"][..]),
             ("taper", table.taper.is_some(), &["fat-tree"][..]),
             ("nodes", table.nodes.is_some(), &["fat-tree", "crossbar"][..]),
-            ("groups", table.groups.is_some(), &["dragonfly"][..]),
+            ("groups", table.groups.is_some(), &["dragonfly", "dragonfly-plus"][..]),
+            ("leaves_per_group", table.leaves_per_group.is_some(), &["dragonfly-plus"][..]),
+            ("spines_per_group", table.spines_per_group.is_some(), &["dragonfly-plus"][..]),
+            ("nodes_per_leaf", table.nodes_per_leaf.is_some(), &["dragonfly-plus"][..]),
+            ("global_links_per_spine", table.global_links_per_spine.is_some(), &["dragonfly-plus"][..]),
             ("routers_per_group", table.routers_per_group.is_some(), &["dragonfly"][..]),
             ("global_links_per_router", table.global_links_per_router.is_some(), &["dragonfly"][..]),
             ("file", table.file.is_some(), &["file"][..]),

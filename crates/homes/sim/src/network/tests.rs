@@ -110,6 +110,7 @@ pub(super) fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
         Topology::dragonfly(5, 2, 2, 2),
         Topology::hyperx(&[3, 4], &[1, 2], 1),
         Topology::slim_fly(3, Some(1)),
+        Topology::dragonfly_plus(4, (2, 2), 2, 2),
         Topology::crossbar(7),
         Topology::graph(graph),
     ];

@@ -82,6 +82,10 @@ impl Sheet {
                 groups,
                 routers_per_group,
                 global_links_per_router,
+                leaves_per_group,
+                spines_per_group,
+                nodes_per_leaf,
+                global_links_per_spine,
                 file,
             }
         );

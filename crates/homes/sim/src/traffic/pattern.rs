@@ -55,7 +55,9 @@ pub enum PatternError {
         "no node of this network has a neighbour on its router or on one that is linked to it; use another pattern"
     )]
     NoNeighbour,
-    #[error("adversarial traffic needs a dragonfly of 2 groups or more, a HyperX or a Slim Fly; use another pattern")]
+    #[error(
+        "adversarial traffic needs a dragonfly or dragonfly+ of 2 groups or more, a HyperX or a Slim Fly; use another pattern"
+    )]
     NoAdversary,
 }
 
