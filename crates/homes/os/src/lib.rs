@@ -14,6 +14,7 @@
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`copy`] | long copies into memory that other cores have in their caches | none |
 //! | [`library`] | functions of libraries that the process has loaded | none |
+//! | [`huge`] | huge pages for large tables | `madvise` |
 //! | [`lines`] | hints about cache lines that go between cores | none |
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
@@ -42,6 +43,7 @@ pub mod copy;
 pub mod extents;
 pub mod forked;
 pub mod futex;
+pub mod huge;
 pub mod library;
 pub mod lines;
 pub mod mapping;

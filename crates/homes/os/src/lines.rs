@@ -53,8 +53,8 @@ pub fn take(word: &AtomicU64) {
 
 /// As [`about_to_write`], for every line of a record.
 #[inline(always)]
-pub fn about_to_change<T>(record: &T) {
-    for at in (0..size_of::<T>()).step_by(64) {
+pub fn about_to_change<T: ?Sized>(record: &T) {
+    for at in (0..size_of_val(record)).step_by(64) {
         about_to_write(std::ptr::from_ref(record).cast::<u8>().wrapping_add(at));
     }
 }

@@ -5,6 +5,7 @@
 //! until the tail of this packet has left. `engine.rs` and `serve.rs` move packets from buffer to buffer.
 
 use selvedge_fabric::{NodeId, Peer, Port, RouterId, Topology};
+use selvedge_os::huge::prefer_huge_pages;
 
 use super::config::{Arbitration, NetworkConfig, Switching};
 use super::control::Gates;
@@ -245,7 +246,10 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
         Peer::Node(node) => Some(node.0),
         _ => channel.checked_sub(first_injection).map(|node| node as u32),
     };
-    numbered.map(|at| link(node(at))).collect()
+    let mut links = Vec::with_capacity(numbered.len());
+    prefer_huge_pages(&links);
+    links.extend(numbered.map(|at| link(node(at))));
+    links
 }
 
 fn vcs(topology: &Topology, config: &NetworkConfig, gates: &Gates) -> Vec<VirtualChannel> {
@@ -273,7 +277,9 @@ fn vcs(topology: &Topology, config: &NetworkConfig, gates: &Gates) -> Vec<Virtua
         }
     };
     let ends = (0..).zip(ends(topology));
-    let mut vcs: Vec<VirtualChannel> = Vec::new();
+    let all = topology.channels() as usize * usize::from(config.link.virtual_channels) + topology.nodes() as usize;
+    let mut vcs: Vec<VirtualChannel> = Vec::with_capacity(all);
+    prefer_huge_pages(&vcs);
     for (channel, end) in ends {
         let first = vcs.len() as u32;
         vcs.extend((first..).take(config.link.virtual_channels.into()).map(|vc| new(channel, end, gates.is_gated(vc))));

@@ -129,6 +129,23 @@ impl Network {
         }
     }
 
+    /// Returns the output for which the packet of an event will probably ask.
+    #[inline]
+    pub(super) fn likely_output(&self, event: &NetworkEvent) -> Option<u32> {
+        let Event::Ready { resident, generation } = event.0 else { return None };
+        let here = self.buffers.residents.get(resident).filter(|here| here.generation == generation)?;
+        let (input, flight) = (&self.buffers.vcs[here.buffer as usize], &self.buffers.flights[here.packet]);
+        if here.buffer >= self.buffers.sources || self.rerouted.is_some() || flight.cast == Cast::Tree {
+            return None;
+        }
+        let (router, mut route) = (RouterId(input.router), flight.route);
+        let vc = here.buffer - input.channel * self.buffers.virtual_channels;
+        let arrived = Some((Port(input.port), Vc(vc as u8)));
+        let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut route);
+        let hop = choices.as_slice().first()?;
+        Some(self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0))
+    }
+
     /// Returns the load of an output, for comparison; among equal outputs the first is taken.
     fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
         let output = &self.buffers.vcs[output as usize];

@@ -50,6 +50,7 @@ mod deadlock;
 mod engine;
 mod event;
 mod faults;
+mod fetch;
 mod latency;
 mod message;
 mod multicast;
@@ -73,6 +74,7 @@ pub use config::{
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
+pub(crate) use fetch::FETCHED_AHEAD;
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
@@ -248,6 +250,27 @@ impl Network {
         if !self.suspects.is_empty() {
             self.resolve(now, queue);
         }
+    }
+
+    /// Fetches the state of a coming event into the cache, in [`FETCHED_AHEAD`] steps.
+    #[inline]
+    pub(crate) fn fetch(&self, event: &NetworkEvent, step: usize) {
+        self.buffers.fetch(event, step);
+        if step == FETCHED_AHEAD.len() - 1 {
+            self.buffers.fetch_output(self.likely_output(event));
+        }
+    }
+
+    /// Fetches the state of a node that is about to inject a packet.
+    #[inline]
+    pub(crate) fn fetch_source(&self, node: NodeId) {
+        self.buffers.fetch_source(node);
+    }
+
+    /// Returns the number of the message whose packet an event delivers.
+    #[inline]
+    pub(crate) fn delivered_by(&self, event: &NetworkEvent) -> Option<u64> {
+        self.buffers.delivered_by(event)
     }
 
     /// Takes the next packet delivered or lost, in order of time. Call after each [`Network::handle`] until `None`.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Slots with 32-bit indices and a free list. Nothing is allocated once the slots in use are at their peak.
 
+use selvedge_os::huge::prefer_huge_pages;
+
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -24,6 +26,10 @@ impl<T> Slab<T> {
             None => {
                 let slot = self.slots.len() as u32;
                 assert!(slot != NONE, "a network holds at most 4,294,967,295 packets");
+                if self.slots.len() == self.slots.capacity() {
+                    self.slots.reserve(1);
+                    prefer_huge_pages(&self.slots);
+                }
                 self.slots.push(value);
                 slot
             }
@@ -34,6 +40,12 @@ impl<T> Slab<T> {
     #[inline]
     pub fn remove(&mut self, slot: u32) {
         self.free.push(slot);
+    }
+
+    /// Returns the value of a slot, free or not. `None`: there is no such slot.
+    #[inline(always)]
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        self.slots.get(slot as usize)
     }
 
     pub fn in_use(&self) -> usize {

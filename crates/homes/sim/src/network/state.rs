@@ -197,6 +197,12 @@ impl Releases {
         self.back = slot;
     }
 
+    /// Returns the slot of the last entry, or `NONE`.
+    #[inline]
+    pub fn last(&self) -> u32 {
+        self.back
+    }
+
     /// Removes the entries returned by `now`; returns the sum of their flits.
     #[inline]
     pub fn collect(&mut self, slab: &mut Slab<Release>, now: Time) -> u32 {

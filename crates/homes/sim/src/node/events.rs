@@ -102,6 +102,12 @@ impl Events {
         self.queue.take()
     }
 
+    /// Names coming events ([`Queue::look_ahead`]).
+    #[inline(always)]
+    pub fn look_ahead<const STEPS: usize>(&mut self, places: [usize; STEPS], name: impl FnMut(&Event, usize)) {
+        self.queue.look_ahead(places, name);
+    }
+
     /// Records that an event has left the queue that may have been scheduled as a poll.
     #[inline]
     pub fn leave_poll(&mut self, is_poll: bool) {

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use selvedge_fabric::{MulticastTree, RouterId};
+use selvedge_fabric::{MulticastTree, NodeId, RouterId};
 
 use crate::machine::Machine;
 use crate::network::{
@@ -51,6 +51,28 @@ impl Fabric {
     #[inline]
     pub fn take_arrival(&mut self) -> Option<Arrival> {
         if let Fabric::Packets(network) = self { network.take_arrival() } else { None }
+    }
+
+    /// Fetches the state of a coming event into the cache.
+    #[inline]
+    pub fn fetch(&self, event: &NetworkEvent, step: usize) {
+        if let Fabric::Packets(network) = self {
+            network.fetch(event, step);
+        }
+    }
+
+    /// Fetches the state of a node that may be about to inject a packet.
+    #[inline]
+    pub fn fetch_source(&self, node: u32) {
+        if let Fabric::Packets(network) = self {
+            network.fetch_source(NodeId(node));
+        }
+    }
+
+    /// Returns the tag of the message whose packet an event delivers.
+    #[inline]
+    pub fn delivered_by(&self, event: &NetworkEvent) -> Option<u64> {
+        if let Fabric::Packets(network) = self { network.delivered_by(event) } else { None }
     }
 
     /// Frees a packet's room in the node's buffer at `at`, when the node's units have admitted it.

@@ -26,6 +26,7 @@
 //! | `autonomous` | messages that a NIC sends without its program |
 //! | `same_node` | messages in rings of ranks that share memory |
 //! | `fabric` | `Fabric`: the network, in either of its models |
+//! | `fetch` | the state of coming events, fetched into the cache |
 //! | `order` | `PairOrder`: the order of messages between two ranks |
 //! | `multicast` | `MulticastGroups`: receivers of results that are cast |
 //! | `rank_states` | `RankStates`: activity and next turn of each rank |
@@ -62,6 +63,7 @@ mod delivery;
 mod departure;
 mod events;
 mod fabric;
+mod fetch;
 mod hardware;
 mod list_search;
 mod livelock;

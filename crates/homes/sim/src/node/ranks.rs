@@ -190,6 +190,9 @@ pub trait Ranks {
         fired
     }
 
+    /// Fetches a rank's record, which is about to change, into the cache.
+    fn fetch(&self, _rank: u32) {}
+
     /// Takes a finished command; its box may be reused.
     fn recycle(&mut self, _: Box<Command>) {}
 

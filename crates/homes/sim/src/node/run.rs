@@ -14,6 +14,7 @@ use crate::time::Time;
 use super::credits::Credits;
 use super::events::{Event, Events};
 use super::fabric::Fabric;
+use super::fetch::fetch_ahead;
 use super::hardware::NodeHardware;
 use super::list_search;
 use super::livelock::{Repetition, Watch};
@@ -125,6 +126,7 @@ impl<R: Ranks> Simulation<R> {
             if self.ended == self.transfers.nodes.ranks.size() {
                 break End::Completed;
             }
+            fetch_ahead(&mut self.transfers);
             let events = &mut self.transfers.nodes.events;
             if events.is_stuck(self.options.stuck_after) {
                 break End::Stuck(self.waiting());

@@ -142,7 +142,7 @@ proptest! {
             let count = |home: &Home| home.tables.signals().registers.get(*register);
             prop_assert_eq!(count(&growing), count(&whole), "{}", register.name());
         }
-        while !matches!(whole.tables.signals().queue(whole.queue), None) {
+        while whole.tables.signals().queue(whole.queue).is_some() {
             let taken = growing.execute(&Operation::Take);
             prop_assert_eq!(&taken, &whole.execute(&Operation::Take));
             if taken.0.is_empty() {

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use selvedge_nic::portals::Verdict;
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
+use selvedge_os::lines::about_to_change;
 
 use crate::machine::Machine;
 use crate::node::{Aggregation, Incoming, KILLED, Meter, RankRequest, Ranks, RegisterSums, TimedRequest};
@@ -157,6 +158,10 @@ impl Ranks for Tasks {
 
     fn sum_registers(&self, sums: &mut RegisterSums) {
         self.tasks.iter().for_each(|task| sums.add(task.process.core.borrow().tables.signals().registers));
+    }
+
+    fn fetch(&self, rank: u32) {
+        self.tasks.get(rank as usize).into_iter().for_each(about_to_change);
     }
 
     fn recycle(&mut self, command: Box<Command>) {

@@ -31,8 +31,8 @@ pub use pattern::{Destinations, Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
 use crate::network::{
-    Arrival, Counted, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Observe,
-    Packet, Reroute, Schedule,
+    Arrival, Counted, FETCHED_AHEAD, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics,
+    Observe, Packet, Reroute, Schedule,
 };
 use crate::node::Fault;
 use crate::queue::Queue;
@@ -262,7 +262,7 @@ impl<'a> Generator<'a> {
 
     fn run(&mut self, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> Option<Stop> {
         let drained = self.until + self.traffic.drain_max;
-        while let Some((now, event)) = self.queue.0.take() {
+        while let Some((now, event)) = self.take() {
             if now >= self.traffic.warm_up && self.begin.is_none() {
                 self.begin = Some(self.snapshot(self.traffic.warm_up));
             }
@@ -294,6 +294,18 @@ impl<'a> Generator<'a> {
             }
         }
         None
+    }
+
+    /// Takes the next event, and fetches the state of later ones.
+    #[inline]
+    fn take(&mut self) -> Option<(Time, Event)> {
+        let network = &self.network;
+        self.queue.0.look_ahead(FETCHED_AHEAD, |event, step| match event {
+            Event::Network(event) => network.fetch(event, step),
+            Event::Make(node) if step == 1 => network.fetch_source(NodeId(*node)),
+            Event::Make(_) | Event::Fault(_) | Event::Manage => {}
+        });
+        self.queue.0.take()
     }
 
     fn progress(&self, now: Time) -> Progress<'_> {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Huge pages for large tables that are accessed at random: a 2 MiB page needs one entry of the TLB, where 512 small
+//! pages need one each.
+
+/// Bytes from which advice is worth its system call: two huge pages.
+const BYTES_MIN: usize = 4 << 20;
+const PAGE_BYTES: usize = 4096;
+
+/// Asks the kernel for huge pages for a vector's memory, used or not. No effect on a small one, or where the kernel has
+/// none. Call it before the memory is first touched.
+pub fn prefer_huge_pages<T>(records: &Vec<T>) {
+    let bytes = records.capacity() * size_of::<T>();
+    if bytes < BYTES_MIN {
+        return;
+    }
+    let start = (records.as_ptr() as usize).next_multiple_of(PAGE_BYTES);
+    let end = (records.as_ptr() as usize + bytes) & !(PAGE_BYTES - 1);
+    // SAFETY: the advice changes no contents, and the whole pages of the range belong to the vector.
+    let _ = unsafe { libc::madvise(start as *mut libc::c_void, end.saturating_sub(start), libc::MADV_HUGEPAGE) };
+}
