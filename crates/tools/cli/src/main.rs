@@ -9,6 +9,7 @@ mod bench;
 mod choice;
 mod daemon;
 mod daemon_page;
+mod doctor;
 mod env;
 mod fabric;
 mod fabric_check;
@@ -46,6 +47,7 @@ enum Command {
     Registers(registers::Args),
     Rtl(rtl::Args),
     Info(info::Args),
+    Doctor(doctor::Args),
     Bench(bench::Args),
     Manager(aggregation::ManagerArgs),
     Aggregator(aggregation::AggregatorArgs),
@@ -57,6 +59,8 @@ enum Command {
     ManualPages(manual::ManualPagesArgs),
     #[command(hide = true)]
     Agent(run::AgentArgs),
+    #[command(hide = true)]
+    Probe(doctor::ProbeArgs),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Registers(args) => registers::main(args),
         Command::Rtl(args) => rtl::main(args),
         Command::Info(args) => info::main(args),
+        Command::Doctor(args) => doctor::main(args),
         Command::Bench(args) => bench::main(args),
         Command::Manager(args) => aggregation::manager_main(args),
         Command::Aggregator(args) => aggregation::aggregator_main(args),
@@ -79,6 +84,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions_main(&args),
         Command::ManualPages(args) => manual::manual_pages_main(&args),
         Command::Agent(args) => run::agent_main(args),
+        Command::Probe(args) => doctor::probe_main(args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("selvedge: {}", selvedge_launcher::with_causes(error.as_ref()));

@@ -29,6 +29,14 @@ impl Family {
             Family::Mpich => "MPICH",
         }
     }
+
+    /// The file names of its library. Debian's MPICH has one of its own.
+    pub fn library_names(self) -> &'static [&'static str] {
+        match self {
+            Family::Openmpi => &["libmpi.so.40", "libmpi.so.80", "libmpi.so.20"],
+            Family::Mpich => &["libmpi.so.12", "libmpich.so.12"],
+        }
+    }
 }
 
 /// The MPI library of a program.
@@ -41,7 +49,7 @@ pub struct Library {
 }
 
 /// Names of launchers. Names with a dot are Debian's, where several MPIs may be installed.
-const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
+pub const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
 
 /// The MPI library that the loader finds for the program. `None` for scripts, interpreters and programs without MPI.
 pub fn library_of(program: &Path) -> Option<Library> {
@@ -53,7 +61,7 @@ pub fn library_of(program: &Path) -> Option<Library> {
 fn library_in(ldd: &str) -> Option<Library> {
     ldd.lines().find_map(|line| {
         let (name, place) = line.trim().split_once(" => ")?;
-        let mpi = name.starts_with("libmpi.so.") || name.starts_with("libmpi_abi.so.");
+        let mpi = ["libmpi.so.", "libmpich.so.", "libmpi_abi.so."].iter().any(|mpi| name.starts_with(mpi));
         let file = place.rsplit_once(" (0x").map(|(file, _)| PathBuf::from(file.trim()));
         mpi.then(|| Library { name: name.to_owned(), file: file.filter(|file| file.is_absolute()) })
     })
@@ -62,11 +70,13 @@ fn library_in(ldd: &str) -> Option<Library> {
 impl Library {
     /// The MPI with this ABI number. The standard's own ABI (`libmpi_abi`) may belong to any MPI.
     pub fn family(&self) -> Option<Family> {
-        match self.name.strip_prefix("libmpi.so.")? {
-            "12" => Some(Family::Mpich),
-            "20" | "40" | "80" => Some(Family::Openmpi),
-            _ => None,
-        }
+        let families = [Family::Openmpi, Family::Mpich];
+        families.into_iter().find(|family| family.library_names().contains(&self.name.as_str()))
+    }
+
+    /// Its file, if the loader finds one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// Possible launchers: in a `bin` beside one of the directories above the library, the nearest first.
@@ -99,7 +109,8 @@ pub fn of_launcher(launcher: &Path) -> Option<Family> {
     of_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn of_version(output: &str) -> Option<Family> {
+/// The MPI of a launcher that printed this for its `--version`.
+pub fn of_version(output: &str) -> Option<Family> {
     let openmpi = ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| output.contains(name));
     let mpich = ["HYDRA", "MPICH"].iter().any(|name| output.contains(name));
     match (openmpi, mpich) {
@@ -128,10 +139,12 @@ mod tests {
         assert_eq!(found.family(), Some(Family::Openmpi));
         let missing = library_in("\tlibmpi.so.12 => not found\n").unwrap();
         assert_eq!((missing.family(), missing.launchers_beside()), (Some(Family::Mpich), Vec::new()));
-        assert_eq!(library_in("\tlibmpich.so.12 => /lib/x (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n"), None);
+        assert_eq!(library_in("\tlibmpicxx.so.12 => /lib/x (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n"), None);
         assert_eq!(library_in("not a dynamic executable\n"), None);
         let standard = library_in("libmpi_abi.so.1 => /a/lib/libmpi_abi.so.1 (0x1)").unwrap();
         assert_eq!(standard.family(), None);
+        let debians = library_in("libmpich.so.12 => /a/lib/libmpich.so.12 (0x1)").unwrap();
+        assert_eq!(debians.family(), Some(Family::Mpich));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod atollrun;
 mod bench_hosts;
 mod bench_mpi;
 mod bench_smoke;
+mod doctor;
 mod hosts;
 mod info_top;
 mod limits;
