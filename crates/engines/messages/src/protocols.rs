@@ -78,16 +78,35 @@ pub struct Limits {
     pub bounce_max: usize,
 }
 
+const RING_SETTING: &str = "SELVEDGE_FI_LANE_MAX";
+const SMALL_SETTING: &str = "SELVEDGE_FI_SMALL_MAX";
+const TINY_SETTING: &str = "SELVEDGE_FI_TINY_MAX";
+const VELO_SETTING: &str = "SELVEDGE_FI_VELO_MAX";
+const BOUNCE_SETTING: &str = "SELVEDGE_FI_BOUNCE_MAX";
+
 impl Limits {
     pub fn from_environment() -> Limits {
         Limits {
-            ring_max: length("SELVEDGE_FI_LANE_MAX", RING_MAX_DEFAULT).min(RING_MESSAGE_BYTES_MAX),
-            small_max: length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT),
-            tiny_max: length("SELVEDGE_FI_TINY_MAX", TINY_MAX_DEFAULT),
-            velo_max: length("SELVEDGE_FI_VELO_MAX", VELO_MAX_DEFAULT).min(VELO_MAX_MOST),
-            bounce_max: length("SELVEDGE_FI_BOUNCE_MAX", BOUNCE_MAX_DEFAULT).min(BOUNCE_MAX_MOST),
+            ring_max: length(RING_SETTING, RING_MAX_DEFAULT).min(RING_MESSAGE_BYTES_MAX),
+            small_max: length(SMALL_SETTING, SMALL_MAX_DEFAULT),
+            tiny_max: length(TINY_SETTING, TINY_MAX_DEFAULT),
+            velo_max: length(VELO_SETTING, VELO_MAX_DEFAULT).min(VELO_MAX_MOST),
+            bounce_max: length(BOUNCE_SETTING, BOUNCE_MAX_DEFAULT).min(BOUNCE_MAX_MOST),
         }
     }
+}
+
+/// Lengths of messages that take one protocol, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub from: usize,
+    /// The longest; `None` if there is no limit.
+    pub to: Option<usize>,
+    pub protocol: Protocol,
+    /// The message is in one slot of the ring.
+    pub is_inline: bool,
+    /// The environment variable that moves the upper end.
+    pub setting: Option<&'static str>,
 }
 
 /// A length in bytes, from a setting or the default.
@@ -162,6 +181,28 @@ impl Protocols {
             true if length < self.ring_below => Protocol::DirectElseRing,
             _ => self.row(length, end).unwrap_or_else(|| self.without_ring(length, end)),
         }
+    }
+
+    /// The protocols that are tried first for messages whose send ends when they have left, by length.
+    pub fn ranges(&self) -> Vec<Range> {
+        let settings = [(self.ring_below, RING_SETTING), (self.small_below, SMALL_SETTING)];
+        let units = self.units.iter().flat_map(|rows| {
+            [(rows.tiny_below, TINY_SETTING), (rows.small_below, VELO_SETTING), (rows.medium_below, BOUNCE_SETTING)]
+        });
+        let settings: Vec<_> = settings.into_iter().chain(units).collect();
+        let fixed = [0, self.inline_below, self.rendezvous_above + 1];
+        let mut starts: Vec<usize> = settings.iter().map(|(start, _)| *start).chain(fixed).collect();
+        starts.sort_unstable();
+        let kind = |length: usize| (self.of(length, SendEnd::Sent), length < self.inline_below);
+        // A limit that another one hides changes nothing.
+        starts.dedup_by(|start, before| kind(*start) == kind(*before));
+        let ends = starts.iter().skip(1).map(|start| Some(*start)).chain([None]);
+        let range = |(&from, end): (&usize, Option<usize>)| {
+            let (protocol, is_inline) = kind(from);
+            let setting = settings.iter().find(|(start, _)| Some(*start) == end);
+            Range { from, to: end.map(|end| end - 1), protocol, is_inline, setting: setting.map(|(_, name)| *name) }
+        };
+        starts.iter().zip(ends).map(range).collect()
     }
 
     /// The row over the units for a message of this length, if the peer takes messages over them.
@@ -270,6 +311,47 @@ mod tests {
             [56, 57, 100, 101].map(|length| rows.of(length, SendEnd::Sent)),
             [Protocol::Tiny, Protocol::Medium, Protocol::Medium, Protocol::Long]
         );
+    }
+
+    #[test]
+    fn ranges_are_the_rows_for_people() {
+        let kinds = |rows: &Protocols| -> Vec<_> {
+            rows.ranges().iter().map(|range| (range.from, range.to, range.protocol, range.setting)).collect()
+        };
+        let rows = Protocols::new(&LIMITS, true, true);
+        let wanted = [
+            (0, Some(INLINE_BYTES), Protocol::Ring, None),
+            (INLINE_BYTES + 1, Some(2 << 10), Protocol::Ring, Some(SMALL_SETTING)),
+            ((2 << 10) + 1, Some(16 << 10), Protocol::DirectElseRing, Some(RING_SETTING)),
+            ((16 << 10) + 1, None, Protocol::Rendezvous, None),
+        ];
+        assert_eq!(kinds(&rows), wanted);
+        assert!(rows.ranges()[0].is_inline && !rows.ranges()[1].is_inline);
+        let far = Protocols::elsewhere(&LIMITS);
+        let limit = POOLED_BYTES_MAX;
+        assert_eq!(
+            kinds(&far),
+            [(0, Some(limit), Protocol::Direct, None), (limit + 1, None, Protocol::Rendezvous, None)]
+        );
+        let units = Protocols::over_units(&Limits { velo_max: 0, ..LIMITS });
+        let wanted = [
+            (0, Some(56), Protocol::Tiny, Some(TINY_SETTING)),
+            (57, Some(4 << 10), Protocol::Medium, Some(BOUNCE_SETTING)),
+            ((4 << 10) + 1, None, Protocol::Long, None),
+        ];
+        assert_eq!(kinds(&units), wanted);
+        // Every length is in one range, with the protocol that the table gives it.
+        for rows in [rows, far, units] {
+            let mut next = 0;
+            for range in rows.ranges() {
+                assert_eq!(range.from, next);
+                for length in [range.from, range.to.unwrap_or(range.from)] {
+                    assert_eq!(rows.of(length, SendEnd::Sent), range.protocol);
+                }
+                next = range.to.map_or(0, |to| to + 1);
+            }
+            assert_eq!(next, 0, "the last has no end");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ use selvedge_os::{asymmetric, cma, lines};
 
 /// Longer puts take the lock, because a revocation waits for a put to end. The lock's cost is small beside that of the
 /// bytes.
-const GRANTED_BYTES_MAX: u64 = 256 << 10;
+pub const GRANTED_BYTES_MAX: u64 = 256 << 10;
 /// Puts on a route between two calls of progress for this process, and between two checks whether the target is alive.
 const PUTS_PER_PROGRESS: u64 = 64;
 const PUTS_PER_CHECK: u64 = 4096;

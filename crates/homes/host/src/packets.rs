@@ -33,7 +33,7 @@ use crate::rings::{Lines, PACKET_WORDS, Ring, Rings};
 use selvedge_os::shortage::{Need, Shortage};
 
 /// The longest payload in a ring; a longer one goes to a file.
-const RING_PAYLOAD_MAX: usize = Ring::MESSAGE_BYTES_MAX - HEADER_BYTES;
+pub const RING_PAYLOAD_MAX: usize = Ring::MESSAGE_BYTES_MAX - HEADER_BYTES;
 /// Packets of one process that are handled before another's turn.
 const BATCH: u32 = 16;
 

@@ -52,6 +52,7 @@ pub use errors::{LinkError, OpenError, SendError};
 pub use faults::{Faults, FaultsError};
 pub use ids::{NicName, PeerId};
 pub use links::{Links, SendTiming};
+pub use outgoing::PayloadWays;
 pub use payload::{Lent, Source};
 pub use random::fill_random;
 pub use settings::{Check, Progress, Settings};

@@ -28,6 +28,14 @@ impl Check {
         }
     }
 
+    /// Returns the bytes of a frame's seal.
+    pub(crate) fn seal_bytes(self) -> usize {
+        match self {
+            Check::None | Check::Crc => Seal::None.bytes(),
+            Check::Mac => Seal::Mac([0; 32]).bytes(),
+        }
+    }
+
     /// Returns the seal of the frames of a link that was greeted with this key.
     pub(crate) fn seal(self, key: &Key) -> Seal {
         match self {

@@ -9,6 +9,7 @@ mod bench;
 mod choice;
 mod daemon;
 mod daemon_page;
+mod doctor;
 mod env;
 mod fabric;
 mod fabric_check;
@@ -50,6 +51,7 @@ enum Command {
     Registers(registers::Args),
     Rtl(rtl::Args),
     Info(info::Args),
+    Doctor(doctor::Args),
     Bench(bench::Args),
     Manager(aggregation::ManagerArgs),
     Aggregator(aggregation::AggregatorArgs),
@@ -63,6 +65,7 @@ enum Command {
     Agent(run::AgentArgs),
     #[command(hide = true)]
     Window(run::WindowArgs),
+    Probe(doctor::ProbeArgs),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Registers(args) => registers::main(args),
         Command::Rtl(args) => rtl::main(args),
         Command::Info(args) => info::main(args),
+        Command::Doctor(args) => doctor::main(args),
         Command::Bench(args) => bench::main(args),
         Command::Manager(args) => aggregation::manager_main(args),
         Command::Aggregator(args) => aggregation::aggregator_main(args),
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Command::ManualPages(args) => manual::manual_pages_main(&args),
         Command::Agent(args) => run::agent_main(args),
         Command::Window(args) => run::window_main(args),
+        Command::Probe(args) => doctor::probe_main(args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("selvedge: {}", selvedge_launcher::with_causes(error.as_ref()));

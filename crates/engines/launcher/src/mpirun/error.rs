@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use selvedge_job::DirectoryError;
 
 use super::family::Family;
+use super::network;
 use crate::environment::EnvironmentError;
 use crate::program::ProgramError;
 
@@ -31,6 +32,11 @@ pub enum MpirunError {
         .wanted.map_or("Open MPI or MPICH", Family::name)
     )]
     NoLauncher { wanted: Option<Family> },
+    #[error(
+        "{} ({}) is {has}, without libfabric, and cannot load Selvedge's provider; {}",
+        .family.name(), .library.display(), network::remedy(*.family)
+    )]
+    NoLibfabric { family: Family, library: PathBuf, has: String },
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     #[error("cannot make the folder of job directories")]

@@ -30,6 +30,14 @@ impl Family {
             Family::Mpich => "MPICH",
         }
     }
+
+    /// The file names of its library. Debian's MPICH has one of its own.
+    pub fn library_names(self) -> &'static [&'static str] {
+        match self {
+            Family::Openmpi => &["libmpi.so.40", "libmpi.so.80", "libmpi.so.20"],
+            Family::Mpich => &["libmpi.so.12", "libmpich.so.12"],
+        }
+    }
 }
 
 /// The MPI library of a program.
@@ -42,7 +50,7 @@ pub struct Library {
 }
 
 /// Names of launchers. Names with a dot are Debian's, where several MPIs may be installed.
-const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
+pub const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
 
 /// The MPI library that the loader finds for the program. `None` for scripts, interpreters and programs without MPI.
 pub fn library_of(program: &Path) -> Option<Library> {
@@ -53,17 +61,19 @@ pub fn library_of(program: &Path) -> Option<Library> {
 
 /// Whether a library of this name is an MPI, and no part or binding of one.
 fn is_mpi(name: &str) -> bool {
-    name.starts_with("libmpi.so.") || name.starts_with("libmpi_abi.so.")
+    ["libmpi.so.", "libmpich.so.", "libmpi_abi.so."].iter().any(|mpi| name.starts_with(mpi))
 }
 
 impl Library {
     /// The MPI with this ABI number. The standard's own ABI (`libmpi_abi`) may belong to any MPI.
     pub fn family(&self) -> Option<Family> {
-        match self.name.strip_prefix("libmpi.so.")? {
-            "12" => Some(Family::Mpich),
-            "20" | "40" | "80" => Some(Family::Openmpi),
-            _ => None,
-        }
+        let families = [Family::Openmpi, Family::Mpich];
+        families.into_iter().find(|family| family.library_names().contains(&self.name.as_str()))
+    }
+
+    /// Its file, if the loader finds one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// Possible launchers: in a `bin` beside one of the directories above the library, the nearest first.
@@ -96,7 +106,8 @@ pub fn of_launcher(launcher: &Path) -> Option<Family> {
     of_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn of_version(output: &str) -> Option<Family> {
+/// The MPI of a launcher that printed this for its `--version`.
+pub fn of_version(output: &str) -> Option<Family> {
     let openmpi = ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| output.contains(name));
     let mpich = ["HYDRA", "MPICH"].iter().any(|name| output.contains(name));
     match (openmpi, mpich) {
@@ -121,14 +132,11 @@ mod tests {
         let family = |name: &str| Library::from((name, None)).family();
         assert_eq!(family("libmpi.so.40"), Some(Family::Openmpi));
         assert_eq!(family("libmpi.so.12"), Some(Family::Mpich));
+        assert_eq!(family("libmpich.so.12"), Some(Family::Mpich));
         assert_eq!(family("libmpi_abi.so.1"), None);
         assert!(Library::from(("libmpi.so.12", None)).launchers_beside().is_empty());
-        assert!(
-            is_mpi("libmpi.so.40")
-                && is_mpi("libmpi_abi.so.1")
-                && !is_mpi("libmpich.so.12")
-                && !is_mpi("libmpi_cxx.so.40")
-        );
+        assert!(["libmpi.so.40", "libmpich.so.12", "libmpi_abi.so.1"].into_iter().all(is_mpi));
+        assert!(!["libmpi_cxx.so.40", "libmpicxx.so.12", "libc.so.6"].into_iter().any(is_mpi));
     }
 
     #[test]

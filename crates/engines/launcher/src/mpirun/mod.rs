@@ -2,8 +2,9 @@
 //! A job under an MPI's own launcher, with the environment that makes its MPI use our provider.
 //!
 //! [`LaunchPlan`] holds three decisions: the MPI of the program ([`family`]), the launcher to start, and its variables
-//! ([`crate::environment`]). The launcher places, starts and ends the ranks. It gets all other options on the command
-//! line unchanged ([`command_line`]).
+//! ([`crate::environment`]). An MPI whose library shows that it does not use libfabric is refused ([`network`]). The
+//! launcher places, starts and ends the ranks. It gets all other options on the command line unchanged
+//! ([`command_line`]).
 //!
 //! Invariant: after the launcher's end, files of dead processes in this user's directory are removed ([`leftovers`]).
 
@@ -12,11 +13,12 @@ mod error;
 mod family;
 mod leftovers;
 mod libraries;
+pub mod network;
 mod relay;
 
 pub use command_line::CommandLine;
 pub use error::{MpirunError, NotStarted};
-pub use family::{Family, library_of};
+pub use family::{Family, LAUNCHERS, library_of, of_version};
 pub use leftovers::DeadProcess;
 
 use std::ffi::{OsStr, OsString};
@@ -25,6 +27,7 @@ use std::process::Command;
 
 use command_line::Program;
 use leftovers::Leftovers;
+use network::Network;
 use selvedge_settings::report::REPORTED;
 
 use crate::environment::{self, Variable};
@@ -65,7 +68,15 @@ impl LaunchPlan {
         let programs = line.programs(&path);
         let program = programs.first().map(|program| program.file.as_path());
         let library = program.and_then(family::library_of);
+        if let Some((library, family)) = library.as_ref().and_then(|library| Some((library.file()?, library.family()?)))
+        {
+            needs_libfabric(library, family)?;
+        }
+        let is_linked = library.is_some();
         let (family, launcher) = choose(mpi, launcher, library, program.and_then(virtual_environment), &path)?;
+        if let Some(library) = network::library_beside(&launcher, family).filter(|_| !is_linked) {
+            needs_libfabric(&library, family)?;
+        }
         let provider = environment::provider_directory(&environment::prefix()?)?;
         let mut variables = environment::variables(family.target(), &provider)?;
         variables.extend(environment::libraries(family.target(), &provider));
@@ -143,6 +154,14 @@ fn preload_into(line: &mut CommandLine, program: &Program, file: &Executable, fa
 /// The loss of an MPI program that does not load our libraries.
 const WITHOUT: &str = "its memory is not shared, its collective operations use no aggregation nodes, and its MPI may not \
                        find Selvedge's provider";
+
+/// Refuses an MPI that would run without our provider.
+fn needs_libfabric(library: &Path, family: Family) -> Result<(), MpirunError> {
+    match network::of_library(library, family) {
+        Network::Other(has) => Err(MpirunError::NoLibfabric { family, library: library.to_owned(), has }),
+        Network::Libfabric | Network::Unknown => Ok(()),
+    }
+}
 
 /// Chooses the MPI and its launcher: by the user's options, else by the program's MPI library, else by the program's Python virtual
 /// environment, else by PATH.

@@ -108,6 +108,11 @@ pub struct Endpoint {
 // SAFETY: the pointers are to objects of libfabric, which belong to no thread. One thread at a time uses them (invariant 3).
 unsafe impl Send for Endpoint {}
 
+/// Whether frames over a provider of libfabric may be longer than their buffer.
+pub(crate) fn has_long_frames(provider: &str) -> bool {
+    !provider.ends_with("ofi_rxm")
+}
+
 impl Endpoint {
     /// Opens an endpoint at an address of this host. `wanted` names the provider; None takes libfabric's first.
     pub fn open(node: IpAddr, wanted: Option<&str>) -> Result<Endpoint, EndpointError> {
@@ -154,7 +159,7 @@ impl Endpoint {
 
     /// Whether a frame may be longer than its buffer.
     pub fn has_long_frames(&self) -> bool {
-        !self.provider().ends_with("ofi_rxm")
+        has_long_frames(self.provider())
     }
 
     /// Returns the endpoint's own name, for peers to insert.

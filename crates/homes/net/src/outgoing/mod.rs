@@ -34,7 +34,7 @@ use exposures::Exposures;
 use pacing::Pacing;
 use queue::{PacketQueue, QueuedPacket};
 
-use crate::endpoint::{Endpoint, FRAME_BYTES_MAX, SubmitError};
+use crate::endpoint::{Endpoint, FRAME_BYTES_MAX, SubmitError, has_long_frames};
 use crate::errors::LinkError;
 use crate::frame::{FRAME_HEADER_BYTES, FrameError, OVERHEAD_BYTES, Writer};
 use crate::ids::NicName;
@@ -48,6 +48,36 @@ const CUT_BYTES_MIN: usize = 512;
 /// one-way trips. If frames are short, such a payload would take several.
 const READ_BYTES_MIN: usize = (64 << 10) + 1;
 const READ_BYTES_MIN_OF_SHORT_FRAMES: usize = 24 << 10;
+
+/// The ways of payloads to other hosts, by their length in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadWays {
+    /// The longest that is copied into a frame. A longer one is sent from its own memory, in one frame or more.
+    pub copied_max: usize,
+    /// The least that the receiver reads, if the provider can read. None: none is read.
+    pub read_min: Option<usize>,
+}
+
+impl PayloadWays {
+    /// Returns those over a provider of libfabric, by its name.
+    pub fn over(provider: &str, check: Check) -> PayloadWays {
+        PayloadWays {
+            copied_max: copied_bytes_max(check.seal_bytes()),
+            read_min: read_bytes_min(check, has_long_frames(provider)),
+        }
+    }
+}
+
+/// The longest payload that is copied into a frame with a seal of this length.
+fn copied_bytes_max(seal_bytes: usize) -> usize {
+    FRAME_BYTES_MAX - OVERHEAD_BYTES - seal_bytes
+}
+
+/// The least payload that the receiver reads, if the provider can read. None: with a check all payloads come in frames.
+fn read_bytes_min(check: Check, has_long_frames: bool) -> Option<usize> {
+    let least = if has_long_frames { READ_BYTES_MIN } else { READ_BYTES_MIN_OF_SHORT_FRAMES };
+    (check == Check::None).then_some(least)
+}
 
 enum Announced {
     Written,
@@ -241,7 +271,7 @@ impl Outgoing {
     /// Returns the length of the longest payload that is copied into a frame, in bytes. A longer one is sent from its
     /// own memory, as the tail of long frames.
     fn short_payload_max(&self) -> usize {
-        FRAME_BYTES_MAX - OVERHEAD_BYTES - self.seal_bytes()
+        copied_bytes_max(self.seal_bytes())
     }
 
     /// Takes a packet. A short one goes into the frame that is being filled. Any other waits.
@@ -298,8 +328,8 @@ impl Outgoing {
 
     /// Whether the receiver reads a payload of this length.
     fn is_to_be_read(&self, endpoint: &Endpoint, bytes: usize) -> bool {
-        let is_long = bytes >= READ_BYTES_MIN || bytes >= READ_BYTES_MIN_OF_SHORT_FRAMES && !endpoint.has_long_frames();
-        is_long && endpoint.can_read() && self.check == Check::None
+        let least = read_bytes_min(self.check, endpoint.has_long_frames());
+        least.is_some_and(|least| bytes >= least) && endpoint.can_read()
     }
 
     fn fill(&mut self, endpoint: &mut Endpoint) {

@@ -24,6 +24,12 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Number of shown error lines of a failed program.
 const ERROR_LINES: usize = 6;
 
+/// The most bytes that are read of a program's output. One that prints more is stopped by its full pipe.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// A script that makes a rank of `selvedge run` the only one of its host. The program follows.
+pub const ON_OWN_HOST: &str = r#"export SELVEDGE_HOST="$SELVEDGE_RANK" SELVEDGE_HOSTS="$SELVEDGE_SIZE" && exec "$@""#;
+
 /// The installed tree that this program belongs to.
 pub struct Tree {
     prefix: PathBuf,
@@ -192,7 +198,7 @@ fn reader(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> 
     let (send, receive) = mpsc::channel();
     if let Some(stream) = stream {
         thread::spawn(move || {
-            for line in BufReader::new(stream).split(b'\n').map_while(std::result::Result::ok) {
+            for line in BufReader::new(stream.take(OUTPUT_BYTES_MAX)).split(b'\n').map_while(std::result::Result::ok) {
                 if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                     break;
                 }

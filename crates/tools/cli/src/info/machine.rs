@@ -98,7 +98,7 @@ fn populates() -> bool {
 }
 
 /// Whether one child of this process can read another's memory, as ranks of a job do. `Err`: the reason.
-fn attach_between_siblings() -> Result<(), String> {
+pub fn attach_between_siblings() -> Result<(), String> {
     let (ready, notify) = rustix::pipe::pipe().map_err(|error| error.to_string())?;
     let target = Child::fork(|| {
         cma::admit_peers();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info`: shows build, NIC limits, environment variables, and capabilities of this machine.
+//! `selvedge info`: shows build, NIC limits, environment variables, capabilities of this machine, and protocols.
 //!
 //! Each section is one JSON value, and its text is made from that value, so the two always agree.
 
-mod machine;
+pub mod machine;
+mod protocols;
 mod sections;
 mod variables;
 
@@ -14,7 +15,7 @@ use clap::ValueEnum;
 use selvedge_terminal::{Table, print};
 use serde_json::{Map, Value};
 
-/// Show the build, limits, environment variables, registers, and capabilities of this machine.
+/// Show the build, limits, environment variables, registers, protocols, and capabilities of this machine.
 #[derive(clap::Args)]
 pub struct Args {
     /// Sections to show [default: all but registers; with --json all]
@@ -36,13 +37,15 @@ enum Section {
     Variables,
     /// Capabilities of this kernel, limits of this user, and the directory of jobs
     Machine,
+    /// The protocols and ways between two ranks, by size
+    Protocols,
     /// The registers of a NIC: its counters, and those of its tables
     Registers,
 }
 
 impl Section {
-    const ALL: [Section; 5] =
-        [Section::Build, Section::Limits, Section::Variables, Section::Machine, Section::Registers];
+    const ALL: [Section; 6] =
+        [Section::Build, Section::Limits, Section::Variables, Section::Machine, Section::Protocols, Section::Registers];
 
     fn name(self) -> &'static str {
         match self {
@@ -50,6 +53,7 @@ impl Section {
             Section::Limits => "limits",
             Section::Variables => "variables",
             Section::Machine => "machine",
+            Section::Protocols => "protocols",
             Section::Registers => "registers",
         }
     }
@@ -60,6 +64,7 @@ impl Section {
             Section::Limits => sections::limits(),
             Section::Variables => variables::value(),
             Section::Machine => machine::value(),
+            Section::Protocols => protocols::value(),
             Section::Registers => sections::registers(),
         }
     }
@@ -70,6 +75,7 @@ impl Section {
             Section::Limits => sections::limits_text(value),
             Section::Variables => variables::text(value),
             Section::Machine => machine::text(value),
+            Section::Protocols => protocols::text(value),
             Section::Registers => sections::registers_text(value),
         }
     }
@@ -109,7 +115,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// For example "3.8 MiB".
-fn bytes_text(bytes: u64) -> String {
+pub fn bytes_text(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),

@@ -278,3 +278,28 @@ fn signals_reach_the_launcher() {
     assert!(ended.out.ends_with("told\n"), "{}", ended.out);
     wait_until("the launcher is gone", || !runs(&launcher));
 }
+
+/// An MPI over other networks only would run without Selvedge, and say nothing.
+#[test]
+fn an_mpi_that_cannot_load_the_provider_is_refused() {
+    let tree = Tree::new("ucx");
+    for folder in ["ucx/bin", "ucx/lib"] {
+        fs::create_dir_all(tree.file(folder)).unwrap();
+    }
+    tree.launcher("ucx/bin/mpirun", "HYDRA");
+    let (source, library) = (tree.file("device.c"), tree.file("ucx/lib/libmpi.so.12"));
+    let run = || tree.output("ucx/bin", &["mpirun", "-n", "2", "sh", "-c", "true"]);
+    for (device, code) in [("ch4:ucx", 1), ("ch4:ucx ofi", 0)] {
+        fs::write(&source, format!("const char device[] = \"{device}\";\n")).unwrap();
+        let mut compile = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        assert!(compile.args(["-shared", "-o"]).arg(&library).arg(&source).status().unwrap().success());
+        let said = run();
+        assert_eq!(said.code, Some(code), "{said:?}");
+        if code != 0 {
+            assert_eq!((said.err.lines().count(), said.out.as_str()), (1, ""), "{said:?}");
+            for words in ["ch4:ucx", library.to_str().unwrap(), "pip install mpich"] {
+                assert!(said.err.contains(words), "{words}: {}", said.err);
+            }
+        }
+    }
+}

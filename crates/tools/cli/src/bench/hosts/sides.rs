@@ -15,15 +15,12 @@ use super::super::mpi::scale::MpiScale;
 use super::super::mpi::side::{INTERFACE, Provider, SeparateHosts};
 use super::super::oshmem::{Oshmem, Vendor};
 use super::super::peers::HELPER_LIMIT;
-use super::super::process::{Tree, measurements, output};
+use super::super::process::{ON_OWN_HOST, Tree, measurements, output};
 use super::super::record::Measurement;
 use super::catalogue::Pes;
 
 const LIMIT: Duration = Duration::from_secs(90);
 const PEERS_SOURCE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../bench/fi/peers.c"));
-
-/// Makes a rank of `selvedge run` the only one of its host.
-const ON_OWN_HOST: &str = r#"export SELVEDGE_HOST="$SELVEDGE_RANK" SELVEDGE_HOSTS="$SELVEDGE_SIZE" && exec "$@""#;
 
 /// A program of bench/shmem and what it measures.
 #[derive(Clone, Copy)]
