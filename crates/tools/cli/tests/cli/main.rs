@@ -14,6 +14,7 @@ mod hosts;
 mod info_top;
 mod limits;
 mod links;
+mod mistakes;
 mod mpirun;
 mod pmi;
 mod registers;
