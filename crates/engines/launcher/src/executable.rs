@@ -8,6 +8,7 @@
 //! Costs: reads of the file's headers and of its dynamic section only.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -132,6 +133,31 @@ impl Dependencies {
     }
 }
 
+/// Machines of ELF files, by their numbers.
+const MACHINES: [(u16, &str); 9] = [
+    (8, "MIPS"),
+    (20, "PowerPC"),
+    (21, "PowerPC (64 bits)"),
+    (22, "s390x"),
+    (40, "ARM (32 bits)"),
+    (62, "x86_64"),
+    (183, "aarch64"),
+    (243, "RISC-V"),
+    (258, "LoongArch"),
+];
+
+/// The machine of a program, if it is not this one: the kernel would not run it.
+pub(crate) fn other_machine(file: &Path) -> Option<&'static str> {
+    let mut head = [0; 20];
+    File::open(file).ok()?.read_exact(&mut head).ok()?;
+    let number = match head[5] {
+        1 => u16::from_le_bytes([head[18], head[19]]),
+        _ => u16::from_be_bytes([head[18], head[19]]),
+    };
+    let (_, name) = MACHINES.iter().find(|(known, _)| *known == number)?;
+    (head.starts_with(b"\x7fELF") && *name != std::env::consts::ARCH).then_some(*name)
+}
+
 /// Whether the kernel gives a program other rights than this process has.
 fn gets_rights(file: &Path) -> bool {
     let Ok(status) = fs::metadata(file) else { return false };
@@ -146,6 +172,25 @@ fn gets_rights(file: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_of_other_machines_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("program");
+        let machine = |class: u8, order: u8, number: [u8; 2]| {
+            let mut bytes = b"\x7fELF".to_vec();
+            bytes.extend([class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
+            bytes.extend(number);
+            fs::write(&file, bytes).expect("written");
+            other_machine(&file)
+        };
+        assert_eq!(machine(2, 1, [243, 0]), Some("RISC-V"));
+        assert_eq!(machine(2, 2, [0, 22]), Some("s390x"));
+        assert_eq!(machine(2, 1, [0xff, 0xff]), None, "of an unknown machine: the kernel decides");
+        fs::write(&file, "#!/bin/sh\nexit 3 # a script").expect("written");
+        assert_eq!(other_machine(&file), None);
+        assert_eq!(other_machine(&std::env::current_exe().expect("this test")), None);
+    }
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 

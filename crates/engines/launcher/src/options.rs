@@ -80,9 +80,11 @@ impl JobOptions {
         self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    /// Finds the program's file, in the ranks' `PATH`.
+    /// Finds the program's file, in the ranks' `PATH`. It must be for this machine.
     pub fn executable(&self) -> Result<PathBuf, ProgramError> {
-        program::find(self.program(), &self.search_path())
+        let file = program::find(self.program(), &self.search_path())?;
+        program::check_machine(&file)?;
+        Ok(file)
     }
 
     /// The ranks' `PATH`.

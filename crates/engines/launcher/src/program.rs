@@ -15,6 +15,7 @@ pub enum ProgramError {
     NotInPath { program: PathBuf, here: bool },
     Directory { path: PathBuf },
     NotExecutable { path: PathBuf },
+    OtherMachine { path: PathBuf, machine: &'static str },
 }
 
 impl ProgramError {
@@ -22,7 +23,9 @@ impl ProgramError {
     pub fn exit_code(&self) -> u8 {
         match self {
             ProgramError::NotFound { .. } | ProgramError::NotInPath { .. } => 127,
-            ProgramError::Directory { .. } | ProgramError::NotExecutable { .. } => 126,
+            ProgramError::Directory { .. } | ProgramError::NotExecutable { .. } | ProgramError::OtherMachine { .. } => {
+                126
+            }
         }
     }
 }
@@ -40,6 +43,10 @@ impl fmt::Display for ProgramError {
             ProgramError::Directory { path } => write!(f, "{} is a directory, not a program", path.display()),
             ProgramError::NotExecutable { path } => {
                 write!(f, "{} is not executable; run: chmod +x", path.display())
+            }
+            ProgramError::OtherMachine { path, machine } => {
+                let own = std::env::consts::ARCH;
+                write!(f, "{} is a program for {machine}, and this machine is {own}; compile it here", path.display())
             }
         }
     }
@@ -66,6 +73,18 @@ pub fn find(program: &OsStr, search_path: &OsStr) -> Result<PathBuf, ProgramErro
     Err(refused
         .filter(|error| !matches!(error, ProgramError::Directory { .. }))
         .unwrap_or_else(|| ProgramError::NotInPath { program: name.to_owned(), here }))
+}
+
+/// Checks that a program is for this machine, if it is an ELF file. A shell would take it for a script.
+pub fn check_machine(path: &Path) -> Result<(), ProgramError> {
+    let other = crate::executable::other_machine(path).filter(|_| !has_emulator());
+    other.map_or(Ok(()), |machine| Err(ProgramError::OtherMachine { path: path.to_owned(), machine }))
+}
+
+/// Whether the kernel runs programs of other machines by an emulator.
+fn has_emulator() -> bool {
+    let known = fs::read_dir("/proc/sys/fs/binfmt_misc").into_iter().flatten().flatten();
+    known.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("qemu-"))
 }
 
 /// Checks one file. `None`: there is no such file.

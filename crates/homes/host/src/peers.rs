@@ -13,12 +13,14 @@
 //!
 //! Cost per peer: one pointer, and an [`Endpoint`] for each peer that was attached.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use selvedge_os::mapping::MapError;
 use selvedge_os::process::Identity;
+use selvedge_os::shortage::end_reported;
 use selvedge_os::sync::IgnorePoison;
 
 use crate::config::PID_LIMIT;
@@ -100,6 +102,11 @@ impl Peers {
             Ok(segment) => segment,
             // The peer may live: not to reach it must not look as if it had ended.
             Err(SegmentError::Map(MapError::Shortage(shortage))) => shortage.end_process(),
+            // Nor as if it would come later.
+            Err(error @ SegmentError::Version { .. }) => {
+                let _ = writeln!(std::io::stderr(), "selvedge: {error}");
+                end_reported()
+            }
             Err(error) => {
                 log::debug!("process {id} cannot be reached: {error}");
                 return None;

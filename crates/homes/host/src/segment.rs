@@ -173,7 +173,8 @@ pub enum SegmentError {
     #[error("{path}: not a NIC's segment (its first bytes are {magic:#018x})")]
     Magic { path: String, magic: u64 },
     #[error(
-        "{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one has {VERSION} and {})",
+        "{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one has {VERSION} and {}); \
+         all processes of a job need the same",
         layout::VERSION
     )]
     Version { path: String, found: u32, found_layout: u32 },

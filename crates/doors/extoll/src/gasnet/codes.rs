@@ -20,14 +20,6 @@ codes! {
     BarrierMismatch = 10_005, c"the callers of a barrier gave different names";
 }
 
-/// The return value of a function.
-pub type Outcome<T = ()> = Result<T, Code>;
-
-/// The value that C gets.
-pub fn value(outcome: Outcome) -> i32 {
-    outcome.map_or_else(|code| code as i32, |()| 0)
-}
-
 /// Reports the reason why a call is refused.
 pub fn refuse(code: Code, function: &str, why: impl std::fmt::Display) -> Code {
     log::error!("{function}: {why}");

@@ -20,14 +20,6 @@ codes! {
     Full = 8, c"messages that no receive has selected take more than 256 MiB: receive some of them";
 }
 
-/// The return value of a function.
-pub type Outcome<T = ()> = Result<T, Code>;
-
-/// The value that C gets.
-pub fn value(outcome: Outcome) -> i32 {
-    outcome.map_or_else(|code| code as i32, |()| Code::Success as i32)
-}
-
 impl From<palms::Code> for Code {
     fn from(code: palms::Code) -> Code {
         match code {
@@ -48,16 +40,5 @@ impl From<palms::Code> for Code {
 impl From<ChannelError> for Code {
     fn from(error: ChannelError) -> Code {
         palms::Code::from(error).into()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_has_a_text_of_its_own() {
-        let texts: std::collections::BTreeSet<_> = Code::ALL.iter().map(|code| code.text()).collect();
-        assert_eq!(texts.len(), Code::ALL.len());
     }
 }

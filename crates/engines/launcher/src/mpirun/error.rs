@@ -28,7 +28,8 @@ pub enum MpirunError {
     #[error("{} is neither Open MPI's nor MPICH's launcher by its --version; name the MPI with --mpi", .launcher.display())]
     UnknownLauncher { launcher: PathBuf },
     #[error(
-        "no launcher of {} was found beside the program's MPI library or in PATH; name it with --launcher",
+        "no launcher of {} was found beside the program's MPI library or in PATH; install that MPI (Debian: openmpi-bin or \
+         mpich), or name its launcher with --launcher",
         .wanted.map_or("Open MPI or MPICH", Family::name)
     )]
     NoLauncher { wanted: Option<Family> },

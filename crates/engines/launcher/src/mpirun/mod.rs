@@ -67,7 +67,12 @@ impl LaunchPlan {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let programs = line.programs(&path);
         let program = programs.first().map(|program| program.file.as_path());
+        programs
+            .iter()
+            .try_for_each(|program| crate::program::check_machine(&program.file))
+            .map_err(NotStarted::Program)?;
         let library = program.and_then(family::library_of);
+        let has_mpi = mpi.is_some() || launcher.is_some() || library.is_some();
         if let Some((library, family)) = library.as_ref().and_then(|library| Some((library.file()?, library.family()?)))
         {
             needs_libfabric(library, family)?;
@@ -102,7 +107,15 @@ impl LaunchPlan {
             line.wrap(&wrapper, &path);
         }
         let both = programs.iter().zip(&files);
-        let lacks = both.filter_map(|(program, file)| preload::lack(&program.file, file.loading, WITHOUT)).collect();
+        let mut lacks: Vec<String> =
+            both.filter_map(|(program, file)| preload::lack(&program.file, file.loading, WITHOUT)).collect();
+        if let Some(program) = program.filter(|_| !has_mpi && files.first().is_some_and(is_linked)) {
+            let (program, launcher) = (program.display(), launcher.display());
+            lacks.push(format!(
+                "{program} is linked to no MPI; {launcher} starts it, as each process alone if it uses none (--mpi names \
+                 the MPI of a script or an interpreter; selvedge run starts OpenSHMEM and Portals)"
+            ));
+        }
         Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments(), allows_root, lacks })
     }
 
@@ -149,6 +162,11 @@ fn preload_into(line: &mut CommandLine, program: &Program, file: &Executable, fa
         };
         line.add_options(program, LD_PRELOAD, options);
     }
+}
+
+/// Whether a program lists libraries, as a script does not.
+fn is_linked(program: &Executable) -> bool {
+    !program.libraries.is_empty()
 }
 
 /// The loss of an MPI program that does not load our libraries.

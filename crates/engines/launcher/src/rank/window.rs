@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -189,13 +189,8 @@ fn accept(listener: &UnixListener) -> io::Result<Option<(usize, Window)>> {
     holder.set_nonblocking(false)?;
     holder.set_read_timeout(Some(OPEN_LIMIT))?;
     let mut line = Vec::new();
-    for byte in (&mut holder).take(LINE_BYTES_MAX).bytes() {
-        match byte? {
-            b'\n' => break,
-            byte => line.push(byte),
-        }
-    }
-    let line = String::from_utf8_lossy(&line).into_owned();
+    BufReader::new((&mut holder).take(LINE_BYTES_MAX)).read_until(b'\n', &mut line)?;
+    let line = String::from_utf8_lossy(&line).trim_end().to_owned();
     let wrong = || io::Error::other(format!("a window has sent {line:?}"));
     let (rank, terminal) = line.split_once(' ').ok_or_else(wrong)?;
     let rank = rank.parse().map_err(|_| wrong())?;

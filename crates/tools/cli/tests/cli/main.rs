@@ -15,6 +15,7 @@ mod hosts;
 mod info_top;
 mod limits;
 mod links;
+mod mistakes;
 mod mpirun;
 mod output;
 mod pmi;

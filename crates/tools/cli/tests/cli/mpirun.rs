@@ -253,7 +253,7 @@ fn verbose_prints_the_variables() {
     let root = rustix::process::geteuid().is_root();
     assert_eq!(said.err.contains("refuses to run as root"), root);
     assert_eq!(said.out.contains("OMPI_ALLOW_RUN_AS_ROOT=1\n"), root);
-    assert!(tree.output("openmpi", &["mpirun", "-n", "1", "true"]).err.is_empty());
+    assert!(tree.output("openmpi", &["mpirun", "--mpi", "openmpi", "-n", "1", "true"]).err.is_empty());
 }
 
 #[test]
