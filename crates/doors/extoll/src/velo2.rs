@@ -30,12 +30,6 @@ codes! {
     InvMtt = 10, c"the message type is above 3";
 }
 
-type Outcome<T = ()> = Result<T, Code>;
-
-fn value(outcome: Outcome) -> i32 {
-    outcome.map_or_else(|code| code as i32, |()| Code::Success as i32)
-}
-
 impl From<DeviceError> for Code {
     fn from(error: DeviceError) -> Code {
         match error {

@@ -426,7 +426,14 @@ fn messages_that_lie_unread_leave_their_heads_when_the_port_is_closed() {
     }
     assert!(reader.take(&nic.signals, &mut [0; 120]).is_ok_and(|taken| taken.is_some()));
     assert_eq!(nic.ports().note_unread(port, 77), Ok(2));
-    let heads: Vec<_> = nic.tables.blocked.as_deref().unwrap().kept().map(|head| (head.length, head.target, head.port, head.why)).collect();
+    let heads: Vec<_> = nic
+        .tables
+        .blocked
+        .as_deref()
+        .unwrap()
+        .kept()
+        .map(|head| (head.length, head.target, head.port, head.why))
+        .collect();
     assert_eq!(heads, [(120, 77, 1, blocked::UNREAD), (57, 77, 1, blocked::UNREAD)]);
     assert_eq!(nic.signals.registers.get(Register::VeloDiscarded), 2);
     assert_eq!(nic.ports().close(port), Ok(()));

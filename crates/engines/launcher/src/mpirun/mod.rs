@@ -77,9 +77,9 @@ impl LaunchPlan {
         {
             needs_libfabric(library, family)?;
         }
-        let is_linked = library.is_some();
+        let has_library = library.is_some();
         let (family, launcher) = choose(mpi, launcher, library, program.and_then(virtual_environment), &path)?;
-        if let Some(library) = network::library_beside(&launcher, family).filter(|_| !is_linked) {
+        if let Some(library) = network::library_beside(&launcher, family).filter(|_| !has_library) {
             needs_libfabric(&library, family)?;
         }
         let provider = environment::provider_directory(&environment::prefix()?)?;
