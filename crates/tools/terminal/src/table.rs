@@ -157,7 +157,8 @@ impl Table {
             drawn.set_header(self.columns.iter().map(bold));
         }
         if self.is_ruled {
-            drawn.set_style(TableComponent::HeaderLines, '-');
+            // The rule has a blank between two columns, so the rows have one, too.
+            drawn.set_style(TableComponent::HeaderLines, '-').set_style(TableComponent::VerticalLines, ' ');
         }
         for row in &self.rows {
             drawn.add_row(row.iter().map(Cell::drawn));
@@ -166,7 +167,7 @@ impl Table {
         for (at, column) in drawn.column_iter_mut().enumerate() {
             let is_number = self.columns.get(at).is_some_and(|column| column.is_number);
             column.set_cell_alignment(if is_number { CellAlignment::Right } else { CellAlignment::Left });
-            let gap = if at + 1 < count { GAP } else { 0 };
+            let gap = if at + 1 < count { GAP - u16::from(self.is_ruled) } else { 0 };
             column.set_padding((0, gap));
             if let Some((_, word_max)) = fitted {
                 let least = self.column_width(at, Some(word_max)) as u16 + gap;
@@ -278,6 +279,9 @@ mod tests {
         assert!(text.lines().nth(2).is_some_and(|line| line.starts_with(second) && line.ends_with("  7")), "{text}");
         let text = sample().ruled().indented(2).text_for(None, false);
         assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("  ---")), "{text}");
+        // The rule of a column begins below its head.
+        let at = |line: usize, found: &str| text.lines().nth(line).and_then(|line| line.rfind(found));
+        assert_eq!(at(1, " -").map(|blank| blank + 1), at(0, "round trip ns"), "{text}");
         assert!(text.lines().all(|line| line.starts_with("  ") && line.trim_end() == line), "{text}");
     }
 
