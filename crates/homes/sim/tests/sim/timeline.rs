@@ -110,8 +110,8 @@ fn read(text: &str) -> Timeline {
             "s" | "t" | "f" => {
                 let flow = id("id");
                 assert!(event["cat"].is_string(), "{event}");
-                // The slice that encloses the event, as binding point "e" demands: the innermost, which is the last.
-                assert!(phase == "s" || event["bp"] == "e", "{event}");
+                // The slice that encloses the event, the innermost, which is the last. An end needs binding point "e" for that.
+                assert!(phase != "f" || event["bp"] == "e", "{event}");
                 let inside = |slice: &Slice| slice.track == track && slice.start <= at && at <= slice.end;
                 let slice = slices.iter().rposition(inside).unwrap_or_else(|| panic!("no slice around {event}"));
                 assert_eq!(slices[slice].message, Some(flow), "{event}");
