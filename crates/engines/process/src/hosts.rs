@@ -23,7 +23,7 @@ pub enum HostsError {
     OnlyLoopback,
     #[error("SELVEDGE_SECRET is not made of pairs of hexadecimal digits")]
     Secret,
-    #[error("SELVEDGE_NET_FAULTS: {0}")]
+    #[error(transparent)]
     Faults(#[from] selvedge_net::FaultsError),
     #[error("cannot list the interfaces of this host: {0}")]
     System(#[from] std::io::Error),

@@ -86,7 +86,7 @@ impl HostSettings {
                 _ => None,
             }),
             timeout: read("SELVEDGE_NET_TIMEOUT", Duration::from_secs(5), |text| {
-                units::duration(text).ok().filter(|timeout| !timeout.is_zero())
+                units::duration(text).ok().filter(|timeout| *timeout >= Duration::from_secs(1))
             }),
             faults: match selvedge_settings::text("SELVEDGE_NET_FAULTS") {
                 Some(text) if !text.trim().is_empty() => text.parse().map(Some),

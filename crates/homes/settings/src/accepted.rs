@@ -3,6 +3,8 @@
 //!
 //! This looks at the text alone. Whether a directory exists, its reader finds out, and says so.
 
+use std::time::Duration;
+
 use crate::units;
 use crate::variables::Variable;
 
@@ -24,6 +26,10 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         "bytes or a fraction, with K, M, G or T" => symmetric_size(text).is_some(),
         // For messages of MPI, 0 is a length.
         SIZE => units::bytes(text).is_ok_and(|bytes| bytes > 0 || variable.name.starts_with("SELVEDGE_FI_")),
+        // Probes of a silent connection are whole seconds apart.
+        TIME if variable.name == "SELVEDGE_NET_TIMEOUT" => {
+            units::duration(text).is_ok_and(|time| time >= Duration::from_secs(1))
+        }
         TIME => units::duration(text).is_ok_and(|time| !time.is_zero()),
         TIME_IN_MICROSECONDS => units::nanoseconds(text, units::MICROSECOND).is_ok(),
         "a number" if variable.name == "SELVEDGE_CORES" => number().is_some_and(|cores| cores > 0),

@@ -12,6 +12,7 @@
 //!
 //! Cost: at most two opened files a process, of at most [`BYTES_MAX`] bytes each, on first use.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
@@ -24,6 +25,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::accepted::{ANYTHING, SWITCH, accepts};
 use crate::names::nearest;
+use crate::report::shortened;
 use crate::variables::{VARIABLES, Variable};
 
 /// The longest file that is read.
@@ -61,6 +63,8 @@ pub struct Files {
     pub errors: Vec<String>,
     /// Files that cannot be read, though nobody has named them.
     pub warnings: Vec<String>,
+    /// Variables that a file leaves unset, whatever later files say.
+    unset: Vec<&'static str>,
 }
 
 impl Files {
@@ -80,7 +84,7 @@ pub fn ignore_files() {
 /// The settings of the files of this process. The first call reads them.
 pub fn files() -> &'static Files {
     static FOUND: OnceLock<Files> = OnceLock::new();
-    static NONE: Files = Files { entries: Vec::new(), errors: Vec::new(), warnings: Vec::new() };
+    static NONE: Files = Files { entries: Vec::new(), errors: Vec::new(), warnings: Vec::new(), unset: Vec::new() };
     if IGNORED.load(Relaxed) || std::env::var_os("SELVEDGE_SIM").is_some() {
         return &NONE;
     }
@@ -148,31 +152,32 @@ fn parse(path: &Path, bytes: &[u8], found: &mut Files) {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
-            let line = line_of(&bytes[..error.valid_up_to()]);
+            let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
             found.errors.push(format!("{}:{line}: not valid UTF-8; write the file as UTF-8", path.display()));
             return;
         }
     };
-    let at = |offset: usize| line_of(&text.as_bytes()[..offset.min(text.len())]);
+    let ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
+    let at = |offset: usize| 1 + ends.partition_point(|end| *end < offset);
     let (table, wrong) = DeTable::parse_recoverable(text);
     let mut errors: Vec<(usize, String)> = wrong
         .iter()
         .map(|error| (at(error.span().map_or(0, |span| span.start)), format!("{}; write key = value", error.message())))
         .collect();
+    let not_parsed: BTreeSet<usize> = errors.iter().map(|(line, _)| *line).collect();
     for (key, value) in table.get_ref() {
         let line = at(key.span().start);
         // The parser's errors cover the line already.
-        if errors.iter().any(|(wrong, _)| *wrong == line) {
+        if not_parsed.contains(&line) {
             continue;
         }
         match setting(key.get_ref(), value.get_ref()) {
-            Ok(Some((variable, value))) => {
-                let entry = Entry { variable, value, file: path.to_owned(), line };
-                if found.entry(variable).is_none() {
-                    found.entries.push(entry);
-                }
+            // An earlier file counts.
+            Ok((variable, _)) if found.entry(variable).is_some() || found.unset.contains(&variable) => {}
+            Ok((variable, Some(value))) => {
+                found.entries.push(Entry { variable, value, file: path.to_owned(), line });
             }
-            Ok(None) => {}
+            Ok((variable, None)) => found.unset.push(variable),
             Err(why) => errors.push((line, why)),
         }
     }
@@ -180,10 +185,6 @@ fn parse(path: &Path, bytes: &[u8], found: &mut Files) {
     errors.dedup_by_key(|(line, _)| *line);
     errors.truncate(ERRORS_MAX);
     found.errors.extend(errors.iter().map(|(line, why)| format!("{}:{line}: {why}", path.display())));
-}
-
-fn line_of(before: &[u8]) -> usize {
-    1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// A variable's key in a file: its name in small letters without `SELVEDGE_`.
@@ -196,15 +197,15 @@ pub fn is_for_files(variable: &Variable) -> bool {
     !NOT_IN_FILES.contains(&variable.name)
 }
 
-/// The variable and value of a key; `None` for one that is not set.
-fn setting(key: &str, value: &DeValue<'_>) -> Result<Option<(&'static str, String)>, String> {
+/// The variable and value of a key; no value: the variable is to be unset.
+fn setting(key: &str, value: &DeValue<'_>) -> Result<(&'static str, Option<String>), String> {
     if value.is_table() {
-        return Err(format!("'{key}' is a table; write all settings as key = value, before any [table]"));
+        return Err(format!("'{}' is a table; write all settings as key = value, before any [table]", shortened(key)));
     }
     let Some(variable) = VARIABLES.iter().find(|variable| key_of(variable) == key) else {
         let keys = VARIABLES.iter().filter(|variable| is_for_files(variable)).map(key_of);
         let hint = nearest(key, keys).map_or(String::new(), |near| format!("; did you mean {near}?"));
-        return Err(format!("there is no setting '{key}'{hint}"));
+        return Err(format!("there is no setting '{}'{hint}", shortened(key)));
     };
     if !is_for_files(variable) {
         return Err(format!("'{key}' differs between processes; set {} in the environment", variable.name));
@@ -215,15 +216,18 @@ fn setting(key: &str, value: &DeValue<'_>) -> Result<Option<(&'static str, Strin
         (DeValue::Float(number), _) => number.as_str().replace('_', ""),
         (DeValue::Boolean(on), SWITCH) => u8::from(*on).to_string(),
         // The value of such a variable does not count, only that there is one.
-        (DeValue::Boolean(false), ANYTHING) => return Ok(None),
+        (DeValue::Boolean(false), ANYTHING) => return Ok((variable.name, None)),
         (DeValue::Boolean(true), ANYTHING) => "1".to_owned(),
         _ => return Err(format!("'{key}' takes {}, not {}", variable.values, value.type_str())),
     };
     if !accepts(variable, &text) || text.contains('\0') {
-        let shown = if variable.is_secret() { "the value" } else { &text };
-        return Err(format!("'{key}' takes {}, not {shown:?}", variable.values));
+        let shown = match variable.is_secret() {
+            true => "its value (not shown)".to_owned(),
+            false => format!("\"{}\"", shortened(&text)),
+        };
+        return Err(format!("'{key}' takes {}, not {shown}", variable.values));
     }
-    Ok(Some((variable.name, text)))
+    Ok((variable.name, Some(text)))
 }
 
 #[cfg(test)]
@@ -245,7 +249,7 @@ mod tests {
 
     #[test]
     fn every_form_of_a_value_is_read() {
-        let text = "# comment\nmode = \"host\"\nheap_bytes = '64M' # more\nspin_us = 1_000\nnet_timeout = 0.5\n\
+        let text = "# comment\nmode = \"host\"\nheap_bytes = '64M' # more\nspin_us = 1_000\nnet_timeout = 1.5\n\
                     shared_malloc = false\nshmem_debug = true\nshmem_info = false\nshmem_symmetric_size = \"1.5G\"\n";
         let found = parsed(text.as_bytes());
         assert_eq!(found.errors, [""; 0]);
@@ -253,7 +257,7 @@ mod tests {
         assert_eq!(value("SELVEDGE_MODE"), Some(("host", 2)));
         assert_eq!(value("SELVEDGE_HEAP_BYTES"), Some(("64M", 3)));
         assert_eq!(value("SELVEDGE_SPIN_US"), Some(("1000", 4)));
-        assert_eq!(value("SELVEDGE_NET_TIMEOUT"), Some(("0.5", 5)));
+        assert_eq!(value("SELVEDGE_NET_TIMEOUT"), Some(("1.5", 5)));
         assert_eq!(value("SELVEDGE_SHARED_MALLOC"), Some(("0", 6)));
         assert_eq!(value("SHMEM_DEBUG"), Some(("1", 7)));
         assert_eq!(value("SHMEM_INFO"), None);
@@ -271,7 +275,7 @@ mod tests {
         );
         assert!(error_of("\n\nrank = 3").contains("/f:3: 'rank' differs between processes; set SELVEDGE_RANK"));
         assert!(error_of("mode ni").starts_with("/f:1: "));
-        assert!(error_of("manager_secret = 'hush'").ends_with("not \"the value\""));
+        assert!(error_of("manager_secret = 'hush'").ends_with("not its value (not shown)"));
         assert!(error_of("SELVEDGE_MODE = 'nic'").contains("did you mean mode?"));
         let twice = parsed(b"mode = 'nic'\nmode = 'host'\n");
         assert!(twice.errors.len() == 1 && twice.errors[0].starts_with("/f:2: "), "{twice:?}");
@@ -291,10 +295,32 @@ mod tests {
     fn hostile_texts_are_bounded() {
         let deep = format!("mode = {}", "[".repeat(30_000));
         let many: String = (0..5000).map(|n| format!("k{n} = 1\n")).collect();
-        for text in [deep.as_str(), &many, "\"\\u0000\" = 1", "mode.a.b.c = 1", "=", "\0"] {
+        let long = "x".repeat(60_000);
+        let (key, table) = (format!("{long} = 1"), format!("[{long}]\na = 1"));
+        let (value, quoted) = (format!("mode = '{long}'"), format!("\"\\u001b[2J{long}\" = 1"));
+        let texts = [deep.as_str(), &many, &key, &table, &value, &quoted, &long];
+        let short =
+            ["\"\\u0000\" = 1", "mode.a.b.c = 1", "=", "\0", "mode = \"\\u001b[2J\"", "mode = \u{1b}", "\u{1b} = 1"];
+        for text in texts.into_iter().chain(short) {
             let found = parsed(text.as_bytes());
             assert!((1..=ERRORS_MAX).contains(&found.errors.len()) && found.entries.is_empty(), "{found:?}");
+            for error in &found.errors {
+                assert!(error.len() < 250 && !error.contains(char::is_control), "{error:?}");
+            }
         }
+    }
+
+    #[test]
+    fn false_in_the_first_file_undoes_true_in_the_second() {
+        let both = |first: &[u8], second: &[u8]| {
+            let mut found = parsed(first);
+            parse(Path::new("/second"), second, &mut found);
+            assert_eq!(found.errors, [""; 0]);
+            found.entry("SHMEM_INFO").map(|entry| entry.file.clone())
+        };
+        assert_eq!(both(b"shmem_info = false", b"shmem_info = true"), None);
+        assert_eq!(both(b"shmem_info = true", b"shmem_info = false"), Some("/f".into()));
+        assert_eq!(both(b"", b"shmem_info = true"), Some("/second".into()));
     }
 
     #[test]

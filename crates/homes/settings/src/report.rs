@@ -5,7 +5,7 @@
 //! 1. A launcher of ours reports, and then sets [`REPORTED`] for its ranks.
 //! 2. Under another launcher, rank 0 reports. Other ranks do so with `SELVEDGE_LOG=info`.
 //! 3. Of several libraries of ours in a process, the first one reports. A preloaded library reports in ranks alone, because
-//!    shells and launchers load it, too.
+//!    shells and launchers load it, too. The processes that a rank starts do not report again.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,7 +17,8 @@ use crate::file::files;
 use crate::names::nearest;
 use crate::variables::{VARIABLES, Variable};
 
-/// The variable with which a launcher tells its ranks that it has reported.
+/// The variable with which a launcher tells its ranks that it has reported, and a rank its children. A rank's own value
+/// is its pid.
 pub const REPORTED: &str = "SELVEDGE_REPORTED";
 
 /// Variables that are no settings: of the simulator and this file, of tests and builds.
@@ -91,22 +92,32 @@ pub fn bad_value(variable: &Variable, value: &str) -> String {
     format!("{name}={shown} is not a valid value{instead}; valid: {values}")
 }
 
-fn shortened(text: &str) -> String {
+/// The beginning of a text of the user, on one line.
+pub(crate) fn shortened(text: &str) -> String {
     let text = text.escape_default().to_string();
     if text.len() <= SHOWN_MAX { text } else { format!("{}...", &text[..SHOWN_MAX]) }
 }
 
 /// Reports the mistakes in the settings on standard error, once a job.
 pub fn report() {
-    if is_first() && is_reporter() {
+    // One that is set here is of the program that has replaced itself by this one.
+    if is_first() && std::env::var_os(REPORTED).is_none() && is_reporter() {
         mistakes().iter().for_each(|mistake| say(&mistake.text));
     }
 }
 
-/// [`report`], in ranks alone: for libraries that are loaded into shells and launchers, too.
-pub fn report_in_rank() {
+/// [`report`], in ranks alone: for libraries that are loaded into shells and launchers, too. Tells the children of this
+/// process that it has reported.
+///
+/// # Safety
+/// No other thread uses the environment meanwhile.
+pub unsafe fn report_in_rank() {
     if rank().is_some() {
         report();
+        if std::env::var_os(REPORTED).is_none() {
+            // SAFETY: the caller promises it.
+            unsafe { std::env::set_var(REPORTED, std::process::id().to_string()) };
+        }
     }
 }
 
@@ -130,7 +141,8 @@ pub(crate) fn report_bad_value(variable: &Variable, value: &str) {
 
 /// Whether this process reports for its job.
 fn is_reporter() -> bool {
-    if std::env::var_os(REPORTED).is_some() {
+    // Another process has reported, not this one.
+    if std::env::var(REPORTED).is_ok_and(|by| by != std::process::id().to_string()) {
         return false;
     }
     rank().is_none_or(|rank| rank.trim() == "0") || level() >= 3

@@ -379,8 +379,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_NET_TIMEOUT",
         values: "a time, in seconds without a unit",
         default: "5",
-        text: "A host that is silent for this time is lost, and requests to it fail. The end of a single process is \
-               noticed at once.",
+        text: "A host that is silent for this time is lost, and requests to it fail; at least 1. The end of a single \
+               process is noticed at once.",
     },
     Variable {
         group: "Logging and recording",

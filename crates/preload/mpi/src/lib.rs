@@ -60,7 +60,8 @@ extern "C" fn before_main() {
         system::decide();
         mappings::find_next();
         process::keep_sanitizer_from_children();
-        selvedge_settings::report::report_in_rank();
+        // SAFETY: the loader runs this before the program has threads.
+        unsafe { selvedge_settings::report::report_in_rank() };
         if is_sharing_wanted() && data::share() {
             fork::install();
         }

@@ -65,6 +65,7 @@ enum Command {
     Agent(run::AgentArgs),
     #[command(hide = true)]
     Window(run::WindowArgs),
+    #[command(hide = true)]
     Probe(doctor::ProbeArgs),
 }
 

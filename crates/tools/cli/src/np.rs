@@ -15,7 +15,7 @@ pub fn spelled_out(words: impl Iterator<Item = OsString>, cli: &Command) -> Vec<
     let mut at = 1;
     while let Some(word) = words.get(at) {
         // A word that is not text is no option.
-        let word = word.to_str().unwrap_or_default();
+        let (word, next) = (word.to_str().unwrap_or_default(), words.get(at + 1));
         let arguments = || commands.iter().flat_map(|command| command.get_arguments());
         if word == "--" {
             break;
@@ -24,9 +24,9 @@ pub fn spelled_out(words: impl Iterator<Item = OsString>, cli: &Command) -> Vec<
             at += 2;
         } else if let Some(long) = word.strip_prefix("--") {
             let found = arguments().find(|argument| argument.get_long() == Some(long));
-            at += 1 + usize::from(found.is_some_and(takes_word));
+            at += 1 + found.map_or(0, |argument| words_taken(argument, next));
         } else if let Some(short) = word.strip_prefix('-').filter(|short| !short.is_empty()) {
-            at += 1 + usize::from(last_takes_word(short, arguments));
+            at += 1 + taken_by_last(short, next, arguments);
         } else {
             let command = commands[commands.len() - 1];
             match command.find_subcommand(word) {
@@ -40,18 +40,31 @@ pub fn spelled_out(words: impl Iterator<Item = OsString>, cli: &Command) -> Vec<
     words
 }
 
-/// Whether the option takes the next word as its value.
-fn takes_word(argument: &Arg) -> bool {
-    let needs_one = argument.get_num_args().is_none_or(|count| count.min_values() > 0);
-    argument.get_action().takes_values() && needs_one && !argument.is_require_equals_set()
+/// Number of words after the option that are its values, of which `next` would be the first.
+fn words_taken(argument: &Arg, next: Option<&OsString>) -> usize {
+    if !argument.get_action().takes_values() || argument.is_require_equals_set() {
+        return 0;
+    }
+    let names = argument.get_value_names().map_or(1, |names| names.len().max(1));
+    match argument.get_num_args().map_or(names, |count| count.min_values()) {
+        // clap takes a word for the value that may be left out, unless it looks like an option.
+        0 => next.is_some_and(|next| next == "-" || !next.as_encoded_bytes().starts_with(b"-")).into(),
+        count => count,
+    }
 }
 
-/// Whether the last of these one-letter options takes the next word as its value.
-fn last_takes_word<'a, I: Iterator<Item = &'a Arg>>(letters: &str, arguments: impl Fn() -> I) -> bool {
-    let takes =
-        |letter: char| arguments().find(|argument| argument.get_short() == Some(letter)).is_some_and(takes_word);
+/// Number of words after these one-letter options that are values of the last one.
+fn taken_by_last<'a, I: Iterator<Item = &'a Arg>>(
+    letters: &str,
+    next: Option<&OsString>,
+    arguments: impl Fn() -> I,
+) -> usize {
+    let find = |letter: char| {
+        arguments().find(|argument| argument.get_short() == Some(letter) && argument.get_action().takes_values())
+    };
     // Letters after an option that takes a value are the value.
-    letters.find(takes).is_some_and(|at| letters[at..].chars().count() == 1)
+    let first = letters.char_indices().find_map(|(at, letter)| Some((at + letter.len_utf8(), find(letter)?)));
+    first.filter(|(end, _)| *end == letters.len()).map_or(0, |(_, argument)| words_taken(argument, next))
 }
 
 #[cfg(test)]
@@ -77,6 +90,12 @@ mod tests {
             ("selvedge run --env -np sh", "selvedge run --env -np sh"),
             ("selvedge sim --machine x -np 2 -- ./a -np", "selvedge sim --machine x --np 2 -- ./a -np"),
             ("selvedge sim --aggregation -np 2 ./a", "selvedge sim --aggregation --np 2 ./a"),
+            ("selvedge sim --json o.json -np 2 -- true", "selvedge sim --json o.json --np 2 -- true"),
+            ("selvedge sim --json - -np 2 ./a", "selvedge sim --json - --np 2 ./a"),
+            ("selvedge sim --json -np 2 -- sh -np", "selvedge sim --json --np 2 -- sh -np"),
+            ("selvedge sim --watch -np 2 ./a -np", "selvedge sim --watch --np 2 ./a -np"),
+            ("selvedge sim --routes 0 5 -np 8", "selvedge sim --routes 0 5 --np 8"),
+            ("selvedge sim -q -np 2 ./a -np", "selvedge sim -q --np 2 ./a -np"),
             ("selvedge bench sim -np 8", "selvedge bench sim --np 8"),
             ("selvedge palms pingpong -np 3", "selvedge palms pingpong --np 3"),
             ("selvedge mpirun -np 4 ./a -np 3", "selvedge mpirun -np 4 ./a -np 3"),

@@ -23,8 +23,11 @@ pub fn check(command: &Command) -> Result<(), BadFile> {
     if !is_agent {
         report::report();
     }
-    let goes_on =
-        matches!(command, Command::Info(_) | Command::Doctor(_) | Command::Completions(_) | Command::ManualPages(_));
+    // `doctor` starts probes, and tells the mistakes itself.
+    let goes_on = matches!(
+        command,
+        Command::Info(_) | Command::Doctor(_) | Command::Probe(_) | Command::Completions(_) | Command::ManualPages(_)
+    );
     let errors: Vec<&Mistake> = found.iter().filter(|mistake| mistake.is_error).collect();
     if errors.is_empty() || goes_on {
         return Ok(());

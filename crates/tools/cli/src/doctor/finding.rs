@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Findings, and their printing: as columns of 80, or as one JSON object.
+//! Findings, and their printing: as columns that fit the terminal, or as one JSON object.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde::Serialize;
 
-/// Width of the output, and of its first two columns.
-const WIDTH: usize = 80;
+/// Widths of the first two columns.
 const STATE_WIDTH: usize = 9;
 const SUBJECT_WIDTH: usize = 16;
 
@@ -74,26 +73,27 @@ impl Finding {
         Finding { stops: true, ..self }
     }
 
-    fn text(&self) -> String {
+    /// The finding as whole lines of at most `width` columns.
+    fn text(&self, width: usize) -> String {
         let indent = STATE_WIDTH + SUBJECT_WIDTH;
         let mut head = format!("{:<STATE_WIDTH$}{:<SUBJECT_WIDTH$}", self.state.name(), self.subject);
         if !head.ends_with(' ') {
             head.push(' ');
         }
-        let mut out = wrapped(&head, indent, &self.found);
+        let mut out = wrapped(&head, indent, &self.found, width);
         if let Some(remedy) = &self.remedy {
-            out += &wrapped(&format!("{:indent$}-> ", ""), indent + 3, remedy);
+            out += &wrapped(&format!("{:indent$}-> ", ""), indent + 3, remedy, width);
         }
         out
     }
 }
 
-/// Text in whole lines of at most [`WIDTH`] characters, unless a word is longer. The first begins with `head`.
-fn wrapped(head: &str, indent: usize, text: &str) -> String {
+/// Text in whole lines of at most `width` characters, unless a word is longer. The first begins with `head`.
+fn wrapped(head: &str, indent: usize, text: &str, width: usize) -> String {
     let (mut out, mut line) = (String::new(), head.to_owned());
     let mut is_empty = true;
     for word in text.split_ascii_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > width {
             out += line.trim_end();
             out.push('\n');
             line = " ".repeat(indent);
@@ -123,7 +123,7 @@ impl Report {
     /// Adds a finding, and prints it unless the report is JSON.
     pub fn add(&mut self, finding: Finding) {
         if !self.json {
-            self.print(&finding.text());
+            self.print(&finding.text(selvedge_terminal::width().unwrap_or(usize::MAX)));
         }
         self.findings.push(finding);
     }
@@ -159,15 +159,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_is_columns_of_eighty() {
-        assert_eq!(Finding::ok("cores", "2").text(), "ok       cores           2\n");
-        let long = Finding::note("shared memory", "word ".repeat(40), "make it larger: ".repeat(8)).text();
+    fn a_finding_is_columns_that_fit() {
+        const WIDTH: usize = 80;
+        assert_eq!(Finding::ok("cores", "2").text(WIDTH), "ok       cores           2\n");
+        let long = Finding::note("shared memory", "word ".repeat(40), "make it larger: ".repeat(8)).text(WIDTH);
         assert!(long.lines().all(|line| line.chars().count() <= WIDTH), "{long}");
         assert!(long.lines().nth(1).unwrap().starts_with(&" ".repeat(STATE_WIDTH + SUBJECT_WIDTH)), "{long}");
         assert!(long.contains("\n                         -> make it"), "{long}");
-        let word = Finding::problem("a", "x".repeat(100), "y").text();
+        let pipe = Finding::note("shared memory", "word ".repeat(40), "remedy").text(usize::MAX);
+        assert_eq!(pipe.lines().count(), 2, "{pipe}");
+        let word = Finding::problem("a", "x".repeat(100), "y").text(WIDTH);
         assert_eq!(word.lines().count(), 2, "a long word is not cut: {word}");
-        assert!(Finding::ok("a subject of many letters", "found").text().contains("letters found"));
+        assert!(Finding::ok("a subject of many letters", "found").text(WIDTH).contains("letters found"));
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn container_named(exists: impl Fn(&str) -> bool, variable: Option<&str>, groups
 pub fn shared_memory() -> Finding {
     let (subject, parent) = (SHARED_MEMORY, selvedge_job::jobs_folder());
     let is_elsewhere = !parent.starts_with(SHARED_MEMORY);
-    if is_elsewhere && std::env::var_os("SELVEDGE_DIR").is_none_or(|given| given.is_empty()) {
+    if is_elsewhere && selvedge_settings::nonempty("SELVEDGE_DIR").is_none() {
         let found = match fs::metadata(SHARED_MEMORY) {
             Ok(_) => format!("not writable; jobs use {}", parent.display()),
             Err(error) => format!("{error}; jobs use {}", parent.display()),
@@ -226,7 +226,7 @@ fn locked_memory(limit: Option<u64>, devices: usize) -> Finding {
 
 /// The program that reaches other hosts.
 pub fn remote_shell() -> Finding {
-    let given = std::env::var("SELVEDGE_RSH").ok().filter(|given| !given.trim().is_empty());
+    let given = selvedge_settings::text("SELVEDGE_RSH").filter(|given| !given.trim().is_empty());
     let name = given.as_deref().unwrap_or("ssh").split_ascii_whitespace().next().unwrap_or("ssh");
     let path = std::env::var_os("PATH").unwrap_or_default();
     match program::find(name.as_ref(), &path) {

@@ -8,6 +8,7 @@ use selvedge_host::{Mode, Path};
 use selvedge_messages::protocols::{Limits, Protocol, Protocols, Range};
 use selvedge_net::PayloadWays;
 use selvedge_process::settings::{HostSettings, Settings};
+use selvedge_terminal::paragraph;
 use serde_json::{Value, json};
 
 use super::machine::attach_between_siblings;
@@ -194,7 +195,7 @@ pub fn text(value: &Value) -> String {
             let setting = row["setting"].as_str().map_or(String::new(), |name| format!(" ({name})"));
             [range, plain(&row["protocol"]), format!("{}{setting}", plain(&row["way"]))]
         });
-        format!(" {}\n{}", plain(&group["between"]), columns(rows))
+        paragraph(&plain(&group["between"]), 1) + &columns(rows)
     };
     value.as_array().into_iter().flatten().map(group).collect()
 }

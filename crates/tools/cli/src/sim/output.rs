@@ -4,8 +4,9 @@
 //! Output paths are checked before a simulation begins, so that a missing folder does not lose its results.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -72,6 +73,10 @@ impl Output {
             if file.is_dir() {
                 return Err(Usage(format!("{option} {} is a folder; name a file", file.display())));
             }
+            if option == "--json" && is_program(file) {
+                let file = file.display();
+                return Err(Usage(format!("--json {file}: that is a program; write `--json -- {file}`")));
+            }
         }
         match &self.svg {
             Some(folder) if folder.exists() && !folder.is_dir() => {
@@ -131,6 +136,15 @@ impl Output {
     }
 }
 
+/// Whether a file can be executed, and is no JSON on a file system where all files can.
+fn is_program(path: &Path) -> bool {
+    let is_executable = |found: std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
+    let mut first = [0];
+    path.metadata().is_ok_and(is_executable)
+        && !(File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
+            && matches!(first, [b'{' | b'[']))
+}
+
 /// Prints on standard output. A reader that closed it is no error.
 pub fn print(text: &str) -> Result<()> {
     selvedge_terminal::print(text).context("cannot write to standard output")
@@ -160,7 +174,6 @@ pub fn stream<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T
 mod tests {
     use super::*;
     use flate2::read::GzDecoder;
-    use std::io::Read;
 
     #[test]
     fn files_are_compressed_by_their_name() {
@@ -181,5 +194,19 @@ mod tests {
             assert_eq!((again.unwrap(), read == text), (text.len(), true), "{name}");
         }
         assert!(stream(&folder.path().join("no/t.json.gz"), |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_program_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, mode, is_refused) in
+            [("#!/bin/sh\n", 0o755, true), ("#!/bin/sh\n", 0o644, false), ("{}", 0o755, false)]
+        {
+            let path = folder.path().join("file");
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let checked = Output { json: Some(path), ..Output::default() }.check();
+            assert_eq!(checked.is_err(), is_refused, "{text} {mode:o}");
+        }
     }
 }

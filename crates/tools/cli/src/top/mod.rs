@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge top`: shows the jobs, NICs, links and counters of this user on this machine, and their changes.
 //!
-//! It only reads, so watched jobs are not affected. On a terminal it has a screen with keys until `q`; otherwise it
-//! prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
+//! It only reads, so watched jobs are not affected. On a terminal it has a screen with keys until `q`; otherwise, or
+//! where no keys can be read, it prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 //!
 //! * [`show`], [`links`]: the rows, and JSON. [`view`]: cells and their order. [`state`]: keys. [`screen`]: the terminal.
 
@@ -74,13 +74,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if let (Some(name), true) = (only, first.jobs.is_empty()) {
         bail!("there is no job {name} in {}", user_directory(&parent).display());
     }
-    let written = if args.json || args.once || !io::stdout().is_terminal() {
+    let written = if args.json || args.once || !io::stdout().is_terminal() || !screen::has_keys() {
         print_once(&args, &parent, first)
     } else {
         screen::watch(&args, &parent, first)
     };
     match written {
-        // A reader that closed the stream is no error.
+        // A reader that closed the stream is no error, nor is a terminal that has gone.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }

@@ -2,22 +2,29 @@
 //! The screen of `selvedge top` on a terminal: draws the rows, reads keys, and gives the terminal back as it was.
 //!
 //! Invariants: 1. the terminal is restored after a key, an error, a panic, SIGINT, SIGTERM and SIGHUP, and while the
-//! command is suspended. 2. Nothing is drawn beyond the terminal, however small it is.
+//! command is suspended. 2. Nothing is drawn beyond the terminal, however small it is; one that does not know its size
+//! is taken for [`UNKNOWN`]. 3. The command ends with its terminal.
 //!
 //! Cost: one snapshot each interval, and one drawing for it and for each key.
 
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, size};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, Wrap};
+use ratatui::{DefaultTerminal, Frame, TerminalOptions, Viewport};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use selvedge_host::snapshot::{Rates, Snapshot, user_directory};
 use selvedge_terminal::{Tone, has_colours};
 
@@ -27,6 +34,8 @@ use super::{Args, INTERVAL_MIN, show, view};
 
 /// Time after which a signal is noticed.
 const LOOK: Duration = Duration::from_millis(100);
+/// The size of a terminal that does not know it.
+const UNKNOWN: Rect = Rect { x: 0, y: 0, width: 80, height: 24 };
 /// Lines of jobs above the rows, and of notes below them. The rows have the rest.
 const JOBS_MAX: usize = 4;
 const NOTES_MAX: usize = 4;
@@ -40,20 +49,75 @@ struct Screen<'a> {
     has_colours: bool,
 }
 
-/// Watches until a key or a signal ends it.
+/// Watches until a key, a signal or the end of the terminal ends it.
 pub fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, is_over.clone())?;
     }
-    // Its hook restores the terminal on a panic.
-    let mut terminal = ratatui::try_init()?;
-    let watched = follow(args, parent, first, &mut terminal, &is_over);
-    let restored = ratatui::try_restore();
+    let keys = Keys::open()?;
+    let mut terminal = open()?;
+    let watched = follow(args, parent, first, &mut terminal, &keys, &is_over);
+    let restored = close(&mut terminal);
+    // What is to be done at its end has been done. Its `drop` would panic if standard error has gone, too.
+    std::mem::forget(terminal);
     match watched {
-        // The terminal has gone, and with it the user.
-        Err(_) if is_over.load(Relaxed) => Ok(()),
-        watched => watched.and(restored),
+        // The terminal may have gone, and with it the user.
+        _ if is_over.load(Relaxed) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EIO) => Err(ErrorKind::BrokenPipe.into()),
+        Err(error) => Err(error),
+        Ok(()) => restored,
+    }
+}
+
+/// Takes the terminal. A hook restores it on a panic.
+fn open() -> io::Result<DefaultTerminal> {
+    let opened = match size() {
+        Ok((0, _) | (_, 0)) => {
+            let options = TerminalOptions { viewport: Viewport::Fixed(UNKNOWN) };
+            ratatui::try_init_with_options(options)
+                .and_then(|terminal| execute!(io::stdout(), EnterAlternateScreen).map(|()| terminal))
+        }
+        _ => ratatui::try_init(),
+    };
+    opened.inspect_err(|_| {
+        // It may have been taken in part. The first error is the one to tell.
+        let _ = ratatui::try_restore();
+    })
+}
+
+/// Gives the terminal back.
+fn close(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    let shown = terminal.show_cursor();
+    ratatui::try_restore().and(shown)
+}
+
+/// The terminal that keys come from: standard input, or else this one.
+struct Keys(Option<File>);
+
+impl Keys {
+    fn open() -> io::Result<Keys> {
+        Ok(Keys(if io::stdin().is_terminal() { None } else { Some(File::open("/dev/tty")?) }))
+    }
+
+    /// Waits until keys can be read, for at most this time. Returns whether they can.
+    ///
+    /// A terminal that has gone is an error of kind `BrokenPipe`. crossterm does not notice it: it reads for ever.
+    fn wait(&self, wait: Duration) -> io::Result<bool> {
+        let stdin = io::stdin();
+        let terminal = self.0.as_ref().map_or(stdin.as_fd(), File::as_fd);
+        let mut polled = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
+        // At most a few seconds.
+        let time = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        match poll(&mut polled, Some(&time)) {
+            Err(Errno::INTR) => return Ok(false),
+            polled => polled?,
+        };
+        let found = polled[0].revents();
+        if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        Ok(found.contains(PollFlags::IN))
     }
 }
 
@@ -61,13 +125,14 @@ fn follow(
     args: &Args,
     parent: &Path,
     first: Snapshot,
-    terminal: &mut ratatui::DefaultTerminal,
+    terminal: &mut DefaultTerminal,
+    keys: &Keys,
     is_over: &AtomicBool,
 ) -> io::Result<()> {
     let mut state = State::new(args.links, args.interval.max(INTERVAL_MIN));
     let (mut earlier, mut now): (Option<Snapshot>, Snapshot) = (None, first);
     let mut looked = Instant::now();
-    let (directory, has_keys) = (user_directory(parent).display().to_string(), has_keys());
+    let directory = user_directory(parent).display().to_string();
     while !is_over.load(Relaxed) {
         let view = view(state.links, &now, &Rates::between(earlier.as_ref(), &now));
         let notes: Vec<String> = view.notes.iter().cloned().chain(show::notes(&now)).collect();
@@ -79,9 +144,9 @@ fn follow(
         // Sleeps until a key, until the next look, or until a signal may have come.
         let left = state.interval.saturating_sub(looked.elapsed());
         let wait = if state.is_paused { LOOK } else { left.min(LOOK) };
-        if !has_keys {
-            std::thread::sleep(wait);
-        } else if event::poll(wait)? {
+        // crossterm keeps all keys of one read, so all are taken from it.
+        let has_keys = keys.wait(wait)?;
+        while has_keys && event::poll(Duration::ZERO)? {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => match state.key(key) {
                     Answer::Continue => {}
@@ -100,15 +165,16 @@ fn follow(
 }
 
 /// Whether keys can be read: from standard input, or from the terminal of this session.
-fn has_keys() -> bool {
-    io::stdin().is_terminal() || std::fs::File::open("/dev/tty").is_ok()
+pub fn has_keys() -> bool {
+    Keys::open().is_ok()
 }
 
 /// Stops this process as Ctrl-Z does, with the terminal as it was before.
-fn suspend(terminal: &mut ratatui::DefaultTerminal) -> io::Result<()> {
-    ratatui::try_restore()?;
-    signal_hook::low_level::raise(signal_hook::consts::SIGSTOP)?;
-    *terminal = ratatui::try_init()?;
+fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    close(terminal)?;
+    // Unlike SIGSTOP, this signal stops no process that nobody could wake: one of an orphaned process group.
+    signal_hook::low_level::raise(signal_hook::consts::SIGTSTP)?;
+    std::mem::forget(std::mem::replace(terminal, open()?));
     terminal.clear()
 }
 

@@ -48,7 +48,7 @@ fn report(command: &mut Command) -> (Value, Option<i32>) {
 #[test]
 fn a_built_tree_works_and_leaves_nothing() {
     let place = Place::new("doctor-tree");
-    let ended = ended(&mut in_tree(&place, &[]));
+    let ended = ended(in_tree(&place, &[]).env("COLUMNS", "80"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("two processes over shared memory: every byte is right"), "{}", ended.out);
     assert!(ended.out.lines().all(|line| line.chars().count() <= 80 || line.contains('/')), "{}", ended.out);

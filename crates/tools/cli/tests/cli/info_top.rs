@@ -458,6 +458,14 @@ fn top_on_a_terminal_obeys_keys_and_gives_the_terminal_back() {
         assert!(child.wait().expect("it ends").success(), "{end:?}: {last:?}");
         assert_eq!(terminal.modes(), before, "{end:?}: line editing and echo are on again");
     }
+    // One that does not know its columns has a screen, too. With the terminal the command ends.
+    for columns in [120, 0] {
+        let terminal = Terminal::new(24, columns);
+        let mut child = terminal.start(&mut selvedge(&place, &["top", "--interval", "0.05"]));
+        terminal.read_until(|text| text.contains("quit") && text.contains("rank"));
+        drop(terminal);
+        assert!(child.wait().expect("it ends").success(), "{columns}");
+    }
     assert_eq!(job.end().code, Some(0));
 }
 

@@ -47,6 +47,7 @@ const COMMANDS: &[(&str, Json)] = &[
     // Another program, which is built where Verilator is; its help is not this one's.
     ("rtl", Json::NoTable),
     ("info", Json::Prints(&["info"])),
+    ("doctor", Json::Offers),
     ("bench", Json::Prints(&["bench", "--list"])),
     ("bench mpi", Json::Offers),
     ("bench hosts", Json::Prints(&["bench", "hosts", "--list"])),
