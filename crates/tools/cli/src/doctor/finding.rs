@@ -77,7 +77,7 @@ impl Finding {
     /// A problem that may have the cause of another one, which has stopped the main job.
     pub fn after(self, stopper: &Finding) -> Finding {
         match (self.state, stopper.stops) {
-            (State::Problem, true) => Finding { remedy: Some(format!("mend {} first", stopper.subject)), ..self },
+            (State::Problem, true) => Finding { remedy: Some(format!("mend `{}` first", stopper.subject)), ..self },
             _ => self,
         }
     }
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_problem_after_another_has_its_remedy() {
         let (problem, stopper) = (Finding::problem("b", "bad", "x"), Finding::problem("a", "bad", "y").that_stops());
-        assert_eq!(problem.clone().after(&stopper).remedy.as_deref(), Some("mend a first"));
+        assert_eq!(problem.clone().after(&stopper).remedy.as_deref(), Some("mend `a` first"));
         assert_eq!(problem.clone().after(&Finding::ok("a", "good")), problem);
         assert_eq!(Finding::note("b", "slow", "x").after(&stopper).remedy.as_deref(), Some("x"));
     }
