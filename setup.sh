@@ -8,6 +8,7 @@
 #   make                                         runs the build
 #   libfabric's headers, and libclang             the provider for stock MPI: its types are generated from the headers
 #   Rust (cargo), as new as Cargo.toml says       everything else
+#   python3                                      the list of tests that tests/run.sh takes from cargo, and a PMI-1 client
 #   ps, pgrep and kill (procps)                  tests that kill processes and look for them
 #   iproute2, util-linux, mount, hostname        test hosts (tests/hosts), which only root can make
 #
@@ -20,9 +21,8 @@
 # It does nothing if everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a message. If that is
 # not possible, it prints the missing packages and fails.
 #
-# Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run; from 3.11 on,
-# with git, .ci/house.py; with chromium, tests/page), and the peers that bench/get-peers.sh installs for comparison; Slurm and munge
-# (tests/hosts/slurm.sh).
+# Optional: python3's venv (`make registers`, and shmem4py's own test suite in .ci/run); Python 3.11 with git (.ci/house.py); chromium
+# (tests/page); the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
 set -eu
 
 cd "$(dirname "$0")"
@@ -104,6 +104,7 @@ packages=
 c_works || packages="gcc libc6-dev"
 cxx_works || packages="$packages g++"
 command -v make >/dev/null 2>&1 || packages="$packages make"
+command -v python3 >/dev/null 2>&1 || packages="$packages python3"
 fabric_works || packages="$packages libfabric-dev"
 clang_works || packages="$packages libclang-dev"
 # The shell has a builtin kill; procps has the program, with ps and pgrep.

@@ -7,6 +7,7 @@
 3. No cell of a table has more than 80 characters.
 4. Every link to a file of the repository leads to one, and its heading exists.
 5. docs/README.md lists every page below docs/.
+6. docs/reference/versions.md has the numbers of the source.
 
 Usage: .ci/prose.py            refuses what breaks a rule
        .ci/prose.py --figures  also prints counts
@@ -116,6 +117,34 @@ def index(pages, faults):
             faults.append(f"docs/README.md does not list {name}")
 
 
+# The text of docs/reference/versions.md before a number in parentheses, and the file and the constant of that number.
+VERSIONS = [
+    ("**Segment of a NIC** ", "crates/homes/host/src/segment.rs", "VERSION"),
+    ("and its tables ", "crates/core/nic/src/registers/description.rs", "VERSION"),
+    ("**Rings** between two processes ", "crates/core/nic/src/ring/layout.rs", "VERSION"),
+    ("**Page of links** ", "crates/homes/host/src/links.rs", "VERSION"),
+    ("**Links between hosts**: greeting ", "crates/homes/net/src/greeting.rs", "VERSION"),
+    (", packets ", "crates/core/nic/src/packet.rs", "VERSION"),
+    ("the release, and a number of its own ", "crates/engines/launcher/src/hosts/wire.rs", "PROTOCOL"),
+    ("**Simulator and rank** ", "crates/homes/sim-protocol/src/page.rs", "VERSION"),
+    ("**Frames of the fabric's daemons** ", "crates/core/fabric-manager/src/wire.rs", "VERSION"),
+    ("**Aggregation manager and nodes** ", "crates/engines/collectives/src/service/wire.rs", "VERSION"),
+    ("**The manager's saved state** ", "crates/core/manager/src/saved.rs", "VERSION"),
+    ("**Share of a job in aggregation nodes** ", "crates/core/manager/src/grant.rs", "VERSION"),
+]
+
+
+def versions(faults):
+    path = "docs/reference/versions.md"
+    text = " ".join(read(path).split())
+    for before, source, constant in VERSIONS:
+        number = re.search(rf"^(?:pub(?:\([a-z]+\))? )?const {constant}: u\d+ = (\d+);", read(source), re.M)
+        if not number:
+            faults.append(f"{source} has no constant {constant}")
+        elif f"{before}({number[1]})" not in text:
+            faults.append(f"{path}: '{before}' is not followed by ({number[1]}), which {source} has")
+
+
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     faults = []
@@ -123,6 +152,7 @@ def main():
     pages = tracked("*.md")
     words = sum(page(path, faults) for path in pages)
     index(pages, faults)
+    versions(faults)
     if "--figures" in sys.argv[1:]:
         print(f"doc comments: {openings}; pages: {len(pages)}, {words} words")
     for fault in faults:

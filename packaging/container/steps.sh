@@ -7,6 +7,7 @@
 # usage: packaging/container/steps.sh ROOT CONTEXT      ROOT: a folder for the system, made anew; CONTEXT: the folder that COPY reads
 set -eu
 [ $# = 2 ] || { sed -n '7s/^# //p' "$0" >&2 && exit 2; }
+command -v debootstrap >/dev/null || { echo "debootstrap is not installed" && exit 77; }
 tools=$(cd "$(dirname "$0")/.." && pwd)
 root=$1
 context=$2

@@ -13,8 +13,11 @@ pub fn prefer_huge_pages<T>(records: &Vec<T>) {
     if bytes < BYTES_MIN {
         return;
     }
-    let start = (records.as_ptr() as usize).next_multiple_of(PAGE_BYTES);
-    let end = (records.as_ptr() as usize + bytes) & !(PAGE_BYTES - 1);
-    // SAFETY: the advice changes no contents, and the whole pages of the range belong to the vector.
-    let _ = unsafe { libc::madvise(start as *mut libc::c_void, end.saturating_sub(start), libc::MADV_HUGEPAGE) };
+    // With the pages at both ends: advice for a part of the allocator's mapping splits it, and then it cannot be moved as
+    // a whole. A vector that grows would be copied.
+    let start = records.as_ptr() as usize & !(PAGE_BYTES - 1);
+    let end = (records.as_ptr() as usize + bytes).next_multiple_of(PAGE_BYTES);
+    // SAFETY: the advice changes no contents, so memory of others in the first and the last page keeps its own. Bytes of
+    // the vector are in all pages of the range, so they are mapped.
+    let _ = unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
 }

@@ -5,8 +5,8 @@
 //!
 //! 1. There are at most [`CLIENTS_MAX`] clients, of which [`OPERATORS_MIN`] places are kept for operators, and at most
 //!    [`OF_USER_MAX`] of another user. Each has some requests of [`REQUEST_BYTES_MAX`] and [`ANSWER_BYTES_MAX`] of
-//!    answers in memory; one that exceeds them is closed. All together have [`ANSWERS_BYTES_MAX`] of answers: the one
-//!    with the most is closed first.
+//!    answers in memory; one that exceeds them is closed. All together have [`ANSWERS_BYTES_MAX`] of answers: of
+//!    those with answers the one with the most is closed first, and operators after all others.
 //! 2. A client has one line answered in a turn of the loop, and none before it has taken the answers of those before.
 //! 3. A client's user is the kernel's word, taken when it connects. Anyone may connect, as processes of all users
 //!    register their NICs; acts are for operators: root and the daemon's own user.
@@ -200,7 +200,9 @@ impl Control {
         client.outbox.push(b'\n');
         self.write(id);
         while self.clients.values().map(|client| client.outbox.len()).sum::<usize>() > ANSWERS_BYTES_MAX {
-            let most = self.clients.iter().max_by_key(|(_, client)| client.outbox.len()).map(|(&id, _)| id);
+            // Otherwise a user whose clients take no answers has an operator's large one closed.
+            let key = |client: &Client| (!client.is_operator && !client.outbox.is_empty(), client.outbox.len());
+            let most = self.clients.iter().max_by_key(|(_, client)| key(client)).map(|(&id, _)| id);
             most.into_iter().for_each(|id| self.remove(id));
         }
     }
@@ -354,6 +356,14 @@ mod tests {
         control.answer(6, &answer(3));
         assert_eq!(control.take_gone(), [3]);
         assert!(control.has(6));
+        // A client of another user makes room for an operator's answer, though it has less than others.
+        control.clients.get_mut(&4).unwrap().is_operator = false;
+        let mut gone = Vec::new();
+        for id in [1, 2, 5, 6, 6, 6, 6] {
+            control.answer(id, &answer(1));
+            gone.extend(control.take_gone());
+        }
+        assert_eq!(gone, [4]);
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl<A: PartialEq> Counters<A> {
         self.signal.as_fd()
     }
 
+    /// Makes [`Counters::descriptor`] readable until the next [`Counters::tick`], by a byte that is written.
+    pub fn waker(&self) -> Arc<UnixStream> {
+        self.wake.clone()
+    }
+
     /// The time of the next [`Counters::tick`].
     pub fn due_ns(&self) -> u64 {
         if !self.ready.is_empty() {
@@ -181,10 +186,9 @@ impl<A: PartialEq> Counters<A> {
 
     /// Takes what threads have said, and ends a look that is over or late.
     pub fn tick(&mut self, now_ns: u64) {
-        if !self.under_way.is_empty() {
-            let mut buffer = [0; 64];
-            while (&self.signal).read(&mut buffer).is_ok_and(|bytes| bytes == buffer.len()) {}
-        }
+        // A thread's last word may have come before its wake, which then is drained here the next time.
+        let mut buffer = [0; 64];
+        while (&self.signal).read(&mut buffer).is_ok_and(|bytes| bytes == buffer.len()) {}
         for said in self.said.try_iter() {
             match said {
                 Said::Page(client, seen) => _ = self.seen.insert(client, seen),

@@ -31,11 +31,13 @@ use crate::sockets::{self, Sockets};
 use crate::{execution, identity, views};
 use answers::Asker;
 use cables::Cables;
+use dumps::Dumps;
 use refusals::{Counts, Refusals};
 use turns::Turns;
 
 mod answers;
 mod cables;
+mod dumps;
 mod refusals;
 mod turns;
 
@@ -90,6 +92,7 @@ struct Daemon {
     host_turns: Turns,
     registry: Registry,
     counters: Counters<(Asker, LinksOf)>,
+    dumps: Dumps<Asker>,
     meter: Meter,
     journal: Journal,
     history: History,
@@ -125,6 +128,7 @@ impl Daemon {
             false => None,
         };
         let wall_ns = identity::wall_ns();
+        let counters = Counters::new().map_err(kernel_error("pipe for link counters"))?;
         // A host that only observes announces no address, so no route leads to it.
         let config = Config {
             host,
@@ -152,7 +156,8 @@ impl Daemon {
             client_turns: Turns::default(),
             host_turns: Turns::default(),
             registry: Registry::default(),
-            counters: Counters::new().map_err(kernel_error("pipe for link counters"))?,
+            dumps: Dumps::new(counters.waker()),
+            counters,
             remote: Remote::new(keys.map(|keys| keys.requests), host),
             meter: Meter::default(),
             journal: Journal::default(),
@@ -207,11 +212,12 @@ impl Daemon {
             }
             self.release_gone();
             self.answer_with_links();
+            self.answer_with_dumps();
             let heard = self.remote.tick(self.now_ns(), |client| self.control.has(client));
             self.hear(heard);
             let due_ns =
                 [self.manager.due_ns(), second_ns, self.routing.due_ns(), self.remote.due_ns(), self.cables.due_ns()];
-            let due_ns = due_ns.into_iter().chain([self.counters.due_ns()]).chain(self.restart_ns);
+            let due_ns = due_ns.into_iter().chain([self.counters.due_ns(), self.dumps.due_ns()]).chain(self.restart_ns);
             let due_ns = due_ns.fold(u64::MAX, u64::min).saturating_sub(self.now_ns());
             let (mut clients, mut hosts) = (Vec::new(), Vec::new());
             for ready in self.wait(signals, due_ns)? {
@@ -520,7 +526,7 @@ enum Ready {
     /// The socket of a port for tests of its cable.
     Test(u16),
     NewClient,
-    /// Link counters of processes were read.
+    /// Link counters of processes, or a NIC, were read.
     Counters,
     Client(u64),
     NewHost,

@@ -11,7 +11,8 @@
 //!
 //! # Contract
 //!
-//! 1. One thread, one poll. No client and no frame makes it wait; threads of their own read files of users.
+//! 1. One thread, one poll. No client and no frame makes it wait; threads of their own read files of users: pages of
+//!    link counters, and segments of NICs.
 //! 2. Nothing outside of the daemon's own table, rule and labelled address is changed, but for sysctls by option.
 //!    At the end they are removed; those of a daemon that was killed are taken over by the next one.
 //! 3. Without `CAP_NET_ADMIN` it observes: links and topology, no routes.

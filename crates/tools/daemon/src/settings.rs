@@ -26,7 +26,8 @@ pub struct Settings {
     pub socket: PathBuf,
     /// `/sys`, but for tests.
     pub sysfs: PathBuf,
-    /// Reads a NIC of a user: its registers or its mailboxes, by the file of its segment. It does not wait.
+    /// Reads a NIC of a user: its registers or its mailboxes, by the file of its segment. Called by a thread of its
+    /// own, because the file system may give no answer.
     pub read_nic: ReadNic,
     /// Asked before the daemon executes itself anew.
     pub check_start: CheckStart,

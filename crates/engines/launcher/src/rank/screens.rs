@@ -62,7 +62,7 @@ impl Screens {
             return Ok(Takes::Session);
         }
         command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-        Ok(if self.lent.is_some() { Takes::Foreground } else { Takes::Nothing })
+        Ok(if self.lent.as_ref().is_some_and(LentTerminal::is_lent) { Takes::Foreground } else { Takes::Nothing })
     }
 
     /// Whether a rank that stops stops the job: the user has stopped its debugger at the launcher's terminal.

@@ -6,13 +6,13 @@
 //!
 //! Invariant: the terminal comes back with the modes that it had, because a debugger that is killed leaves others.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::mem::MaybeUninit;
 
 use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios};
 
-/// The terminal on standard input, which this command has in the foreground.
+/// The terminal on standard input.
 pub(crate) struct LentTerminal {
     modes: Termios,
     /// This command's process group.
@@ -21,12 +21,18 @@ pub(crate) struct LentTerminal {
 }
 
 impl LentTerminal {
-    /// `None`: standard input is no terminal, or this command is in the background.
+    /// Lends it if this command is in the foreground; else the rank gets it with [`LentTerminal::lend_again`]. `None`:
+    /// standard input is no terminal, or not this command's.
     pub(crate) fn lend() -> Option<LentTerminal> {
         let (stdin, own) = (rustix::stdio::stdin(), rustix::process::getpgrp());
-        let in_foreground = io::stdin().is_terminal() && rustix::termios::tcgetpgrp(stdin) == Ok(own);
-        let modes = rustix::termios::tcgetattr(stdin).ok().filter(|_| in_foreground)?;
-        Some(LentTerminal { modes, own, is_lent: true })
+        let foreground = rustix::termios::tcgetpgrp(stdin).ok()?;
+        let modes = rustix::termios::tcgetattr(stdin).ok()?;
+        Some(LentTerminal { modes, own, is_lent: foreground == own })
+    }
+
+    /// Whether the rank has the foreground.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent
     }
 
     /// Lends it again to a process group, if this command is in the foreground.
@@ -34,6 +40,8 @@ impl LentTerminal {
         let stdin = rustix::stdio::stdin();
         let group = i32::try_from(group).ok().and_then(Pid::from_raw);
         if let Some(group) = group.filter(|_| rustix::termios::tcgetpgrp(stdin) == Ok(self.own)) {
+            // Those that the shell has set: this command may have been in the background before.
+            self.modes = rustix::termios::tcgetattr(stdin).unwrap_or_else(|_| self.modes.clone());
             self.is_lent = set_foreground(group).is_ok();
         }
     }

@@ -18,7 +18,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::runner::RunnerError;
@@ -110,7 +110,7 @@ pub(crate) fn open(
     let until = Instant::now() + OPEN_LIMIT;
     for rank in ranks {
         let holder = [own.clone().into(), "window".into(), socket.clone().into(), rank.to_string().into()];
-        start(&opener, &holder, mask, &mut programs)?;
+        start(&opener, &holder, mask, until, &mut programs)?;
         // One after another, so that they stand in the order of the ranks.
         while !windows.contains_key(rank) {
             if let Some((rank, window)) = accept(&listener).map_err(cannot)? {
@@ -126,21 +126,21 @@ pub(crate) fn open(
         }
         if let Opener::Tmux(tmux) = &opener {
             // A picture only.
-            let _ = Command::new(tmux)
-                .args(["select-layout", "tiled"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status();
+            let mut layout = Command::new(tmux);
+            layout.args(["select-layout", "tiled"]).stdout(Stdio::null()).stderr(Stdio::null());
+            let _ = layout.spawn().and_then(|mut layout| ended(&mut layout, until));
         }
     }
+    programs.into_iter().for_each(|(_, program)| drain(program));
     Ok(windows)
 }
 
-/// Starts the program that opens a window. tmux ends when it has; a terminal program stays.
+/// Starts the program that opens a window. tmux ends when it has, before `until`; a terminal program stays.
 fn start(
     opener: &Opener,
     holder: &[OsString],
     mask: libc::sigset_t,
+    until: Instant,
     programs: &mut Vec<(String, Child)>,
 ) -> Result<(), RunnerError> {
     let mut why = String::new();
@@ -154,28 +154,61 @@ fn start(
                 Ok(())
             });
         }
-        let started = command.spawn().map_err(|error| RunnerError::Window { why: format!("{name}: {error}") })?;
+        let cannot = |error: io::Error| RunnerError::Window { why: format!("{name}: {error}") };
+        let mut started = command.spawn().map_err(cannot)?;
         if let Opener::Terminal(..) = opener {
             programs.push((name, started));
             return Ok(());
         }
-        let ended =
-            started.wait_with_output().map_err(|error| RunnerError::Window { why: format!("{name}: {error}") })?;
-        if ended.status.success() {
+        let Some(status) = ended(&mut started, until).map_err(cannot)? else {
+            return Err(RunnerError::Window { why: format!("{name} does not answer") });
+        };
+        if status.success() {
             return Ok(());
         }
-        why = format!("{name}: {}", String::from_utf8_lossy(&ended.stderr).trim());
+        why = format!("{name}: {}", said(&mut started));
     }
     Err(RunnerError::Window { why })
+}
+
+/// Waits for a program's end, and kills it if that does not come in time. Signals that interrupt the launcher are
+/// blocked, so it may not wait for ever.
+fn ended(program: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = program.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= until {
+            program.kill()?;
+            program.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(CHECK);
+    }
+}
+
+/// The words of a program that has ended.
+fn said(program: &mut Child) -> String {
+    let mut said = Vec::new();
+    let _ = program.stderr.take().map(|pipe| pipe.take(4096).read_to_end(&mut said));
+    String::from_utf8_lossy(&said).trim().to_owned()
+}
+
+/// Takes what a terminal program writes, as long as it runs: a closed pipe would kill it, and its window.
+fn drain(mut program: Child) {
+    let taker = std::thread::Builder::new().name("terminal program".into());
+    // Without a thread the pipe is closed.
+    let _ = taker.spawn(move || {
+        let _ = program.stderr.take().map(|mut pipe| io::copy(&mut pipe, &mut io::sink()));
+        let _ = program.wait();
+    });
 }
 
 /// A terminal program that has failed, and its words.
 fn failed(programs: &mut [(String, Child)]) -> Option<String> {
     programs.iter_mut().find_map(|(name, program)| {
         let status = program.try_wait().ok().flatten().filter(|status| !status.success())?;
-        let mut said = String::new();
-        let _ = program.stderr.take().map(|pipe| pipe.take(4096).read_to_string(&mut said));
-        Some(format!("{name} ended with {status}: {}", said.trim()))
+        Some(format!("{name} ended with {status}: {}", said(program)))
     })
 }
 
@@ -228,6 +261,17 @@ pub fn hold(socket: &Path, rank: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let shell = |script: &str| Command::new("sh").args(["-c", script]).stderr(Stdio::piped()).spawn().expect("sh");
+        let mut quick = shell("echo words >&2; exit 3");
+        let status = ended(&mut quick, Instant::now() + OPEN_LIMIT).expect("waited").expect("ended");
+        assert_eq!((status.code(), said(&mut quick).as_str()), (Some(3), "words"));
+        let mut stuck = shell("exec sleep 1000");
+        assert_eq!(ended(&mut stuck, Instant::now()).expect("waited"), None);
+        assert!(stuck.try_wait().expect("known").is_some());
+    }
 
     #[test]
     fn tmux_comes_before_terminal_programs() {

@@ -73,6 +73,14 @@ impl Finding {
         Finding { stops: true, ..self }
     }
 
+    /// A problem that may have the cause of another one, which has stopped the main job.
+    pub fn after(self, stopper: &Finding) -> Finding {
+        match (self.state, stopper.stops) {
+            (State::Problem, true) => Finding { remedy: Some(format!("mend `{}` first", stopper.subject)), ..self },
+            _ => self,
+        }
+    }
+
     /// The finding as whole lines of at most `width` columns.
     fn text(&self, width: usize) -> String {
         let indent = STATE_WIDTH + SUBJECT_WIDTH;
@@ -134,7 +142,7 @@ impl Report {
             let all = serde_json::json!({"works": works, "findings": self.findings});
             self.print(&format!("{all:#}\n"));
         } else if !works {
-            self.print("\nprocesses of this machine cannot communicate over Selvedge: see the problems above\n");
+            self.print("\nprocesses of this machine cannot communicate over Selvedge: see above\n");
         }
         Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -171,6 +179,14 @@ mod tests {
         let word = Finding::problem("a", "x".repeat(100), "y").text(WIDTH);
         assert_eq!(word.lines().count(), 2, "a long word is not cut: {word}");
         assert!(Finding::ok("a subject of many letters", "found").text(WIDTH).contains("letters found"));
+    }
+
+    #[test]
+    fn a_problem_after_another_has_its_remedy() {
+        let (problem, stopper) = (Finding::problem("b", "bad", "x"), Finding::problem("a", "bad", "y").that_stops());
+        assert_eq!(problem.clone().after(&stopper).remedy.as_deref(), Some("mend `a` first"));
+        assert_eq!(problem.clone().after(&Finding::ok("a", "good")), problem);
+        assert_eq!(Finding::note("b", "slow", "x").after(&stopper).remedy.as_deref(), Some("x"));
     }
 
     #[test]

@@ -183,8 +183,9 @@ fn limit_text(limit: Option<u64>, text: impl Fn(u64) -> String) -> String {
 
 fn open_files(limit: Option<u64>, most: Option<u64>) -> Finding {
     let text = |limit| limit_text(limit, |count| count.to_string());
-    let found = format!("{}, at most {}", text(limit), text(most));
     // Libraries and launcher raise the limit to the most.
+    let raised = if limit == most { String::new() } else { format!(", raised to {}", text(most)) };
+    let found = text(limit) + &raised;
     match most.is_some_and(|most| most < FILES_FEW) {
         true => Finding::note("open files", found, "a launcher needs some for each rank: ulimit -Hn, or limits.conf"),
         false => Finding::ok("open files", found),

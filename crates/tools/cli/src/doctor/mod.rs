@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! 1. A trial is a child with a time limit ([`trial`]). Its library may crash or hang.
-//! 2. Files are made only in a temporary folder, which is removed at the end.
+//! 2. Files are made only in a temporary folder, which is removed at the end, or by a later run after a signal.
 
 mod finding;
 mod libfabrics;
@@ -68,12 +68,13 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     report.add(machine::remote_shell());
     if let Some(trials) = &trials {
-        report.add(pairs::shared_memory(trials));
+        let pair = pairs::shared_memory(trials);
+        report.add(pair.clone());
         let (mpis, strangers) = mpis::find();
         let mut used = Vec::new();
         for mpi in &mpis {
             let (finding, libfabric) = mpi.examine(trials);
-            report.add(finding);
+            report.add(finding.after(&pair));
             used.extend(libfabric);
         }
         for finding in strangers.into_iter().chain(mpis::other_launchers()) {
@@ -84,7 +85,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
             report.add(finding);
         }
         if is_there {
-            report.add(pairs::two_hosts(trials));
+            report.add(pairs::two_hosts(trials).after(&pair));
         }
     }
     report.end()

@@ -40,7 +40,7 @@ pub fn shared_memory(trials: &Trials) -> Finding {
     match run(trials, library, false) {
         Ok(()) => Finding::ok(subject, "two processes over shared memory: every byte is right"),
         Err(error) => {
-            let remedy = "mend the problems above; SELVEDGE_LOG=info selvedge run -n 2 PROGRAM says more";
+            let remedy = "mend the notes and problems above; SELVEDGE_LOG=info selvedge run -n 2 PROGRAM says more";
             Finding::problem(subject, format!("two processes over shared memory: {error}"), remedy).that_stops()
         }
     }

@@ -133,6 +133,15 @@ fn pages_that_are_none_are_named() {
 }
 
 #[test]
+fn a_wake_after_the_last_word_is_drained() {
+    let mut counters = Counters::<u8>::new().unwrap();
+    assert!(counters.under_way.is_empty());
+    (&*counters.waker()).write_all(&[0]).unwrap();
+    counters.tick(0);
+    assert_eq!((&counters.signal).read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
 fn a_file_that_gives_no_answer_keeps_only_its_user_away() {
     let folder = tempfile::tempdir().unwrap();
     let (_page, of) = page(folder.path());

@@ -87,6 +87,10 @@ impl Daemon {
     fn local_reply(&mut self, asker: Asker, request: Request) -> Option<Answer> {
         match request {
             Request::Nics { links } if links != LinksOf::None => {
+                // It sees no links, so nothing is read for it.
+                if let Asker::Host { is_sealed: false, .. } = asker {
+                    return Some(Answer::Nics(self.nics_with_links(asker, links)));
+                }
                 if [LinksOf::Totals, LinksOf::All].iter().any(|&links| self.counters.has(&(asker, links))) {
                     let text = "the counters of links are being read for another request: wait for its answer";
                     return Some(Answer::Refused(text.into()));
@@ -98,6 +102,9 @@ impl Daemon {
             Request::Test { ref port, count, size, rate } => {
                 let plan = Plan { frames: count, size, rate };
                 self.begin_test(asker, port, plan, request.seconds()).err().map(Answer::Refused)
+            }
+            Request::Dump { what, nic } if what != DumpWhat::Routes => {
+                self.begin_dump(asker, what, nic).err().map(Answer::Refused)
             }
             request => Some(self.own_reply(asker, request)),
         }
@@ -141,7 +148,7 @@ impl Daemon {
             Request::Routes { from, to } => self.route(&from, &to).map_or_else(Answer::Refused, Answer::Route),
             Request::Load => Answer::Load(self.history.series(self.manager.map().0)),
             Request::Nics { .. } => Answer::Nics(self.registry.views(&self.manager)),
-            Request::Dump { what, nic } => self.dump(asker, what, nic).map_or_else(Answer::Refused, Answer::Dump),
+            Request::Dump { .. } => Answer::Dump(self.dump_routes()),
             Request::Expect { ports } => self.expect(&ports).map_or_else(Answer::Refused, Answer::Done),
             Request::Register(_) | Request::Unregister { .. } | Request::Lease { .. } | Request::Release { .. } => {
                 self.of_process(asker, request).unwrap_or_else(Answer::Refused)
@@ -282,10 +289,15 @@ impl Daemon {
         nics
     }
 
-    fn dump(&mut self, asker: Asker, what: DumpWhat, nic: Option<u64>) -> Result<DumpView, String> {
-        if what == DumpWhat::Routes {
-            return Ok(self.dump_routes());
+    /// Answers those for whom NICs have been read.
+    pub(super) fn answer_with_dumps(&mut self) {
+        for (asker, read) in self.dumps.take(self.now_ns()) {
+            self.give(asker, &read.map_or_else(Answer::Refused, Answer::Dump));
         }
+    }
+
+    /// Lets a thread read a NIC.
+    fn begin_dump(&mut self, asker: Asker, what: DumpWhat, nic: Option<u64>) -> Result<(), String> {
         let number = nic.ok_or("give the number of a NIC; `selvedge fabric nics` lists them")?;
         let segment = self.registry.segment(number);
         let segment =
@@ -295,7 +307,10 @@ impl Daemon {
             Asker::Host { .. } => false,
         };
         match asker {
-            _ if is_own || asker.is_operator() => (self.settings.read_nic)(&segment.path, segment.user, what),
+            _ if is_own || asker.is_operator() => {
+                let (path, user, read) = (segment.path.clone(), segment.user, self.settings.read_nic);
+                self.dumps.begin(self.now_ns(), user, asker, move || read(&path, user, what))
+            }
             Asker::Client { .. } => Err(format!("NIC {number} is another user's")),
             Asker::Host { .. } => Err(NEEDS_KEY.into()),
         }
