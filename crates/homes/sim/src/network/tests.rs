@@ -471,35 +471,6 @@ fn a_link_that_is_repaired_in_time_loses_nothing() {
 }
 
 #[test]
-fn a_deadlock_that_is_left_is_described() {
-    let topology = Arc::new(Topology::torus(&[8], &[], 1).unwrap());
-    let mut config = config(1, Switching::CutThrough, Arbitration::Fifo);
-    config.link.buffer_flits = config.flits(1024);
-    config.deadlock = DeadlockPolicy::Detect;
-    let routing = Routing::new(&topology, Algorithm::DimensionOrderUnguarded, 1).unwrap();
-    let mut network = Network::new(topology, routing, config).unwrap();
-    // Each node sends three hops to the right, twice: the ring fills, and no packet can move.
-    let script: Vec<_> = (0..16)
-        .map(|number| {
-            let (from, to) = (NodeId(number % 8), NodeId((number + 3) % 8));
-            (Time::ZERO, Script::Inject(Packet { from, to, bytes: 1024, message: number.into(), last: true }))
-        })
-        .collect();
-    let arrivals = run(&mut network, &script);
-    assert!(arrivals.len() < 16);
-    let deadlock = network.deadlock().expect("a deadlock").clone();
-    assert_eq!(deadlock.cycle.len(), 8);
-    assert_eq!(network.find_deadlock(deadlock.at).map(|found| found.cycle.len()), Some(8));
-    assert_eq!(network.statistics().deadlocks, 1);
-    assert_eq!(network.statistics().cycle_lengths, BTreeMap::from([(8, 1)]));
-    // Each packet waits for the next: the channels of the cycle follow each other round the ring.
-    let routers: Vec<u32> =
-        deadlock.cycle.iter().map(|stuck| network.buffers.vcs[stuck.channel as usize].router).collect();
-    let steps: Vec<u32> = (0..8).map(|at| (routers[(at + 1) % 8] + 8 - routers[at]) % 8).collect();
-    assert!(steps.iter().all(|&step| step == steps[0] && (step == 1 || step == 7)), "{routers:?}");
-}
-
-#[test]
 fn configurations_that_cannot_be_simulated_are_refused() {
     let topology = Arc::new(Topology::torus(&[4, 4], &[], 1).unwrap());
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();
