@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 
-use super::super::tests::{Script, config, run};
+use super::super::tests::{LinksOnly, Script, config, run};
 use super::super::*;
 
 #[test]
@@ -35,20 +35,6 @@ fn a_deadlock_with_stages_is_resolved_and_observers_learn_of_links_alone() {
     // A request for each hop of a router, and none for a stage.
     let statistics = network.statistics();
     assert!(statistics.requests <= 48 * 4 && statistics.requests >= statistics.hops, "{statistics:?}");
-}
-
-/// An observer for which each channel is a link.
-#[derive(Debug)]
-struct LinksOnly(u32);
-
-impl Observe for LinksOnly {
-    fn withdrawn(&mut self, _: Time, channel: u32) {
-        assert!(channel < self.0, "{channel}");
-    }
-
-    fn end(&mut self, _: Time) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A ring whose nodes send more than it holds, all to the right, so that no packet can move.
