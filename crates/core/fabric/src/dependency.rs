@@ -12,7 +12,7 @@
 //! # Costs
 //!
 //! O(nodes² × hops × [`Routing::variants`]) to make, for the hash of a pair may choose its channels. 4 bytes for each
-//! dependency and about 24 for each virtual channel of each port.
+//! dependency and about 56 for each virtual channel of each port.
 use crate::id::{NodeId, Peer, Port, RouterId, Vc};
 use crate::routing::{RouteState, Routing};
 use crate::topology::Topology;
@@ -36,6 +36,29 @@ pub struct Link {
     pub vc: Vc,
 }
 
+/// The states with which one route has used a virtual channel: the branches of an adaptive route meet again.
+#[derive(Clone, Debug, Default)]
+struct Passed {
+    /// The number of the last route that has used it, from 1.
+    route: u64,
+    states: Vec<RouteState>,
+}
+
+impl Passed {
+    /// Records a state of a route. False: it is known.
+    fn is_new(&mut self, route: u64, state: RouteState) -> bool {
+        if self.route != route {
+            self.route = route;
+            self.states.clear();
+        }
+        let is_new = !self.states.contains(&state);
+        if is_new {
+            self.states.push(state);
+        }
+        is_new
+    }
+}
+
 impl Dependencies {
     /// The dependencies of all routes between all pairs of nodes.
     pub fn new(topology: &Topology, routing: &Routing) -> Dependencies {
@@ -52,12 +75,12 @@ impl Dependencies {
         let virtual_channels = usize::from(routing.virtual_channels());
         let vertices = (topology.channels() - topology.nodes()) as usize * virtual_channels;
         let mut graph = Dependencies { virtual_channels, successors: alloc::vec![Vec::new(); vertices] };
-        // The virtual channels that a route has used, each with its state: the branches of an adaptive route meet again.
-        let mut passed = Vec::new();
+        let mut passed = alloc::vec![Passed::default(); vertices];
+        let mut number = 0;
         for (from, to) in pairs.into_iter().filter(|(from, to)| from != to) {
             for entropy in 0..routing.variants() {
-                passed.clear();
-                graph.add(topology, routing, (from, to, entropy), &mut passed);
+                number += 1;
+                graph.add(topology, routing, (from, to, entropy), number, &mut passed);
             }
         }
         graph.successors.iter_mut().for_each(|next| next.sort_unstable());
@@ -69,7 +92,8 @@ impl Dependencies {
         topology: &Topology,
         routing: &Routing,
         (from, to, entropy): (NodeId, NodeId, u64),
-        passed: &mut Vec<(u32, RouteState)>,
+        number: u64,
+        passed: &mut [Passed],
     ) {
         let state = routing.start(topology, from, to, entropy);
         let mut open = alloc::vec![(topology.attachment(from).0, None, None, state)];
@@ -86,8 +110,7 @@ impl Dependencies {
                 }
                 let mut after = state;
                 choices.take(place, &mut after);
-                if !passed.contains(&(vertex, after)) {
-                    passed.push((vertex, after));
+                if passed[vertex as usize].is_new(number, after) {
                     open.push((router, Some((port, hop.vc)), Some(vertex), after));
                 }
             }

@@ -332,7 +332,7 @@ impl Routing {
     /// failed link.
     ///
     /// `None`: the routing is adaptive, picks from several routes or can deadlock, some pair has no detour that is free
-    /// of deadlock, or more than 262,144 pairs have lost their routes.
+    /// of deadlock, more than 262,144 joined pairs have lost their routes, or there are more than 4,096 nodes.
     pub fn around(&self, topology: &Topology, is_up: impl Fn(u32) -> bool) -> Option<Routing> {
         detours::around(self, topology, is_up)
     }
@@ -371,16 +371,21 @@ impl Routing {
     /// Whether the class of a virtual channel is the number of hops before it, so that all hops from one router that a
     /// packet may take are in one class.
     pub fn counts_hops(&self) -> bool {
-        matches!(self.plan, Plan::HyperX(_) | Plan::SlimFly(..))
+        match &self.plan {
+            Plan::HyperX(_) | Plan::SlimFly(..) => true,
+            Plan::Explicit(explicit) => explicit.others().counts_hops(),
+            _ => false,
+        }
     }
 
     /// Whether entropy sends packets of a pair to different intermediate groups or routers.
     pub fn takes_detours(&self) -> bool {
-        match self.plan {
+        match &self.plan {
             Plan::Dragonfly(detours)
             | Plan::DragonflyPlus(detours)
             | Plan::HyperX(detours)
-            | Plan::SlimFly(detours, _) => detours != Detours::Never,
+            | Plan::SlimFly(detours, _) => *detours != Detours::Never,
+            Plan::Explicit(explicit) => explicit.others().takes_detours(),
             _ => false,
         }
     }

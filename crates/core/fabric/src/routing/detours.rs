@@ -17,9 +17,9 @@
 //!
 //! # Costs
 //!
-//! O(nodes² × hops) for the routes that stay. A detour costs about O(hops × ports × virtual channels), more where its
-//! steps are new. 12 bytes for each hop of a detour, 16 for each pair that has one; at most [`DETOURS_MAX`] pairs.
-use super::explicit::{EXPLICIT, Explicit};
+//! O(nodes² × hops) for the routes that stay, so nodes are limited as those of explicit routes. A detour costs about O(hops × ports × virtual channels), more where its
+//! steps are new. 12 bytes for each hop of a detour, 12 for each pair that has one; at most [`DETOURS_MAX`] pairs.
+use super::explicit::{EXPLICIT, Explicit, NODES_MAX};
 use super::{Plan, Routing};
 use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};
 use crate::topology::Topology;
@@ -33,16 +33,15 @@ type Hops = Vec<(RouterId, Port, Hop)>;
 
 /// See [`Routing::around`].
 pub(super) fn around(routing: &Routing, topology: &Topology, is_up: impl Fn(u32) -> bool) -> Option<Routing> {
-    if routing.variants > 1 {
+    if routing.variants > 1 || topology.nodes() > NODES_MAX {
         return None;
     }
     let mut search = Search::new(topology, routing.virtual_channels, is_up);
     let (broken, mut lines) = search.keep(routing)?;
     search.order.rank()?;
     for ((from, to), mut hops) in broken {
-        if search.detour((from, to), &mut hops)? {
-            lines.push(((from, to), hops));
-        }
+        search.detour((from, to), &mut hops)?;
+        lines.push(((from, to), hops));
     }
     lines.sort_unstable_by_key(|line| line.0);
     let (mut first, mut hops, mut pairs) = (alloc::vec![0], Vec::new(), Vec::new());
@@ -61,7 +60,7 @@ pub(super) fn around(routing: &Routing, topology: &Topology, is_up: impl Fn(u32)
 
 /// A pair of nodes with its route.
 type Line = ((NodeId, NodeId), Hops);
-/// Pairs that have lost their routes, by destination, and the explicit routes that stay.
+/// Joined pairs that have lost their routes, by destination, and the explicit routes that stay.
 type Kept = (Vec<Line>, Vec<Line>);
 
 struct Search<'a> {
@@ -128,36 +127,45 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes all routes that are whole. `None`: a packet has a choice, or too many routes are not whole.
+    /// Takes all routes that are whole, and those of pairs that no path joins, up to the failed link. A pair without any
+    /// route is left out. `None`: a packet has a choice, or too many routes are not whole.
     fn keep(&mut self, routing: &Routing) -> Option<Kept> {
         let topology = self.topology;
         let nodes = || (0..topology.nodes()).map(NodeId);
         let (mut broken, mut explicit): Kept = Default::default();
         let mut hops = Hops::new();
-        for (to, from) in nodes().flat_map(|to| nodes().map(move |from| (to, from))).filter(|(to, from)| to != from) {
+        'pairs: for (to, from) in
+            nodes().flat_map(|to| nodes().map(move |from| (to, from))).filter(|(to, from)| to != from)
+        {
             let mut state = routing.start(topology, from, to, 0);
             let (mut at, mut entry) = topology.attachment(from);
             let mut arrived = Some((entry, Vc(0)));
             hops.clear();
-            let is_whole = loop {
+            // The hops over links, up to the first one that has failed.
+            let (mut links, mut is_whole) = (0, true);
+            loop {
                 let choices = routing.next(topology, at, arrived, to, &mut state);
-                let [hop] = *choices.as_slice() else { return None };
+                let hop = match *choices.as_slice() {
+                    [hop] => hop,
+                    [] => continue 'pairs,
+                    _ => return None,
+                };
                 hops.push((at, entry, hop));
-                let Peer::Router { router, port } = topology.peer(at, hop.port) else { break true };
-                if !self.is_up[topology.channel(at, hop.port) as usize] {
-                    break false;
-                }
+                let Peer::Router { router, port } = topology.peer(at, hop.port) else { break };
+                links += usize::from(is_whole);
+                is_whole &= self.is_up[topology.channel(at, hop.port) as usize];
                 (at, entry, arrived) = (router, port, Some((port, hop.vc)));
-            };
-            if !is_whole {
+            }
+            if is_whole {
+                self.count(&hops);
+            } else if self.joins(from, to) {
                 if broken.len() == DETOURS_MAX {
                     return None;
                 }
                 broken.push(((from, to), Hops::new()));
                 continue;
             }
-            self.count(&hops);
-            for two in hops[..hops.len() - 1].windows(2) {
+            for two in hops[..links].windows(2) {
                 self.order.add(self.vertex(two[0].0, two[0].2), self.vertex(two[1].0, two[1].2));
             }
             if state.vc_set == EXPLICIT {
@@ -175,14 +183,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds and takes a pair's detour. False: no path joins the pair. `None`: no path is free of deadlock.
-    fn detour(&mut self, (from, to): (NodeId, NodeId), hops: &mut Hops) -> Option<bool> {
+    /// Whether a path joins two nodes.
+    fn joins(&mut self, from: NodeId, to: NodeId) -> bool {
+        self.aim(self.topology.attachment(to).0);
+        self.distances[self.topology.attachment(from).0.0 as usize] != NONE
+    }
+
+    /// Finds and takes the detour of a pair that a path joins. `None`: no path is free of deadlock.
+    fn detour(&mut self, (from, to): (NodeId, NodeId), hops: &mut Hops) -> Option<()> {
         let topology = self.topology;
         let ((start, entry), (end, last)) = (topology.attachment(from), topology.attachment(to));
         self.aim(end);
-        if self.distances[start.0 as usize] == NONE {
-            return Some(false);
-        }
         loop {
             let path = self.path(start)?;
             // The steps were allowed one by one; two of the same path may close a cycle together.
@@ -203,7 +214,7 @@ impl<'a> Search<'a> {
             }
             hops.push((at, entry, Hop { port: last, vc: Vc(0) }));
             self.count(hops);
-            return Some(true);
+            return Some(());
         }
     }
 

@@ -41,6 +41,9 @@ fn check(topology: &Topology, routing: &Routing, down: &BTreeSet<u32>) -> (f64, 
     }
     let dependencies = Dependencies::of_pairs(topology, routing, joined);
     assert_eq!(dependencies.cycle(topology), None);
+    // Not with the packets that wait for a failed link either, for no path joins their pairs.
+    let mut all = Search::new(topology, routing.virtual_channels(), |channel| !down.contains(&channel));
+    assert!(all.keep(routing).is_some_and(|(broken, _)| broken.is_empty()) && all.order.rank().is_some());
     let is_used = |&channel: &usize| search.is_up[channel];
     let most = (0..search.loads.len()).filter(is_used).map(|channel| search.loads[channel]).max().unwrap();
     let links = search.is_up.iter().filter(|&&is_up| is_up).count();
@@ -130,4 +133,19 @@ fn routings_with_a_choice_or_with_cycles_have_no_detours() {
     let dragonfly = Topology::dragonfly(5, 4, 2, 1).unwrap();
     let random = Routing::new(&dragonfly, Algorithm::Valiant, 3).unwrap();
     assert!(around(&dragonfly, &random, &BTreeSet::new()).is_none());
+}
+
+#[test]
+fn pairs_that_no_path_joins_cost_no_detours() {
+    // Half a million pairs, none of which can have a detour: the cut is straight through the middle.
+    let mesh = Topology::mesh(&[32, 32], 1).unwrap();
+    let routing = Routing::new(&mesh, Algorithm::DimensionOrder, 1).unwrap();
+    let cut: Vec<u32> = (0..mesh.routers())
+        .flat_map(|at| mesh.neighbours(RouterId(at)).map(move |next| (at, next.1.0)))
+        .filter(|(at, next)| at % 32 == 15 && next % 32 == 16)
+        .map(|(at, next)| channel(&mesh, at, next))
+        .collect();
+    assert_eq!(cut.len(), 32);
+    let made = around(&mesh, &routing, &failed(&mesh, &cut)).expect("the routes of both halves");
+    assert_eq!(made.explicit_pairs(), 0);
 }

@@ -20,7 +20,7 @@
 //!
 //! # Costs
 //!
-//! Making: that of [`Dependencies`], plus O(text). `next`: O(hops) for a named pair. 6 bytes for each hop, 16 for each
+//! Making: that of [`Dependencies`], plus O(text). `next`: O(hops) for a named pair. 12 bytes for each hop and for each
 //! pair.
 use super::{Choices, Plan, RouteState, Routing};
 use crate::dependency::{self, Dependencies, Link};
@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 /// The `vc_set` of a packet on an explicit route: no algorithm has this set, because a link has at most 255 channels.
 pub(super) const EXPLICIT: u8 = u8::MAX;
 /// The most nodes for which the dependencies of all pairs are checked.
-const NODES_MAX: u32 = 4096;
+pub(super) const NODES_MAX: u32 = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct Explicit {
@@ -76,7 +76,8 @@ pub enum RoutesError {
     #[error("line {line}, hop {hop}: the route enters {router} twice through port {port}: leave the loop out")]
     Loop { line: usize, hop: usize, router: String, port: u16 },
     #[error(
-        "routes from a file are checked on machines of up to {limit} nodes, and this one has {nodes}: take a smaller one"
+        "with this routing, routes from a file are checked on machines of up to {limit} nodes, and this one has {nodes}: \
+         take a smaller one"
     )]
     TooManyNodes { nodes: u32, limit: u32 },
     #[error(
@@ -92,8 +93,11 @@ impl Routing {
     /// A line that is no legal route, and routes with which packets can wait for each other in a cycle that the
     /// algorithm alone does not have. The first error is returned; it names its lines.
     pub fn with_routes(self, topology: &Topology, text: &str) -> Result<Routing, RoutesError> {
-        if topology.nodes() > NODES_MAX {
-            return Err(RoutesError::TooManyNodes { nodes: topology.nodes(), limit: NODES_MAX });
+        // The check walks the routes of all pairs, each as often as entropy can pick another one.
+        let walks = 4 * u64::from(NODES_MAX).pow(2) / self.variants.max(1);
+        let limit = NODES_MAX.min(walks.isqrt() as u32);
+        if topology.nodes() > limit {
+            return Err(RoutesError::TooManyNodes { nodes: topology.nodes(), limit });
         }
         let mut lines: Vec<Line> = Vec::new();
         let mut given = BTreeMap::new();

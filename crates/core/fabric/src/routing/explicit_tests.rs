@@ -121,3 +121,14 @@ fn a_large_machine_is_refused_rather_than_left_unchecked() {
     let error = with_routes(&torus, Algorithm::DimensionOrder, "0 1 via 1\n").err().unwrap().to_string();
     assert!(error.contains("has 4913"), "{error}");
 }
+
+#[test]
+fn the_algorithm_of_other_pairs_counts_and_limits_the_nodes() {
+    let small = Topology::hyperx(&[4, 4], &[], 1).unwrap();
+    let routing = Routing::new(&small, Algorithm::UgalLocal, 4).unwrap().with_routes(&small, "").unwrap();
+    assert!(routing.counts_hops() && routing.takes_detours());
+    let large = Topology::hyperx(&[32, 32], &[], 1).unwrap();
+    let routing = Routing::new(&large, Algorithm::UgalLocal, 4).unwrap();
+    let refused = routing.with_routes(&large, "").unwrap_err();
+    assert_eq!(refused, RoutesError::TooManyNodes { nodes: 1024, limit: 256 });
+}

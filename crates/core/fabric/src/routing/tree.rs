@@ -30,7 +30,7 @@ impl Routing {
                 let mut choices = Choices::default();
                 let offered = count.min(CHOICES_MAX as u32);
                 for turn in 0..offered {
-                    let place = (from + turn * (count / offered)) % count;
+                    let place = (from + turn * count / offered) % count;
                     choices.push(Port((first + place) as u16), self.vc(0, state));
                 }
                 return choices;

@@ -44,15 +44,16 @@ pub(super) fn make(q: u32, nodes_per_router: Option<u32>) -> Result<Topology, To
     let nodes = node_count(routers, nodes_per_router, "Slim Fly")?;
     let mut draft = Draft::new(routers, |_| degree.saturating_add(nodes_per_router), nodes)?;
     for (side, set) in [(0, &mine), (1, &theirs)] {
+        // The port at the other end of each: that of the negative.
+        let negative = |step| set.iter().position(|&other| field.add(step, other) == 0);
+        let backs: Vec<usize> = (0..).zip(set).map(|(port, &step)| negative(step).unwrap_or(port)).collect();
         for a in 0..q {
             for b in 0..q {
                 let router = (side * q + a) * q + b;
                 for (port, &step) in set.iter().enumerate() {
                     let other = (side * q + a) * q + field.add(b, step);
-                    let back = set.iter().position(|&other| field.add(step, other) == 0);
                     if router < other {
-                        let back = back.unwrap_or(port) as u32;
-                        draft.link(RouterId(router), port as u32, RouterId(other), back);
+                        draft.link(RouterId(router), port as u32, RouterId(other), backs[port] as u32);
                     }
                 }
             }

@@ -23,7 +23,7 @@ use super::state::UNLIMITED;
 use crate::time::Time;
 
 /// The queue of a link that is down: longer than all others, and not too long to be multiplied.
-const DOWN: u64 = 1 << 40;
+pub(super) const DOWN: u64 = 1 << 40;
 
 /// The queues of all links, as they were some time ago.
 #[derive(Debug)]

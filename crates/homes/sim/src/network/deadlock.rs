@@ -90,15 +90,24 @@ impl Buffers {
         self.residents[out.owner].ready > 0 && out.credits + out.releases.sum(&self.releases) < self.unit(out.owner)
     }
 
+    /// The residents of a cycle in buffers at the ends of links. With a speed-up, each second one is in a stage's buffer.
+    pub fn on_links(&self, cycle: &[u32]) -> impl Iterator<Item = u32> {
+        let is_on_link = |&resident: &u32| self.behind_stage(self.residents[resident].buffer).is_none();
+        cycle.iter().copied().filter(is_on_link)
+    }
+
     pub fn describe(&self, at: Time, cycle: &[u32]) -> Deadlock {
-        let stuck = |&resident: &u32| {
+        let stuck = |resident: u32| {
             let here = &self.residents[resident];
             let channel = self.vcs[here.buffer as usize].channel;
             let vc = (here.buffer - channel * self.virtual_channels) as u8;
-            let channel = self.link_of(channel);
             let packet = &self.flights[here.packet].packet;
             Stuck { channel, vc, message: packet.message, from: packet.from, to: packet.to }
         };
-        Deadlock { at, cycle: cycle.iter().map(stuck).collect() }
+        Deadlock { at, cycle: self.on_links(cycle).map(stuck).collect() }
     }
 }
+
+#[cfg(test)]
+#[path = "deadlock_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@
 
 use selvedge_fabric::{Choices, Hop, NodeId, Port, RouterId, Vc};
 
-use super::adaptive::Queues;
+use super::adaptive::{DOWN, Queues};
 use super::event::Event;
 use super::faults::Crossing;
 use super::observe::Transmission;
@@ -64,7 +64,8 @@ impl Network {
         let at_router = here.buffer < self.buffers.sources;
         let (packet, generation) = (here.packet, here.generation);
         let channel = self.buffers.vcs[output as usize].channel;
-        self.statistics.requests += u64::from(at_router);
+        let counts = at_router && !self.buffers.is_stage(channel);
+        self.statistics.requests += u64::from(counts);
         let link = &self.buffers.links[channel as usize];
         if link.waiting == 0 && link.free_at <= now && link.is_up {
             let flits = if self.buffers.cut_through { self.buffers.flights[packet].flits } else { 1 };
@@ -80,7 +81,7 @@ impl Network {
                 return;
             }
         }
-        self.statistics.blocked += u64::from(at_router);
+        self.statistics.blocked += u64::from(counts);
         self.buffers.wait(resident, output);
         if self.is_watched && !self.buffers.is_stage(channel) {
             let packet = &self.buffers.flights[packet].packet;
@@ -140,6 +141,9 @@ impl Network {
     pub(super) fn likely_output(&self, event: &NetworkEvent) -> Option<u32> {
         let Event::Ready { resident, generation } = event.0 else { return None };
         let here = self.buffers.residents.get(resident).filter(|here| here.generation == generation)?;
+        if let Some(output) = self.buffers.behind_stage(here.buffer) {
+            return Some(output);
+        }
         let (input, flight) = (&self.buffers.vcs[here.buffer as usize], &self.buffers.flights[here.packet]);
         if here.buffer >= self.buffers.sources || self.rerouted.is_some() || flight.cast == Cast::Tree {
             return None;
@@ -149,7 +153,8 @@ impl Network {
         let arrived = Some((Port(input.port), Vc(vc as u8)));
         let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut route);
         let hop = choices.as_slice().first()?;
-        Some(self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0))
+        let output = self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0);
+        Some(self.buffers.staged(output))
     }
 
     /// Chooses one of several hops of a packet at a router, and records the decision in the packet.
@@ -161,7 +166,13 @@ impl Network {
             Some(past) if choices.has_detour() => {
                 let to = self.topology.attachment(flight.packet.to).0;
                 let links = self.routing.global_links(&self.topology, router, to, &route);
-                links.map(|links| links.map(|(at, port)| past.queue(self.topology.channel(at, port), now)))
+                links.map(|links| {
+                    links.map(|(at, port)| {
+                        let channel = self.topology.channel(at, port);
+                        let is_up = self.buffers.links[channel as usize].is_up;
+                        if is_up { past.queue(channel, now) } else { DOWN }
+                    })
+                })
             }
             _ => None,
         };
@@ -228,8 +239,8 @@ impl Network {
         link.statistics.flits += u64::from(flits);
         link.statistics.busy += crossing.end - now;
         let latency = link.latency;
-        if head && from_router {
-            self.statistics.hops += u64::from(!in_switch);
+        if head && from_router && !in_switch {
+            self.statistics.hops += 1;
             self.statistics.blocked_ps += waited.0;
         }
         if self.is_watched && !in_switch {

@@ -331,7 +331,7 @@ impl Network {
         self.drain(now, resident, queue);
         if waited {
             let channel = self.buffers.vcs[output as usize].channel;
-            if self.is_watched && !has_begun {
+            if self.is_watched && !has_begun && !self.buffers.is_stage(channel) {
                 self.observers.tell(|observer| observer.withdrawn(now, channel));
             }
             self.buffers.links[channel as usize].waiting -= 1;
@@ -378,7 +378,8 @@ impl Network {
             packets.dedup();
             self.statistics.deadlocks += 1;
             self.statistics.deadlocked_packets += packets.len() as u64;
-            *self.statistics.cycle_lengths.entry(cycle.len() as u32).or_default() += 1;
+            let length = self.buffers.on_links(&cycle).count() as u32;
+            *self.statistics.cycle_lengths.entry(length).or_default() += 1;
             match self.config.deadlock {
                 DeadlockPolicy::Detect => self.deadlock = Some(self.buffers.describe(now, &cycle)),
                 DeadlockPolicy::Resolve { .. } => {

@@ -78,7 +78,9 @@ impl Buffers {
     #[inline]
     pub fn fetch_source(&self, node: NodeId) {
         let nodes = self.vcs.len() - self.sources as usize;
-        let channel = ((self.links.len() - nodes) as u32).saturating_add(node.0);
+        // The stages come after the injection channels.
+        let links = if self.first_stage == NONE { self.links.len() } else { self.first_stage as usize };
+        let channel = ((links - nodes) as u32).saturating_add(node.0);
         fetch(self.vcs.get(self.sources.saturating_add(node.0) as usize));
         fetch(self.links.get(channel as usize));
         fetch(self.vcs.get(channel.saturating_mul(self.virtual_channels) as usize));

@@ -8,8 +8,8 @@
 //! A plan keeps the machine's routes that are whole, and gives the other pairs detours. Where that is not possible, all
 //! its routes are those of the managers: up*/down* or west-first.
 //!
-//! Costs: a plan's routes are made when the first packet follows it: O(nodes² × path). Detours take 6 bytes for each
-//! hop, the managers' routes 2 bytes for each pair of routers.
+//! Costs: a plan's routes are made when the first packet follows it: O(nodes² × path). Detours take 12 bytes for
+//! each hop, the managers' routes 2 bytes for each pair of routers.
 
 use std::sync::{Arc, OnceLock};
 

@@ -9,7 +9,8 @@
 //!    triggered operations, the ring of events) begin small, and double when their last free record is taken. A table
 //!    at its limit is full, as that of any NIC with these limits.
 //! 2. They grow between two transitions. A transition takes at most one record of a table, and posts at most
-//!    [`EVENTS_ROOM`] events.
+//!    [`EVENTS_ROOM`] events. An entry that is not use-once is appended to a priority list only while its portal has no
+//!    unexpected headers, so it never takes several of them in one transition.
 //! 3. References do not depend on the present sizes, nor do the results of searches and their counted steps
 //!    ([`Folded`]).
 //! 4. The heap has the ring of the one growing queue, and nothing else.

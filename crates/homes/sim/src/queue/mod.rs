@@ -418,6 +418,12 @@ mod tests {
             prop_assert_eq!(taken, expected);
         }
 
+    }
+
+    proptest! {
+        // Each case takes 16,384 events and more.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         /// Many events, close together and far apart, of which most are named before they are taken.
         #[test]
         fn a_large_queue_gives_the_same_order(seed: u64, reach in 4u32..40, far in 2u64..64) {

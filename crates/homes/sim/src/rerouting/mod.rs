@@ -18,7 +18,7 @@
 //! # Costs
 //!
 //! Memory O(routers²): each manager has its own table and map. The machine's routing once more, and for each map that a
-//! packet has followed its detours, or O(routers²).
+//! packet has followed a copy of it with detours, or O(routers²).
 //! A change: O(routers × links) for the maps.
 
 mod report;
