@@ -174,7 +174,7 @@ impl Table {
                 column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             }
         }
-        finished(&drawn, self.indent, self.is_ruled)
+        finished(&drawn, self.indent)
     }
 
     /// A block for each row, with a line for each cell that is not empty.
@@ -191,7 +191,7 @@ impl Table {
             if let Some(values) = drawn.column_mut(1) {
                 values.set_padding((0, 0));
             }
-            finished(&drawn, self.indent, false)
+            finished(&drawn, self.indent)
         };
         self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
     }
@@ -238,27 +238,10 @@ fn empty(width: Option<usize>, colours: bool) -> comfy_table::Table {
     drawn
 }
 
-fn finished(drawn: &comfy_table::Table, indent: usize, is_ruled: bool) -> String {
+fn finished(drawn: &comfy_table::Table, indent: usize) -> String {
     let blanks = " ".repeat(indent);
-    let line = |line: String| {
-        let rule = if is_ruled { rule_of(&line) } else { None };
-        format!("{}\n", format!("{blanks}{}", rule.unwrap_or(line)).trim_end())
-    };
+    let line = |line: String| format!("{}\n", format!("{blanks}{line}").trim_end());
     drawn.lines().map(line).collect()
-}
-
-/// The line below the heads, as wide as the other lines; `None`: this is another line. comfy-table draws dashes below
-/// the gaps, too, and a blank more between two columns.
-fn rule_of(line: &str) -> Option<String> {
-    let dashes: Vec<&str> = line.split(' ').collect();
-    // In other lines a gap is two blanks, between which there is no dash.
-    if !dashes.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte == b'-')) {
-        return None;
-    }
-    let (last, others) = dashes.split_last()?;
-    let gap = usize::from(GAP);
-    let parts = others.iter().map(|part| format!("{}{:gap$}", &part[..part.len().saturating_sub(gap)], ""));
-    Some(parts.chain([(*last).to_owned()]).collect())
 }
 
 /// A paragraph as whole lines for standard output, each with blanks before it.
