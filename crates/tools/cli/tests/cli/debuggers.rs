@@ -42,8 +42,9 @@ fn ending(place: &Place) -> String {
 fn a_wrapper_runs_each_rank() {
     let place = Place::new("wrapper");
     let wrapper = "sh -c 'echo \"{rank} of $SELVEDGE_RANK\"; exec \"$@\"' name";
-    let ended = place.output(&["-n", "2", "--wrapper", wrapper, "sh", "-c", "echo run; exit $SELVEDGE_RANK"]);
+    let ended = place.output(&["-n", "2", "--wrapper", wrapper, "echo", "run"]);
     assert_eq!(ended.lines(), ["0 of 0", "1 of 1", "run", "run"], "{ended:?}");
+    let ended = place.output(&["-n", "2", "--wrapper", wrapper, "sh", "-c", "exit $SELVEDGE_RANK"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("rank 1 (pid ") && ended.err.contains("exited with status 1"), "{ended:?}");
     // A wrapper that stays is the rank, and the program its child: both end with the job.
@@ -157,17 +158,25 @@ fn several_ranks_have_panes_of_tmux() {
     );
     let started = tmux(&["new-session", "-d", "-x", "160", "-y", "50", &line]);
     assert_eq!(started.code, Some(0), "{started:?}");
-    for pane in ["1", "2"] {
-        wait_until("gdb asks", || tmux(&["capture-pane", "-p", "-t", &format!(":0.{pane}")]).out.contains("(gdb)"));
+    let shown = |pane: &str| tmux(&["capture-pane", "-p", "-t", pane]).out;
+    // Each is answered before the next one is typed: Ctrl-C discards what the terminal has read.
+    let say = |pane: &str, keys: &[&str], answer: &str| {
+        tmux(&[&["send-keys", "-t", pane], keys].concat());
+        wait_until(answer, || shown(pane).contains(answer));
+    };
+    for pane in [":0.1", ":0.2"] {
+        wait_until("gdb asks", || shown(pane).contains("(gdb)"));
+        say(pane, &["show environment SELVEDGE_RANK", "Enter"], "SELVEDGE_RANK = ");
     }
+    // Rank 0 first: the job ends with rank 1, whose code is not 0.
+    let first = if shown(":0.1").contains("SELVEDGE_RANK = 0") { ":0.1" } else { ":0.2" };
     // Ctrl-C reaches a debugger in its window, and does not end the job.
-    for keys in ["C-c", "run", "quit"] {
-        tmux(&["send-keys", "-t", ":0.1", keys, "Enter"]);
-    }
+    say(first, &["C-c"], "Quit");
+    say(first, &["run", "Enter"], ") exited ");
+    tmux(&["send-keys", "-t", first, "quit", "Enter"]);
     wait_until("one pane is closed", || tmux(&["list-panes"]).out.lines().count() == 2);
-    for keys in ["run", "quit"] {
-        tmux(&["send-keys", "-t", ":0.1", keys, "Enter"]);
-    }
+    say(":0.1", &["run", "Enter"], ") exited ");
+    tmux(&["send-keys", "-t", ":0.1", "quit", "Enter"]);
     assert_eq!(place.wait_for_line("code"), "7", "{:?}", std::fs::read_to_string(&said));
     wait_until("both panes are closed", || tmux(&["list-panes"]).out.lines().count() == 1);
     tmux(&["kill-server"]);
