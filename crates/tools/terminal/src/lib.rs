@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Output of the commands, fitted to the terminal: tables ([`Table`]), paragraphs ([`paragraph`]), progress
-//! ([`Progress`]), and printing ([`print`]).
+//! ([`Progress`]), and printing ([`print()`]).
 //!
 //! All commands print by these rules.
 //! 1. The width is COLUMNS if that is a number from 1; else that of the terminal; 80 where the terminal does not know.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The MPIs of this machine, and other launchers. An MPI is found by its launcher, in PATH, beside this command, and
 //! where rpm's distributions put MPIs. Whether it uses libfabric is read from its library
-//! ([`network`](selvedge_launcher::mpirun::network)); if it does, two ranks try it by `selvedge mpirun`.
+//! ([`selvedge_launcher::mpirun::network`]); if it does, two ranks try it by `selvedge mpirun`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

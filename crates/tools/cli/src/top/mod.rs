@@ -4,7 +4,7 @@
 //! It only reads, so watched jobs are not affected. On a terminal it has a screen with keys until `q`; otherwise, or
 //! where no keys can be read, it prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 //!
-//! * [`show`], [`links`]: the rows, and JSON. [`view`]: cells and their order. [`state`]: keys. [`screen`]: the terminal.
+//! * [`show`], [`links`]: the rows, and JSON. [`mod@view`]: cells and their order. [`state`]: keys. [`screen`]: the terminal.
 
 mod links;
 mod screen;
