@@ -55,16 +55,32 @@ impl Topology {
                     draft.link(RouterId(first + a), b - 1, RouterId(first + b), a);
                 }
             }
-            for other in 0..group {
-                for copy in 0..copies {
-                    let (a, a_port) = dragonfly.gateway(group, other, copy);
-                    let (b, b_port) = dragonfly.gateway(other, group, copy);
-                    draft.link(a, a_port.0.into(), b, b_port.0.into());
-                }
-            }
+            link_groups(&mut draft, group, copies, |group, to, copy| dragonfly.gateway(group, to, copy));
         }
         attach_evenly(&mut draft, nodes, nodes_per_router, to_routers);
         draft.finish(Kind::Dragonfly(dragonfly))
+    }
+}
+
+/// The number, within `group`, of the global link `copy` to group `to`.
+#[inline]
+pub(super) fn global_link(groups: u32, group: u32, to: u32, copy: u32) -> u32 {
+    let offset = if group > to { group - to } else { group + groups - to };
+    copy * (groups - 1) + offset - 1
+}
+
+/// Links a group to all groups before it. `gateway`: router and port of a group, to a group, by copy.
+pub(super) fn link_groups(
+    draft: &mut Draft,
+    group: u32,
+    copies: u32,
+    gateway: impl Fn(u32, u32, u32) -> (RouterId, Port),
+) {
+    for other in 0..group {
+        for copy in 0..copies {
+            let ((a, a_port), (b, b_port)) = (gateway(group, other, copy), gateway(other, group, copy));
+            draft.link(a, a_port.0.into(), b, b_port.0.into());
+        }
     }
 }
 
@@ -77,8 +93,7 @@ impl Dragonfly {
     /// The router and port of `group` at which link number `copy` to group `to` begins.
     #[inline]
     pub fn gateway(&self, group: u32, to: u32, copy: u32) -> (RouterId, Port) {
-        let offset = if group > to { group - to } else { group + self.groups - to };
-        let link = copy * (self.groups - 1) + offset - 1;
+        let link = global_link(self.groups, group, to, copy);
         let within = link / self.global_links_per_router;
         let port = self.routers_per_group - 1 + link % self.global_links_per_router;
         (RouterId(group * self.routers_per_group + within), Port(port as u16))

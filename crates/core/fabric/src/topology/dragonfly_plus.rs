@@ -5,6 +5,7 @@
 //! Every leaf of a group is linked to every spine of it. Global links have the arrangement of a dragonfly's, the spines
 //! being the routers with links. Leaves are numbered first, group by group, then spines. Ports of a leaf: to the spines,
 //! then nodes; of a spine: to the leaves, then global links. Node `n` is attached to leaf `n / nodes_per_leaf`.
+use super::dragonfly::{global_link, link_groups};
 use super::grid::{attach_evenly, node_count};
 use super::{Draft, Kind, Topology, TopologyError};
 use crate::id::{Port, RouterId};
@@ -64,13 +65,7 @@ pub(super) fn make(
                 draft.link(RouterId(group * leaves + leaf), spine, fly.spine(group, spine), leaf);
             }
         }
-        for other in 0..group {
-            for copy in 0..copies {
-                let (a, a_port) = fly.gateway(group, other, copy);
-                let (b, b_port) = fly.gateway(other, group, copy);
-                draft.link(a, a_port.0.into(), b, b_port.0.into());
-            }
-        }
+        link_groups(&mut draft, group, copies, |group, to, copy| fly.gateway(group, to, copy));
     }
     attach_evenly(&mut draft, nodes, nodes_per_leaf, spines);
     draft.finish(Kind::DragonflyPlus(fly))
@@ -115,8 +110,7 @@ impl DragonflyPlus {
     /// The spine and port of `group` at which link number `copy` to group `to` begins.
     #[inline]
     pub fn gateway(&self, group: u32, to: u32, copy: u32) -> (RouterId, Port) {
-        let offset = if group > to { group - to } else { group + self.groups - to };
-        let link = copy * (self.groups - 1) + offset - 1;
+        let link = global_link(self.groups, group, to, copy);
         let port = self.leaves_per_group + link % self.global_links_per_spine;
         (self.spine(group, link / self.global_links_per_spine), Port(port as u16))
     }
