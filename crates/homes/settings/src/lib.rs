@@ -27,6 +27,7 @@ pub mod variables;
 use std::ffi::OsString;
 
 pub use file::{files, ignore_files};
+pub use names::nearest;
 pub use report::report;
 pub use variables::{VARIABLES, Variable};
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use selvedge_settings::nearest;
 use selvedge_sim::machine::{Machine, load};
 
 use super::usage::Usage;
@@ -22,7 +23,7 @@ pub fn find(given: &str) -> Result<PathBuf, Usage> {
         return Err(Usage(format!("there is no file {given}; machines by name are {}", names(&known))));
     }
     known.get(given).cloned().ok_or_else(|| {
-        let nearest = nearest(given, known.keys().map(String::as_str));
+        let nearest = nearest(given, known.keys().cloned());
         let meant = nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
         let all = names(&known);
         Usage(format!("there is no machine '{given}'{meant}; there are {all}, or give the path of a TOML file"))
@@ -83,12 +84,6 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The name that is most like the given one, if any is so much like it that it may be meant.
-fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let alike = names.map(|name| (strsim::jaro_winkler(given, name), name)).filter(|(likeness, _)| *likeness > 0.8);
-    alike.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name)
-}
-
 fn names(known: &BTreeMap<String, PathBuf>) -> String {
     if known.is_empty() {
         return "none found; set SELVEDGE_PREFIX to the tree that has them".to_owned();
@@ -105,7 +100,7 @@ mod tests {
         let names = ["atoll", "cluster", "extoll-asic500", "extoll-asic800"];
         for (given, name) in [("clster", Some("cluster")), ("extoll-asic80", Some("extoll-asic800")), ("fugaku", None)]
         {
-            assert_eq!(nearest(given, names.into_iter()), name);
+            assert_eq!(nearest(given, names.into_iter().map(str::to_owned)).as_deref(), name);
         }
     }
 }
