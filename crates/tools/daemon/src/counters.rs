@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of the links of registered processes, read from the pages that the processes write
-//! ([`selvedge_host::links`]). They are read when somebody asks.
+//! ([`selvedge_host::links`]). They are read when a client or a host asks.
 //!
 //! # Invariants
 //!
 //! 1. The daemon's loop opens no page: a path may lead to a file system that gives no answer. A thread for each user
-//!    reads, for as long as a look lasts, and a look lasts at most [`LATE_NS`]. A thread that is stuck then keeps the
-//!    counters of its own user away, and nobody else's. There are at most [`USERS_MAX`] threads.
+//!    reads, for as long as a look lasts, and a look lasts at most [`LATE_NS`]. A thread that is stuck then keeps away
+//!    the counters of its own user alone. There are at most [`USERS_MAX`] threads.
 //! 2. A look begins at most each [`AGAIN_NS`], however many ask. It reads at most [`BYTES_OF_USER_MAX`] for a user, and
 //!    keeps at most [`LINKS_OF_USER_MAX`] links of one, beside the sums.
 //! 3. Who waits is answered when it is its turn, one after the other: an answer may have thousands of links.
@@ -33,7 +33,6 @@ const AGAIN_NS: u64 = 500 * MS;
 const LATE_NS: u64 = 1000 * MS;
 /// Time for which counters are kept in memory.
 const KEEP_NS: u64 = 10_000 * MS;
-const USERS_MAX: usize = 16;
 const BYTES_OF_USER_MAX: u64 = 32 << 20;
 const LINKS_OF_USER_MAX: usize = 2048;
 
@@ -118,12 +117,12 @@ impl<A: PartialEq> Counters<A> {
         self.look.as_ref().map_or(u64::MAX, |look| if look.users.is_empty() { 0 } else { look.began_ns + LATE_NS })
     }
 
-    /// Whether somebody waits.
+    /// Whether this one waits.
     pub fn has(&self, asker: &A) -> bool {
         self.ready.contains(asker) || self.look.as_ref().is_some_and(|look| look.askers.contains(asker))
     }
 
-    /// Takes somebody who asks: returns it if there are counters for it already, and otherwise keeps it until
+    /// Takes one that asks: returns it if there are counters for it already, and otherwise keeps it until
     /// [`Counters::take_ready`] returns it. `pages`: those of all processes now.
     pub fn ask(&mut self, now_ns: u64, asker: A, pages: impl FnOnce() -> Vec<PageOf>) -> Option<A> {
         if let Some(look) = &mut self.look {
@@ -163,16 +162,12 @@ impl<A: PartialEq> Counters<A> {
         if self.under_way.len() >= USERS_MAX {
             return Err(format!("the counters of {USERS_MAX} users are being read; ask again"));
         }
-        let (sender, wake) = (self.sender.clone(), self.wake.clone());
-        let reader = std::thread::Builder::new().name("link counters".into()).spawn(move || {
-            // The usual priority, below that of the loop.
-            let _ = rustix::process::setpriority_process(None, 0);
+        let sender = self.sender.clone();
+        let reader = read_beside("link counters", self.wake.clone(), move || {
             read_pages(&pages, |client, seen| {
                 let _ = sender.send(Said::Page(client, seen));
             });
             let _ = sender.send(Said::Over(user));
-            // A full pipe has woken the loop already.
-            let _ = (&*wake).write(&[0]);
         });
         reader.map_err(|error| format!("no thread for the counters: {error}"))?;
         self.under_way.insert(user);
@@ -223,6 +218,22 @@ impl<A: PartialEq> Counters<A> {
             unseen: None,
         }
     }
+}
+
+/// The most threads that read one kind of users' files: one for each user.
+pub const USERS_MAX: usize = 16;
+
+/// Starts a thread that reads files of a user, whose file system may give no answer. It wakes the loop at its end, by a
+/// byte.
+pub fn read_beside(name: &str, wake: Arc<UnixStream>, read: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let reader = std::thread::Builder::new().name(name.into()).spawn(move || {
+        // The usual priority, below that of the loop.
+        let _ = rustix::process::setpriority_process(None, 0);
+        read();
+        // A full pipe has woken the loop already.
+        let _ = (&*wake).write(&[0]);
+    });
+    reader.map(drop)
 }
 
 /// Reads the pages of one user.

@@ -273,7 +273,7 @@ impl Daemon {
         }
     }
 
-    /// The NICs with the links that somebody may see.
+    /// The NICs, with the links that the asker may see.
     fn nics_with_links(&self, asker: Asker, links: LinksOf) -> Vec<NicView> {
         let own_user = match asker {
             Asker::Client { id, .. } => self.control.user(id).map(|user| user.user),

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! NICs of users that are read for somebody who asks: each by a thread of its own.
+//! NICs of users that are read for a client or a host that asks: each by a thread of its own.
 //!
 //! # Invariants
 //!
 //! 1. The daemon's loop opens no file of a user: its path may lead to a file system that gives no answer. A thread that
-//!    is stuck keeps the NICs of its own user away, and nobody else's. There are at most [`USERS_MAX`] threads.
+//!    is stuck keeps away the NICs of its own user alone. There are at most [`USERS_MAX`] threads.
 //! 2. Each one that asks is answered once, after [`LATE_NS`] at the latest.
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use crate::counters::{USERS_MAX, read_beside};
 use crate::protocol::DumpView;
 
-const USERS_MAX: usize = 16;
 const LATE_NS: u64 = 2_000_000_000;
 
 type Read = Result<DumpView, String>;
@@ -49,13 +48,9 @@ impl<A> Dumps<A> {
         if self.under_way.len() >= USERS_MAX {
             return Err(format!("NICs of {USERS_MAX} users are being read; ask again"));
         }
-        let (sender, wake) = (self.sender.clone(), self.wake.clone());
-        let reader = std::thread::Builder::new().name("NIC's registers".into()).spawn(move || {
-            // The usual priority, below that of the loop.
-            let _ = rustix::process::setpriority_process(None, 0);
+        let sender = self.sender.clone();
+        let reader = read_beside("NIC's registers", self.wake.clone(), move || {
             let _ = sender.send((user, read()));
-            // A full pipe has woken the loop already.
-            let _ = (&*wake).write(&[0]);
         });
         reader.map_err(|error| format!("no thread for reading the NIC: {error}"))?;
         self.under_way.insert(user, (now_ns, Some(asker)));
