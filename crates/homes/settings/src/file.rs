@@ -61,7 +61,7 @@ pub struct Entry {
 pub struct Files {
     pub entries: Vec<Entry>,
     pub errors: Vec<String>,
-    /// Files that cannot be read, though nobody has named them.
+    /// Files that `SELVEDGE_CONFIG` does not name, and that cannot be read.
     pub warnings: Vec<String>,
     /// Variables that a file leaves unset, whatever later files say.
     unset: Vec<&'static str>,

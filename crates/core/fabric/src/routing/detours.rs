@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Detours: a routing for what is left of its topology after links have failed.
+//! Detours: routes around failed links.
 //!
 //! Routes whose links are all up stay as they are. Each other pair that a path still joins gets a detour: a cheap path
 //! over links and virtual channels that closes no cycle of dependencies with all other routes. So the fabric carries
@@ -17,8 +17,8 @@
 //!
 //! # Costs
 //!
-//! O(nodes² × hops) for the routes that stay, so nodes are limited as those of explicit routes. A detour costs about O(hops × ports × virtual channels), more where its
-//! steps are new. 12 bytes for each hop of a detour, 12 for each pair that has one; at most [`DETOURS_MAX`] pairs.
+//! O(nodes² × hops) for the routes that stay, so nodes are limited as those of explicit routes. A detour costs about
+//! O(hops × ports × virtual channels), more where its steps are new. 12 bytes for each hop of a detour, 12 for each pair that has one; at most [`DETOURS_MAX`] pairs.
 use super::explicit::{EXPLICIT, Explicit, NODES_MAX};
 use super::{Plan, Routing};
 use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};

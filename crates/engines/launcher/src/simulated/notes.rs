@@ -19,7 +19,7 @@ impl Notes {
         self.strangers.insert(rank);
     }
 
-    /// The note on a job of so many ranks none of which has used the library: there was nothing to simulate.
+    /// The note on a job of `ranks` ranks, none of which has used the library: there was nothing to simulate.
     pub fn on_strangers(&self, ranks: usize, program: &str) -> Option<String> {
         (ranks > 0 && self.strangers.len() == ranks).then(|| {
             format!(
@@ -29,7 +29,7 @@ impl Notes {
         })
     }
 
-    /// All notes on a job of so many ranks.
+    /// All notes on a job of `ranks` ranks.
     pub fn of_job(&self, ranks: usize, program: &str) -> Vec<String> {
         let of_rank = |rank: &u32| format!("rank {rank} ended without having called the library");
         let strangers = match self.on_strangers(ranks, program) {

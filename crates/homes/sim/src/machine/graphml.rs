@@ -206,7 +206,7 @@ mod tests {
                 .contains("linked")
         );
         assert!(error("<edge source=\"h0\" target=\"a\"/>", "").contains("host 'h0' has no edge"));
-        // What the reader of graphs refuses stands on the line of its element.
+        // An edge that `Topology::graph` refuses is named by the line of its element.
         let text = graph_text(&RING.replace("source=\"b\" target=\"c\"", "source=\"b\" target=\"z\""), 1).unwrap();
         let refused = Topology::graph(&text).unwrap_err().to_string();
         assert!(refused.contains("line 12") && refused.contains('z'), "{refused}");

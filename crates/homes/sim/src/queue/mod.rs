@@ -212,7 +212,7 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Names coming events to a caller that fetches their state into the cache, as far as today's events are known: for
-    /// each step, the event that is so many places ahead. Call it before each [`Queue::take`]. No effect on a queue with
+    /// each step, the event that is `places[step]` ahead. Call it before each [`Queue::take`]. No effect on a queue with
     /// few events, whose state is in the cache.
     #[inline(always)]
     pub fn look_ahead<const STEPS: usize>(&mut self, places: [usize; STEPS], mut name: impl FnMut(&E, usize)) {

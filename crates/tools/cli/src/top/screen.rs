@@ -59,7 +59,7 @@ pub fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     let mut terminal = open()?;
     let watched = follow(args, parent, first, &mut terminal, &keys, &is_over);
     let restored = close(&mut terminal);
-    // What is to be done at its end has been done. Its `drop` would panic if standard error has gone, too.
+    // `close` has given the terminal back. `drop` would do it again, and would panic if standard error has gone, too.
     std::mem::forget(terminal);
     match watched {
         // The terminal may have gone, and with it the user.
@@ -172,7 +172,7 @@ pub fn has_keys() -> bool {
 /// Stops this process as Ctrl-Z does, with the terminal as it was before.
 fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     close(terminal)?;
-    // Unlike SIGSTOP, this signal stops no process that nobody could wake: one of an orphaned process group.
+    // The kernel discards this signal, unlike SIGSTOP, where no shell could continue the process: in an orphaned group.
     signal_hook::low_level::raise(signal_hook::consts::SIGTSTP)?;
     std::mem::forget(std::mem::replace(terminal, open()?));
     terminal.clear()
