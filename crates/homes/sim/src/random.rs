@@ -16,6 +16,13 @@ impl Random {
         random
     }
 
+    /// Makes the generator of the `count`-th decision of a source, such as a node or a channel, in part `part`. So a
+    /// source's decisions do not depend on those of others, nor on their order.
+    pub fn of_source(seed: u64, part: u64, source: u32, count: u32) -> Random {
+        let Random { state } = Random::new(seed, part);
+        Random { state: Random { state: state ^ (u64::from(source) << 32 | u64::from(count)) }.next_u64() }
+    }
+
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

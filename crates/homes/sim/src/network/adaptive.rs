@@ -3,8 +3,8 @@
 //!
 //! The *load* of an output compares hops of one distance: a link that is down, packets that wait, the time until the
 //! link is free, occupied room of the next buffer. The *queue* of a channel compares a minimal route with a detour: the
-//! flits of packets that wait for it in its switch, and those in the output's buffer and in the next buffer; credits on
-//! their way back count as returned. On a dragonfly it counts the buffers of all virtual channels. Where classes count
+//! flits of packets that wait for it in its switch, and those in the output's buffer and in the next buffer, as far as the
+//! router knows by returned credits. On a dragonfly it counts the buffers of all virtual channels. Where classes count
 //! hops, both hops are in the same class, and only its buffers count: the others hold packets on their later hops, which
 //! would hide a full minimal route behind the busy links of a detour.
 //!
@@ -14,8 +14,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-use selvedge_fabric::Topology;
 
 use super::buffers::Buffers;
 use super::config::NetworkConfig;
@@ -52,9 +50,8 @@ impl PastQueue {
 }
 
 impl PastQueues {
-    pub fn new(topology: &Topology, config: &NetworkConfig) -> PastQueues {
-        let links = topology.channels() - topology.nodes();
-        PastQueues { delay: config.link.latency, queues: vec![PastQueue::default(); links as usize] }
+    pub fn new(channels: u32, config: &NetworkConfig) -> PastQueues {
+        PastQueues { delay: config.link.latency, queues: vec![PastQueue::default(); channels as usize] }
     }
 
     /// Records flits that take room behind a link's output from now on.
@@ -95,29 +92,29 @@ impl Queues<'_> {
         let is_up = self.buffers.links[self.buffers.vcs[output as usize].channel as usize].is_up;
         let link = &self.buffers.links[self.buffers.vcs[stage as usize].channel as usize];
         let used = match stage == output {
-            true => UNLIMITED - self.free(output),
-            false => self.queue(output, 0, false) as u32,
+            true => UNLIMITED - self.free(now, output),
+            false => self.queue(now, output, 0, false) as u32,
         };
         (!is_up, link.waiting, link.free_at.saturating_sub(now), used)
     }
 
-    /// Returns the free room behind an output, as far as it is known or on its way back.
-    fn free(&self, output: u32) -> u32 {
+    /// Returns the free room behind an output, as far as its credits have returned.
+    fn free(&self, now: Time, output: u32) -> u32 {
         let out = &self.buffers.vcs[output as usize];
         match out.credits {
             UNLIMITED => UNLIMITED,
-            credits => credits + out.releases.sum(&self.buffers.releases),
+            credits => credits + out.releases.arrived(&self.buffers.releases, now),
         }
     }
 
     /// Returns the queue of a link's output in flits. Each packet that waits counts as `flits`. `alone`: without the other
     /// virtual channels' buffers.
-    pub fn queue(&self, output: u32, flits: u32, alone: bool) -> u64 {
+    pub fn queue(&self, now: Time, output: u32, flits: u32, alone: bool) -> u64 {
         let stage = self.buffers.staged(output);
         let down = if self.buffers.links[self.channel(output) as usize].is_up { 0 } else { DOWN };
         let waiting = u64::from(self.buffers.links[self.channel(stage) as usize].waiting);
-        let next = self.used(output, self.config.link.buffer_flits, alone);
-        let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(stage, speed_up.output_flits, alone));
+        let next = self.used(now, output, self.config.link.buffer_flits, alone);
+        let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(now, stage, speed_up.output_flits, alone));
         down + waiting * u64::from(flits) + next + own
     }
 
@@ -126,9 +123,9 @@ impl Queues<'_> {
     }
 
     /// Returns the flits in the buffer behind an output, and behind the other virtual channels of its channel.
-    fn used(&self, output: u32, room: u32, alone: bool) -> u64 {
+    fn used(&self, now: Time, output: u32, room: u32, alone: bool) -> u64 {
         let first = self.channel(output) * self.buffers.virtual_channels;
         let outputs = if alone { output..output + 1 } else { first..first + self.buffers.virtual_channels };
-        outputs.map(|output| u64::from(room.saturating_sub(self.free(output)))).sum()
+        outputs.map(|output| u64::from(room.saturating_sub(self.free(now, output)))).sum()
     }
 }

@@ -4,11 +4,12 @@
 //! Packets wait for an output in the order of their requests. The output is allocated to one of them, its *owner*,
 //! until the tail of this packet has left. `engine.rs` and `serve.rs` move packets from buffer to buffer.
 
-use selvedge_fabric::{NodeId, Peer, Port, RouterId, Topology};
+use selvedge_fabric::{NodeId, Peer, Topology};
 use selvedge_os::huge::prefer_huge_pages;
 
 use super::config::{Arbitration, NetworkConfig, Switching};
 use super::control::Gates;
+use super::partition::{End, Layout};
 use super::slab::{NONE, Slab};
 use super::state::{Flight, Link, Release, Releases, Resident, State, UNLIMITED, VirtualChannel};
 use super::statistics::ChannelStatistics;
@@ -16,14 +17,20 @@ use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Buffers {
+    layout: Layout,
     pub links: Vec<Link>,
     pub vcs: Vec<VirtualChannel>,
     /// Index of the first source queue in `vcs`.
     pub sources: u32,
     /// The first channel to an output buffer of a switch (`speed_up.rs`); `NONE`: switches have none.
     pub first_stage: u32,
-    /// The first virtual channel of a stage; `sources`: there is none.
+    /// The first virtual channel of a stage; `sources`: there is none. And what is added to an output to get its stage's.
     pub first_staged: u32,
+    pub stage_offset: u32,
+    /// Numbers of the partition ([`Layout`]).
+    shift: u32,
+    first_injection: u32,
+    first_node: u32,
     pub residents: Slab<Resident>,
     pub flights: Slab<Flight>,
     pub releases: Slab<Release>,
@@ -46,30 +53,68 @@ pub(super) enum Room {
 
 impl Buffers {
     /// Makes empty buffers, the first `sources` of them virtual channels.
-    pub fn new(topology: &Topology, config: &NetworkConfig, sources: u32) -> Buffers {
+    pub fn new(topology: &Topology, layout: Layout, config: &NetworkConfig, sources: u32) -> Buffers {
         let gates = Gates::new(topology, config);
-        let (mut links, mut vcs) = (links(topology, config), vcs(topology, config, &gates));
-        let first_stage = super::speed_up::add_stages(topology, config, &mut links, &mut vcs);
-        vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected, false, 0)));
+        let ends = layout.ends(topology);
+        let (mut links, mut vcs) = (links(&layout, &ends, config), vcs(&layout, &ends, config, &gates));
+        let first_stage = super::speed_up::add_stages(topology, &layout, config, &mut links, &mut vcs);
+        vcs.extend(layout.partition.nodes.clone().map(|_| new(NONE, Peer::Unconnected, false, 0)));
+        let virtual_channels = u32::from(config.link.virtual_channels);
         Buffers {
+            shift: layout.shift(),
+            first_injection: layout.first_injection(),
+            first_node: layout.partition.nodes.start,
+            stage_offset: match first_stage {
+                NONE => 0,
+                stage => (stage - layout.first_output()) * virtual_channels,
+            },
+            layout,
             links,
             vcs,
             gates,
             first_stage,
-            first_staged: if first_stage == NONE {
-                sources
-            } else {
-                first_stage * u32::from(config.link.virtual_channels)
-            },
+            first_staged: if first_stage == NONE { sources } else { first_stage * virtual_channels },
             sources,
             residents: Slab::new(),
             flights: Slab::new(),
             releases: Slab::new(),
             generation: 0,
-            virtual_channels: config.link.virtual_channels.into(),
+            virtual_channels,
             cut_through: config.switch.switching == Switching::CutThrough,
             credits_low: config.link.buffer_flits - config.link.buffer_flits / CREDITS_OUT,
         }
+    }
+
+    /// Returns the number here of an output channel of a router.
+    #[inline]
+    pub fn output(&self, of_fabric: u32) -> u32 {
+        of_fabric.wrapping_sub(self.shift)
+    }
+
+    /// Returns the injection channel, and the source queue, of a node.
+    #[inline]
+    pub fn injection(&self, node: NodeId) -> u32 {
+        self.first_injection + (node.0 - self.first_node)
+    }
+
+    #[inline]
+    pub fn source(&self, node: NodeId) -> u32 {
+        self.sources + (node.0 - self.first_node)
+    }
+
+    /// Returns the node of a source queue.
+    #[inline]
+    pub fn node_of(&self, source: u32) -> NodeId {
+        NodeId(source - self.sources + self.first_node)
+    }
+
+    /// Returns the fabric's number of a channel.
+    pub fn of_fabric(&self, channel: u32) -> u32 {
+        self.layout.of_fabric(channel)
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     #[inline]
@@ -241,7 +286,7 @@ impl Buffers {
 /// enough that few returns are kept.
 const CREDITS_OUT: u32 = 16;
 
-fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
+fn links(layout: &Layout, ends: &[(u32, End)], config: &NetworkConfig) -> Vec<Link> {
     let link = |node: Option<u32>| Link {
         free_at: Time::ZERO,
         wake_at: Time::MAX,
@@ -252,33 +297,34 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
         is_up: true,
         statistics: ChannelStatistics::default(),
     };
-    let ends = ends(topology);
-    let first_injection = ends.len() - topology.nodes() as usize;
-    let numbered = ends.into_iter().enumerate();
-    let node = |(channel, end): (usize, Peer)| match end {
-        Peer::Node(node) => Some(node.0),
-        _ => channel.checked_sub(first_injection).map(|node| node as u32),
+    let node = |(channel, &(_, end)): (u32, &(u32, End))| match end {
+        End::Here(Peer::Node(node)) => Some(node.0),
+        _ => channel.checked_sub(layout.first_injection()).map(|node| layout.partition.nodes.start + node),
     };
-    let mut links = Vec::with_capacity(numbered.len());
+    let mut links = Vec::with_capacity(ends.len());
     prefer_huge_pages(&links);
-    links.extend(numbered.map(|at| link(node(at))));
+    links.extend((0..).zip(ends).map(|at| link(node(at))));
     links
 }
 
-fn vcs(topology: &Topology, config: &NetworkConfig, gates: &Gates) -> Vec<VirtualChannel> {
-    let new = |channel: u32, end: Peer, gated: bool| {
+fn vcs(layout: &Layout, ends: &[(u32, End)], config: &NetworkConfig, gates: &Gates) -> Vec<VirtualChannel> {
+    let new = |channel: u32, end: End, gated: bool| {
+        let (end, away) = match end {
+            End::Here(end) => (end, !layout.begins_here(channel)),
+            End::Away => (Peer::Unconnected, true),
+        };
         let credits = match end {
             Peer::Router { .. } => config.link.buffer_flits,
             Peer::Node(_) => config.node_buffer_flits.unwrap_or(UNLIMITED),
+            Peer::Unconnected if away => config.link.buffer_flits,
             Peer::Unconnected => UNLIMITED,
         };
-        new(channel, end, gated, credits)
+        VirtualChannel { at_border: away, ..new(channel, end, gated, credits) }
     };
-    let ends = (0..).zip(ends(topology));
-    let all = topology.channels() as usize * usize::from(config.link.virtual_channels) + topology.nodes() as usize;
+    let all = ends.len() * usize::from(config.link.virtual_channels) + layout.partition.nodes.len();
     let mut vcs: Vec<VirtualChannel> = Vec::with_capacity(all);
     prefer_huge_pages(&vcs);
-    for (channel, end) in ends {
+    for (channel, &(_, end)) in (0..).zip(ends) {
         let first = vcs.len() as u32;
         vcs.extend((first..).take(config.link.virtual_channels.into()).map(|vc| new(channel, end, gates.is_gated(vc))));
     }
@@ -295,7 +341,7 @@ pub(super) fn new(channel: u32, end: Peer, gated: bool, credits: u32) -> Virtual
         owner: NONE,
         waiters: NONE,
         waiters_last: NONE,
-        last: 0,
+        last: NONE,
         credits,
         releases: Releases::EMPTY,
         channel,
@@ -306,22 +352,6 @@ pub(super) fn new(channel: u32, end: Peer, gated: bool, credits: u32) -> Virtual
         port,
         stuck: false,
         gated,
+        at_border: false,
     }
-}
-
-/// Returns the receiving end of each channel, in the order of channel numbers.
-fn ends(topology: &Topology) -> Vec<Peer> {
-    let mut ends = Vec::with_capacity(topology.channels() as usize);
-    for router in (0..topology.routers()).map(RouterId) {
-        for port in (0..topology.ports(router)).map(Port) {
-            debug_assert_eq!(ends.len(), topology.channel(router, port) as usize);
-            ends.push(topology.peer(router, port));
-        }
-    }
-    for node in (0..topology.nodes()).map(NodeId) {
-        debug_assert_eq!(ends.len(), topology.injection_channel(node) as usize);
-        let (router, port) = topology.attachment(node);
-        ends.push(Peer::Router { router, port });
-    }
-    ends
 }

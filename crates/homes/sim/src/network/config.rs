@@ -250,7 +250,7 @@ impl NetworkConfig {
         Time::of_bytes(u64::from(self.link.flit_bytes), self.link.bandwidth_bytes_per_s)
     }
 
-    pub(super) fn node_flit_time(&self) -> Time {
+    pub(crate) fn node_flit_time(&self) -> Time {
         let bandwidth =
             self.node_link.as_ref().map_or(self.link.bandwidth_bytes_per_s, |link| link.bandwidth_bytes_per_s);
         Time::of_bytes(u64::from(self.link.flit_bytes), bandwidth)

@@ -195,6 +195,7 @@ impl Gates {
     pub fn new(topology: &Topology, config: &NetworkConfig) -> Gates {
         let FlowControl::StopContinue { stop, resume } = config.flow_control else { return Gates::default() };
         let virtual_channels = u32::from(config.link.virtual_channels);
+        // A fabric with gates is not divided.
         let mut made = Gates { gates: Vec::new(), against: Vec::new(), virtual_channels };
         for channel in 0..topology.channels() {
             let end = topology.channel_source(channel).map(|(router, port)| topology.peer(router, port));

@@ -3,7 +3,7 @@
 //!
 //! Arbitration is in `serve.rs`.
 
-use selvedge_fabric::{Choices, Hop, NodeId, Port, RouterId, Vc};
+use selvedge_fabric::{Choices, Hop, Port, RouterId, Vc};
 
 use super::adaptive::{DOWN, Queues};
 use super::event::Event;
@@ -20,7 +20,7 @@ impl Network {
     pub(super) fn schedule_ready(&mut self, resident: u32, at: Time, queue: &mut impl Schedule) {
         let here = &mut self.buffers.residents[resident];
         here.state = State::Arriving;
-        queue.schedule(at, NetworkEvent(Event::Ready { resident, generation: here.generation }));
+        queue.schedule(at, here.buffer, NetworkEvent(Event::Ready { resident, generation: here.generation }));
     }
 
     #[inline]
@@ -103,7 +103,7 @@ impl Network {
     fn route(&mut self, now: Time, resident: u32) -> Result<u32, LossReason> {
         let here = &self.buffers.residents[resident];
         if here.buffer >= self.buffers.sources {
-            let node = NodeId(here.buffer - self.buffers.sources);
+            let node = self.buffers.node_of(here.buffer);
             if let Some(rerouted) = &self.rerouted {
                 let flight = &mut self.buffers.flights[here.packet];
                 if flight.cast == Cast::One {
@@ -111,15 +111,16 @@ impl Network {
                     flight.route = state.ok_or(LossReason::Unreachable)?;
                 }
             }
-            return Ok(self.topology.injection_channel(node) * self.buffers.virtual_channels);
+            return Ok(self.buffers.injection(node) * self.buffers.virtual_channels);
         }
         let input = &self.buffers.vcs[here.buffer as usize];
         let router = RouterId(input.router);
         let vc = here.buffer - input.channel * self.buffers.virtual_channels;
         let packet = here.packet;
-        let flight = &mut self.buffers.flights[packet];
         let arrived = Some((Port(input.port), Vc(vc as u8)));
-        let (first, virtual_channels) = (self.topology.channel(router, Port(0)), self.buffers.virtual_channels);
+        let first = self.buffers.output(self.topology.channel(router, Port(0)));
+        let flight = &mut self.buffers.flights[packet];
+        let virtual_channels = self.buffers.virtual_channels;
         let number = move |hop: &Hop| (first + u32::from(hop.port.0)) * virtual_channels + u32::from(hop.vc.0);
         let to = flight.packet.to;
         if let Some(rerouted) = self.rerouted.as_ref().filter(|_| flight.route.tag != 0) {
@@ -153,8 +154,8 @@ impl Network {
         let arrived = Some((Port(input.port), Vc(vc as u8)));
         let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut route);
         let hop = choices.as_slice().first()?;
-        let output = self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0);
-        Some(self.buffers.staged(output))
+        let channel = self.buffers.output(self.topology.channel(router, hop.port));
+        Some(self.buffers.staged(channel * self.buffers.virtual_channels + u32::from(hop.vc.0)))
     }
 
     /// Chooses one of several hops of a packet at a router, and records the decision in the packet.
@@ -168,7 +169,7 @@ impl Network {
                 let links = self.routing.global_links(&self.topology, router, to, &route);
                 links.map(|links| {
                     links.map(|(at, port)| {
-                        let channel = self.topology.channel(at, port);
+                        let channel = self.buffers.output(self.topology.channel(at, port));
                         let is_up = self.buffers.links[channel as usize].is_up;
                         if is_up { past.queue(channel, now) } else { DOWN }
                     })
@@ -176,13 +177,13 @@ impl Network {
             }
             _ => None,
         };
-        let output =
-            |hop: Hop| self.topology.channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0);
+        let channel = |hop: Hop| self.buffers.output(self.topology.channel(router, hop.port));
+        let output = |hop: Hop| channel(hop) * self.buffers.virtual_channels + u32::from(hop.vc.0);
         let queues = Queues { buffers: &self.buffers, config: &self.config };
         let load = |hop: Hop| queues.load(now, output(hop));
         let queue = |detour: bool, hop: Hop| match watched {
             Some(past) => past[usize::from(detour)],
-            None => queues.queue(output(hop), flits, self.routing.counts_hops()),
+            None => queues.queue(now, output(hop), flits, self.routing.counts_hops()),
         };
         let chosen = choices.choose(&mut route, self.config.detour_bias_flits.into(), load, queue);
         self.buffers.flights[packet].route = route;
@@ -225,7 +226,7 @@ impl Network {
             self.pass_gate(now, output, packet, flits, &crossing);
         }
         let out = &mut self.buffers.vcs[output as usize];
-        let router = out.router;
+        let (router, at_border) = (out.router, out.at_border);
         if out.credits != UNLIMITED {
             debug_assert!(out.credits >= flits, "credits below zero");
             out.credits -= flits;
@@ -270,15 +271,18 @@ impl Network {
             // The receiver never gets it. Its credits return after a round trip, when both ends have detected the loss.
             self.release(output, crossing.end + latency * 2, flits, queue);
             if tail {
-                queue.schedule(crossing.end + latency, NetworkEvent(Event::Lose { packet }));
+                queue.schedule(crossing.end + latency, output, NetworkEvent(Event::Lose { packet }));
             }
+        } else if at_border {
+            let through = latency + self.config.switch.latency;
+            self.send_away(packet, output, crossing.start + through, crossing.end + through);
         } else if router == NONE {
             if head {
                 let flight = &mut self.buffers.flights[packet];
                 (flight.head, flight.output) = (crossing.start + latency, output);
             }
             if tail {
-                queue.schedule(crossing.end + latency, NetworkEvent(Event::Arrive { packet }));
+                queue.schedule(crossing.end + latency, output, NetworkEvent(Event::Arrive { packet }));
             }
         } else {
             let through = if in_switch { Time::ZERO } else { latency + self.config.switch.latency };
@@ -289,7 +293,7 @@ impl Network {
             } else {
                 let next = self.buffers.vcs[output as usize].back;
                 let duration_ps = (crossing.end - crossing.start).0 as u32;
-                queue.schedule(at, NetworkEvent(Event::Flit { resident: next, duration_ps }));
+                queue.schedule(at, output, NetworkEvent(Event::Flit { resident: next, duration_ps }));
             }
         }
         self.leave(resident, buffer, crossing.end, flits, tail, queue);
@@ -370,10 +374,10 @@ impl Network {
             }
             self.release(buffer, at + latency, flits, queue);
         } else if tail {
-            let node = buffer - self.buffers.sources;
-            self.source_waiting[node as usize] -= 1;
-            if std::mem::take(&mut self.notify_requested[node as usize]) {
-                self.notified.push(NodeId(node));
+            let source = &mut self.sources[(buffer - self.buffers.sources) as usize];
+            source.waiting -= 1;
+            if std::mem::take(&mut source.notify) {
+                self.notified.push(self.buffers.node_of(buffer));
             }
         }
         if tail {
@@ -391,13 +395,22 @@ impl Network {
         }
     }
 
-    /// Sends credits back to an output; they arrive at `at`.
+    /// Sends the credits of a buffer back to its output; they arrive at `at`.
     #[inline]
-    pub(super) fn release(&mut self, output: u32, at: Time, flits: u32, queue: &mut impl Schedule) {
-        let out = &mut self.buffers.vcs[output as usize];
+    pub(super) fn release(&mut self, buffer: u32, at: Time, flits: u32, queue: &mut impl Schedule) {
+        let out = &self.buffers.vcs[buffer as usize];
         if out.credits == UNLIMITED {
             return;
         }
+        if out.at_border && out.router != NONE {
+            return self.release_away(buffer, at, flits);
+        }
+        self.credit(buffer, at, flits, queue);
+    }
+
+    /// Records credits that arrive at an output at `at`.
+    #[inline]
+    pub(super) fn credit(&mut self, output: u32, at: Time, flits: u32, queue: &mut impl Schedule) {
         let is_watched = self.is_watched && self.buffers.behind_stage(output).is_none();
         let flits = if is_watched { self.watch_release(output, at, flits) } else { flits };
         let out = &mut self.buffers.vcs[output as usize];

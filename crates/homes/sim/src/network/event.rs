@@ -41,16 +41,40 @@ pub(super) enum Event {
 
 const _: () = assert!(size_of::<NetworkEvent>() <= 16);
 
+impl NetworkEvent {
+    /// Whether a channel is looked at again. How often depends on the division of the fabric.
+    pub(crate) fn is_wake(&self) -> bool {
+        matches!(self.0, Event::Wake { .. })
+    }
+
+    /// Returns the event's place among those of its time at a router: by kind, then by buffer or channel. Events of one
+    /// time at different routers do not see each other.
+    #[inline]
+    pub fn order(&self, place: u32) -> u64 {
+        let kind: u64 = match self.0 {
+            Event::Arrive { .. } => 0,
+            Event::Lose { .. } => 1,
+            // A head that waits gets its output before one that arrives when the link becomes free.
+            Event::Wake { .. } => 2,
+            Event::Flit { .. } => 3,
+            Event::Ready { .. } => 4,
+            Event::Expire { .. } => 5,
+        };
+        kind << 32 | u64::from(place)
+    }
+}
+
 /// An event queue for the network's events, implemented by its owner.
 ///
-/// Events of one time must be handled in the order in which they were scheduled.
+/// Events of one time are handled in the order in which they were scheduled, or in that of [`NetworkEvent::order`].
 pub trait Schedule {
-    fn schedule(&mut self, at: Time, event: NetworkEvent);
+    /// `place`: the buffer or channel that the event belongs to.
+    fn schedule(&mut self, at: Time, place: u32, event: NetworkEvent);
 }
 
 impl Schedule for Queue<NetworkEvent> {
     #[inline]
-    fn schedule(&mut self, at: Time, event: NetworkEvent) {
-        Queue::schedule(self, at, event);
+    fn schedule(&mut self, at: Time, place: u32, event: NetworkEvent) {
+        self.schedule_as(at, event.order(place), event);
     }
 }

@@ -24,6 +24,7 @@ use super::routes::Rerouted;
 use super::slab::NONE;
 use super::state::{Cast, Fate, State};
 use super::{DeadlockPolicy, ErrorRates, Losses, Network, NetworkError, NetworkEvent, Packet, Plan, Reroute, Schedule};
+use crate::random::Random;
 use crate::time::Time;
 
 impl Reroute for Network {
@@ -70,8 +71,10 @@ pub(super) struct Crossing {
 }
 
 impl Network {
-    /// Takes a channel (one direction of a link) out of service. No effect on a channel that is down.
+    /// Takes a channel (one direction of a link) out of service. No effect on a channel that is down, or that is not in
+    /// this partition.
     pub fn fail_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
+        let Some(channel) = self.buffers.layout().local(channel) else { return };
         let link = &mut self.buffers.links[channel as usize];
         if !link.is_up {
             return;
@@ -103,16 +106,31 @@ impl Network {
 
     /// Puts a channel back into service. No effect on a channel that is up.
     pub fn repair_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
+        let Some(free_at) = self.link_free_at(channel) else { return };
+        let free_at = self.send_held_again(now, channel, free_at, queue);
+        self.put_back(now, channel, free_at, queue);
+    }
+
+    /// Returns the time at which a channel of the fabric that is down is free. `None`: it is up, or does not begin here.
+    pub(crate) fn link_free_at(&self, channel: u32) -> Option<Time> {
+        let own = self.buffers.layout().local(channel).filter(|&own| self.buffers.layout().begins_here(own))?;
+        let link = &self.buffers.links[own as usize];
+        (!link.is_up).then_some(link.free_at)
+    }
+
+    /// Of a channel that is repaired: sends again the packets that it held back on their way to a buffer here. Returns
+    /// the time at which it is free.
+    pub(crate) fn send_held_again(
+        &mut self,
+        now: Time,
+        channel: u32,
+        mut free_at: Time,
+        queue: &mut impl Schedule,
+    ) -> Time {
+        let Some(channel) = self.buffers.layout().local(channel) else { return free_at };
         let link = &mut self.buffers.links[channel as usize];
-        if link.is_up {
-            return;
-        }
-        link.is_up = true;
-        if let Some(rerouted) = &mut self.rerouted {
-            rerouted.set_abandoned(channel, false);
-        }
         let through = link.latency + self.config.switch.latency;
-        self.observers.tell(|observer| observer.link(now, channel, true));
+        link.is_up = true;
         self.reliability[channel as usize].down_since = Time::MAX;
         let first = channel * self.buffers.virtual_channels;
         for output in first..first + self.buffers.virtual_channels {
@@ -122,11 +140,11 @@ impl Network {
                 let next = here.next;
                 if here.state == State::Held {
                     let link = &mut self.buffers.links[channel as usize];
-                    let start = now.max(link.free_at);
+                    let start = now.max(free_at);
                     let missing = self.buffers.flights[here.packet].missing;
                     let short = self.config.part(link.flit_time, missing.into());
                     let end = start + (link.flit_time * u64::from(here.left)).saturating_sub(short);
-                    link.free_at = end;
+                    free_at = end;
                     link.statistics.flits += u64::from(here.left);
                     link.statistics.busy += end - start;
                     self.statistics.retransmissions += 1;
@@ -137,6 +155,19 @@ impl Network {
                 resident = next;
             }
         }
+        free_at
+    }
+
+    /// Lets a repaired channel that begins here send again.
+    pub(crate) fn put_back(&mut self, now: Time, channel: u32, free_at: Time, queue: &mut impl Schedule) {
+        let Some(channel) = self.buffers.layout().local(channel) else { return };
+        if let Some(rerouted) = &mut self.rerouted {
+            rerouted.set_abandoned(channel, false);
+        }
+        self.observers.tell(|observer| observer.link(now, channel, true));
+        let link = &mut self.buffers.links[channel as usize];
+        (link.is_up, link.free_at) = (true, free_at);
+        self.reliability[channel as usize].down_since = Time::MAX;
         self.serve(now, channel, queue);
         self.resolve(now, queue);
     }
@@ -190,11 +221,15 @@ impl Network {
         let rates = self.channel_errors.get(channel as usize).copied().unwrap_or(self.config.errors);
         let link = &self.buffers.links[channel as usize];
         let (flit_time, round_trip) = (link.flit_time, link.latency * 2);
+        let part = u64::from_le_bytes(*b"errors\0\0");
+        let number = link.statistics.packets as u32;
+        let of_fabric = self.buffers.of_fabric(channel);
+        let mut random = Random::of_source(self.config.seed, part, of_fabric, number);
         // Flits that have crossed without an error, and the start of the next one.
         let (mut across, mut start) = (0, crossing.start);
         loop {
-            let lost = self.random.chance(rates.loss);
-            let corrupted = !lost && self.random.chance(rates.corruption);
+            let lost = random.chance(rates.loss);
+            let corrupted = !lost && random.chance(rates.corruption);
             self.statistics.losses += u64::from(lost);
             self.statistics.corruptions += u64::from(corrupted);
             if !lost && !corrupted {
@@ -209,7 +244,7 @@ impl Network {
                 crossing.lost = lost;
                 return;
             };
-            let good = self.random.below(u64::from(flits - across)) as u32;
+            let good = random.below(u64::from(flits - across)) as u32;
             let notice = if lost { retransmission.timeout } else { round_trip };
             start = start + flit_time * u64::from(good + 1) + notice;
             (attempt.good, attempt.repeated_at) = (good, Some(start));
@@ -259,7 +294,8 @@ impl Network {
         let limit = if is_abandoned { Time::ZERO } else { self.config.link_down_limit };
         let deadline = self.reliability[channel as usize].down_since + limit;
         if deadline != Time::MAX {
-            queue.schedule(deadline.max(now), NetworkEvent(Event::Expire { resident, generation }));
+            let place = self.buffers.residents[resident].buffer;
+            queue.schedule(deadline.max(now), place, NetworkEvent(Event::Expire { resident, generation }));
         }
     }
 
@@ -305,9 +341,10 @@ impl Network {
         if self.is_watched {
             self.watch_leave(buffer, now, flits);
         }
-        self.release(buffer, now, flits, queue);
+        let latency = self.buffers.links[self.buffers.vcs[buffer as usize].channel as usize].latency;
+        self.release(buffer, now + latency, flits, queue);
         self.buffers.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
-        queue.schedule(now, NetworkEvent(Event::Lose { packet }));
+        queue.schedule(now, buffer, NetworkEvent(Event::Lose { packet }));
     }
 
     /// Removes the first packet of a buffer from the network: its flits here at once, the others as they arrive.
@@ -343,24 +380,25 @@ impl Network {
     pub(super) fn taken_out(&mut self, at: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
         let (router, port) = self.topology.attachment(flight.packet.to);
-        let target = &self.buffers.links[self.topology.channel(router, port) as usize];
+        // A fabric in which packets are taken out of a deadlock is not divided.
+        let target = self.buffers.links.get(self.buffers.output(self.topology.channel(router, port)) as usize);
         let is_cut_off = |rerouted: &Rerouted| {
             let Packet { from, to, .. } = flight.packet;
             rerouted.start(&self.topology, from, to, flight.route).is_none()
         };
         if flight.fate == Fate::Recovered && self.rerouted.as_deref().is_some_and(is_cut_off) {
             self.buffers.flights[packet].fate = Fate::Lost(LossReason::Unreachable);
-            queue.schedule(at, NetworkEvent(Event::Lose { packet }));
-        } else if flight.fate == Fate::Recovered && self.rerouted.is_some() && !target.is_up {
+            queue.schedule(at, NONE, NetworkEvent(Event::Lose { packet }));
+        } else if flight.fate == Fate::Recovered && self.rerouted.is_some() && target.is_some_and(|link| !link.is_up) {
             // Its target's router is gone.
             self.buffers.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
-            queue.schedule(at, NetworkEvent(Event::Lose { packet }));
+            queue.schedule(at, NONE, NetworkEvent(Event::Lose { packet }));
         } else if flight.fate == Fate::Recovered {
             let arrival = at + self.recovery_time(&flight.packet);
             self.buffers.flights[packet].head = arrival;
-            queue.schedule(arrival, NetworkEvent(Event::Arrive { packet }));
+            queue.schedule(arrival, NONE, NetworkEvent(Event::Arrive { packet }));
         } else {
-            queue.schedule(at, NetworkEvent(Event::Lose { packet }));
+            queue.schedule(at, NONE, NetworkEvent(Event::Lose { packet }));
         }
     }
 
@@ -369,7 +407,7 @@ impl Network {
     /// Searches for cycles from the outputs that have become stuck, and breaks them.
     pub(super) fn resolve(&mut self, now: Time, queue: &mut impl Schedule) {
         while let Some(output) = self.suspects.pop() {
-            if self.deadlock.is_some() {
+            if self.deadlock.is_some() || !(self.may_deadlock || self.rerouted.is_some()) {
                 continue;
             }
             let Some(cycle) = self.buffers.cycle(output) else { continue };

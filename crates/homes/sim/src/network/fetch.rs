@@ -77,11 +77,8 @@ impl Buffers {
     /// Fetches the state of a node that is about to inject a packet.
     #[inline]
     pub fn fetch_source(&self, node: NodeId) {
-        let nodes = self.vcs.len() - self.sources as usize;
-        // The stages come after the injection channels.
-        let links = if self.first_stage == NONE { self.links.len() } else { self.first_stage as usize };
-        let channel = ((links - nodes) as u32).saturating_add(node.0);
-        fetch(self.vcs.get(self.sources.saturating_add(node.0) as usize));
+        let channel = self.injection(node);
+        fetch(self.vcs.get(self.source(node) as usize));
         fetch(self.links.get(channel as usize));
         fetch(self.vcs.get(channel.saturating_mul(self.virtual_channels) as usize));
     }

@@ -24,6 +24,8 @@
 //! `speed_up.rs`: switches with output buffers. `adaptive.rs`: the queues that adaptive routings see. `control.rs`: flow
 //! control by STOP and CONTINUE in place of credits.
 //!
+//! A fabric may be divided into partitions, one network each (`partition.rs`, `border.rs`).
+//!
 //! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
 //! A head is blocked while it waits for its output. A deadlock is found at the time at which its cycle closes
@@ -37,6 +39,7 @@
 //! 3. A virtual channel is allocated to one packet at a time; a channel carries one flit at a time.
 //! 4. Packets of one node leave in the order in which they were injected; packets on the same route stay in order.
 //! 5. Two runs with the same calls and the same seed are equal, to the picosecond.
+//! 6. A router acts only on packets and credits that have arrived, never on those on their way.
 //!
 //! # Costs
 //!
@@ -45,6 +48,7 @@
 //! is allocated once the number of packets in flight has reached its maximum. Bytes: `state.rs`.
 
 mod adaptive;
+mod border;
 mod buffers;
 mod config;
 mod control;
@@ -58,6 +62,7 @@ mod message;
 mod multicast;
 mod observe;
 mod packet;
+mod partition;
 mod routes;
 mod serve;
 mod slab;
@@ -69,8 +74,10 @@ mod trees;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_fabric::{Algorithm, NodeId, RouteState, Routing, Topology};
+use selvedge_fabric::{Algorithm, NodeId, RouteState, RouterId, Routing, Topology};
 
+pub(crate) use border::Parcel;
+pub use border::Undivided;
 pub use config::{
     Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, NetworkError, NodeLink,
     RetransmissionConfig, SpeedUp, SwitchConfig, Switching,
@@ -81,6 +88,7 @@ pub(crate) use fetch::FETCHED_AHEAD;
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
+pub(crate) use partition::Partition;
 pub use routes::{LinkPorts, Losses, Plan, Reroute, Whole, host_of, router_of};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
@@ -88,10 +96,12 @@ pub use statistics::{ChannelStatistics, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
 use adaptive::PastQueues;
+use border::Border;
 use buffers::Buffers;
 use event::Event;
 use latency::EmptyNetwork;
 use observe::Observers;
+use partition::Layout;
 use routes::Rerouted;
 use slab::NONE;
 use state::{Cast, Fate, Flight, Releases, Reliability, State};
@@ -105,20 +115,19 @@ use trees::Branch;
 #[derive(Debug)]
 pub struct Network {
     topology: Arc<Topology>,
-    routing: Routing,
+    routing: Arc<Routing>,
     config: NetworkConfig,
     buffers: Buffers,
+    /// Of a partition of a fabric.
+    border: Option<Border>,
     /// For UGAL-G only.
     past: Option<PastQueues>,
     reliability: Vec<Reliability>,
-    source_waiting: Vec<u32>,
-    /// Nodes that asked for a notification when their next packet begins to leave ([`Network::notify_when_taken`]), and
-    /// nodes whose notification is due.
-    notify_requested: Vec<bool>,
+    sources: Vec<Source>,
+    /// Nodes whose notification is due ([`Network::notify_when_taken`]).
     notified: Vec<NodeId>,
     branches: Vec<Branch>,
     arrivals: VecDeque<Arrival>,
-    random: Random,
     /// Whether the retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
     errors: bool,
@@ -134,6 +143,19 @@ pub struct Network {
     observers: Observers,
     /// It has observers, or links with STOP and CONTINUE.
     is_watched: bool,
+    /// Its routing may deadlock.
+    may_deadlock: bool,
+}
+
+/// A node's source queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Source {
+    /// Packets that have not begun to leave.
+    waiting: u32,
+    /// Packets injected, without those to many nodes.
+    injected: u32,
+    /// The node asks for a notification when its next packet begins to leave.
+    notify: bool,
 }
 
 /// Access to the statistics of a fabric, in either model.
@@ -153,12 +175,25 @@ impl Counted for Network {
     }
 
     fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
-        self.buffers.links[channel as usize].statistics
+        self.channel_statistics(channel)
     }
 }
 
 impl Network {
     pub fn new(topology: Arc<Topology>, routing: Routing, config: NetworkConfig) -> Result<Network, NetworkError> {
+        let whole = Partition::whole(&topology);
+        let mut networks = Network::divided(topology, Arc::new(routing), &config, vec![whole])?;
+        Ok(networks.remove(0))
+    }
+
+    /// Makes the networks of all partitions of a fabric. The caller divides no fabric that is
+    /// [undivided](NetworkConfig::undivided).
+    pub(crate) fn divided(
+        topology: Arc<Topology>,
+        routing: Arc<Routing>,
+        config: &NetworkConfig,
+        partitions: Vec<Partition>,
+    ) -> Result<Vec<Network>, NetworkError> {
         config.check(&routing)?;
         let have = config.link.virtual_channels;
         let channels = topology.channels();
@@ -170,18 +205,33 @@ impl Network {
         if sources.checked_add(topology.nodes()).is_none_or(|all| all == NONE) {
             return Err(too_large);
         }
+        let layouts: Vec<Layout> = partitions.into_iter().map(|partition| Layout::new(&topology, partition)).collect();
+        let borders = border::borders(&layouts);
+        let parts = layouts.into_iter().zip(borders);
+        Ok(parts.map(|(layout, border)| Network::part(&topology, &routing, config, layout, border)).collect())
+    }
+
+    fn part(
+        topology: &Arc<Topology>,
+        routing: &Arc<Routing>,
+        config: &NetworkConfig,
+        layout: Layout,
+        border: Option<Border>,
+    ) -> Network {
+        let (channels, nodes) = (layout.channels(), layout.partition.nodes.len());
+        let stages = config.switch.speed_up.map_or(0, |_| layout.outputs());
+        let sources = (channels + stages) * u32::from(config.link.virtual_channels);
         let window = config.retransmission.as_ref().map_or(0, |retransmission| retransmission.window_flits);
         let sound = Reliability { down_since: Time::MAX, window, acknowledgements: Releases::EMPTY };
-        Ok(Network {
-            buffers: Buffers::new(&topology, &config, sources),
-            past: (routing.algorithm() == Algorithm::UgalGlobal).then(|| PastQueues::new(&topology, &config)),
+        Network {
+            past: (routing.algorithm() == Algorithm::UgalGlobal).then(|| PastQueues::new(channels, config)),
+            buffers: Buffers::new(topology, layout, config, sources),
+            border,
             reliability: vec![sound; channels as usize],
-            source_waiting: vec![0; topology.nodes() as usize],
-            notify_requested: vec![false; topology.nodes() as usize],
+            sources: vec![Source::default(); nodes],
             notified: Vec::new(),
             branches: Vec::new(),
             arrivals: VecDeque::new(),
-            random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
             window_limits: config.window_limits(),
             errors: config.errors != ErrorRates::NONE,
             channel_errors: Vec::new(),
@@ -192,10 +242,11 @@ impl Network {
             spans: Vec::new(),
             observers: Observers::default(),
             is_watched: config.flow_control != FlowControl::Credits,
-            topology,
-            routing,
-            config,
-        })
+            may_deadlock: !routing.deadlock_free(),
+            topology: topology.clone(),
+            routing: routing.clone(),
+            config: config.clone(),
+        }
     }
 
     /// Appends a packet to the source queue of its node. Packets of one node leave in order; the queue has no limit.
@@ -211,7 +262,11 @@ impl Network {
         if self.is_watched {
             self.observers.tell(|observer| observer.injected(now, &packet));
         }
-        let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
+        let source = &mut self.sources[(self.buffers.source(packet.from) - self.buffers.sources) as usize];
+        let part = u64::from_le_bytes(*b"network\0");
+        let mut random = Random::of_source(self.config.seed, part, packet.from.0, source.injected);
+        source.injected = source.injected.wrapping_add(1);
+        let route = self.routing.start(&self.topology, packet.from, packet.to, random.next_u64());
         self.put_in_source(now, packet, route, (Cast::One, NONE), queue);
     }
 
@@ -230,8 +285,8 @@ impl Network {
         let (hops, fate) = (0, Fate::Intact);
         let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate, cast };
         let flight = self.buffers.flights.insert(flight);
-        let buffer = self.buffers.sources + packet.from.0;
-        self.source_waiting[packet.from.0 as usize] += 1;
+        let buffer = self.buffers.source(packet.from);
+        self.sources[(buffer - self.buffers.sources) as usize].waiting += 1;
         let resident = self.buffers.enter(flight, buffer, flits, flits, now, now);
         let busy_until = self.buffers.vcs[buffer as usize].busy_until;
         if self.buffers.vcs[buffer as usize].front != resident {
@@ -247,7 +302,7 @@ impl Network {
     /// Handles one of the network's events at its time.
     #[inline]
     pub fn handle(&mut self, now: Time, event: NetworkEvent, queue: &mut impl Schedule) {
-        self.statistics.events += 1;
+        self.statistics.events += u64::from(!event.is_wake());
         match event.0 {
             Event::Ready { resident, generation } => self.on_ready(now, resident, generation, queue),
             Event::Flit { resident, duration_ps } => self.on_flit(now, resident, duration_ps, queue),
@@ -302,8 +357,10 @@ impl Network {
         &self.statistics
     }
 
+    /// Returns the statistics of a channel of the fabric. Of a channel in two partitions each counts a part.
     pub fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
-        self.buffers.links[channel as usize].statistics
+        let own = self.buffers.layout().local(channel);
+        own.map_or(ChannelStatistics::default(), |own| self.buffers.links[own as usize].statistics)
     }
 
     /// Returns the packets that were injected and are neither delivered nor lost, including those in source queues.
@@ -313,12 +370,13 @@ impl Network {
 
     /// Returns the packets in a node's source queue that have not begun to leave.
     pub fn waiting_at_source(&self, node: NodeId) -> u32 {
-        self.source_waiting[node.0 as usize]
+        self.sources[(self.buffers.source(node) - self.buffers.sources) as usize].waiting
     }
 
     /// Asks for one [`Network::take_notification`] when the next packet begins to leave a node's source queue.
     pub fn notify_when_taken(&mut self, node: NodeId) {
-        self.notify_requested[node.0 as usize] = true;
+        let source = self.buffers.source(node) - self.buffers.sources;
+        self.sources[source as usize].notify = true;
     }
 
     /// Takes a node that asked for a notification and whose next packet has begun to leave.
@@ -329,7 +387,7 @@ impl Network {
 
     /// Returns the time at which a node's injection channel is free.
     pub fn injection_free_at(&self, node: NodeId) -> Time {
-        self.buffers.links[self.topology.injection_channel(node) as usize].free_at
+        self.buffers.links[self.buffers.injection(node) as usize].free_at
     }
 
     /// Returns the flits of a packet with `bytes` of payload.
@@ -349,10 +407,9 @@ impl Network {
 
     /// Returns the channels between routers, ascending.
     pub fn channels_between_routers(&self) -> Vec<u32> {
-        let first_injection = self.topology.channels() - self.topology.nodes();
-        (0..first_injection)
-            .filter(|&channel| self.buffers.vcs[(channel * self.buffers.virtual_channels) as usize].router != NONE)
-            .collect()
+        let routers = (0..self.topology.routers()).map(RouterId);
+        let links = |router| self.topology.neighbours(router).map(move |(port, _)| self.topology.channel(router, port));
+        routers.flat_map(links).collect()
     }
 
     /// Takes the times of each packet on each channel since the last call. Empty unless the configuration has `trace`.

@@ -56,7 +56,7 @@ pub struct Attempt {
 }
 
 /// An observer of a network.
-pub trait Observe: Debug {
+pub trait Observe: Debug + Send {
     fn injected(&mut self, _now: Time, _packet: &Packet) {}
 
     /// A head has to wait for a channel. `at_router`: it does not wait at its node.

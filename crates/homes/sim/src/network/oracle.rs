@@ -85,7 +85,7 @@ impl<'a> Oracle<'a> {
             owner: None,
             credits: link.to.map(|_| config.link.buffer_flits),
             coming: Vec::new(),
-            last: 0,
+            last: usize::MAX,
         };
         let outputs: Vec<Output> = links.iter().flat_map(|link| vec![output(link); vcs]).collect();
         let buffers = (0..outputs.len() + topology.nodes() as usize).map(|_| Buffer::default()).collect();

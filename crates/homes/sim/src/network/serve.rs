@@ -105,7 +105,7 @@ impl Network {
         let link = &mut self.buffers.links[channel as usize];
         if at < link.wake_at {
             link.wake_at = at;
-            queue.schedule(at, NetworkEvent(Event::Wake { channel }));
+            queue.schedule(at, channel, NetworkEvent(Event::Wake { channel }));
         }
     }
 

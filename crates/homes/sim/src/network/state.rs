@@ -5,7 +5,7 @@
 //! credits and an owner, and a *buffer* at its receiver, a FIFO of residents. After the virtual channels come the
 //! source queues, one for each node; the only output of a source queue is the node's injection channel.
 //!
-//! Bytes: 88 for each channel, 64 for each of its virtual channels, 68 for each node; 64 for each packet in flight, 64
+//! Bytes: 88 for each channel, 64 for each of its virtual channels, 76 for each node; 64 for each packet in flight, 64
 //! for each buffer that it is in, 16 for each return of credits in flight.
 
 use selvedge_fabric::RouteState;
@@ -54,7 +54,7 @@ pub(super) struct VirtualChannel {
     /// Residents that wait for it, oldest first.
     pub waiters: u32,
     pub waiters_last: u32,
-    /// Buffer served last, for round-robin arbitration.
+    /// Buffer served last, for round-robin arbitration; `NONE`: none yet, so the first in order comes next.
     pub last: u32,
     /// Free flits of the buffer, as known to the sender; `UNLIMITED` if the receiver is a node.
     pub credits: u32,
@@ -72,6 +72,8 @@ pub(super) struct VirtualChannel {
     pub stuck: bool,
     /// STOP and CONTINUE control it (`control.rs`).
     pub gated: bool,
+    /// Its other half is in another partition (`border.rs`): of an output, if `router` is `NONE`, and else of a buffer.
+    pub at_border: bool,
 }
 
 const _: () = assert!(size_of::<VirtualChannel>() == 64);
@@ -165,7 +167,9 @@ pub(super) enum Fate {
     Recovered,
 }
 
-/// Returning credits or acknowledgements, in order of time: a FIFO of [`Release`].
+/// Returning credits or acknowledgements, in order of time: a list of [`Release`].
+///
+/// It may hold credits that have not arrived. They tell when to look again, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Releases {
     front: u32,
@@ -187,14 +191,28 @@ impl Releases {
     pub fn push(&mut self, slab: &mut Slab<Release>, at: Time, flits: u32) {
         let slot = slab.insert(Release { at, flits, next: NONE });
         if self.back == NONE {
+            (self.front, self.back) = (slot, slot);
+        } else if slab[self.back].at <= at {
+            slab[self.back].next = slot;
+            self.back = slot;
+        } else {
+            self.insert(slab, slot, at);
+        }
+    }
+
+    /// Inserts an entry before later ones: credits of a lost packet return later than those behind them.
+    #[cold]
+    fn insert(&mut self, slab: &mut Slab<Release>, slot: u32, at: Time) {
+        let (mut before, mut next) = (NONE, self.front);
+        while slab[next].at <= at {
+            (before, next) = (next, slab[next].next);
+        }
+        slab[slot].next = next;
+        if before == NONE {
             self.front = slot;
         } else {
-            let last = &mut slab[self.back];
-            let at = at.max(last.at);
-            last.next = slot;
-            slab[slot].at = at;
+            slab[before].next = slot;
         }
-        self.back = slot;
     }
 
     /// Returns the slot of the last entry, or `NONE`.
@@ -233,6 +251,17 @@ impl Releases {
         None
     }
 
+    /// Returns the flits that have returned by `now`.
+    pub fn arrived(&self, slab: &Slab<Release>, now: Time) -> u32 {
+        let (mut slot, mut sum) = (self.front, 0);
+        while slot != NONE && slab[slot].at <= now {
+            sum += slab[slot].flits;
+            slot = slab[slot].next;
+        }
+        sum
+    }
+
+    /// Returns all flits, returned or on their way.
     pub fn sum(&self, slab: &Slab<Release>) -> u32 {
         let (mut slot, mut sum) = (self.front, 0);
         while slot != NONE {

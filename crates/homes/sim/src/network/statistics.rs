@@ -12,7 +12,7 @@ use crate::time::Time;
 pub struct NetworkStatistics {
     /// Packet-hop events: times that a packet's head left a router.
     pub hops: u64,
-    /// Events that the network handled.
+    /// Events that the network handled, without those at which a channel is only looked at again.
     pub events: u64,
     pub injected: u64,
     pub delivered: u64,
@@ -37,6 +37,31 @@ pub struct NetworkStatistics {
 }
 
 impl NetworkStatistics {
+    /// Adds the statistics of another partition.
+    pub(crate) fn add(&mut self, other: &NetworkStatistics) {
+        let NetworkStatistics { hops, events, injected, delivered, lost, delivered_bytes, .. } = other;
+        self.hops += hops;
+        self.events += events;
+        self.injected += injected;
+        self.delivered += delivered;
+        self.lost += lost;
+        self.delivered_bytes += delivered_bytes;
+        let NetworkStatistics { requests, blocked, blocked_ps, losses, corruptions, retransmissions, .. } = other;
+        self.requests += requests;
+        self.blocked += blocked;
+        self.blocked_ps += blocked_ps;
+        self.losses += losses;
+        self.corruptions += corruptions;
+        self.retransmissions += retransmissions;
+        let NetworkStatistics { deadlocks, deadlocked_packets, recovered, cycle_lengths, .. } = other;
+        self.deadlocks += deadlocks;
+        self.deadlocked_packets += deadlocked_packets;
+        self.recovered += recovered;
+        for (&length, count) in cycle_lengths {
+            *self.cycle_lengths.entry(length).or_default() += count;
+        }
+    }
+
     /// Returns the share of the heads that were blocked.
     pub fn blocking_rate(&self) -> f64 {
         ratio(self.blocked, self.requests)
@@ -65,4 +90,12 @@ pub struct ChannelStatistics {
     pub flits: u64,
     /// Sum of the times from the start of a packet (or flit) to its end.
     pub busy: Time,
+}
+
+impl ChannelStatistics {
+    /// Adds those of the channel's other half.
+    pub(crate) fn add(self, other: ChannelStatistics) -> ChannelStatistics {
+        let ChannelStatistics { packets, flits, busy } = other;
+        ChannelStatistics { packets: self.packets + packets, flits: self.flits + flits, busy: self.busy + busy }
+    }
 }

@@ -67,7 +67,7 @@ pub(super) fn assert_empty(network: &mut Network) {
         link.acknowledgements.collect(&mut network.buffers.releases, Time::MAX);
     }
     assert!(network.buffers.vcs.iter().all(|vc| vc.front == NONE && vc.back == NONE));
-    assert!(network.source_waiting.iter().all(|&waiting| waiting == 0));
+    assert!(network.sources.iter().all(|source| source.waiting == 0));
     assert_eq!(network.buffers.residents.in_use(), 0);
     assert_eq!(network.buffers.flights.in_use(), 0);
     assert_eq!(network.buffers.releases.in_use(), 0);
@@ -212,7 +212,11 @@ fn compare(seed: u64, kind: usize, count: u32, config: NetworkConfig) -> Option<
     for arrival in arrivals {
         let Arrival::Delivered(delivery) = arrival else { panic!("{arrival:?}") };
         let number = packets.iter().position(|(_, packet)| packet.message == delivery.packet.message).unwrap();
-        assert_eq!(oracle.arrivals[&number], (delivery.head, delivery.at), "{delivery:?} of {packets:?}");
+        assert_eq!(
+            oracle.arrivals[&number],
+            (delivery.head, delivery.at),
+            "seed {seed} kind {kind} {config:?}: {delivery:?} of {packets:?}"
+        );
     }
     assert_empty(&mut network);
     Some(network.statistics().blocked)

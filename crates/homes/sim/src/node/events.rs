@@ -139,7 +139,7 @@ impl Events {
 
 impl Schedule for Events {
     #[inline]
-    fn schedule(&mut self, at: Time, event: NetworkEvent) {
+    fn schedule(&mut self, at: Time, _place: u32, event: NetworkEvent) {
         self.queue.schedule(at, Event::Network(event));
     }
 }

@@ -11,23 +11,22 @@ pub use sampler::Sampler;
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::cell::RefCell;
     use std::io::{self, Write};
-    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
 
     /// A file in memory, which a test reads after the run.
     #[derive(Clone, Debug, Default)]
-    pub struct Shared(Rc<RefCell<Vec<u8>>>);
+    pub struct Shared(Arc<Mutex<Vec<u8>>>);
 
     impl Shared {
         pub fn text(&self) -> String {
-            String::from_utf8(self.0.borrow().clone()).unwrap()
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
     }
 
     impl Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.borrow_mut().extend_from_slice(bytes);
+            self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 

@@ -43,7 +43,7 @@ pub struct Sampler {
     channels: Vec<Channel>,
     /// Channels that carry something, or that something waits for.
     used: BTreeSet<u32>,
-    out: Box<dyn Write>,
+    out: Box<dyn Write + Send>,
     /// The first error of a write. Nothing is written after it.
     failed: Option<io::Error>,
 }
@@ -88,7 +88,7 @@ impl fmt::Debug for Sampler {
 
 impl Sampler {
     /// Samples a network over `topology`, from time 0 on. The interval is more than 0.
-    pub fn new(topology: &Topology, interval: Time, out: Box<dyn Write>) -> Sampler {
+    pub fn new(topology: &Topology, interval: Time, out: Box<dyn Write + Send>) -> Sampler {
         assert!(interval > Time::ZERO, "an interval without a length");
         let channels = vec![Channel::default(); topology.channels() as usize];
         let topology = topology.clone();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the sampler: rows from chosen calls, and sums over a run of traffic.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::Mutex;
 
 use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 
@@ -104,11 +103,11 @@ struct Counts {
 }
 
 #[derive(Debug)]
-struct Counter(Rc<RefCell<Counts>>);
+struct Counter(Arc<Mutex<Counts>>);
 
 impl Observe for Counter {
     fn sent(&mut self, sent: &Transmission<'_>) {
-        let mut counts = self.0.borrow_mut();
+        let mut counts = self.0.lock().unwrap();
         *counts.bytes.entry(sent.channel).or_default() += sent.bytes;
         counts.waited += sent.waited.unwrap_or_default();
     }
@@ -135,7 +134,7 @@ fn the_rows_of_a_run_sum_up_to_its_statistics_and_change_nothing() {
             .unwrap()
     };
     let sampler = Sampler::new(&topology, Time::from_ns(1000), Box::new(out.clone()));
-    let counted = Rc::new(RefCell::new(Counts::default()));
+    let counted = Arc::new(Mutex::new(Counts::default()));
     let observed = run(vec![Box::new(sampler) as Box<dyn Observe>, Box::new(Counter(counted.clone()))]);
     assert_eq!(observed, run(Vec::new()));
     let mut blocked_ns = 0.0;
@@ -148,6 +147,6 @@ fn the_rows_of_a_run_sum_up_to_its_statistics_and_change_nothing() {
         assert!(words[6].parse::<f64>().unwrap() <= 1.0);
         blocked_ns += words[9].parse::<f64>().unwrap();
     }
-    assert_eq!(bytes, counted.borrow().bytes);
-    assert!((blocked_ns - counted.borrow().waited.as_ns_f64()).abs() < 0.01, "{blocked_ns}");
+    assert_eq!(bytes, counted.lock().unwrap().bytes);
+    assert!((blocked_ns - counted.lock().unwrap().waited.as_ns_f64()).abs() < 0.01, "{blocked_ns}");
 }

@@ -32,7 +32,7 @@ pub struct Dump {
     sequence: u32,
     /// Attempts of the packet that is sent next.
     attempts: Vec<Attempt>,
-    out: Box<dyn Write>,
+    out: Box<dyn Write + Send>,
 }
 
 /// A record without its time.
@@ -66,7 +66,7 @@ const DATA: u8 = 2;
 
 impl Dump {
     /// Dumps a channel between two routers.
-    pub fn new(topology: &Topology, config: &NetworkConfig, channel: u32, out: Box<dyn Write>) -> Dump {
+    pub fn new(topology: &Topology, config: &NetworkConfig, channel: u32, out: Box<dyn Write + Send>) -> Dump {
         let name = |name: String| name.replace(char::is_whitespace, "_");
         let timeout = config.retransmission.as_ref().map(|retransmission| retransmission.timeout);
         let header = [

@@ -8,14 +8,14 @@ const CHILDREN: usize = 4;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scheduled<E> {
     pub at: Time,
-    pub sequence: u64,
+    pub order: u64,
     pub event: E,
 }
 
 impl<E> Scheduled<E> {
     #[inline(always)]
     pub fn key(&self) -> u128 {
-        u128::from(self.at.0) << 64 | u128::from(self.sequence)
+        u128::from(self.at.0) << 64 | u128::from(self.order)
     }
 }
 
@@ -48,6 +48,12 @@ impl<E: Copy> Heap<E> {
             at = parent;
         }
         self.items[at] = item;
+    }
+
+    /// Pops the first event, if its time is not after `last`.
+    #[inline(always)]
+    pub fn pop_by(&mut self, last: Time) -> Option<Scheduled<E>> {
+        if self.items.first()?.at > last { None } else { self.pop() }
     }
 
     pub fn pop(&mut self) -> Option<Scheduled<E>> {

@@ -2,7 +2,8 @@
 //! The event queue of a simulation in virtual time.
 //!
 //! Invariants
-//! 1. Events are taken in order of time; events of one time in the order in which they were scheduled.
+//! 1. Events are taken in order of time; events of one time in the order in which they were scheduled, or in an order
+//!    that the caller gives ([`Queue::schedule_as`]). A queue has events of one kind or the other.
 //! 2. No event is in the past: an event that is scheduled for an earlier time gets the current time.
 //! 3. The division of time into days does not change the order.
 //!
@@ -153,8 +154,15 @@ impl<E: Copy> Queue<E> {
     // `insert` is inlined so that the event goes from registers straight into its slot. A copy in between that is
     // written and read with different widths stalls the processor.
     pub fn schedule(&mut self, at: Time, event: E) {
-        let item = Scheduled { at: at.max(self.now), sequence: self.sequence, event };
+        let order = self.sequence;
         self.sequence += 1;
+        self.schedule_as(at, order, event);
+    }
+
+    /// Schedules an event whose place among the events of its time is `order`. Equal orders have no order between them.
+    #[inline(always)]
+    pub fn schedule_as(&mut self, at: Time, order: u64, event: E) {
+        let item = Scheduled { at: at.max(self.now), order, event };
         self.len += 1;
         self.insert(item);
     }
@@ -197,13 +205,20 @@ impl<E: Copy> Queue<E> {
     /// Takes the next event; its time becomes the current time.
     #[inline(always)]
     pub fn take(&mut self) -> Option<(Time, E)> {
+        self.take_by(Time::MAX)
+    }
+
+    /// Takes the next event, if its time is not after `last`.
+    #[inline(always)]
+    pub fn take_by(&mut self, last: Time) -> Option<(Time, E)> {
         if !self.reach_next() {
             return None;
         }
         let next = match (self.today.last(), self.late.first()) {
-            (Some(sorted), Some(late)) if late.key() < sorted.key() => self.late.pop(),
+            (Some(sorted), Some(late)) if late.key() < sorted.key() => self.late.pop_by(last),
+            (Some(sorted), _) if sorted.at > last => None,
             (Some(_), _) => self.today.pop(),
-            (None, _) => self.late.pop(),
+            (None, _) => self.late.pop_by(last),
         }?;
         self.len -= 1;
         self.now = next.at;

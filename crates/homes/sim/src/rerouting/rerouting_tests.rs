@@ -93,7 +93,7 @@ fn a_triangle_takes_the_other_way_at_once_when_the_carrier_is_lost() {
     // Packets for the other end of the link wait until their limit, one after the other. With managers both ends take the
     // other way at once, and nothing was on the wire.
     let counts = |results: &TrafficResults| (results.whole_run.injected, lost(results, LossReason::LinkDown));
-    assert_eq!((counts(&fixed), counts(&rerouted)), ((1856, 272), (2879, 0)));
+    assert_eq!((counts(&fixed), counts(&rerouted)), ((1899, 260), (2874, 0)));
     assert_eq!((lost(&rerouted, LossReason::Unreachable), rerouted.whole_run.under_way), (0, 0));
     let episode = &episodes(&rerouted)[0];
     assert_eq!((&episode.changes[..], episode.at_ps), (&["link a-b fails".to_owned()][..], 200_000_000));

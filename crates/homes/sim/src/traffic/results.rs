@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Generator, Snapshot};
-use crate::network::{LossReason, Stuck, ratio};
+use super::part::Counts;
+use super::windows::Run;
+use crate::network::{LossReason, NetworkStatistics, Stuck, ratio};
 use crate::rerouting::ReroutingReport;
 use crate::time::Time;
 
@@ -112,7 +113,16 @@ pub enum Stop {
 
 const BUSIEST: usize = 8;
 
-impl Generator<'_> {
+/// What the network had counted at a time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub at: Time,
+    pub statistics: NetworkStatistics,
+    /// Of each channel.
+    pub flits: Vec<u64>,
+}
+
+impl Run<'_> {
     fn cycle(&self) -> Vec<CycleMember> {
         let member = |stuck: &Stuck| CycleMember {
             channel: stuck.channel,
@@ -120,17 +130,19 @@ impl Generator<'_> {
             from: stuck.from.0,
             to: stuck.to.0,
         };
-        self.network.deadlock().map(|deadlock| deadlock.cycle.iter().map(member).collect()).unwrap_or_default()
+        self.parts[0].network.deadlock().map(|deadlock| deadlock.cycle.iter().map(member).collect()).unwrap_or_default()
     }
 
     pub(super) fn results(&mut self, stopped: Option<Stop>) -> TrafficResults {
         // The interval of an interrupted run ends at the interruption.
-        let now = self.queue.0.now();
-        let end = self.end.take().unwrap_or_else(|| self.snapshot(now.min(self.until)));
+        let counts = self.counts();
+        let now = counts.last;
+        let end = self.end.take().unwrap_or_else(|| self.snapshot(now.min(self.plan.until)));
         let begin = self.begin.take().unwrap_or_else(|| self.snapshot(end.at));
         let interval = end.at - begin.at;
-        let nodes = self.network.topology().nodes();
-        let node_time = self.network.injection_time(0).as_ps() as f64 / f64::from(self.network.flits(0));
+        let network = &self.parts[0].network;
+        let nodes = network.topology().nodes();
+        let node_time = network.injection_time(0).as_ps() as f64 / f64::from(network.flits(0));
         let share = |flits: u64| match interval {
             Time::ZERO => 0.0,
             interval => flits as f64 * node_time / interval.as_ps() as f64 / f64::from(nodes),
@@ -150,25 +162,25 @@ impl Generator<'_> {
         let (busiest_channels, channel_utilisation_mean) = self.utilisation(&begin, &end);
         let blocked = to.blocked - from.blocked;
         TrafficResults {
-            pattern: self.traffic.pattern.to_string(),
+            pattern: self.plan.traffic.pattern.to_string(),
             nodes,
-            channels: self.network.topology().channels(),
+            channels: network.topology().channels(),
             stopped,
-            load: self.traffic.load,
-            offered: share(self.offered_flits),
-            accepted: share(self.accepted_flits),
+            load: self.plan.traffic.load,
+            offered: share(counts.offered_flits),
+            accepted: share(counts.accepted_flits),
             accepted_bytes_per_s_per_node: if seconds > 0.0 { bytes / seconds / f64::from(nodes) } else { 0.0 },
-            packets: self.packets_measured,
-            lost: self.lost.values().sum(),
-            lost_by_reason: self.every_reason(&self.lost),
-            messages_not_made: self.not_made,
-            latency: self.latencies(),
-            hops_mean: ratio(self.hops, self.packets_measured),
+            packets: counts.packets,
+            lost: counts.lost.values().sum(),
+            lost_by_reason: self.every_reason(&counts.lost),
+            messages_not_made: counts.not_made,
+            latency: latencies(&counts),
+            hops_mean: ratio(counts.hops, counts.packets),
             blocking_rate: ratio(blocked, to.requests - from.requests),
             blocking_time_mean_ns: ratio(to.blocked_ps - from.blocked_ps, blocked) / 1e3,
             deadlocks: cycles,
             deadlocked_packets,
-            deadlock_probability: ratio(recovered, recovered + self.undisturbed),
+            deadlock_probability: ratio(recovered, recovered + counts.undisturbed),
             cycle_length_mean: ratio(length_sum, cycles),
             cycle_lengths,
             recovered,
@@ -177,17 +189,22 @@ impl Generator<'_> {
             channel_utilisation_mean,
             channel_utilisation_max: busiest_channels.first().map_or(0.0, |busiest| busiest.utilisation),
             busiest_channels,
-            packet_hops: self.network.statistics().hops,
-            events: self.queue.0.taken(),
+            packet_hops: self.statistics().hops,
+            events: self.events(),
             simulated_ns: now.as_ns_f64(),
-            whole_run: self.totals(),
-            rerouting: self.rerouter.as_ref().map(|rerouter| rerouter.finish(&self.network)),
+            whole_run: self.totals(&counts),
+            rerouting: self.rerouter.as_ref().map(|rerouter| rerouter.finish(&self.parts[0].network)),
         }
     }
 
-    fn totals(&self) -> Totals {
-        let totals = &self.totals;
-        Totals { lost: self.every_reason(&totals.lost), under_way: self.network.in_flight(), ..totals.clone() }
+    fn totals(&self, counts: &Counts) -> Totals {
+        Totals {
+            injected: counts.injected,
+            delivered: counts.delivered,
+            lost: self.every_reason(&counts.lost_in_all),
+            under_way: self.in_flight(),
+            link_changes: self.faults as u64,
+        }
     }
 
     /// Returns the counts of all reasons that this run can have.
@@ -197,27 +214,15 @@ impl Generator<'_> {
         reasons.map(|reason| (reason, lost.get(&reason).copied().unwrap_or(0))).collect()
     }
 
-    fn latencies(&self) -> Latency {
-        if self.packets_measured == 0 {
-            return Latency::default();
-        }
-        let at = |quantile| self.latency.value_at_quantile(quantile) as f64 / 1e3;
-        Latency {
-            mean_ns: self.latency_sum_ns / self.packets_measured as f64,
-            median_ns: at(0.5),
-            p99_ns: at(0.99),
-            max_ns: self.latency.max() as f64 / 1e3,
-        }
-    }
-
     /// Returns the busiest channels between routers, and the mean of all of them.
     fn utilisation(&self, begin: &Snapshot, end: &Snapshot) -> (Vec<BusyChannel>, f64) {
         let interval = (end.at - begin.at).as_ps();
-        let between = self.network.channels_between_routers();
+        let network = &self.parts[0].network;
+        let between = network.channels_between_routers();
         if interval == 0 || between.is_empty() {
             return (Vec::new(), 0.0);
         }
-        let flit_time = self.network.flit_time().as_ps() as f64;
+        let flit_time = network.flit_time().as_ps() as f64;
         let share = |&channel: &u32| {
             let flits = end.flits[channel as usize] - begin.flits[channel as usize];
             BusyChannel { channel, utilisation: flits as f64 * flit_time / interval as f64 }
@@ -227,5 +232,18 @@ impl Generator<'_> {
         channels.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then(a.channel.cmp(&b.channel)));
         channels.truncate(BUSIEST);
         (channels, mean)
+    }
+}
+
+fn latencies(counts: &Counts) -> Latency {
+    if counts.packets == 0 {
+        return Latency::default();
+    }
+    let at = |quantile| counts.latency.value_at_quantile(quantile) as f64 / 1e3;
+    Latency {
+        mean_ns: counts.latency_sum_ps as f64 / 1e3 / counts.packets as f64,
+        median_ns: at(0.5),
+        p99_ns: at(0.99),
+        max_ns: counts.latency.max() as f64 / 1e3,
     }
 }

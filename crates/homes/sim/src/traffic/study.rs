@@ -191,6 +191,7 @@ fn one_run(
         seed,
         faults: Vec::new(),
         rerouting: None,
+        threads: 1,
     };
     let network = NetworkConfig { seed, ..config.network.clone() };
     let results = run(topology.clone(), routing.clone(), network, &traffic, &mut |_| ControlFlow::Continue(()))?;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
 use selvedge_fabric::{Algorithm, RouterId};
 
 use super::study::{CURVES, Curve, StudyConfig, StudyPoint, atoll, study};
 use super::*;
-use crate::network::{DeadlockPolicy, RetransmissionConfig, SpeedUp, Switching};
+use crate::network::{DeadlockPolicy, ErrorRates, LossReason, RetransmissionConfig, SpeedUp, Switching};
+use crate::random::Random;
 
 fn go(topology: Topology, algorithm: Algorithm, network: NetworkConfig, traffic: &TrafficConfig) -> TrafficResults {
     let topology = Arc::new(topology);
@@ -295,7 +299,7 @@ fn a_deadlock_that_is_not_resolved_ends_the_run() {
 
 #[test]
 fn long_messages_become_packets() {
-    let traffic = TrafficConfig { message_bytes: 5000, ..short("uniform", 0.1) };
+    let traffic = TrafficConfig { message_bytes: 5000, measured: Time::from_ns(2_000_000), ..short("uniform", 0.1) };
     let results =
         go(Topology::mesh(&[4, 4], 1).unwrap(), Algorithm::DimensionOrder, NetworkConfig::default(), &traffic);
     assert_eq!(results.packets % 5, 0);
@@ -326,7 +330,7 @@ fn invalid_traffic_is_refused() {
 fn the_study_shows_the_order_that_the_seed_states() {
     let config = StudyConfig {
         localities: vec![0.0, 0.5, 1.0],
-        runs: 1,
+        runs: 3,
         measured: Time::from_ns(40_000),
         ..StudyConfig::default()
     };
@@ -420,4 +424,90 @@ fn a_speed_up_takes_the_heads_of_line_away() {
     assert!(two > 0.85 && four > 0.86, "{two}, {four}");
     let [one, two] = [1, 2].map(|factor| accepted(factor, 64));
     assert!(one < 0.61 && two > 0.92, "{one}, {two}");
+}
+
+/// A fabric of each kind that may be divided, with its routings.
+fn divisible() -> Vec<(Topology, Vec<Algorithm>)> {
+    let adaptive = vec![
+        Algorithm::Minimal,
+        Algorithm::Valiant,
+        Algorithm::UgalLocal,
+        Algorithm::UgalGlobal,
+        Algorithm::Progressive,
+    ];
+    vec![
+        (Topology::torus(&[5, 4], &[], 2).unwrap(), vec![Algorithm::DimensionOrder]),
+        (Topology::mesh(&[3, 3, 3], 1).unwrap(), vec![Algorithm::DimensionOrder]),
+        (Topology::mesh(&[6, 4], 2).unwrap(), vec![Algorithm::WestFirst]),
+        (Topology::fat_tree(3, 4, (1, 1), None).unwrap(), vec![Algorithm::DestinationModK, Algorithm::AdaptiveUp]),
+        (Topology::dragonfly(9, 4, 2, 2).unwrap(), adaptive.clone()),
+        (Topology::hyperx(&[4, 3], &[], 3).unwrap(), adaptive.clone()),
+        (Topology::slim_fly(4, Some(2)).unwrap(), adaptive.clone()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The results of 2 to 8 threads are those of one, to the byte, with errors, faults and speed-up.
+    #[test]
+    fn every_number_of_threads_gives_the_same_bytes(
+        kind in 0usize..7, routing in 0usize..5, threads in 2u32..=8, seed: u64, load in 0.05f64..0.9,
+        pattern in prop::sample::select(vec!["uniform", "hotspot:3:0.3", "bit-complement", "neighbour"]),
+        bytes in prop::sample::select(vec![0u32, 40, 256, 3000]), faults: bool, errors: bool, retransmits: bool, speed_up: bool,
+    ) {
+        let (topology, routings) = divisible().swap_remove(kind);
+        let algorithm = routings[routing % routings.len()];
+        let mut network = NetworkConfig { seed, link_down_limit: Time::from_ns(3_000), ..NetworkConfig::default() };
+        network.link.virtual_channels = 6;
+        prop_assume!(algorithm.virtual_channels_needed(&topology).is_some_and(|needed| needed <= 6));
+        network.link.latency = Time(7_300);
+        if errors {
+            network.errors = ErrorRates { loss: 0.002, corruption: 0.002 };
+        }
+        if retransmits {
+            network.retransmission = Some(RetransmissionConfig { timeout: Time::from_ns(500), window_flits: 64 });
+        }
+        if speed_up {
+            network.switch.speed_up = Some(SpeedUp { factor: 2, output_flits: 64 });
+        }
+        let mut traffic = TrafficConfig {
+            seed, warm_up: Time::from_ns(1_000), measured: Time::from_ns(4_000), drain_max: Time::from_ns(5_000), ..short(pattern, load)
+        };
+        traffic.message_bytes = bytes;
+        let mut random = Random::new(seed, 3);
+        for _ in 0..if faults { 6 } else { 0 } {
+            let channel = random.below(u64::from(topology.channels() - topology.nodes())) as u32;
+            let at = random.below(4_000);
+            traffic.faults.push(Fault { at: Time::from_ns(at), channel, up: false });
+            traffic.faults.push(Fault { at: Time::from_ns(at + 1 + random.below(4_000)), channel, up: true });
+        }
+        traffic.faults.sort_unstable();
+        let text = |threads| {
+            let results = go(topology.clone(), algorithm, network.clone(), &TrafficConfig { threads, ..traffic.clone() });
+            serde_json::to_string(&results).unwrap()
+        };
+        prop_assert_eq!(text(1), text(threads));
+    }
+}
+
+#[test]
+fn what_cannot_be_divided_says_why() {
+    let torus = Topology::torus(&[4, 4], &[], 1).unwrap();
+    let safe = Routing::new(&torus, Algorithm::DimensionOrder, 2).unwrap();
+    let shortest = Routing::new(&torus, Algorithm::ShortestPath, 2).unwrap();
+    let plain = NetworkConfig::default();
+    assert_eq!(undivided(&safe, &plain), None);
+    assert_eq!(undivided(&shortest, &plain), Some(Undivided::Deadlock));
+    let mut touching = plain.clone();
+    touching.link.latency = Time::ZERO;
+    assert_eq!(undivided(&safe, &touching), Some(Undivided::NoLatency));
+    let mut wormhole = plain.clone();
+    wormhole.switch.switching = Switching::Wormhole;
+    assert_eq!(undivided(&safe, &wormhole), Some(Undivided::Wormhole));
+    // They run on one thread.
+    let traffic = TrafficConfig { threads: 4, ..short("uniform", 0.2) };
+    let alone = TrafficConfig { threads: 1, ..traffic.clone() };
+    let with = |traffic| go(torus.clone(), Algorithm::DimensionOrder, wormhole.clone(), traffic);
+    assert_eq!(with(&traffic), with(&alone));
 }

@@ -78,6 +78,11 @@ pub struct Args {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
 
+    /// Threads that simulate traffic; the results are the same for every number [default: the cores, fewer for a small
+    /// machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+
     /// Programs: model of the network
     #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
     pub network: NetworkModel,

@@ -111,6 +111,11 @@ fn dispatch(args: &Args) -> Result<u8> {
     if args.output.watch.is_some() && (args.study || args.describe || args.routes.is_some()) {
         return Err(Usage("--watch is for programs and --traffic; leave it out".to_owned()).into());
     }
+    if args.threads.is_some_and(|threads| threads > 1) && args.traffic.is_none() {
+        return Err(
+            Usage("--threads is for --traffic, because programs run on one thread; leave it out".to_owned()).into()
+        );
+    }
     if args.variation.is_some() && args.program.is_none() && args.command.is_empty() {
         return Err(Usage(
             "--variation is for programs, because --traffic and --study simulate no hosts; leave it out".to_owned(),

@@ -92,7 +92,7 @@ fn sample(text: &str) -> Result<Sample, String> {
 
 impl Observing {
     /// The first option of these that is given.
-    fn given(&self) -> Option<&'static str> {
+    pub fn given(&self) -> Option<&'static str> {
         let options = [
             ("--sample", self.sample.is_some()),
             ("--dump-link", !self.dump_link.is_empty()),

@@ -57,6 +57,17 @@ fn exactly_one_thing_is_simulated() {
 }
 
 #[test]
+fn what_needs_one_thread_refuses_several() {
+    let on = |machine: &str, rest: &str| refused(&format!("--machine {} --threads 2 {rest}", machine_file(machine)));
+    assert!(on("torus16", "--program allreduce -n 2").contains("--threads is for --traffic"));
+    assert!(on("atoll", "--traffic uniform").contains("--threads 1"));
+    assert!(on("torus16", "--traffic uniform --set link.latency_ns=0").contains("latency of 0"));
+    assert!(on("torus16", "--traffic uniform --fail-link (0,0)-(0,1)@1us").contains("--no-reroute"));
+    assert!(on("torus16", "--traffic uniform --sample 1us:/nowhere").contains("observer"));
+    assert!(parse("--machine m --traffic uniform --threads 0").unwrap_err().contains("1..=1024"));
+}
+
+#[test]
 fn an_unknown_machine_is_reported_with_the_known_ones() {
     let words = refused("--machine no-such-machine --describe");
     assert!(words.contains("'no-such-machine'") && words.contains("there are"), "{words}");

@@ -121,6 +121,9 @@ pub struct Loaded {
     file: PathBuf,
 }
 
+// SAFETY: a network with observers is simulated whole, by the thread that made it. No other thread calls the plug-in.
+unsafe impl Send for Loaded {}
+
 impl fmt::Debug for Loaded {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Loaded").field("file", &self.file).finish_non_exhaustive()

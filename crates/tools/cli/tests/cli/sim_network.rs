@@ -70,6 +70,20 @@ fn routes_of_a_file_are_taken_and_the_wrong_ones_refused_by_line() {
 }
 
 #[test]
+fn traffic_on_several_threads_has_the_same_report() {
+    let dragonfly = machine("dragonfly1056");
+    let traffic = "--traffic uniform --load 0.5 --skip 500ns --measured 1us --drain 10us --json";
+    let [one, two] = [1, 2].map(|threads| sim(&dragonfly, &format!("{traffic} --threads {threads}")));
+    let without_wall = |ended: &Ended| {
+        let mut report = json(ended);
+        report.as_object_mut().expect("a report").remove("wall").expect("wall times");
+        report
+    };
+    assert_eq!(without_wall(&one), without_wall(&two));
+    assert!(json(&one)["results"][0]["packets"].as_u64().expect("packets") > 1_000);
+}
+
+#[test]
 fn samples_are_equal_in_two_runs_and_change_nothing() {
     let place = Place::new("sim-samples");
     let torus = machine("torus16");
