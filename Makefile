@@ -35,11 +35,12 @@ PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 # Libraries that `selvedge` loads into other programs' processes.
 #   sim_preload       virtual clocks of simulated ranks: before the ranks' other libraries
 #   sim_pmix          PMIx for simulated ranks of Open MPI
+#   sim_mpi           tells the simulator while a rank is in a call of MPI that waits
 #   mpi_preload       a malloc with shared large blocks, cheaper yields: before the C library of MPI ranks
 #   mpi_collectives   collective operations in aggregation nodes: before the MPI
 #   mpich_preload     communicators and windows of shared memory, long puts and gets: before MPICH
 #   openmpi_preload   mends faults of btl/ofi: before Open MPI
-PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix mpi_preload mpi_collectives mpich_preload openmpi_preload)
+PRELOADED := $(patsubst %,$(TREE)/lib/libselvedge/libselvedge_%.so,sim_preload sim_pmix sim_mpi mpi_preload mpi_collectives mpich_preload openmpi_preload)
 
 # libvelo2, librma2, libatoll, libswordfish and libgasnet-selvedge are one library under five names.
 EXTOLL := $(TREE)/lib/libselvedge_extoll.so.1
@@ -81,7 +82,7 @@ setup:
 	@./setup.sh
 
 $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(RELEASE)/libsma.a $(SMA_LINK) &: FORCE
-	$(CARGO) $(CARGO_VERB) --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
+	$(CARGO) $(CARGO_VERB) --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-sim-mpi -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
 	@cmp -s $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1 || install -m 755 $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1
 	@ln -sf libportals.so.1 $(TREE)/lib/libportals.so

@@ -39,7 +39,7 @@ ROWS = [
     "engines/messages engines/collectives",
     "engines/launcher",
     "doors/portals doors/shmem doors/fi doors/extoll doors/sharp doors/nccl doors/mpi-collectives",
-    "preload/mpi preload/mpich preload/openmpi preload/sim-clocks preload/sim-pmix",
+    "preload/mpi preload/mpich preload/openmpi preload/sim-clocks preload/sim-pmix preload/sim-mpi",
     "tools/terminal",
     "tools/rtl tools/daemon",
     "tools/page",

@@ -213,9 +213,16 @@ impl Server {
                 replies.push((rank, INIT_ANSWER.to_owned()));
             }
         }
+        // The last generation whose barrier was found incomplete. Most jobs have one generation.
+        let mut incomplete = None;
         for rank in 0..self.members.len() {
             let generation = self.members[rank].generation;
-            if self.members[rank].in_barrier && self.barrier_is_complete(generation) {
+            if !self.members[rank].in_barrier || incomplete == Some(generation) {
+                continue;
+            }
+            if !self.barrier_is_complete(generation) {
+                incomplete = Some(generation);
+            } else {
                 for (to, member) in self.members.iter_mut().enumerate() {
                     if member.in_barrier && member.generation == generation {
                         member.in_barrier = false;

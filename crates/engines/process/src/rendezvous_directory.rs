@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use selvedge_job::{Claim, ClaimError, DirectoryError, JobDirectory};
+use selvedge_job::{Claim, ClaimError, DirectoryError, JobDirectory, PORTALS_PID_MAX};
 use selvedge_os::sync::IgnorePoison;
 
 const DIRECTORY: &str = "fi";
@@ -27,34 +27,34 @@ pub enum JoinError {
     Claim(#[from] ClaimError),
 }
 
-/// Finds the directory and claims an id. In virtual time the directory belongs to one job, and the id follows from the
-/// rank, so that every run is the same.
+/// Finds the directory and claims an id. In virtual time the directory belongs to one job. There the ids of a rank's
+/// transports follow from the rank: no rank looks at the ids of others, and every run is the same.
 pub fn join() -> Result<Rendezvous, JoinError> {
     if selvedge_host::simulated::is_simulated() {
         let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u16>().ok());
-        if let (Ok(job), Some(rank)) = (std::env::var("SELVEDGE_JOB"), number("SELVEDGE_RANK")) {
+        let place = (std::env::var("SELVEDGE_JOB"), number("SELVEDGE_RANK"), number("SELVEDGE_SIZE"));
+        if let (Ok(job), Some(rank), Some(size)) = place {
             let directory = JobDirectory::open(&job)?;
-            let claim = claim(&directory, rank % selvedge_job::PORTALS_PID_MAX)?;
+            let claim = claim(&directory, (rank..=u16::MAX).step_by(size.max(1).into()))?;
             return Ok(Rendezvous { directory, claim });
         }
     }
     let directory = JobDirectory::create(DIRECTORY)?;
     selvedge_job::clear_dead_ids(&directory);
-    let claim = claim(&directory, (std::process::id() % u32::from(selvedge_job::PORTALS_PID_MAX)) as u16)?;
+    let first = (std::process::id() % u32::from(PORTALS_PID_MAX)) as u16;
+    let claim = claim(&directory, (first..=PORTALS_PID_MAX).chain(0..first))?;
     Ok(Rendezvous { directory, claim })
 }
 
-/// Claims an id that no transport of this process has. The directory cannot tell two claims of one process apart, so
-/// `TAKEN` does.
-fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, ClaimError> {
-    let ids = selvedge_job::PORTALS_PID_MAX + 1;
+/// Claims the first of these ids that no transport of this process has. The directory cannot tell two claims of one
+/// process apart, so `TAKEN` does.
+fn claim(directory: &JobDirectory, ids: impl Iterator<Item = u16>) -> Result<Claim, ClaimError> {
     let mut taken = TAKEN.lock().ignore_poison();
-    for step in 0..ids {
-        let pid = (preferred + step) % ids;
+    for pid in ids {
         if taken.contains(&pid) {
             continue;
         }
-        match directory.claim(Some(pid), pid) {
+        match directory.claim_for_transport(pid) {
             Ok(claim) => {
                 taken.insert(pid);
                 return Ok(claim);

@@ -178,7 +178,9 @@ impl Interface {
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
         // The rings come before the segment, so that a peer that finds the segment finds them too.
         let rings = Rings::create(&config.directory, pid.into(), ni).map_err(SegmentError::Map)?;
-        let segment = Segment::create(&path, &limits, &owner)?;
+        // A simulated job has many NICs on one computer, and each uses little of its tables.
+        let create = if offers.is_simulated { Segment::create_sparse } else { Segment::create };
+        let segment = create(&path, &limits, &owner)?;
         // A simulated job is read in the report of its run.
         let links = match offers.is_simulated {
             true => Arc::new(Page::private()),

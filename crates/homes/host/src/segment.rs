@@ -235,12 +235,26 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// Makes a segment and the NIC in it.
+    /// Makes a segment and the NIC in it. All its memory is allocated, so that no access fails later.
     pub fn create(path: &Path, limits: &Limits, owner: &Owner) -> Result<Segment, SegmentError> {
+        Segment::create_by(path, limits, owner, Mapping::create)
+    }
+
+    /// As [`Segment::create`], but tables take memory as they are used ([`Mapping::create_sparse`]).
+    pub fn create_sparse(path: &Path, limits: &Limits, owner: &Owner) -> Result<Segment, SegmentError> {
+        Segment::create_by(path, limits, owner, Mapping::create_sparse)
+    }
+
+    fn create_by(
+        path: &Path,
+        limits: &Limits,
+        owner: &Owner,
+        map: impl FnOnce(&Path, u64, u64) -> Result<Mapping, MapError>,
+    ) -> Result<Segment, SegmentError> {
         let layout = Layout::new(limits, TABLES_AT);
         let making = path.with_extension(format!("making.{}", owner.pid));
         let _ = std::fs::remove_file(&making);
-        let mapping = Mapping::create(&making, layout.initial_bytes(), layout.reserved_bytes())?;
+        let mapping = map(&making, layout.initial_bytes(), layout.reserved_bytes())?;
         let base = mapping.base();
         let header = SegmentHeader {
             magic: MAGIC,

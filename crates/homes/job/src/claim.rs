@@ -97,6 +97,15 @@ impl JobDirectory {
         if let Some(pid) = wanted.filter(|&pid| pid > PORTALS_PID_MAX) {
             return Err(ClaimError::OutOfRange { pid });
         }
+        self.claim_in_range(wanted, preferred)
+    }
+
+    /// Claims an id for a transport, which no Portals program names: it may be larger than [`PORTALS_PID_MAX`].
+    pub fn claim_for_transport(&self, pid: u16) -> Result<Claim, ClaimError> {
+        self.claim_in_range(Some(pid), pid)
+    }
+
+    fn claim_in_range(&self, wanted: Option<u16>, preferred: u16) -> Result<Claim, ClaimError> {
         let mut held = lock_registry();
         let own = Identity::find_own().map_err(DirectoryError::Shortage)?;
         held.retain(|weak| weak.strong_count() > 0);

@@ -14,6 +14,7 @@
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`copy`] | long copies into memory that other cores have in their caches | none |
 //! | [`library`] | functions of libraries that the process has loaded | none |
+//! | [`hidden`] | files that preloaded libraries hide | none |
 //! | [`huge`] | huge pages for large tables | `madvise` |
 //! | [`lines`] | hints about cache lines that go between cores | none |
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
@@ -43,6 +44,7 @@ pub mod copy;
 pub mod extents;
 pub mod forked;
 pub mod futex;
+pub mod hidden;
 pub mod huge;
 pub mod library;
 pub mod lines;

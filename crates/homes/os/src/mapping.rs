@@ -162,9 +162,25 @@ impl Mapping {
         Mapping::create_aligned(path, bytes, reserved, 1)
     }
 
+    /// As `create`, but a page takes memory when it is touched. In such a file invariant 2 does not hold: if the file
+    /// system has become full meanwhile, the process that touches a page gets SIGBUS.
+    pub fn create_sparse(path: &Path, bytes: u64, reserved: u64) -> Result<Mapping, MapError> {
+        Mapping::create_by(path, reserved, 1, |file, reserved| lengthen(file, path, bytes, reserved))
+    }
+
     /// As `create`, at an address that is a multiple of `align`, a power of two. If the address space has no room for
     /// that, at any page.
     pub fn create_aligned(path: &Path, bytes: u64, reserved: u64, align: u64) -> Result<Mapping, MapError> {
+        Mapping::create_by(path, reserved, align, |file, reserved| extend(file, path, bytes, reserved))
+    }
+
+    /// `make` gives the new file its length, within the reserve.
+    fn create_by(
+        path: &Path,
+        reserved: u64,
+        align: u64,
+        make: impl FnOnce(BorrowedFd<'_>, u64) -> Result<(), MapError>,
+    ) -> Result<Mapping, MapError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(MODE);
         let failed = |errno| MapError::of(errno, Need::File(path));
@@ -172,7 +188,7 @@ impl Mapping {
         let made = (|| {
             retry(|| rustix::fs::fchmod(&file, mode)).map_err(failed)?;
             let reserved = page_rounded(path, reserved)?;
-            extend(file.as_fd(), path, bytes, reserved)?;
+            make(file.as_fd(), reserved)?;
             Ok((map_aligned(&file, path, reserved, align)?, reserved))
         })();
         match made {
@@ -487,6 +503,20 @@ fn address(base: rustix::io::Result<*mut core::ffi::c_void>, path: &Path, bytes:
 fn file_bytes(file: BorrowedFd<'_>, path: &Path) -> Result<u64, MapError> {
     let status = rustix::fs::fstat(file).map_err(|errno| io_error(path, errno))?;
     Ok(status.st_size as u64)
+}
+
+/// Makes a new file `bytes` long without allocating memory for it. The file system must have room for all of it now.
+fn lengthen(file: BorrowedFd<'_>, path: &Path, bytes: u64, reserved: u64) -> Result<(), MapError> {
+    let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX).min(reserved);
+    if bytes > limit {
+        return Err(MapError::TooLarge { path: path.into(), bytes, limit });
+    }
+    let failed = |errno| growth_error(path, bytes, limit, errno);
+    let status = rustix::fs::fstatvfs(file).map_err(failed)?;
+    if status.f_bavail.saturating_mul(status.f_frsize) < bytes {
+        return Err(failed(Errno::NOSPC));
+    }
+    retry(|| rustix::fs::ftruncate(file, bytes)).map_err(failed)
 }
 
 /// Allocates the file up to `bytes`. Never shortens it.

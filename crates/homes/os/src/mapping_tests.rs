@@ -353,3 +353,17 @@ fn a_file_size_limit_is_an_error_and_no_signal() {
     assert_eq!(child.exit_code(), Some(1));
     assert!(!path.exists());
 }
+
+#[test]
+fn a_sparse_file_takes_memory_when_it_is_touched() {
+    let folder = Folder::new();
+    let path = folder.join("segment");
+    let made = Mapping::create_sparse(&path, MIB, 2 * MIB).unwrap();
+    let blocks = || std::fs::metadata(&path).unwrap().blocks();
+    assert_eq!((made.file_bytes().unwrap(), blocks()), (MIB, 0));
+    set_byte(&made, 5000, 1);
+    assert!(blocks() > 0);
+    let Some(tiny) = Folder::tiny_tmpfs(MIB) else { return };
+    let refused = Mapping::create_sparse(&tiny.join("segment"), 2 * MIB, 4 * MIB);
+    assert!(matches!(refused, Err(MapError::Shortage(_))) && !tiny.join("segment").exists());
+}

@@ -16,6 +16,8 @@
 //! | [`threads`] | ranks with several threads: which thread hands the turn over |
 //! | [`simulator`] | the simulator's end |
 //! | `tasks` | the threads of this process |
+//! | `wake_pipe` | the pipe that wakes a sleeping simulator |
+//! | [`watched`] | the descriptors of a wait |
 //! | [`system`] | shared files, sleeping on a word |
 //!
 //! Invariants
@@ -39,11 +41,14 @@ pub mod simulator;
 pub mod system;
 mod tasks;
 pub mod threads;
+mod wake_pipe;
+pub mod watched;
 
 pub use limits::{Cause, LimitedWait};
 pub use page::{Costs, NEVER, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, Published, VARIABLE, units};
 pub use rank::RankEnd;
 pub use simulator::{CreateError, InvalidRequest, Nic, Request, SimEnd};
+pub use watched::Watched;
 
 /// Reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
 pub const EPOCH_S: u64 = 946_684_800;

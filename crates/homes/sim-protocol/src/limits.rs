@@ -20,13 +20,14 @@ use crate::system::{may_have_threads, sleep_on_for};
 use crate::threads::{
     FAR_PS, NAP_NS, NAP_NS_MAX, free_slot, is_far, only_far_limits_remain, others_are_asleep, own_thread, waits,
 };
+use crate::watched::Watched;
 
 /// First time between two looks for events from outside.
 const LOOK_PS: u64 = 1_000_000;
 /// Longest sleep in the kernel of a thread without a slot. Each wake-up delays the passing of time.
 const SLOTLESS_NAP_NS_MAX: u32 = 1_000_000_000;
-/// Longest sleep in the kernel of a thread with a far limit.
-const FAR_NAP_NS_MAX: u32 = 50_000_000;
+/// Longest sleep in the kernel of a thread with a far limit. A job may have hundreds of them, one in each rank.
+const FAR_NAP_NS_MAX: u32 = 1_000_000_000;
 
 /// In a rank in which more threads wait, one of them looks whether the others are asleep, and all sleep longer. Each look
 /// reads the states of all threads.
@@ -70,6 +71,8 @@ pub struct LimitedWait<'a> {
     pub cause: Cause,
     /// Signals that the thread blocks and looks for, of which bit n - 1 is signal n.
     pub signals: u64,
+    /// Descriptors whose readiness is the event.
+    pub watched: Watched,
 }
 
 impl LimitedWait<'_> {
@@ -108,20 +111,20 @@ impl LimitedWait<'_> {
         }
     }
 
-    /// Sleeps in the kernel for a short time: for the event, or if there is none, until the word changes from 0.
+    /// Sleeps in the kernel for a short time: for the event, or if there is none, until the word changes from 0. True:
+    /// the event has come. Where others may look for the event, this only sleeps.
     fn nap(&self, word: &AtomicU32, nap_ns: u32, look: &mut dyn FnMut(u32) -> bool) -> bool {
-        match self.cause {
-            Cause::Time => {
-                sleep_on_for(word, 0, nap_ns);
-                look(0)
-            }
-            Cause::Inside | Cause::Outside => look(nap_ns),
+        match (self.cause, self.watched) {
+            (Cause::Time, _) => sleep_on_for(word, 0, nap_ns),
+            (_, watched) if watched.is_known() && !watched.is_empty() => _ = watched.are_ready(nap_ns),
+            _ => return look(nap_ns),
         }
+        false
     }
 
     /// Parks the thread in a wait for an event.
     fn park(&self, look: &mut dyn FnMut(u32) -> bool) -> bool {
-        let LimitedWait { end, until_ps, cause, signals } = *self;
+        let LimitedWait { end, until_ps, cause, signals, watched } = *self;
         let own = own_thread();
         let turn_line = &end.page().turn_line;
         let slots = &end.page().parked;
@@ -133,7 +136,7 @@ impl LimitedWait<'_> {
             }
             // More threads wait than there are slots. This one still sees its event; its limit may pass late.
             drop(lock);
-            if self.nap(&AtomicU32::new(0), nap, look) {
+            if self.nap(&AtomicU32::new(0), nap, look) || look(0) {
                 return true;
             }
             nap = (nap * 2).min(SLOTLESS_NAP_NS_MAX);
@@ -148,6 +151,7 @@ impl LimitedWait<'_> {
         slot.place.store(place::AWAKE, Relaxed);
         slot.since_ps.store(if cause == Cause::Outside { since } else { NEVER }, Relaxed);
         slot.signals.store(signals, Relaxed);
+        watched.store(&slot.watched);
         slot.thread.store(own, Relaxed);
         let (mut nap, mut is_new) = (NAP_NS, true);
         let has_come = loop {
@@ -170,7 +174,7 @@ impl LimitedWait<'_> {
                 drop(lock.take());
                 let has_come = self.nap(&slot.go, nap, look);
                 slot.place.store(place::AWAKE, SeqCst);
-                if has_come {
+                if has_come || look(0) {
                     lock = Some(turn_line.lock());
                     break true;
                 }

@@ -8,15 +8,17 @@ use std::ffi::{CStr, CString};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
+use crate::watched::WATCHED;
+
 /// Environment variable with the path of a rank's page.
 pub const VARIABLE: &str = "SELVEDGE_SIM";
 
 /// First word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Offset of the payload in the file.
-pub const PAYLOAD_AT: u64 = 20480;
+pub const PAYLOAD_AT: u64 = 24576;
 /// Bytes of payload that the file has room for from the start.
 pub const PAYLOAD_INLINE: u64 = 64 << 10;
 /// Longest payload of one operation: 1 GiB.
@@ -50,6 +52,8 @@ pub mod kind {
     pub const START_AND_WAIT: u32 = 7;
     /// START; the simulator reports a refusal by the NIC ([`super::REFUSED`]).
     pub const START_OR_REFUSE: u32 = 8;
+    /// POLL in a call that returns only when the rank's NICs have changed.
+    pub const POLL_IN_CALL: u32 = 9;
 }
 
 /// Reply to a start that the NIC refused.
@@ -156,6 +160,8 @@ pub struct TimeLine {
     pub alarm_ps: AtomicU64,
     /// Signal that tells a rank that the simulator had stopped that a timer is due; 0: none.
     pub alarm_signal: AtomicU64,
+    /// The thread that is in a call which returns only when its NICs have changed; 0: none.
+    pub caller: AtomicU64,
 }
 
 #[repr(C, align(128))]
@@ -201,6 +207,8 @@ pub struct Parked {
     pub since_ps: AtomicU64,
     /// Signals that end its wait, of which bit n - 1 is signal n. One that is pending makes it count as awake.
     pub signals: AtomicU64,
+    /// Descriptors that end its wait in the kernel.
+    pub watched: [AtomicU64; WATCHED],
 }
 
 /// Places where a parked thread waits.
@@ -227,6 +235,6 @@ const _: () = {
     assert!(offset_of!(Page, request) == 384);
     assert!(offset_of!(Page, nics) == 768);
     assert!(size_of::<NicSlot>() == 256);
-    assert!(size_of::<Parked>() == 48);
+    assert!(size_of::<Parked>() == 64);
     assert!(PAYLOAD_AT % 4096 == 0 && PAYLOAD_INLINE % 4096 == 0);
 };

@@ -7,6 +7,7 @@ use crate::clock::READINGS_MAX;
 use crate::page::kind;
 use crate::rank::RankEnd;
 use crate::system::may_have_threads;
+use crate::threads::own_thread;
 
 /// Free polls with an unknown result before one counts as a failed poll; and free polls after each further one.
 const POLLS_FREE: u64 = 64;
@@ -42,7 +43,7 @@ impl RankEnd {
             // An earlier poll found something, or the program has worked since, so this pause is short again.
             self.pause(kind::WAIT, self.now_ps().saturating_add(REPOLL_PS), self.changes());
         } else {
-            self.pause(kind::POLL, u64::MAX, self.changes());
+            self.pause(if self.is_in_call() { kind::POLL_IN_CALL } else { kind::POLL }, u64::MAX, self.changes());
         }
         time.polls.store(POLLS_FREE - POLLS_FREE_AGAIN, Relaxed);
     }
@@ -72,6 +73,25 @@ impl RankEnd {
     #[inline]
     pub fn has_worked(&self) {
         self.page().time.found.store(1, Relaxed);
+    }
+
+    /// Marks this thread as in a call that returns only when a NIC of the rank has changed: after a poll that found nothing
+    /// it needs no turn before that. False: another thread has the mark, or this one is in such a call already.
+    pub fn enter_call(&self) -> bool {
+        let thread = own_thread().into();
+        self.page().time.caller.compare_exchange(0, thread, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Removes the mark, after [`RankEnd::enter_call`] has returned true.
+    pub fn leave_call(&self) {
+        self.page().time.caller.store(0, Relaxed);
+    }
+
+    fn is_in_call(&self) -> bool {
+        match self.page().time.caller.load(Relaxed) {
+            0 => false,
+            thread => thread == own_thread().into(),
+        }
     }
 
     /// Yields the processor. With a NIC this counts as a poll that found nothing; without one, other ranks run.

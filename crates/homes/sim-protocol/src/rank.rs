@@ -8,7 +8,7 @@
 //!    last one that still runs hands the turn over (`threads.rs`).
 //! 2. A process that is not a rank has no end (`attach.rs`).
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::mem::size_of;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
@@ -17,7 +17,8 @@ use crate::page::{
     COMMAND_BYTES, NEVER, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, Published, REFUSED,
     kind, turn, wake_pipe_path,
 };
-use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on, write_to_pipe};
+use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on};
+use crate::wake_pipe::WakePipe;
 
 /// Polls of a rank for its turn before it sleeps. They take about a microsecond, within which an idle simulator
 /// answers. Longer polling would keep the processor from the rank that has the turn.
@@ -27,7 +28,7 @@ const TURN_POLLS: u32 = 40;
 #[derive(Debug)]
 pub struct RankEnd {
     shared: Shared,
-    wake_pipe: CString,
+    wake_pipe: WakePipe,
 }
 
 impl RankEnd {
@@ -37,7 +38,7 @@ impl RankEnd {
         if shared.file_bytes() < PAYLOAD_AT + PAYLOAD_INLINE {
             return Err(libc::EINVAL);
         }
-        Ok(RankEnd { shared, wake_pipe: wake_pipe_path(path) })
+        Ok(RankEnd { shared, wake_pipe: WakePipe::new(wake_pipe_path(path)) })
     }
 
     pub(crate) fn page(&self) -> &Page {
@@ -152,14 +153,18 @@ impl RankEnd {
         page.request.until_ps.store(until_ps, Relaxed);
         page.time.requests.fetch_add(1, Relaxed);
         page.time.readings.store(0, Relaxed);
-        let pauses = if kind == kind::POLL { page.time.pauses.load(Relaxed).saturating_add(1) } else { 0 };
+        let pauses = if matches!(kind, kind::POLL | kind::POLL_IN_CALL) {
+            page.time.pauses.load(Relaxed).saturating_add(1)
+        } else {
+            0
+        };
         page.time.pauses.store(pauses, Relaxed);
         let turn_line = &page.turn_line;
         // Store, then load: the simulator sets `simulator_sleeps` and then loads `turn`. Sequential consistency makes one side see
         // the other's store, so no wake-up is lost.
         turn_line.turn.store(turn::SIMULATOR, SeqCst);
         if turn_line.simulator_sleeps.load(SeqCst) != 0 {
-            write_to_pipe(&self.wake_pipe);
+            self.wake_pipe.wake();
         }
         self.await_turn();
         if page.costs[3].load(Relaxed) != 0 {

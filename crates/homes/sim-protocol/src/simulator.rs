@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{
-    COMMAND_BYTES, Costs, MAGIC, NEVER, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page,
-    Published, REFUSED, VERSION, kind, turn, wake_pipe_path,
+    COMMAND_BYTES, Costs, MAGIC, NEVER, NIC_PATH_BYTES, NICS, NicSlot, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE,
+    Page, Published, REFUSED, VERSION, kind, turn, wake_pipe_path,
 };
 use crate::system::{Shared, errno, wake};
 
@@ -38,8 +38,9 @@ pub enum Request {
     SharesMemory { ni: u32, target: u64 },
     /// Wait until a NIC of the rank changes, or until a time.
     Wait { until_ps: u64 },
-    /// A poll has found nothing: continue after a pause, or at a time.
-    Poll { until_ps: u64 },
+    /// A poll has found nothing: continue after a pause, or at a time. `in_call`: the rank is in a call that returns only
+    /// when its NICs have changed.
+    Poll { until_ps: u64, in_call: bool },
     /// Wait until a time, with no earlier end.
     Sleep { until_ps: u64 },
 }
@@ -202,7 +203,8 @@ impl SimEnd {
             kind::START_AND_WAIT => self.start(true, false),
             kind::START_OR_REFUSE => self.start(false, true),
             kind::WAIT => Ok(Request::Wait { until_ps }),
-            kind::POLL => Ok(Request::Poll { until_ps }),
+            kind::POLL => Ok(Request::Poll { until_ps, in_call: false }),
+            kind::POLL_IN_CALL => Ok(Request::Poll { until_ps, in_call: true }),
             kind::SLEEP => Ok(Request::Sleep { until_ps }),
             kind::PUBLISH => self.publication(),
             kind::SHARES_MEMORY => {
@@ -270,21 +272,32 @@ impl SimEnd {
         self.page().turn_line.turn.load(SeqCst) == turn::RANK
     }
 
-    /// Announces that the simulator is awake, and empties the pipe.
-    pub fn end_sleep(&self) {
+    /// Announces that the simulator is awake, and empties the pipe if that was readable.
+    pub fn end_sleep(&self, is_readable: bool) {
         self.page().turn_line.simulator_sleeps.store(0, SeqCst);
-        let mut bytes = [0u8; 16];
-        // SAFETY: `read` writes at most `bytes.len()` bytes into `bytes`, on a descriptor that `self` owns.
-        unsafe {
-            while libc::read(std::os::fd::AsRawFd::as_raw_fd(&self.wake_pipe), bytes.as_mut_ptr().cast(), bytes.len())
-                > 0
-            {}
+        if !is_readable {
+            return;
         }
+        let mut bytes = [0u8; 16];
+        // SAFETY: `read` writes at most `bytes.len()` bytes into `bytes`, on a descriptor that `self` owns. What is left of more
+        // bytes ends the next sleep early.
+        unsafe { libc::read(std::os::fd::AsRawFd::as_raw_fd(&self.wake_pipe), bytes.as_mut_ptr().cast(), bytes.len()) };
     }
 
     /// Returns a pipe that becomes readable when the rank hands the turn back to a sleeping simulator.
     pub fn wake_pipe(&self) -> BorrowedFd<'_> {
         self.wake_pipe.as_fd()
+    }
+
+    /// Whether the rank has announced a NIC.
+    pub fn has_nic(&self) -> bool {
+        self.page().nics.iter().any(|slot| slot.live.load(Acquire) != 0)
+    }
+
+    /// Whether the rank has announced the NIC with this id and this number.
+    pub fn has_announced(&self, id: u64, ni: u32) -> bool {
+        let is_it = |slot: &NicSlot| slot.id.load(Relaxed) == id && slot.ni.load(Relaxed) == ni;
+        self.page().nics.iter().any(|slot| slot.live.load(Acquire) != 0 && is_it(slot))
     }
 
     /// Returns the NICs that the rank has announced, in the order of their slots.

@@ -149,16 +149,3 @@ pub fn real_clock_ns(clock: libc::clockid_t) -> u64 {
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
-
-/// Writes a byte to a named pipe, if a process has it open for reading.
-pub fn write_to_pipe(path: &CStr) {
-    // SAFETY: `path` is a C string that lives across `open`. `write` reads one byte of an array of one, and the descriptor is
-    // ours alone.
-    unsafe {
-        let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC);
-        if fd >= 0 {
-            libc::write(fd, [1u8].as_ptr().cast(), 1);
-            libc::close(fd);
-        }
-    }
-}

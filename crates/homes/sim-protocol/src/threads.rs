@@ -14,7 +14,8 @@
 //! 3. A thread that waits for the request lock, not yet parked, does not count as asleep: `lock_waiters`.
 //! 4. A thread with a limit counts as asleep only in its wait in the kernel: an event may have woken it.
 //!
-//! Cost: none for processes with one thread. Else each wait reads the state of every thread in /proc, 10 us each.
+//! Cost: none for processes with one thread. Else each wait makes a system call, and one for each other thread that waits
+//! for a descriptor or two. If a thread waits for anything else, it reads the state of every thread in /proc, 10 us each.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -23,7 +24,8 @@ use crate::limits::next_look;
 use crate::page::{NEVER, Parked, kind, place};
 use crate::rank::RankEnd;
 use crate::system::{sleep_on_for, wake};
-use crate::tasks::Tasks;
+use crate::tasks::{self, Tasks};
+use crate::watched::Watched;
 
 /// Sleep of a parked thread before it checks whether it is the last running one: first, and at most.
 pub(crate) const NAP_NS: u32 = 20_000;
@@ -155,18 +157,54 @@ fn combined_request(slots: &[Parked], now: u64) -> (u32, u64) {
     let until_ps = parked().map(ends).min().unwrap_or(NEVER);
     if only_sleeps {
         (kind::SLEEP, until_ps)
-    } else if parked().any(is(kind::POLL)) {
-        (kind::POLL, until_ps)
+    } else if let Some(kind) = [kind::POLL, kind::POLL_IN_CALL].into_iter().find(|kind| parked().any(is(*kind))) {
+        (kind, until_ps)
     } else {
         (kind::WAIT, until_ps)
     }
 }
 
-/// Whether every other thread of this process is asleep.
+/// Whether every other thread of this process is asleep. The caller holds the request lock.
+pub(crate) fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
+    parked_are_asleep(slots, own).unwrap_or_else(|| states_say_asleep(slots, own))
+}
+
+/// Whether every other thread is asleep, if all of them are parked and wait for nothing but descriptors that this thread
+/// can look at, too. `None`: `/proc` has to be read.
+///
+/// A parked thread needs the request lock to continue, so none continues meanwhile. One that has an event finds it where
+/// this thread finds it: it takes nothing from a descriptor while its place is [`place::KERNEL`].
+fn parked_are_asleep(slots: &[Parked], own: u32) -> Option<bool> {
+    let used = || slots.iter().filter(|slot| slot.thread.load(Relaxed) != 0);
+    if tasks::count()? != used().count() {
+        return None;
+    }
+    for slot in used().filter(|slot| slot.thread.load(Relaxed) != own) {
+        if slot.go.load(Relaxed) != 0 {
+            return Some(false);
+        }
+        match slot.place.load(SeqCst) {
+            place::SLOT => {}
+            place::AWAKE => return Some(false),
+            _ => {
+                let watched = Watched::load(&slot.watched);
+                if !watched.is_known() || slot.signals.load(Relaxed) != 0 {
+                    return None;
+                }
+                if !watched.is_empty() && watched.are_ready(0) {
+                    return Some(false);
+                }
+            }
+        }
+    }
+    Some(true)
+}
+
+/// Whether `/proc` says that every other thread is asleep.
 ///
 /// Reads the states of all threads twice. A thread that slept at both readings and has not run in between slept at the
 /// moment between them. One reading is not enough: two threads that wake each other can each be seen asleep.
-pub(crate) fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
+fn states_say_asleep(slots: &[Parked], own: u32) -> bool {
     let first = sleeps_of_others(slots, own);
     first.is_some() && first == sleeps_of_others(slots, own)
 }

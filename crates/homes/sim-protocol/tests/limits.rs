@@ -7,7 +7,7 @@ mod common;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use common::{await_request, exit_code, fork, has_ended, open};
-use selvedge_sim_protocol::{Cause, Costs, LimitedWait, NEVER, RankEnd, Request, SimEnd};
+use selvedge_sim_protocol::{Cause, Costs, LimitedWait, NEVER, RankEnd, Request, SimEnd, Watched};
 
 fn page(folder: &std::path::Path) -> (std::path::PathBuf, SimEnd) {
     let path = folder.join("0.clock");
@@ -16,7 +16,7 @@ fn page(folder: &std::path::Path) -> (std::path::PathBuf, SimEnd) {
 }
 
 fn wait_for(end: &RankEnd, until_ps: u64, cause: Cause, look: &mut dyn FnMut(u32) -> bool) -> bool {
-    LimitedWait { end, until_ps, cause, signals: 0 }.run(look)
+    LimitedWait { end, until_ps, cause, signals: 0, watched: Watched::UNKNOWN }.run(look)
 }
 
 /// Gives every wait its time, until the process has ended. Returns the requests.
@@ -29,7 +29,9 @@ fn serve(end: &mut SimEnd, child: libc::pid_t) -> Vec<Request> {
         }
         let asked = end.request().expect("a valid one");
         match asked {
-            Request::Sleep { until_ps } | Request::Wait { until_ps } | Request::Poll { until_ps } => end.give(until_ps),
+            Request::Sleep { until_ps } | Request::Wait { until_ps } | Request::Poll { until_ps, .. } => {
+                end.give(until_ps)
+            }
             _ => end.give(end.now_ps().expect("a time")),
         }
         requests.push(asked);
@@ -59,7 +61,7 @@ fn requests_end_at_the_next_timer() {
     });
     let first = [
         Request::Wait { until_ps: 5000 },
-        Request::Poll { until_ps: 6000 },
+        Request::Poll { until_ps: 6000, in_call: false },
         Request::Sleep { until_ps: 7000 },
         Request::Sleep { until_ps: 9000 },
     ];
@@ -165,4 +167,46 @@ fn far_limits_do_not_count_beside_a_wait_for_the_nic() {
     assert_eq!(await_request(&end), Request::Wait { until_ps: NEVER });
     end.give(1000);
     assert_eq!(exit_code(child), 0);
+}
+
+/// As above, with a pipe for each thread. A thread that is about to let time pass looks at the pipes of the others.
+#[test]
+fn an_event_in_a_pipe_comes_before_the_limit() {
+    const THREADS: usize = 3;
+    const ROUNDS: usize = 200;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, mut end) = page(folder.path());
+    let child = fork(|| {
+        let rank: &RankEnd = Box::leak(Box::new(open(&path)));
+        let pipes: [[i32; 2]; THREADS] = std::array::from_fn(|_| {
+            let mut ends = [0; 2];
+            // SAFETY: the call fills two descriptors.
+            assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK) }, 0);
+            ends
+        });
+        // SAFETY: each call reads or writes one byte of an array of one.
+        let put = move |to: usize| unsafe { libc::write(pipes[to][1], [1u8].as_ptr().cast(), 1) };
+        // SAFETY: as above.
+        let take = move |from: usize| unsafe { libc::read(pipes[from][0], [0u8].as_mut_ptr().cast(), 1) == 1 };
+        put(0);
+        let threads: Vec<_> = (0..THREADS)
+            .map(|own| {
+                std::thread::spawn(move || {
+                    let watched = Watched::of([(pipes[own][0], libc::POLLIN)].into_iter());
+                    (0..ROUNDS).all(|_| {
+                        let until_ps = rank.now_ps() + THREADS as u64 * 1000;
+                        let wait = LimitedWait { end: rank, until_ps, cause: Cause::Outside, signals: 0, watched };
+                        let has_come = wait.run(&mut |_| take(own));
+                        rank.sleep(rank.now_ps() + 1000);
+                        put((own + 1) % THREADS);
+                        has_come
+                    })
+                })
+            })
+            .collect();
+        i32::from(!threads.into_iter().all(|thread| thread.join().unwrap_or(false)))
+    });
+    serve(&mut end, child);
+    assert_eq!(exit_code(child), 0, "a limit passed");
+    assert_eq!(end.now_ps(), Ok((THREADS * ROUNDS) as u64 * 1000));
 }

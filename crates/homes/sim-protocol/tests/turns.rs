@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use common::{await_request, exit_code, fork, has_ended, open};
-use selvedge_sim_protocol::{Costs, InvalidRequest, NEVER, PAYLOAD_BYTES_MAX, Published, Request, SimEnd};
+use selvedge_sim_protocol::{Costs, InvalidRequest, NEVER, PAYLOAD_BYTES_MAX, Published, RankEnd, Request, SimEnd};
 
 const COSTS: Costs = Costs {
     call_ps: 100,
@@ -64,7 +64,7 @@ fn requests_arrive_and_time_passes() {
     assert_eq!(await_request(&end), Request::Wait { until_ps: 90_000 });
     assert_eq!(end.now_ps(), Ok(6000));
     end.give(20_000);
-    assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER });
+    assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER, in_call: false });
     end.give(30_000);
     assert_eq!(await_request(&end), Request::Sleep { until_ps: 80_000 });
     end.give(80_000);
@@ -130,12 +130,12 @@ fn a_program_that_finds_something_polls_again_soon() {
         0
     });
     for turn in 0..8 {
-        assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER }, "turn {turn}");
+        assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER, in_call: false }, "turn {turn}");
         end.give(1000);
     }
     assert_eq!(await_request(&end), Request::Wait { until_ps: 1000 + COSTS.poll_ps + 100_000 });
     end.give(2000);
-    assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER });
+    assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER, in_call: false });
     end.give(3000);
     let Request::Sleep { until_ps } = await_request(&end) else { panic!("other ranks run") };
     assert_eq!(end.now_ps(), Ok(until_ps));
@@ -294,4 +294,28 @@ fn round_trip() {
         ends.iter_mut().for_each(|end| end.give(TURNS as u64));
         assert!(children.into_iter().all(|child| exit_code(child) == 0));
     }
+}
+
+#[test]
+fn a_poll_says_whether_its_thread_is_in_a_call_that_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    let child = fork(|| {
+        let rank: &RankEnd = Box::leak(Box::new(open(&path)));
+        let enters = || (rank.enter_call(), std::thread::spawn(|| rank.enter_call()).join().is_ok_and(|enters| enters));
+        rank.found_nothing();
+        if enters() != (true, false) || rank.enter_call() {
+            return 1;
+        }
+        rank.found_nothing();
+        rank.leave_call();
+        rank.found_nothing();
+        0
+    });
+    for (turn, in_call) in (1..).zip([false, true, false]) {
+        assert_eq!(await_request(&end), Request::Poll { until_ps: NEVER, in_call });
+        end.give(turn * 1000);
+    }
+    assert_eq!(exit_code(child), 0);
 }

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replaces `fopen`, so that `/proc/kallsyms` seems to be missing.
-//!
-//! libfabric's verbs provider reads this file at start, to learn whether the kernel maps device memory. The kernel
-//! formats 200,000 lines for it, which takes 0.15 s in every process, and no setting turns that off. Over our provider
-//! the result is not used.
+//! Replaces `fopen`, so that `/proc/kallsyms` seems to be missing ([`is_hidden`]).
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::AtomicPtr;
+
+use selvedge_os::hidden::is_hidden;
 
 use crate::system;
 
 type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
 
-fn is_missing(path: &CStr) -> bool {
-    path == c"/proc/kallsyms"
-}
-
-/// Opens a file by the function of this name in the libraries after this one, unless the file has to seem missing.
+/// Opens a file by the function of this name in the libraries after this one, unless the file is hidden.
 ///
 /// # Safety
 /// `path` and `mode` are C strings. A function `name` has the type [`Fopen`].
 unsafe fn open(kept: &AtomicPtr<c_void>, name: &CStr, path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
     let function = system::next(kept, name);
     // SAFETY: `path` is a C string.
-    let error = match (function.is_null(), is_missing(unsafe { CStr::from_ptr(path) })) {
+    let error = match (function.is_null(), is_hidden(unsafe { CStr::from_ptr(path) })) {
         (true, _) => libc::ENOSYS,
         (_, true) => libc::ENOENT,
         // SAFETY: the function has this type, and its arguments are C strings.

@@ -9,7 +9,7 @@ use std::ptr;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 use selvedge_os::raw::checked;
-use selvedge_sim_protocol::{Cause, NEVER, RankEnd};
+use selvedge_sim_protocol::{Cause, NEVER, RankEnd, Watched};
 
 use crate::handlers::{SET_BYTES, of_set};
 use crate::real::next;
@@ -18,7 +18,12 @@ use crate::waits::{Ended, Wait, after, event_of, kernel, left_ns, of_timespec, o
 
 /// Waits for descriptors, at most for that many nanoseconds. `look` is a system call with a short limit, which returns 0
 /// when that has passed. `None`: the wait is the kernel's.
-fn wait(limit_ns: Option<u64>, mask: Option<u64>, mut look: impl FnMut(u32) -> isize) -> Option<c_int> {
+fn wait(
+    limit_ns: Option<u64>,
+    mask: Option<u64>,
+    watched: Watched,
+    mut look: impl FnMut(u32) -> isize,
+) -> Option<c_int> {
     let end = RankEnd::of_process()?;
     if limit_ns == Some(0) {
         if end.has_alarm() {
@@ -27,7 +32,7 @@ fn wait(limit_ns: Option<u64>, mask: Option<u64>, mut look: impl FnMut(u32) -> i
         return None;
     }
     let until_ps = limit_ns.map_or(NEVER, |ns| after(end, ns));
-    let wait = Wait { cause: Cause::Outside, mask, ..Wait::until(end, until_ps) };
+    let wait = Wait { cause: Cause::Outside, mask, watched, ..Wait::until(end, until_ps) };
     if !wait.is_virtual() {
         return None;
     }
@@ -49,7 +54,7 @@ fn without_descriptors(limit_ns: Option<u64>, mask: Option<u64>) -> Option<c_int
         limit_ns => {
             let end = RankEnd::of_process()?;
             let until_ps = limit_ns.map_or(NEVER, |ns| after(end, ns));
-            let wait = Wait { mask, cause: Cause::Time, ..Wait::until(end, until_ps) };
+            let wait = Wait { mask, cause: Cause::Time, watched: Watched::NOTHING, ..Wait::until(end, until_ps) };
             match wait.is_virtual().then(|| wait.run(|_| None::<()>))? {
                 Ended::Interrupted(_) => Some(refuse(libc::EINTR)),
                 _ if until_ps == NEVER => None,
@@ -63,7 +68,13 @@ fn polled(fds: *mut pollfd, count: nfds_t, limit_ns: Option<u64>, mask: Option<u
     if count == 0 {
         return without_descriptors(limit_ns, mask);
     }
-    wait(limit_ns, mask, |nap_ns| {
+    let asked = match fds.is_null() {
+        true => &[][..],
+        // SAFETY: C requires `count` structures at `fds`.
+        false => unsafe { std::slice::from_raw_parts(fds, count as usize) },
+    };
+    let watched = Watched::of(asked.iter().map(|asked| (asked.fd, asked.events)));
+    wait(limit_ns, mask, watched, |nap_ns| {
         let limit = to_timespec(nap_ns.into());
         let arguments = [fds as usize, count as usize, (&raw const limit) as usize, 0, 0, 0];
         // SAFETY: C requires `count` structures at `fds`; the kernel reads the limit, and the mask is null.
@@ -142,7 +153,7 @@ fn selected(count: c_int, sets: [*mut fd_set; 3], limit_ns: Option<u64>, mask: O
         unsafe { ptr::copy_nonoverlapping(set.cast::<u64>(), asked.as_mut_ptr(), words) };
     }
     let mut found = asked;
-    let result = wait(limit_ns, mask, |nap_ns| {
+    let result = wait(limit_ns, mask, Watched::UNKNOWN, |nap_ns| {
         found = asked;
         let limit = to_timespec(nap_ns.into());
         let [a, b, c]: [usize; 3] = std::array::from_fn(|at| match sets[at].is_null() {
@@ -216,7 +227,8 @@ fn epolled(
     limit_ns: Option<u64>,
     mask: Option<u64>,
 ) -> Option<c_int> {
-    wait(limit_ns, mask, |nap_ns| {
+    let watched = Watched::of([(epoll, libc::POLLIN)].into_iter());
+    wait(limit_ns, mask, watched, |nap_ns| {
         let of = [epoll as usize, events as usize, room as usize];
         let limit = to_timespec(nap_ns.into());
         // SAFETY: C requires `room` events at `events`; the kernel reads the limit, and the mask is null.

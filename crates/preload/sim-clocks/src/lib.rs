@@ -25,6 +25,7 @@
 //! | [`guarded`] | a lock that signal handlers may take, too |
 //! | [`calibration`] | sleeps by which a library measures the processor's clock take no time |
 //! | [`copies`] | `memcpy`, `memmove`: a rank that copies does not wait |
+//! | [`files`] | `fopen`: files that would only cost time |
 //! | [`counter`] | the processor's counter of cycles |
 //! | [`leaks`] | `dl_iterate_phdr`: the search for leaks takes no virtual time |
 //! | [`children`] | programs that the rank starts: they have the real counter |
@@ -46,6 +47,7 @@ mod copies;
 #[cfg(target_arch = "x86_64")]
 mod counter;
 mod descriptors;
+mod files;
 mod futexes;
 mod guarded;
 mod handlers;

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{clockid_t, timespec, useconds_t};
-use selvedge_sim_protocol::{Cause, RankEnd};
+use selvedge_sim_protocol::{Cause, RankEnd, Watched};
 
 use crate::calibration;
 use crate::clocks::when_ps;
@@ -16,7 +16,7 @@ use crate::waits::{Ended, Wait, after, at, left_ns, of_timespec, to_timespec};
 
 /// Sleeps until a time. `Err`: a handler has run before that; the value is the time left, in nanoseconds.
 fn sleep_until(end: &'static RankEnd, until_ps: u64) -> Result<(), u64> {
-    let wait = Wait { cause: Cause::Time, ..Wait::until(end, until_ps) };
+    let wait = Wait { cause: Cause::Time, watched: Watched::NOTHING, ..Wait::until(end, until_ps) };
     match wait.run(|_| None::<()>) {
         Ended::Interrupted(_) => Err(left_ns(end, until_ps)),
         _ => Ok(()),

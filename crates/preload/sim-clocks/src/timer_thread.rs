@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use selvedge_sim_protocol::system::{may_have_threads, sleep_on, wake};
-use selvedge_sim_protocol::{Cause, LimitedWait, NEVER, RankEnd};
+use selvedge_sim_protocol::{Cause, LimitedWait, NEVER, RankEnd, Watched};
 
 use crate::guarded::Guarded;
 use crate::handlers::NoSignals;
@@ -72,12 +72,14 @@ extern "C" fn wait_for_timers(_: *mut c_void) -> *mut c_void {
         match timers::next_expiry() {
             NEVER => sleep_on(&CHANGES, seen),
             until_ps => {
-                LimitedWait { end, until_ps, cause: Cause::Inside, signals: 0 }.run(&mut |nap_ns| {
-                    if CHANGES.load(SeqCst) == seen {
-                        nap_on(&CHANGES, seen, nap_ns);
-                    }
-                    CHANGES.load(SeqCst) != seen
-                });
+                LimitedWait { end, until_ps, cause: Cause::Inside, signals: 0, watched: Watched::UNKNOWN }.run(
+                    &mut |nap_ns| {
+                        if CHANGES.load(SeqCst) == seen {
+                            nap_on(&CHANGES, seen, nap_ns);
+                        }
+                        CHANGES.load(SeqCst) != seen
+                    },
+                );
                 end.expire_alarms();
             }
         }

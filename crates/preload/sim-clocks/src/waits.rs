@@ -11,7 +11,7 @@ use std::pin::pin;
 use libc::{clockid_t, timespec, timeval};
 use selvedge_os::raw;
 use selvedge_sim_protocol::system::{may_have_threads, real_clock_ns};
-use selvedge_sim_protocol::{Cause, LimitedWait, NEVER, RankEnd};
+use selvedge_sim_protocol::{Cause, LimitedWait, NEVER, RankEnd, Watched};
 
 use crate::cancellation::{NotCancelled, address_of, cancel_if_due};
 use crate::clocks::when_ps;
@@ -39,6 +39,8 @@ pub struct Wait {
     pub is_interrupted: bool,
     /// The cancellation of the thread ends it.
     pub is_cancelled: bool,
+    /// The descriptors whose readiness is the event.
+    pub watched: Watched,
     /// The signals that are blocked meanwhile; `None`: the thread's own mask.
     pub mask: Option<u64>,
 }
@@ -46,7 +48,8 @@ pub struct Wait {
 impl Wait {
     /// A wait for an event that a thread or a timer of this rank causes. A handler ends it.
     pub fn until(end: &'static RankEnd, until_ps: u64) -> Wait {
-        Wait { end, until_ps, cause: Cause::Inside, is_interrupted: true, is_cancelled: true, mask: None }
+        let (cause, watched) = (Cause::Inside, Watched::UNKNOWN);
+        Wait { end, until_ps, cause, is_interrupted: true, is_cancelled: true, watched, mask: None }
     }
 
     /// Whether virtual time can pass during the wait. A wait without limit belongs to the kernel, except in a rank with one
@@ -81,8 +84,8 @@ impl Wait {
         loop {
             let held = Held::begin(self.mask);
             let (mut event, mut signal) = (None, None);
-            let Wait { end, until_ps, cause, .. } = *self;
-            LimitedWait { end, until_ps, cause, signals: held.signals() }.run(&mut |nap_ns| {
+            let Wait { end, until_ps, cause, watched, .. } = *self;
+            LimitedWait { end, until_ps, cause, signals: held.signals(), watched }.run(&mut |nap_ns| {
                 event = look(nap_ns);
                 if event.is_none() {
                     signal = held.signal();

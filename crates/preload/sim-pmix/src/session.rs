@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! This rank in its job: its place, and the values that ranks have published.
+//!
+//! Each rank appends what it has put to a file of its own in the job's directory, before it enters the barrier of a
+//! fence. Another rank reads that file when it asks for a value of this rank for the first time after a fence. So a
+//! fence costs a rank the same in a job of any size, and a rank keeps the values of those that it asks about.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
 use selvedge_job::Job;
@@ -24,6 +31,10 @@ pub struct Session {
     pending: Published,
     /// Known values by rank; [`RANK_WILDCARD`] holds those of the job.
     known: BTreeMap<u32, Published>,
+    /// Fences so far.
+    fences: u64,
+    /// By rank: the fences when its file was read.
+    read_after: BTreeMap<u32, u64>,
     handlers: usize,
     groups: usize,
 }
@@ -50,7 +61,16 @@ pub fn begin() -> Result<Proc, Status> {
         report(&error.to_string());
         ERROR
     })?;
-    let new = Session { job, users: 1, pending: Published::default(), known: BTreeMap::new(), handlers: 0, groups: 0 };
+    let new = Session {
+        job,
+        users: 1,
+        pending: Published::default(),
+        known: BTreeMap::new(),
+        fences: 0,
+        read_after: BTreeMap::new(),
+        handlers: 0,
+        groups: 0,
+    };
     Ok(session.insert(new).own())
 }
 
@@ -95,23 +115,52 @@ impl Session {
         (0..self.job.size()).all(|rank| procs.iter().any(|one| one.rank == rank))
     }
 
-    /// Waits for all ranks, and gives every rank the values that all have put.
+    /// Waits for all ranks. From then on every rank finds the values that all have put.
     pub fn fence(&mut self, procs: &[Proc]) -> Status {
         if !self.are_all(procs) {
             report("a fence of a subset of the ranks is not supported under selvedge sim; use all ranks");
             return ERR_NOT_SUPPORTED;
         }
         let own = std::mem::take(&mut self.pending).to_bytes();
-        let all = match self.job.exchange_each(&own) {
-            Ok(all) => all,
-            Err(error) => return status_of(Err(error.to_string())),
+        let appended = match own.is_empty() {
+            true => Ok(()),
+            false => self.append(&own),
         };
-        for (rank, bytes) in (0..).zip(&all) {
-            if !self.known.entry(rank).or_default().add(bytes) {
-                return status_of(Err(format!("rank {rank} has published malformed values")));
-            }
+        self.fences += 1;
+        status_of(appended.and_then(|()| self.job.barrier().map_err(|error| error.to_string())))
+    }
+
+    /// The file with the values that a rank has published.
+    fn file_of(&self, rank: u32) -> PathBuf {
+        self.job.directory().path().join(format!("{rank}.pmix"))
+    }
+
+    fn append(&self, values: &[u8]) -> Result<(), String> {
+        let path = self.file_of(self.job.rank());
+        let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
+        let written = opened.and_then(|mut file| file.write_all(values));
+        written.map_err(|error| format!("cannot publish values in {}: {error}", path.display()))
+    }
+
+    /// Reads the values that a rank has published, unless this was done after the last fence.
+    fn learn(&mut self, rank: u32) -> Result<(), Status> {
+        let is_known = rank == self.job.rank() || self.read_after.get(&rank) == Some(&self.fences);
+        if is_known || rank >= self.job.size() || self.fences == 0 {
+            return Ok(());
         }
-        SUCCESS
+        let path = self.file_of(rank);
+        let bytes = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(|error| {
+                report(&format!("cannot read the values of rank {rank} in {}: {error}", path.display()));
+                ERROR
+            })?,
+        };
+        self.read_after.insert(rank, self.fences);
+        match self.known.entry(rank).or_default().add(&bytes) {
+            true => Ok(()),
+            false => Err(status_of(Err(format!("rank {rank} has published malformed values")))),
+        }
     }
 
     /// Waits for all ranks, and returns the number of a new group.
@@ -144,16 +193,17 @@ impl Session {
         (name.is_empty() || name == NAMESPACE).then_some(process.rank)
     }
 
-    pub fn get(&self, process: Option<&Proc>, key: &str) -> Result<Stored, Status> {
+    pub fn get(&mut self, process: Option<&Proc>, key: &str) -> Result<Stored, Status> {
         let rank = self.rank_of(process).ok_or(ERR_NOT_FOUND)?;
-        let stored = self.known.get(&rank).and_then(|published| published.values.get(key));
-        // Without a rank: the value of any rank that has published it.
-        let of_any_rank = || {
-            let wild = rank == RANK_UNDEF || rank == RANK_WILDCARD;
-            self.known.values().filter(|_| wild).find_map(|published| published.values.get(key))
-        };
-        if let Some(value) = stored.or_else(of_any_rank) {
-            return Ok(value.clone());
+        let is_wild = rank == RANK_UNDEF || rank == RANK_WILDCARD;
+        // Without a rank: the value of any rank that has published it. No rank publishes a key of the standard for all.
+        let others = if is_wild && !key.starts_with("pmix.") { 0..self.job.size() } else { 0..0 };
+        let own = is_wild.then(|| self.job.rank());
+        for rank in [rank].into_iter().chain(own).chain(others) {
+            self.learn(rank)?;
+            if let Some(value) = self.known.get(&rank).and_then(|published| published.values.get(key)) {
+                return Ok(value.clone());
+            }
         }
         if DIRECTORIES.contains(&key) {
             return Ok(Stored::text(&self.job.directory().path().display().to_string()));

@@ -50,7 +50,9 @@ impl PortalTable<'_, '_> {
         // A put whose payload is being fetched, or a header that the owner has claimed.
         let is_held =
             |record: &Header| slot::status(record.slot) == header::CLAIMED && u32::from(record.portal) == index;
-        if entry.entries != [0, 0] || self.nic.tables.headers.iter().any(is_held) {
+        // Records that were never used are zero. They come last, because the free list takes them in order.
+        let is_used = |record: &&Header| record.slot != 0 || record.sequence != 0;
+        if entry.entries != [0, 0] || self.nic.tables.headers.iter().take_while(is_used).any(is_held) {
             return Err(PortalError::InUse);
         }
         while let Some(header) = self.nic.match_queue().first_header(index) {

@@ -145,8 +145,16 @@ impl SpawnPlan {
         let is_sanitized = self.program.is_sanitized();
         set(is_sanitized, ("SELVEDGE_SIM_TSC", "0"));
         set(self.program.has_thread_sanitizer(), OPENMPI_HOOKS);
-        // In addition to sockets and pipes: a rank's page, wake-up pipe, process and NICs.
-        self.open_files = allow_open_files(12 * self.size + 64)?;
+        // A rank's page, wake-up pipe, process and PMI socket, and the pipes of its output.
+        let needed = (if self.capture_output { 6 } else { 4 }) * self.size + 64;
+        self.open_files = allow_open_files(needed)?;
+        if self.open_files.rlim_max < needed as libc::rlim_t {
+            return Err(io::Error::other(format!(
+                "{} ranks need {needed} open files in the simulator, and the limit is {}; raise it (ulimit -Hn {needed}, by root), \
+                 or simulate fewer ranks",
+                self.size, self.open_files.rlim_max
+            )));
+        }
         self.simulated = true;
         Ok(())
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 const LOOK_FIRST: Duration = Duration::from_millis(2);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 const LOOK_MOST: Duration = Duration::from_millis(256);
+/// CPU time before a rank without a NIC is observed. It loads libraries, and nothing that it could poll changes.
+const LOOK_WITHOUT_NIC: Duration = LOOK_MOST;
 /// CPU time of a rank without a call before it counts as polling memory, whatever an observation finds: at first, after
 /// an interruption, and the minimum.
 pub(super) const SPIN_FIRST: Duration = Duration::from_secs(2);
@@ -37,12 +39,17 @@ impl Default for Computing {
 
 impl Computing {
     /// CPU time of the rank in this turn before other ranks get one, and before it is observed.
-    pub(super) fn limits(&self) -> (Duration, Duration) {
+    pub(super) fn limits(&self, has_nic: bool) -> (Duration, Duration) {
         let most = match self.spins {
             0 => SPIN_FIRST,
             times => (SPIN_AGAIN / 2u32.pow((times / SPINS_HALVED_AFTER).min(8))).max(SPIN_LEAST),
         };
-        (most, if self.polls > 0 { LOOK_AGAIN } else { self.look_after })
+        let look_after = match self.polls {
+            0 if has_nic => self.look_after,
+            0 => LOOK_WITHOUT_NIC,
+            _ => LOOK_AGAIN,
+        };
+        (most, look_after)
     }
 
     /// Records that the rank has called the library.

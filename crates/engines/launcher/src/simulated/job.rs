@@ -14,7 +14,7 @@ use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, CreateError, NEVER, Request, SimEnd, VARIABLE};
 
 use super::computing::{Computing, SPIN_FIRST};
-use super::notes::Notes;
+use super::notes::{Notes, say};
 use super::overhead::Overhead;
 use super::rank::{RankProcess, RankState, has_ended};
 use super::spin;
@@ -27,8 +27,11 @@ use crate::rank::spawn::SpawnPlan;
 use crate::report::{describe_end, exit_code, signal_name, start_code};
 use crate::signals::{Signals, signal_rank, stop_self};
 
-/// Polls of the rank's page before the launcher sleeps: some tens of microseconds.
-const POLLS: u32 = 2000;
+/// Polls of the rank's page before the launcher sleeps: a microsecond. A launcher that polls keeps its processor, and waking
+/// the rank on another one takes ten times as long.
+const POLLS: u32 = 40;
+/// First sleep of the launcher in a turn; most turns end within it. Then the rank is watched.
+const FIRST_SLEEP: Duration = Duration::from_millis(1);
 /// Turns between checks for signals; a prime, so that of ranks that take turns each is the one that is checked.
 const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1021;
 /// The time between SIGTERM and SIGKILL.
@@ -193,8 +196,7 @@ impl SimulatedJob {
 
     /// Serves a rank that has the turn, until it hands the turn back, blocks, or ends.
     fn serve(&mut self, number: u32) -> TurnEnd {
-        let mut watchdog = None;
-        let (cpu_time_max, look_after) = self.computing[number as usize].limits();
+        let mut watchdog: Option<Watchdog> = None;
         let mut polls = POLLS;
         loop {
             let Some(rank) = &mut self.ranks[number as usize] else { return TurnEnd::Ended(1) };
@@ -211,8 +213,8 @@ impl SimulatedJob {
                 };
             }
             let pid = rank.who.pid;
-            let watchdog = watchdog.get_or_insert_with(|| Watchdog::new(pid, cpu_time_max, look_after));
-            let ready = rank.sleep(self.signals.fd(), watchdog.next_check());
+            let limit = watchdog.as_ref().map_or(FIRST_SLEEP, Watchdog::next_check);
+            let ready = rank.sleep(self.signals.fd(), limit);
             if ready.output {
                 rank.pass_output();
             }
@@ -232,6 +234,7 @@ impl SimulatedJob {
                 return TurnEnd::Ended(self.ended(number));
             }
             if !ready.request && !ready.connection && !ready.output {
+                let watchdog = watchdog.get_or_insert_with(|| Watchdog::new(pid, self.limits(number)));
                 match watchdog.check(pid) {
                     Activity::Working => {}
                     Activity::Busy => {
@@ -269,6 +272,12 @@ impl SimulatedJob {
         }
     }
 
+    /// CPU time of a rank in this turn before other ranks get one, and before it is observed.
+    fn limits(&self, number: u32) -> (Duration, Duration) {
+        let has_nic = self.ranks[number as usize].as_ref().is_some_and(|rank| rank.page.has_nic());
+        self.computing[number as usize].limits(has_nic)
+    }
+
     /// Handles an observation of a rank that computes.
     fn looked(&mut self, number: u32, found: spin::Behaviour) -> Option<TurnEnd> {
         let computing = &mut self.computing[number as usize];
@@ -304,7 +313,7 @@ impl SimulatedJob {
             self.notes.add(note);
         }
         let until_ps = self.ranks[number as usize].as_ref().map_or(NEVER, |rank| rank.page.alarm_ps());
-        Some(TurnEnd::Request(Request::Poll { until_ps }))
+        Some(TurnEnd::Request(Request::Poll { until_ps, in_call: false }))
     }
 
     /// Handles the lines that a rank has sent over PMI. True: the rank waits for other ranks, and has no answer yet.
@@ -520,11 +529,6 @@ fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
         Some("init") => !answered,
         _ => false,
     }
-}
-
-pub(super) fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "selvedge sim: {text}");
 }
 
 impl Launcher for SimulatedJob {

@@ -132,7 +132,7 @@ impl Engine {
                 self.note(&[u64::from(rank), turn.at.0, 101]);
                 self.states[at] = State::Waits { until, nic: true };
             }
-            RankRequest::Poll { until } => {
+            RankRequest::Poll { until, .. } => {
                 self.note(&[u64::from(rank), turn.at.0, 102]);
                 self.states[at] =
                     State::Waits { until: (turn.at + self.pauses[at]).min(until.max(turn.at)), nic: true };

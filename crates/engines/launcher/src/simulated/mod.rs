@@ -91,6 +91,8 @@ impl LaunchError {
 const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 /// The library that replaces PMIx.
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
+/// The library that says when a call of MPI waits.
+const MPI: &str = "libselvedge/libselvedge_sim_mpi.so";
 /// The libraries that mend faults of each MPI.
 const OPENMPI: &str = "libselvedge/libselvedge_openmpi_preload.so";
 const MPICH: &str = "libselvedge/libselvedge_mpich_preload.so";
@@ -113,7 +115,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     // Open MPI's leaves out a sleep, so it comes before the clocks.
     let mut clocks: Vec<_> = (mpi != Some(Family::Mpich)).then(|| folder.join(OPENMPI)).into_iter().collect();
     clocks.push(folder.join(PRELOAD));
-    let mut preloads = Preloads { clocks, ours: Vec::new() };
+    let mut preloads = Preloads { clocks, ours: vec![folder.join(MPI)] };
     preloads.ours.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
     preloads.ours.extend((mpi != Some(Family::Openmpi)).then(|| folder.join(MPICH)));
     preloads.ours.extend(grant.is_some().then(|| folder.join(COLLECTIVES)));
@@ -121,7 +123,7 @@ pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
         return Err(LaunchError::Preload(missing.display().to_string()));
     }
     if let Some(line) = lack(&executable, Executable::read(&executable).loading, WITHOUT) {
-        job::say(&line);
+        notes::say(&line);
     }
     mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut options.env)?;
     let signals = Signals::block().map_err(LauncherError::Signals)?;

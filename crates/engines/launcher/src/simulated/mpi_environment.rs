@@ -22,12 +22,23 @@ pub fn mpi_of(program: &Path) -> Option<Family> {
 /// ours look like Flux, which also starts ranks without a daemon of Open MPI. The second selects PMIx.
 const OPENMPI: [(&str, &str); 2] = [("FLUX_JOB_ID", "1"), ("OMPI_MCA_pmix", "^flux,isolated")];
 
+/// The node that hwloc finds, in the libraries of MPIs: one core and no devices, as each rank has it. Otherwise every
+/// rank would read the devices of this computer, by plug-ins that load libraries of graphics. Without the last two
+/// variables hwloc looks for devices all the same.
+const HWLOC: [(&str, &str); 3] =
+    [("HWLOC_SYNTHETIC", "core:1"), ("HWLOC_COMPONENTS", "-linux"), ("HWLOC_PLUGINS_PATH", "/nonexistent")];
+
 /// Adds the variables for a program of this MPI, or of an unknown one.
 pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)>) -> Result<(), EnvironmentError> {
     let targets = match mpi {
         Some(family) => vec![family.target()],
         None => vec![Target::Mpich, Target::Openmpi],
     };
+    // A user who sets one of them describes the node in another way.
+    let is_set = |name: &str| env.iter().any(|(given, _)| given == name) || std::env::var_os(name).is_some();
+    if !HWLOC.iter().any(|(name, _)| is_set(name)) && !is_set("HWLOC_XMLFILE") {
+        env.extend(HWLOC.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
     let mut add = |name: &str, value: String| {
         if !env.iter().any(|(given, _)| given == name) && std::env::var_os(name).is_none() {
             env.push((name.to_owned(), value));
@@ -74,6 +85,14 @@ mod tests {
         let unknown = names(None, &[]);
         for env in [&mpich, &openmpi] {
             assert!(env.iter().all(|(name, set)| value(&unknown, name) == [set.as_str()]), "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn hwloc_finds_one_core_unless_the_user_describes_the_node() {
+        let of_user = [("HWLOC_COMPONENTS", "-gl")];
+        for (given, cores) in [(&of_user[..0], vec!["core:1"]), (&of_user, vec![])] {
+            assert_eq!(value(&names(None, given), "HWLOC_SYNTHETIC"), cores);
         }
     }
 

@@ -40,6 +40,12 @@ impl Notes {
     }
 }
 
+/// Prints a line for the user at once.
+pub(super) fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "selvedge sim: {text}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,7 +73,6 @@ impl RankProcess {
 
     /// Sleeps until the rank or a signal needs handling, at most for `limit`.
     pub fn sleep(&self, signals: BorrowedFd<'_>, limit: Duration) -> Ready {
-        let mut ready = Ready::default();
         let mut polled = vec![
             PollFd::from_borrowed_fd(self.page.wake_pipe(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.process.as_fd(), PollFlags::IN),
@@ -84,19 +83,21 @@ impl RankProcess {
         polled.extend(self.streams.iter().flatten().map(|stream| PollFd::from_borrowed_fd(stream.fd(), PollFlags::IN)));
         let limit =
             rustix::event::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+        let mut sleeps = false;
         if self.page.begin_sleep() {
             // An interrupted poll reports nothing, and the caller calls again.
-            let _ = poll(&mut polled, Some(&limit));
+            sleeps = poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0);
         }
-        self.page.end_sleep();
-        ready.request = self.page.has_request();
-        let is_ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        (ready.process, ready.signals) = (is_ready[1], is_ready[2]);
-        let rest = &is_ready[3..];
-        let (connections, streams) = rest.split_at(usize::from(self.connection.is_some()));
-        ready.connection = connections.contains(&true);
-        ready.output = streams.contains(&true);
-        ready
+        let is_ready = |at: usize| sleeps && polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
+        self.page.end_sleep(is_ready(0));
+        let first_stream = 3 + usize::from(self.connection.is_some());
+        Ready {
+            request: self.page.has_request(),
+            process: is_ready(1),
+            signals: is_ready(2),
+            connection: self.connection.is_some() && is_ready(3),
+            output: (first_stream..polled.len()).any(is_ready),
+        }
     }
 
     /// The lines that it has sent over PMI, and the state of the connection.

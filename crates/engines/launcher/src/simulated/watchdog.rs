@@ -47,7 +47,7 @@ pub(super) enum Activity {
 
 impl Watchdog {
     /// Watches a rank that may use `cpu_time_max`, and is observed after `look_after`.
-    pub fn new(pid: u32, cpu_time_max: Duration, look_after: Duration) -> Watchdog {
+    pub fn new(pid: u32, (cpu_time_max, look_after): (Duration, Duration)) -> Watchdog {
         let used = used(pid);
         let now = Instant::now();
         Watchdog { idle_since: now, began: now, checks: 0, asleep: 0, first: used, used, cpu_time_max, look_after }

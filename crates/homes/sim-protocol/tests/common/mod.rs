@@ -52,7 +52,7 @@ pub fn await_request(end: &SimEnd) -> Request {
             // SAFETY: `polled` is one `pollfd` that lives across the call.
             unsafe { libc::poll(&mut polled, 1, 10_000) };
         }
-        end.end_sleep();
+        end.end_sleep(true);
     }
     end.request().expect("a request")
 }

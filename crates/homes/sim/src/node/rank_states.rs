@@ -72,6 +72,9 @@ const SPLITS: u64 = 0x7370_6c69_7400_0000;
 
 /// First and longest pause of a rank that polls and finds nothing.
 const PAUSE_FIRST: Time = Time::from_ns(100);
+/// Least pause, after the first, in a call that returns only when its NICs have changed. The first is for calls
+/// that poll several queues in turn.
+const PAUSE_IN_CALL: Time = Time::from_ns(50_000);
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 
 impl RankState {
@@ -106,8 +109,11 @@ impl RankState {
     }
 
     /// Records a poll that found nothing. Returns the pause before the next poll.
-    pub fn poll(&mut self, now: Time) -> Time {
+    pub fn poll(&mut self, now: Time, in_call: bool) -> Time {
         self.activity = Activity::Waiting { earliest: now, since: now, polls: true };
+        if in_call && self.pause > PAUSE_FIRST {
+            self.pause = self.pause.max(PAUSE_IN_CALL);
+        }
         let pause = self.pace.step(self.pause);
         self.pause = (self.pause * 2).min(PAUSE_LONGEST);
         pause
@@ -254,5 +260,23 @@ impl IndexMut<u32> for RankStates {
     #[inline]
     fn index_mut(&mut self, rank: u32) -> &mut RankState {
         &mut self.states[rank as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_are_long_in_a_call_that_waits_for_the_nic() {
+        let pauses = |in_call: bool| {
+            let mut state = RankState::new(Activity::Due, 0, Variation { ppm_max: 0, seed: 1 });
+            let pauses: Vec<u64> = (0..5).map(|_| state.poll(Time::ZERO, in_call).0 / 1000).collect();
+            state.end_polling();
+            assert_eq!(state.poll(Time::ZERO, in_call), PAUSE_FIRST);
+            pauses
+        };
+        assert_eq!(pauses(false), [100, 200, 400, 800, 1600]);
+        assert_eq!(pauses(true), [100, 50_000, 100_000, 200_000, 400_000]);
     }
 }

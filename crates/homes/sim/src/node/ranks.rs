@@ -43,8 +43,8 @@ pub enum RankRequest {
     /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
     /// The rank has polled and found nothing. It polls again when one of its NICs has changed, after a pause, or at this
-    /// time.
-    Poll { until: Time },
+    /// time. `in_call`: it is in a call that returns only when its NICs have changed, so the pause may be long.
+    Poll { until: Time, in_call: bool },
     /// Sleep until this time, whatever its NICs do.
     Sleep { until: Time },
     /// Compute until this time. Interrupts that its processor serves meanwhile delay it.

@@ -78,8 +78,8 @@ impl<R: Ranks> Simulation<R> {
                     nodes.rank_states.schedule_turn(&mut nodes.events, rank, until.max(at), false);
                 }
             }
-            RankRequest::Poll { until } => {
-                let pause = nodes.rank_states[rank].poll(at);
+            RankRequest::Poll { until, in_call } => {
+                let pause = nodes.rank_states[rank].poll(at, in_call);
                 nodes.rank_states.schedule_turn(&mut nodes.events, rank, (at + pause).min(until.max(at)), true);
             }
             RankRequest::Sleep { until } => nodes.rank_states.go_on(&mut nodes.events, rank, until.max(at)),

@@ -138,6 +138,15 @@ impl<L: Launcher> Processes<L> {
         }
     }
 
+    /// Maps the new NICs of the ranks that have announced one with this id and number.
+    fn map_announced(&mut self, (id, ni): (u64, u32)) {
+        for rank in 0..self.size() {
+            if self.launcher.wire(rank).is_some_and(|(wire, _)| wire.has_announced(id, ni)) {
+                self.map_new_nics(rank);
+            }
+        }
+    }
+
     fn nic(&mut self, rank: u32, ni: u32) -> Option<&Visited> {
         if self.ended.contains(&rank) {
             return None;
@@ -181,10 +190,10 @@ impl<L: Launcher> Processes<L> {
             Request::SharesMemory { ni, target } => RankRequest::SharesMemory { ni, target },
             Request::Wait { until_ps } => RankRequest::Wait { until: Time(until_ps) },
             // A process that yields the processor may not have polled all of its NICs.
-            Request::Poll { until_ps } if self.changed.remove(&rank) => {
+            Request::Poll { until_ps, .. } if self.changed.remove(&rank) => {
                 RankRequest::Sleep { until: (at + POLL_AGAIN).min(Time(until_ps).max(at)) }
             }
-            Request::Poll { until_ps } => RankRequest::Poll { until: Time(until_ps) },
+            Request::Poll { until_ps, in_call } => RankRequest::Poll { until: Time(until_ps), in_call },
             Request::Sleep { until_ps } => {
                 let until = Time(until_ps);
                 if until <= at {
@@ -262,14 +271,14 @@ impl<L: Launcher> Ranks for Processes<L> {
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
         let name = (target, ni % NUMBERS);
         if !self.owners.contains_key(&name) {
-            (0..self.size()).for_each(|rank| self.map_new_nics(rank));
+            self.map_announced(name);
         }
         let (rank, number) = *self.owners.get(&name)?;
         if self.nic(rank, number).is_some_and(|nic| nic.id() == target) {
             return Some((rank, number));
         }
         // Another process, or another NIC of the process, may have the id now.
-        (0..self.size()).for_each(|rank| self.map_new_nics(rank));
+        self.map_announced(name);
         let (rank, number) = *self.owners.get(&name)?;
         self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
     }

@@ -95,7 +95,7 @@ impl Process {
         self.progress().await;
         let found = self.core.borrow_mut().peek_unexpected(&receive_of(from, tag));
         if found.is_none() {
-            self.ask(RankRequest::Poll { until: Time::MAX }).await;
+            self.ask(RankRequest::Poll { until: Time::MAX, in_call: false }).await;
         }
         found
     }
@@ -105,7 +105,7 @@ impl Process {
         self.progress().await;
         let done = self.core.borrow_mut().requests.take_done(request);
         if done.is_none() {
-            self.ask(RankRequest::Poll { until: Time::MAX }).await;
+            self.ask(RankRequest::Poll { until: Time::MAX, in_call: false }).await;
         }
         done
     }

@@ -126,7 +126,7 @@ impl Process {
 
     /// Ends a turn that has found nothing: the program polls again when a NIC has changed, or after a growing pause.
     pub async fn poll(&self) {
-        self.ask(RankRequest::Poll { until: Time::MAX }).await;
+        self.ask(RankRequest::Poll { until: Time::MAX, in_call: false }).await;
     }
 
     /// Copies n bytes with the processor.
