@@ -12,8 +12,8 @@
 //! Links may fail and be repaired during a run, and routers' managers then change the routes. Invariant: each injected packet is delivered, lost for one reason, or
 //! in flight at the end ([`Totals`]).
 //!
-//! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of
-//! seed 002, figures 2-20 to 2-22.
+//! Costs: those of the network, and one event for each message and each change of a link. [`study`] has the points of the
+//! study of seed 002, figures 2-20 to 2-22.
 
 mod pattern;
 mod results;
