@@ -112,7 +112,8 @@ fn check(scenario: &Scenario, case: &Case, options: &Options) -> Result<(), Usag
     let run = |chosen: &[&Setting], own: Option<&Setting>| {
         let settings = settings_of(scenario, case, chosen);
         let mut words = words_of(&settings);
-        if scenario.machine.is_some() && !settings.contains_key("machine") {
+        // Its own machine, or none, which is an error of its own.
+        if !settings.contains_key("machine") {
             words.insert(0, "--machine=machine.toml".to_owned());
         }
         words.extend(command_of(&settings));
@@ -216,3 +217,7 @@ fn find_machine(scenario: &Scenario, setting: &Setting) -> Result<PathBuf, Usage
     let found = found.and_then(|path| path.canonicalize().map_err(|error| Usage(format!("{given}: {error}"))));
     found.map_err(|error| Usage(format!("{}:{}: machine: {error}", scenario.file.display(), setting.line)))
 }
+
+#[cfg(test)]
+#[path = "cells_tests.rs"]
+mod tests;

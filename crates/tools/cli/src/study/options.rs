@@ -12,6 +12,7 @@
 //!
 //! The keys come from the description of the command line, so a new option of `selvedge sim` is a key as well.
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory};
 use selvedge_settings::nearest;
 use selvedge_sim::program::ready;
@@ -91,6 +92,9 @@ impl Options {
         let mut sim = self.sim.clone().no_binary_name(true);
         let error = match sim.try_get_matches_from_mut(words) {
             Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
+                return Err("there is nothing to simulate; add traffic, program or command".to_owned());
+            }
             Err(error) => error.to_string(),
         };
         let said = error.split("\n\n").next().unwrap_or_default();
@@ -258,6 +262,7 @@ mod tests {
         let options = Options::new();
         let check = |line: &str| options.check(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(check("--machine=torus16 --traffic=uniform --load=0.5"), Ok(()));
+        assert!(check("--machine=torus16").unwrap_err().contains("add traffic, program or command"));
         let error = check("--machine=torus16 --traffic=uniform --load=2").unwrap_err();
         assert!(error.contains("'2'") && error.contains("--load") && !error.contains('\n'), "{error}");
         let error = check("--machine=torus16 --program=allreduce --placement=any").unwrap_err();

@@ -354,3 +354,7 @@ fn plain(value: &DeValue<'_>) -> Option<Value> {
         }
     })
 }
+
+#[cfg(test)]
+#[path = "scenario_tests.rs"]
+mod tests;
