@@ -45,6 +45,8 @@ pub fn run(cell: &Cell, store: &Store, folder: &Path, interrupt: &Interrupt) -> 
     };
     let said = fs::read(&log).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
+    // Output of an earlier try goes.
+    let _ = fs::remove_file(store.log(&cell.id));
     let kept = if said.is_empty() { fs::remove_file(&log) } else { fs::rename(&log, store.log(&cell.id)) };
     kept.with_context(|| format!("cannot move {}", log.display()))?;
     let read = fs::read(&report).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());

@@ -73,8 +73,18 @@ pub fn run(study: &Study<'_>, cells: &Cells, options: &[String]) -> Result<()> {
         None => submit(study, cells, &open, options)?,
     };
     wait(study, &open, &job)?;
-    if !study.interrupt.is_set() {
-        let _ = fs::remove_file(job_file(study.store));
+    if study.interrupt.is_set() {
+        return Ok(());
+    }
+    let _ = fs::remove_file(job_file(study.store));
+    let missing = open.iter().filter(|cell| study.store.state(&cell.id) == State::Open).count();
+    if missing > 0 {
+        let folder = study.store.folder().join(FOLDER);
+        eprintln!(
+            "selvedge study: job {job} ended without {missing} of its cells: their tasks were cancelled, or lost their \
+             node; {}/{job}_*.out has their output, and the same command submits the cells again",
+            folder.display()
+        );
     }
     Ok(())
 }
