@@ -113,7 +113,7 @@ fn values_are_checked_before_anything_runs() {
             "s.toml:6: load: invalid",
         ),
         (
-            "[run]\nmachine = 'a.toml'\n[sweep]\nprogram = ['a', 'b']\nseed = { from = 1, to = 1000000 }",
+            "[run]\nmachine = 'a.toml'\n[sweep]\nnp = { from = 1, to = 2000 }\nseed = { from = 1, to = 2000 }",
             "more than 1048576 cells",
         ),
     ] {

@@ -12,6 +12,8 @@
 //!
 //! The keys come from the description of the command line, so a new option of `selvedge sim` is a key as well.
 
+use std::cell::RefCell;
+
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory};
 use selvedge_settings::nearest;
@@ -74,12 +76,14 @@ enum Takes {
 /// The options of `selvedge sim`.
 pub struct Options {
     sim: clap::Command,
+    /// The same, built, for the check of command lines.
+    parser: RefCell<clap::Command>,
 }
 
 impl Options {
     pub fn new() -> Options {
         let sim = crate::Cli::command().find_subcommand("sim").cloned().unwrap_or_default();
-        Options { sim }
+        Options { parser: RefCell::new(sim.clone().no_binary_name(true)), sim }
     }
 
     /// Whether a key is a table of names: `set`, `param`, `env`.
@@ -89,8 +93,7 @@ impl Options {
 
     /// Checks a command line of `selvedge sim`. The error is a single line.
     pub fn check(&self, words: &[String]) -> Result<(), String> {
-        let mut sim = self.sim.clone().no_binary_name(true);
-        let error = match sim.try_get_matches_from_mut(words) {
+        let error = match self.parser.borrow_mut().try_get_matches_from_mut(words) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
                 return Err("there is nothing to simulate; add traffic, program or command".to_owned());

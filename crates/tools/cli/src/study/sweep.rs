@@ -11,7 +11,7 @@
 use toml::Value;
 
 /// Most values of one key.
-const VALUES_MAX: usize = 1 << 20;
+const VALUES_MAX: usize = 1 << 16;
 /// Digits to which steps are rounded, so that 0.1 and twice 0.1 make 0.3.
 const DIGITS: i32 = 12;
 
