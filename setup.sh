@@ -22,7 +22,7 @@
 # not possible, it prints the missing packages and fails.
 #
 # Optional: python3's venv (`make registers`, and shmem4py's own test suite in .ci/run); Python 3.11 with git (.ci/house.py); chromium
-# (tests/page); the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm.sh).
+# (tests/page); the peers that bench/get-peers.sh installs for comparison; Slurm and munge (tests/hosts/slurm*.sh).
 set -eu
 
 cd "$(dirname "$0")"

@@ -24,6 +24,7 @@ mod rtl;
 mod run;
 mod settings;
 mod sim;
+mod study;
 mod top;
 mod validate;
 mod values;
@@ -44,6 +45,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Sim(Box<sim::Args>),
+    Study(study::Args),
     Validate(validate::Args),
     Mpirun(mpirun::Args),
     Env(env::Args),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Run(args) => run::main(args),
         Command::Sim(args) => sim::main(*args),
+        Command::Study(args) => study::main(args),
         Command::Validate(args) => validate::main(args),
         Command::Mpirun(args) => mpirun::main(args),
         Command::Env(args) => env::main(args),

@@ -14,7 +14,7 @@ pub struct BadFile;
 /// Reports unknown settings, bad values, and errors in configuration files. With errors in a file, only commands that
 /// show or describe start.
 pub fn check(command: &Command) -> Result<(), BadFile> {
-    if matches!(command, Command::Sim(_) | Command::Validate(_)) {
+    if matches!(command, Command::Sim(_) | Command::Study(_) | Command::Validate(_)) {
         selvedge_settings::ignore_files();
     }
     let found = report::mistakes();

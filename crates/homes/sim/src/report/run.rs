@@ -423,13 +423,13 @@ impl Run {
 }
 
 /// Whether the values above zero are so far apart that a linear axis would show only the largest.
-pub(super) fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
+pub fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
     let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
     least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
 }
 
 /// Makes a file name: letters and digits, and dashes for all other characters.
-fn file_name(text: &str) -> String {
+pub fn file_name(text: &str) -> String {
     let dashed: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")

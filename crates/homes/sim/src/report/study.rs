@@ -64,19 +64,19 @@ impl Study {
     }
 
     /// Returns the routings of a topology, in the order of the points.
-    fn routings(&self, topology: &str) -> Vec<&'static str> {
+    fn routings(&self, topology: &str) -> Vec<&str> {
         let mut routings = Vec::new();
         for point in self.points.iter().filter(|point| point.topology == topology) {
-            if !routings.contains(&point.routing) {
-                routings.push(point.routing);
+            if !routings.contains(&point.routing.as_str()) {
+                routings.push(&point.routing);
             }
         }
         routings
     }
 
     fn plot(&self, name: &str, topology: &str, title: &str, y: Axis, of: Value64) -> Plot {
-        let line = |routing: &'static str| {
-            let points = self.points.iter().filter(|point| (point.topology, point.routing) == (topology, routing));
+        let line = |routing: &str| {
+            let points = self.points.iter().filter(|point| (&*point.topology, &*point.routing) == (topology, routing));
             Line { name: routing.to_owned(), points: points.map(|point| (point.locality, of(point))).collect() }
         };
         Plot {
@@ -103,7 +103,7 @@ impl Study {
         let mut table = Table::with_heads(&heads);
         for point in self.points.iter().filter(|point| point.topology == topology) {
             table.row([
-                point.routing.to_owned(),
+                point.routing.clone(),
                 words::percent(point.locality),
                 words::percent(point.blocking_rate),
                 words::time_ns(point.blocking_time_mean_ns),

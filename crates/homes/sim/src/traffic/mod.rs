@@ -14,8 +14,8 @@
 //!
 //! A fabric is divided into partitions, one for each thread (`part.rs`, `windows.rs`).
 //!
-//! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of
-//! seed 002, figures 2-20 to 2-22.
+//! Costs: those of the network, and one event for each message and each change of a link. [`study`] has the points of the
+//! study of seed 002, figures 2-20 to 2-22.
 
 mod part;
 mod pattern;

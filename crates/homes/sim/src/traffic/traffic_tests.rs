@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use selvedge_fabric::{Algorithm, RouterId};
 
-use super::study::{CURVES, Curve, StudyConfig, StudyPoint, atoll, study};
 use super::*;
 use crate::network::{DeadlockPolicy, ErrorRates, LossReason, RetransmissionConfig, SpeedUp, Switching};
 use crate::random::Random;
@@ -290,7 +289,10 @@ fn an_interrupted_run_gives_its_results_so_far() {
 
 #[test]
 fn a_deadlock_that_is_not_resolved_ends_the_run() {
-    let network = NetworkConfig { deadlock: DeadlockPolicy::Detect, ..atoll() };
+    let mut network = NetworkConfig { deadlock: DeadlockPolicy::Detect, ..NetworkConfig::default() };
+    network.switch.switching = Switching::Wormhole;
+    (network.link.flit_bytes, network.link.packet_bytes) = (16, 240);
+    (network.link.virtual_channels, network.link.buffer_flits) = (1, 8);
     let traffic = TrafficConfig { message_bytes: 240, ..short("uniform", 0.5) };
     let results = go(Topology::torus(&[8, 8], &[], 1).unwrap(), Algorithm::ShortestPath, network, &traffic);
     assert_eq!(results.stopped, Some(Stop::Deadlock));
@@ -324,48 +326,6 @@ fn invalid_traffic_is_refused() {
     assert!(matches!(refuse(&|traffic| traffic.measured = Time::ZERO), TrafficError::Interval { .. }));
     assert!(matches!(refuse(&|traffic| traffic.message_bytes = 1 << 20), TrafficError::Source { packets: 1024, .. }));
     assert!(matches!(refuse(&|traffic| traffic.pattern = Pattern::Transpose), TrafficError::Pattern(_)));
-}
-
-#[test]
-fn the_study_shows_the_order_that_the_seed_states() {
-    let config = StudyConfig {
-        localities: vec![0.0, 0.5, 1.0],
-        runs: 3,
-        measured: Time::from_ns(40_000),
-        ..StudyConfig::default()
-    };
-    assert_eq!(config.network.switch.switching, Switching::Wormhole);
-    let mut told = 0;
-    let points = study(&config, &CURVES, &mut |_, left| {
-        told += 1;
-        assert_eq!(left, CURVES.len() * 3 - told);
-        ControlFlow::Continue(())
-    });
-    let points = points.unwrap();
-    let curve = |topology: &str, routing: Algorithm| -> Vec<&StudyPoint> {
-        points.iter().filter(|point| point.topology == topology && point.routing == routing.name()).collect()
-    };
-    let deadlocks = |points: &[&StudyPoint]| points.iter().map(|point| point.deadlocks).sum::<u64>();
-    let dijkstra = curve("mesh", Algorithm::ShortestPath);
-    assert!(deadlocks(&dijkstra) > 0 && dijkstra[0].deadlock_probability > 0.05, "{dijkstra:?}");
-    assert!(dijkstra[0].cycle_length_mean >= 4.0);
-    for routing in [Algorithm::DimensionOrder, Algorithm::UpDown, Algorithm::WestFirst] {
-        let free = curve("mesh", routing);
-        assert_eq!(deadlocks(&free), 0, "{free:?}");
-        assert!(free[0].blocking_rate < dijkstra[0].blocking_rate, "{free:?} {dijkstra:?}");
-    }
-    assert!(deadlocks(&curve("torus", Algorithm::ShortestPath)) > 0);
-    assert!(deadlocks(&curve("torus", Algorithm::DimensionOrderUnguarded)) > 0);
-    assert_eq!(deadlocks(&curve("torus", Algorithm::ModifiedDimensionOrder)), 0);
-    assert_eq!(deadlocks(&curve("torus", Algorithm::UpDown)), 0);
-    // With more locality, fewer packets are blocked.
-    for curve in points.chunks(3) {
-        assert!(curve[0].blocking_rate > curve[2].blocking_rate, "{curve:?}");
-        assert_eq!(curve[2].deadlocks, 0, "{curve:?}");
-    }
-    let one = Curve { torus: true, algorithm: Algorithm::DimensionOrderUnguarded };
-    let again = study(&config, &[one], &mut |_, _| ControlFlow::Continue(())).unwrap();
-    assert_eq!(again, points[12..15]);
 }
 
 /// Minimal routes of a dragonfly share one link for 8 nodes (Kim, Dally, Scott and Abts, 2008), those of a HyperX one

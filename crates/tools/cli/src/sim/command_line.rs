@@ -227,9 +227,19 @@ pub struct TrafficOptions {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = arguments::time, help_heading = "Traffic")]
     pub drain: Time,
 
+    /// Packets that may wait at a node; while there are more, it makes no message
+    #[arg(long, value_name = "PACKETS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = "Traffic")]
+    pub source_packets: u32,
+
     /// End at the first deadlock and show its cycle, instead of removing a packet from it
     #[arg(long, help_heading = "Traffic")]
     pub stop_at_deadlock: bool,
+
+    /// Virtual time after which a packet is removed from a deadlock
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = arguments::time,
+          conflicts_with = "stop_at_deadlock", help_heading = "Traffic")]
+    pub deadlock_delay: Time,
 }
 
 /// How a router notices a failed link.

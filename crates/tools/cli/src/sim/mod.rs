@@ -29,7 +29,7 @@ mod command_line;
 mod describe;
 mod faults;
 mod livelock;
-mod machines;
+pub mod machines;
 mod observing;
 mod output;
 mod program_options;
@@ -38,7 +38,7 @@ mod real;
 mod routes;
 mod runner;
 mod statistics;
-mod text;
+pub mod text;
 mod traffic;
 mod usage;
 mod watched;
@@ -49,9 +49,11 @@ use anyhow::Result;
 
 use command_line::FaultDetection;
 use runner::NetworkModel;
-use usage::Usage;
 
 pub use command_line::Args;
+pub use progress::Interrupt;
+pub use runner::memory_peak_bytes;
+pub use usage::Usage;
 
 const EXIT_USAGE: u8 = 2;
 

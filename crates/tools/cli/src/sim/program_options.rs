@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 50] = [
+pub const RESERVED: [&str; 52] = [
     "ranks",
     "command",
     "what",
@@ -56,7 +56,9 @@ pub const RESERVED: [&str; 50] = [
     "skip",
     "measured",
     "drain",
+    "source-packets",
     "stop-at-deadlock",
+    "deadlock-delay",
     "sample",
     "dump-link",
     "statistics",

@@ -8,8 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::DeadlockPolicy;
-use selvedge_sim::report::{Heat, Study, Traffic, Wall, words};
-use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
+use selvedge_sim::report::{Heat, Traffic, Wall, words};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load, undivided};
 use selvedge_terminal::Progress;
 
@@ -44,6 +43,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
         warm_up: given.skip,
         measured: given.measured,
         drain_max: given.drain,
+        source_packets_max: given.source_packets,
         seed: args.seed,
         faults: args.faults(&machine.topology)?,
         rerouting: args.rerouting(&machine.topology)?,
@@ -51,9 +51,10 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
         ..TrafficConfig::default()
     };
     let mut network = machine.network.clone();
-    if given.stop_at_deadlock {
-        network.deadlock = DeadlockPolicy::Detect;
-    }
+    network.deadlock = match given.stop_at_deadlock {
+        true => DeadlockPolicy::Detect,
+        false => DeadlockPolicy::Resolve { delay: given.deadlock_delay },
+    };
     let mut loads = given.load.clone();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
@@ -124,25 +125,12 @@ fn threads(args: &Args, machine: &Machine) -> Result<u32, Usage> {
     }
 }
 
-/// The study of seed 002, figures 2-20 to 2-22.
+/// The study of seed 002, figures 2-20 to 2-22, as the scenario of [`crate::study`].
 pub fn study(args: &Args) -> Result<u8> {
     if args.machine.is_some() {
         return Err(Usage("--study has its own machines, mesh and torus; leave --machine out".to_owned()).into());
     }
-    let config = StudyConfig { seed: args.seed, ..StudyConfig::default() };
-    let (interrupt, mut line) = (Interrupt::listen()?, Progress::polled(args.output.quiet));
-    let started = Instant::now();
-    let mut missing = 0;
-    let points = all_points(&config, &CURVES, &mut |point, left| {
-        missing = left;
-        line.update(|_| format!("{} points left; {}, {}", left, point.topology, point.routing));
-        if interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    let points = points.map_err(|error: StudyError| Usage(error.to_string()))?;
-    let seconds = started.elapsed().as_secs_f64();
-    drop(line);
-    let wall = Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() };
-    let report = Study { config, points, missing, wall: Some(wall) };
+    let (report, exit_code) = crate::study::blocking::report(args.seed, args.output.quiet)?;
     args.output.write(&report.document(), || report.json())?;
-    Ok(if missing > 0 { EXIT_INTERRUPTED } else { 0 })
+    Ok(exit_code)
 }

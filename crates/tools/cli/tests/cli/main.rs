@@ -32,3 +32,4 @@ mod sim_polls;
 mod sim_runs;
 mod sim_turns;
 mod sim_variation;
+mod studies;
