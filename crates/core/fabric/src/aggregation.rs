@@ -28,11 +28,16 @@
 //! 5. *Remainders.* An AN whose radix is used up lets sub-trees pass. Those that the root cannot adopt go to the
 //!    highest AN with room. If `depth_max` is still exceeded, the tree is filled level by level, without regard to
 //!    distance: so a tree is made whenever one is possible with these homes.
+//! 6. *Hosts with several members* ([`Sites::RoutersAndHosts`]). Each end node with an aggregation node of its own is
+//!    moved beneath it, and the aggregation node takes its place. One at a router that would have no other child is
+//!    left out.
 //!
 //! | topology | the trees, with an AN at every router and a radix that suffices |
 //! |---|---|
 //! | fat tree | two levels: leaves under a spine. Three: leaves, one middle switch of each pod, a core. Each edge is a link |
 //! | dragonfly | routers of a group under its gateways, these under those of the root's group. Each edge is a link |
+//! | dragonfly+ | leaves of a group under a spine, this under one of the root's group |
+//! | HyperX, Slim Fly | routers under neighbours of the root. Each edge is a link |
 //! | mesh, torus, hypercube | edges are links if that is at most 3 deep; else clusters about ANs some links apart |
 //! | crossbar | one AN |
 //!
@@ -59,6 +64,7 @@ mod attach;
 mod error;
 pub mod group;
 mod grow;
+mod hosts;
 mod links;
 mod network;
 mod roots;
@@ -97,6 +103,9 @@ pub enum Sites {
     Routers(Vec<RouterId>),
     /// Aggregation nodes on end nodes (seed 001, figure 1b).
     Hosts(Vec<NodeId>),
+    /// One at every router, then one on each of these end nodes, which reduces for several members of its end node. It
+    /// is a child of the one that the end node would be attached to, and has no aggregation nodes beneath it.
+    RoutersAndHosts(Vec<NodeId>),
 }
 
 /// The place of one aggregation node.
@@ -184,7 +193,11 @@ impl TreeSet {
         used.retain(|an| counts[an.0 as usize] > 0);
         used.sort_unstable();
         let free = counts.iter().map(|count| radix - count).collect();
-        let common = grow::Common { network: &network, used, counts, free, radix, depth_max: spec.depth_max };
+        // Hosts with aggregation nodes of their own are one level more.
+        let below = u32::from(!network.hosts.is_empty());
+        let above = |depth: u32| depth.checked_sub(below).ok_or(TreeError::Depth { depth, radix, least: below });
+        let depth_max = spec.depth_max.map(above).transpose()?;
+        let common = grow::Common { network: &network, used, counts, free, radix, depth_max };
 
         let ends = Lists::new(network.sites.len(), &homes, NodeId);
         let mut set = TreeSet { sites: network.sites.clone(), homes, ends, trees: Vec::new() };
@@ -199,7 +212,7 @@ impl TreeSet {
             let shape = grow::grow(&common, root, &paths).map_err(|least| TreeError::Depth {
                 depth: spec.depth_max.unwrap_or(DEPTH_WANTED),
                 radix: spec.radix_max,
-                least,
+                least: least + below,
             })?;
             let grow::Shape { root, parents, levels, depth } = shape;
             if set.trees.iter().any(|tree| tree.root == root) {
@@ -211,6 +224,7 @@ impl TreeSet {
                 tree.add_links(topology, None, Direction::Up, &mut load);
             }
         }
+        set.add_hosts(&network.hosts);
         Ok(set)
     }
 

@@ -690,3 +690,77 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn hosts_with_several_members_take_the_place_of_their_end_node() {
+    for (name, topology) in samples::all() {
+        for (step, radix) in [(1, u32::MAX), (2, 36), (3, 9), (5, 4)] {
+            let hosts: Vec<NodeId> = (0..topology.nodes()).step_by(step).map(NodeId).collect();
+            let wanted = TreeSpec { sites: Sites::RoutersAndHosts(hosts.clone()), ..spec(3, radix, None) };
+            let (plain, set) = match (
+                made(&name, &topology, &spec(3, radix, None), all_usable),
+                made(&name, &topology, &wanted, all_usable),
+            ) {
+                (Ok(plain), Ok(set)) => (plain, set),
+                (plain, set) => {
+                    assert_eq!(plain.err(), set.err(), "{name} {radix}");
+                    continue;
+                }
+            };
+            for (at, &host) in hosts.iter().enumerate() {
+                let (an, home) = (AnId(topology.routers() + at as u32), plain.attached(host).unwrap());
+                assert_eq!(set.site(an), Some(Site::Host(host)), "{name}");
+                assert_eq!((set.attached(host), set.leaves(an)), (Some(an), &[host][..]), "{name}");
+                for (tree, before) in set.trees().zip(plain.trees()) {
+                    assert!(tree.children(an).is_empty(), "{name}");
+                    let alone = before.leaves(home).len() + before.children(home).len() == 1;
+                    assert_eq!(tree.parent(an), if alone { before.parent(home) } else { Some(home) }, "{name} {an}");
+                    assert!(tree.depth() <= before.depth() + 1, "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn hosts_that_are_lost_or_wrong_have_no_nodes() {
+    let topology = Topology::crossbar(4).unwrap();
+    let on = |hosts: &[u32]| {
+        let sites = Sites::RoutersAndHosts(hosts.iter().copied().map(NodeId).collect());
+        TreeSpec { sites, ..TreeSpec::default() }
+    };
+    for lost in [Part::Node(NodeId(2)), Part::An(AnId(2))] {
+        let set = TreeSet::within(&topology, &on(&[0, 2]), |part| part != lost).unwrap();
+        assert_eq!(set.attached(NodeId(2)), None, "{lost:?}");
+        assert_eq!(set.tree(0).unwrap().level(AnId(2)), None);
+        assert_eq!(set.tree(0).unwrap().children(AnId(0)), [AnId(1)]);
+        assert_eq!(set.leaves(AnId(0)), [NodeId(1), NodeId(3)]);
+    }
+    assert!(matches!(TreeSet::new(&topology, &on(&[4])), Err(TreeError::NoSuchSite { .. })));
+    assert!(matches!(TreeSet::new(&topology, &on(&[1, 1])), Err(TreeError::SiteTwice { .. })));
+    let flat = TreeSpec { depth_max: Some(0), ..on(&[1]) };
+    assert!(matches!(TreeSet::new(&topology, &flat), Err(TreeError::Depth { least: 1, .. })));
+    assert_eq!(
+        TreeSet::new(&topology, &TreeSpec { depth_max: Some(1), ..on(&[1]) }).unwrap().tree(0).unwrap().depth(),
+        1
+    );
+}
+
+/// Trees of networks of today have edges of one link, and are no deeper than their diameter.
+#[test]
+fn trees_of_todays_networks_are_shallow() {
+    for (name, topology, depth) in [
+        ("dragonfly+", Topology::dragonfly_plus(16, (8, 8), 8, 8).unwrap(), 3),
+        ("HyperX 8x8", Topology::hyperx(&[8, 8], &[], 8).unwrap(), 2),
+        ("HyperX 8x8x8", Topology::hyperx(&[8, 8, 8], &[], 8).unwrap(), 3),
+        ("Slim Fly 5", Topology::slim_fly(5, None).unwrap(), 2),
+        ("dragonfly", Topology::dragonfly(33, 8, 4, 4).unwrap(), 3),
+    ] {
+        let set = made(name, &topology, &spec(2, 64, None), all_usable).unwrap();
+        for tree in set.trees() {
+            assert_eq!(tree.depth(), depth, "{name}");
+            let edges = tree.nodes().map(|an| tree.edge(&topology, None, an, Direction::Up).len());
+            assert_eq!(edges.max(), Some(1), "{name}");
+        }
+    }
+}

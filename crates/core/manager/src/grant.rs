@@ -6,6 +6,8 @@
 //! [`GrantedTree::group`] counts them for any members of the job, so making a group needs no request to the manager.
 //! Processes read their grant from a file ([`Granted::save`]).
 
+use std::collections::BTreeMap;
+
 use selvedge_fabric::{AnId, NodeId, Tree};
 use selvedge_nic::aggregation::Quota;
 use selvedge_nic::aggregation::message::Join;
@@ -97,8 +99,9 @@ pub struct GrantedNode {
 
 /// The children of a group at each node of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupChildren<'a> {
-    tree: &'a GrantedTree,
+pub struct GroupChildren {
+    /// The members, and the children of each node in the order of [`GrantedTree::nodes`].
+    members: u32,
     children: Vec<u16>,
 }
 
@@ -106,8 +109,12 @@ impl Granted {
     /// Returns a member's join of a group in the job's first tree, and its receiver, a leaf node. `nodes`: the end
     /// nodes of all members; `order`: this member's index. None: the job has no tree there.
     pub fn join(&self, number: u32, order: usize, nodes: &[NodeId]) -> Option<(u64, Join)> {
+        self.join_in(number, order, *nodes.get(order)?, &self.trees.first()?.group(nodes)?)
+    }
+
+    /// Like [`Granted::join`], of the member on the end node `own`, with the children of the group counted before.
+    pub fn join_in(&self, number: u32, order: usize, own: NodeId, group: &GroupChildren) -> Option<(u64, Join)> {
         let tree = self.trees.first()?;
-        let own = *nodes.get(order)?;
         let join = Join {
             job: self.job,
             number,
@@ -116,8 +123,8 @@ impl Granted {
             handle: 0,
             order: order as u32,
             members: 1,
-            total: nodes.len() as u32,
-            expected: tree.group(nodes)?.expected(own),
+            total: group.members,
+            expected: group.expected(tree, own),
             credits: u16::try_from(self.quota.credits_each()).unwrap_or(u16::MAX),
             bytes: self.quota.bytes,
         };
@@ -188,7 +195,8 @@ impl GrantedTree {
         nodes.dedup();
         ends.sort_unstable();
         ends.dedup();
-        let position = |an: AnId| nodes.iter().position(|node| node.1 == an);
+        let positions: BTreeMap<AnId, usize> = nodes.iter().enumerate().map(|(at, node)| (node.1, at)).collect();
+        let position = |an: AnId| positions.get(&an).copied();
         let node = |&(_, an): &(u32, AnId)| GrantedNode {
             an,
             address: address(an),
@@ -210,7 +218,7 @@ impl GrantedTree {
 
     /// Counts the children of a group. `members`: the end node of each process that joins, repeated if several join
     /// from one. None: the job has no member on an end node, or a count overflows.
-    pub fn group(&self, members: &[NodeId]) -> Option<GroupChildren<'_>> {
+    pub fn group(&self, members: &[NodeId]) -> Option<GroupChildren> {
         let mut children = vec![0u16; self.nodes.len()];
         for &member in members {
             let mut at = Some(self.leaf_position(member)?);
@@ -220,7 +228,7 @@ impl GrantedTree {
                 at = self.nodes.get(position)?.parent.filter(|_| *count == 1);
             }
         }
-        Some(GroupChildren { tree: self, children })
+        Some(GroupChildren { members: members.len() as u32, children })
     }
 
     fn leaf_position(&self, node: NodeId) -> Option<usize> {
@@ -229,16 +237,21 @@ impl GrantedTree {
     }
 }
 
-impl GroupChildren<'_> {
-    /// The expected children in a member's join: at its own node, at the node above, and so on to the root. All 0: the
-    /// job has no member there.
-    pub fn expected(&self, node: NodeId) -> [u16; LEVELS_MAX] {
+impl GroupChildren {
+    /// The children of each node of the tree that counted them, in the order of [`GrantedTree::nodes`].
+    pub fn counts(&self) -> &[u16] {
+        &self.children
+    }
+
+    /// The expected children in a member's join: at its own node, at the node above, and so on to the root of `tree`,
+    /// which counted them. All 0: the job has no member there.
+    pub fn expected(&self, tree: &GrantedTree, node: NodeId) -> [u16; LEVELS_MAX] {
         let mut expected = [0; LEVELS_MAX];
-        let mut at = self.tree.leaf_position(node);
+        let mut at = tree.leaf_position(node);
         for count in &mut expected {
             let Some(position) = at else { break };
             *count = self.children.get(position).copied().unwrap_or(0);
-            at = self.tree.nodes.get(position).and_then(|node| node.parent);
+            at = tree.nodes.get(position).and_then(|node| node.parent);
         }
         expected
     }

@@ -54,7 +54,8 @@ pub(super) struct Shape {
 
 impl RootPaths {
     /// `costs`: from the root; `load`: the edges of earlier trees over each channel. Of several nearest neighbours, a
-    /// router with an aggregation node comes first, then the idlest channel, then the fewest routers in this tree.
+    /// router with an aggregation node comes first, then the idlest channel, then the fewest routers in this tree, or
+    /// the most where they gather.
     pub fn new(network: &Network, costs: &[u64], load: &[u32]) -> RootPaths {
         let topology = network.topology;
         let reached = |router: &RouterId| costs[router.0 as usize] != u64::MAX;
@@ -69,7 +70,9 @@ impl RootPaths {
             });
             let next = nearer.min_by_key(|&(port, next)| {
                 let busy = load[topology.channel(at, port) as usize];
-                (network.sites_at(next).is_empty(), busy, followers[next.0 as usize], port)
+                let followers = followers[next.0 as usize];
+                let last = if network.gathers(at) { u32::MAX - followers } else { followers };
+                (network.sites_at(next).is_empty(), busy, last, port)
             });
             if let Some((port, next)) = next {
                 ports[at.0 as usize] = port.0;

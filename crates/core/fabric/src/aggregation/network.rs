@@ -8,6 +8,7 @@
 use super::{Part, Site, Sites, TreeError};
 use crate::id::{AnId, NodeId, Peer, Port, RouterId};
 use crate::topology::{Kind, Topology};
+use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -23,16 +24,25 @@ pub(super) struct Network<'a> {
     at: Vec<AnId>,
     /// The usable nodes, ascending.
     pub nodes: Vec<NodeId>,
+    /// End nodes with aggregation nodes of their own beneath those at `sites`; their numbers follow those of `sites`.
+    pub hosts: Vec<NodeId>,
 }
 
 impl<'a> Network<'a> {
     pub fn new(topology: &'a Topology, sites: &Sites, usable: impl Fn(Part) -> bool) -> Result<Network<'a>, TreeError> {
+        let hosts = match sites {
+            Sites::RoutersAndHosts(hosts) => hosts.clone(),
+            _ => Vec::new(),
+        };
         let sites = numbered(topology, sites)?;
         let routers_usable: Vec<bool> =
             (0..topology.routers()).map(|router| usable(Part::Router(RouterId(router)))).collect();
+        let lost = (sites.len() as u32..).zip(&hosts).filter(|&(an, _)| !usable(Part::An(AnId(an))));
+        let without_an: BTreeSet<NodeId> = lost.map(|(_, &node)| node).collect();
         let node_usable = |node: NodeId| {
             let (router, port) = topology.attachment(node);
             routers_usable[router.0 as usize]
+                && !without_an.contains(&node)
                 && usable(Part::Node(node))
                 && usable(Part::Channel(topology.injection_channel(node)))
                 && usable(Part::Channel(topology.channel(router, port)))
@@ -61,7 +71,7 @@ impl<'a> Network<'a> {
             })
             .collect();
         let first_site = alloc::vec![0; topology.routers() as usize + 1];
-        let mut network = Network { topology, sites, routers, links, first_site, at: Vec::new(), nodes };
+        let mut network = Network { topology, sites, routers, links, first_site, at: Vec::new(), nodes, hosts };
 
         let costs = network.costs(&[topology.attachment(from).0]);
         let reached = |router: RouterId| costs[router.0 as usize] != u64::MAX;
@@ -119,8 +129,18 @@ impl<'a> Network<'a> {
         if !self.links[self.topology.channel(router, port) as usize] {
             return None;
         }
-        let global = matches!(self.topology.kind(), Kind::Dragonfly(dragonfly) if dragonfly.is_global(port));
+        let global = match self.topology.kind() {
+            Kind::Dragonfly(dragonfly) => dragonfly.is_global(port),
+            Kind::DragonflyPlus(fly) => !fly.is_leaf(router) && u32::from(port.0) >= fly.leaves_per_group,
+            _ => false,
+        };
         Some(self.topology.weight(router, port) * if global { 3 } else { 1 })
+    }
+
+    /// Whether routers of equal distance to a root gather at one next router, where others spread: the leaves of a
+    /// dragonfly+ have the choice of several spines, and their data is to be aggregated before it leaves the group.
+    pub fn gathers(&self, router: RouterId) -> bool {
+        matches!(self.topology.kind(), Kind::DragonflyPlus(fly) if fly.is_leaf(router))
     }
 
     pub fn costs(&self, from: &[RouterId]) -> Vec<u64> {
@@ -128,24 +148,28 @@ impl<'a> Network<'a> {
     }
 }
 
+/// The places of aggregation nodes that a tree is grown from. All sites that are given must exist, once each.
 fn numbered(topology: &Topology, sites: &Sites) -> Result<Vec<Site>, TreeError> {
-    let sites: Vec<Site> = match sites {
-        Sites::AllRouters => (0..topology.routers()).map(|router| Site::Router(RouterId(router))).collect(),
+    let routers = || (0..topology.routers()).map(|router| Site::Router(RouterId(router))).collect();
+    let hosts = |nodes: &[NodeId]| nodes.iter().map(|&node| Site::Host(node)).collect();
+    let given: Vec<Site> = match sites {
+        Sites::AllRouters => return Ok(routers()),
         Sites::Routers(routers) => routers.iter().map(|&router| Site::Router(router)).collect(),
-        Sites::Hosts(nodes) => nodes.iter().map(|&node| Site::Host(node)).collect(),
+        Sites::Hosts(nodes) | Sites::RoutersAndHosts(nodes) => hosts(nodes),
     };
-    let (routers, nodes) = (topology.routers(), topology.nodes());
     let exists = |site: &&Site| match **site {
-        Site::Router(router) => router.0 < routers,
-        Site::Host(node) => node.0 < nodes,
+        Site::Router(router) => router.0 < topology.routers(),
+        Site::Host(node) => node.0 < topology.nodes(),
     };
-    if let Some(site) = sites.iter().find(|site| !exists(site)) {
+    if let Some(site) = given.iter().find(|site| !exists(site)) {
+        let (routers, nodes) = (topology.routers(), topology.nodes());
         return Err(TreeError::NoSuchSite { site: site.to_string(), routers, nodes });
     }
-    let mut sorted = sites.clone();
+    let mut sorted = given.clone();
     sorted.sort_unstable();
     match sorted.windows(2).find(|two| two[0] == two[1]) {
         Some(two) => Err(TreeError::SiteTwice { site: two[0].to_string() }),
-        None => Ok(sites),
+        None if matches!(sites, Sites::RoutersAndHosts(_)) => Ok(routers()),
+        None => Ok(given),
     }
 }

@@ -21,11 +21,18 @@ const WRITE: UnitId = 5;
 /// Names of the units, in this order. A machine's own paths may use them.
 pub(super) const NAMES: [&str; 6] = ["software", "processor", "send-engine", "receive-engine", "bus-read", "bus-write"];
 
-/// Makes the graph of a host and a NIC. All classes have the paths of Portals messages.
+/// Makes the graph of a host and a NIC. All classes have the paths of Portals messages, without the steps on a host at
+/// an aggregation node in a switch.
 pub(super) fn graph(host: &Host, nic: &NicModel) -> Graph {
     let unit = |name: &&str| Unit { name: (*name).to_owned(), queue: 0, is_processor: *name == "software" };
     let (request, response) = (request(host, nic), response(host, nic));
-    let path = |class: Class| if class.is_response() { response.clone() } else { request.clone() };
+    let path = |class: Class| match class {
+        Class::AggregationRequest => to_switch(nic, &request),
+        Class::Aggregation => to_switch(nic, &from_switch(nic, &request)),
+        Class::AggregationResult | Class::AggregationMulticast => from_switch(nic, &request),
+        _ if class.is_response() => response.clone(),
+        _ => request.clone(),
+    };
     Graph { units: NAMES.iter().map(unit).collect(), paths: Class::ALL.map(path), translation: None, is_bounded: false }
 }
 
@@ -56,6 +63,19 @@ fn request(host: &Host, nic: &NicModel) -> Path {
         receive: host.software_receive,
         ..both_ways(host, nic)
     }
+}
+
+/// Returns a path to an aggregation node in a switch: an engine takes the message, and there is no memory to write to.
+fn to_switch(nic: &NicModel, path: &Path) -> Path {
+    let receiver = receiving(nic);
+    let header = stage(&[Pass::work(receiver, nic.header)]);
+    Path { header, kept_bytes: None, write: stage(&[]), holder: receiver, receive: Time::ZERO, ..path.clone() }
+}
+
+/// Returns a path from an aggregation node in a switch: an engine sends what it has.
+fn from_switch(nic: &NicModel, path: &Path) -> Path {
+    let command = stage(&[Pass::work(SEND, nic.command)]);
+    Path { command: [command.clone(), command], read: stage(&[]), ..path.clone() }
 }
 
 /// Returns the issue of a path without the steps that bring the command to the NIC.

@@ -351,14 +351,14 @@ pub struct AtuTable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AggregationTable {
-    /// Trees that a node is part of.
-    pub trees: Figure,
-    /// Children of a group at a node.
-    pub children: Figure,
-    /// Operations of a group that may be under way.
-    pub credits: Figure,
-    /// Longest payload of a request.
-    pub payload_bytes: Figure,
+    /// Trees that a node is part of. Default: 64.
+    pub trees: Option<Figure>,
+    /// Children of a group at a node. Default: as many as the largest switch has ports.
+    pub children: Option<Figure>,
+    /// Operations of a group that may be under way. Default: 16.
+    pub credits: Option<Figure>,
+    /// Longest payload of a request. Default: 256.
+    pub payload_bytes: Option<Figure>,
     /// Inner ports between a switch and its node, each with units of its own. With one for each port of the switch,
     /// each link of the switch has its own. Default: 1.
     #[serde(default = "one")]

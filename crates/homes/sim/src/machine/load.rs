@@ -23,6 +23,11 @@ use crate::network::{
 };
 use crate::time::Time;
 
+/// Defaults of the nodes in switches: those of Switch-IB 2 (seed 001, III.F and V).
+const TREES: u32 = 64;
+const CREDITS: u32 = 16;
+const PAYLOAD_BYTES: u32 = 256;
+
 /// Reads a machine.
 pub fn load(path: &Path) -> Result<Machine, MachineError> {
     load_with(path, &[])
@@ -110,6 +115,7 @@ impl Reader<'_> {
         Ok(Machine {
             name: description.name.clone(),
             about: description.about.clone(),
+            aggregation: self.aggregation(&description, &topology)?,
             topology: Arc::new(topology),
             routing,
             network,
@@ -118,7 +124,6 @@ impl Reader<'_> {
             graph,
             interface,
             limits,
-            aggregation: self.aggregation(&description)?,
             description: Arc::new(description),
         })
     }
@@ -487,17 +492,26 @@ impl Reader<'_> {
         })
     }
 
-    fn aggregation(&self, description: &Description) -> Result<Option<AggregationModel>, MachineError> {
+    fn aggregation(
+        &self,
+        description: &Description,
+        topology: &Topology,
+    ) -> Result<Option<AggregationModel>, MachineError> {
         let Some(table) = &description.aggregation else { return Ok(None) };
         let AggregationTable { trees, children, credits, payload_bytes, ports, distribution } = table;
         let whole = |key: &str, figure: &Figure, least: u64, most: u32| {
             self.whole("aggregation", key, figure, least, most.into()).map(|value| value as u32)
         };
+        let or = |key: &str, figure: &Option<Figure>, default: u32, least: u64, most: u32| match figure {
+            Some(figure) => whole(key, figure, least, most),
+            None => Ok(default),
+        };
+        let widest = u32::from(topology.ports_max()).clamp(2, records::CHILDREN_MAX);
         Ok(Some(AggregationModel {
-            trees: whole("trees", trees, 1, records::TREES_MAX)?,
-            children: whole("children", children, 2, records::CHILDREN_MAX)?,
-            credits: whole("credits", credits, 1, records::CREDITS_MAX)?,
-            payload_bytes: whole("payload_bytes", payload_bytes, 8, 1 << 24)?,
+            trees: or("trees", trees, TREES, 1, records::TREES_MAX)?,
+            children: or("children", children, widest, 2, records::CHILDREN_MAX)?,
+            credits: or("credits", credits, CREDITS, 1, records::CREDITS_MAX)?,
+            payload_bytes: or("payload_bytes", payload_bytes, PAYLOAD_BYTES, 8, 1 << 24)?,
             ports: whole("ports", ports, 1, 1 << 10)?,
             distribution: match distribution.as_deref() {
                 None | Some("tree") => None,

@@ -101,9 +101,16 @@ impl Machine {
     /// Returns the time from the program's call until the NIC has the command of a Portals operation with n bytes of
     /// payload, if nothing else is under way.
     pub fn issue(&self, payload_bytes: u64) -> Time {
-        let path = self.graph.path(Class::Request);
-        let stage = &path.issue[usize::from(path.reads(payload_bytes))];
-        let program: Time = stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(payload_bytes)).sum();
+        self.issue_of(Class::Request, payload_bytes)
+    }
+
+    /// Like [`Machine::issue`], of a message of any class. A payload that is read later costs no bytes here.
+    pub fn issue_of(&self, class: Class, payload_bytes: u64) -> Time {
+        let path = self.graph.path(class);
+        let reads = path.reads(payload_bytes);
+        let stage = &path.issue[usize::from(reads)];
+        let inline = if reads { 0 } else { payload_bytes };
+        let program: Time = stage.iter().map(|pass| pass.before + pass.latency + pass.bytes(inline)).sum();
         program + self.interface.as_ref().map_or(Time::ZERO, |interface| interface.start(payload_bytes))
     }
 }

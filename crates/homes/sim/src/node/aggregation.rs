@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Aggregation nodes in the switches (seed 001, section III.F): each is a unit behind an inner port of its switch.
+//! Aggregation nodes in the switches (seed 001, section III.F): each is a unit behind an inner port of its switch. Where
+//! ranks share a host, they first reduce at a node of their host, which is their only child at its switch.
 //!
 //! ```text
-//! member ─ aggregation_request ─> leaf switch ─┐ inner port
-//!                                            node ─ aggregation ─> node of the switch above ... root
-//! member <─ aggregation_result ─ leaf switch <─┘
-//! members <─────────────── aggregation_multicast ───────────────────────────────────────────────── root
+//! rank ─ memory ─┐
+//! rank ─ memory ─┴─ node of the host ─ aggregation_request ─> leaf switch ─┐ inner port
+//!                                                                         node ─ aggregation ─> node above ... root
+//! ranks <─ memory ─ node of the host <─ aggregation_result ─ leaf switch <─┘
+//! ranks <─────────────── aggregation_multicast ─────────────────────────────────────────────────────────────── root
 //! ```
 //!
 //! An [`Aggregation`] is made before the run: the manager makes trees over the machine's topology, and admits the job.
@@ -18,9 +20,9 @@ use std::sync::Arc;
 
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
-use selvedge_manager::{Action, Config, Granted, GrantedTree, JobError, JobRequest, Manager, Member};
-use selvedge_nic::aggregation::message::{Distribution, Target};
-use selvedge_nic::aggregation::{Limits, Quota};
+use selvedge_manager::{Action, Config, Granted, GrantedTree, GroupChildren, JobError, JobRequest, Manager, Member};
+use selvedge_nic::aggregation::message::{Distribution, Join, Target};
+use selvedge_nic::aggregation::{Limits, Quota, records};
 
 use crate::machine::graph::Class;
 use crate::machine::{AggregationModel, Machine};
@@ -43,10 +45,20 @@ pub enum AggregationError {
     )]
     TooLarge { groups: u32, children: u32, credits: u32, bytes: u32 },
     #[error(
-        "a group of all ranks has more children at an aggregation node than aggregation.children = {room}: raise it, or put fewer \
-         ranks on a node (--ranks-per-node)"
+        "{ranks} ranks share a node, but the aggregation node of a host has at most {most} children: put fewer on a node \
+         (--ranks-per-node)"
     )]
-    TooManyChildren { room: u32 },
+    TooManyRanks { ranks: u32, most: u32 },
+    #[error(
+        "aggregation.children = {children} is too few: trees over {sites} switches and {nodes} nodes need {least}; set it to \
+         that or more"
+    )]
+    TooFewChildren { children: u32, sites: u32, nodes: u32, least: u32 },
+    #[error(
+        "with aggregation.children = {children} a tree is {levels} deep, but a join has room for {most} levels: raise \
+         aggregation.children"
+    )]
+    TooDeep { children: u32, levels: u32, most: u32 },
     #[error(
         "no route from {from} to {to}, which are neighbours in the aggregation tree: raise aggregation.children, which is \
          {children}, so that nodes find parents nearby"
@@ -77,10 +89,11 @@ pub enum AggregationError {
 pub struct Aggregation {
     /// The job's share: groups, credits, trees.
     pub granted: Granted,
-    /// Switches whose nodes the job uses, by the number of the node.
-    pub(super) switches: BTreeMap<u32, RouterId>,
-    pub(super) limits: Limits,
+    /// The nodes that the job uses, by their numbers.
+    pub(super) seats: BTreeMap<u32, Seat>,
     pub(super) actions: Vec<Action>,
+    /// Children of the group of all ranks.
+    everyone: GroupChildren,
     /// Manager of the machine's topology, without the nodes in the switches.
     pub(super) manager: Manager,
     pub(super) topology: Arc<Topology>,
@@ -93,26 +106,55 @@ pub struct Aggregation {
     distribution: Option<Distribution>,
 }
 
+/// An aggregation node of the job: its place, and the sizes of its tables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    pub site: Site,
+    /// Most children of a group there. On a host these are its ranks.
+    pub children: u32,
+    pub limits: Limits,
+}
+
 impl Aggregation {
     /// Makes trees over a machine, and a job of ranks on these nodes with up to `groups` groups at once.
     pub fn new(machine: &Machine, placement: &[u32], groups: u32) -> Result<Aggregation, AggregationError> {
+        Aggregation::avoiding(machine, placement, groups, &[])
+    }
+
+    /// Like [`Aggregation::new`], with trees that avoid the channels that are `lost` from the start.
+    pub fn avoiding(
+        machine: &Machine,
+        placement: &[u32],
+        groups: u32,
+        lost: &[u32],
+    ) -> Result<Aggregation, AggregationError> {
         let none = || AggregationError::NoNodes { machine: machine.name.clone() };
         let model = machine.aggregation.as_ref().ok_or_else(none)?;
         let (groups, credits) = (groups.max(1), model.credits);
-        let bytes = model.payload_bytes;
-        let children = model.children;
-        // The manager's charge for a group with all the children that a node has room for.
-        let quota = Quota { groups, credits: groups.saturating_mul(credits), bytes };
-        let blocks = selvedge_manager::quota::blocks(&quota, children);
-        let operand_blocks = u32::try_from(blocks.next_power_of_two()).unwrap_or(u32::MAX);
-        let limits = Limits { jobs: 1, trees: model.trees, groups, children, credits, operand_blocks }.clamped();
-        if u64::from(limits.operand_blocks) < blocks || limits.groups < groups {
-            return Err(AggregationError::TooLarge { groups, children, credits, bytes });
+        let (bytes, radix) = (model.payload_bytes, model.children);
+        let (hosts, most) = shared_hosts(placement);
+        if most > records::CHILDREN_MAX {
+            return Err(AggregationError::TooManyRanks { ranks: most, most: records::CHILDREN_MAX });
         }
-        let spec = TreeSpec { trees: model.trees, radix_max: children, depth_max: None, sites: Sites::AllRouters };
+        let children = radix.max(most);
+        let quota = Quota { groups, credits: groups.saturating_mul(credits), bytes };
+        let sized = |children: u32| {
+            let blocks = selvedge_manager::quota::blocks(&quota, children);
+            let operand_blocks = u32::try_from(blocks.next_power_of_two()).unwrap_or(u32::MAX);
+            let limits = Limits { jobs: 1, trees: model.trees, groups, children, credits, operand_blocks }.clamped();
+            let fits = u64::from(limits.operand_blocks) >= blocks && limits.groups >= groups;
+            fits.then_some(limits).ok_or(AggregationError::TooLarge { groups, children, credits, bytes })
+        };
+        // The manager's charge for a group with all the children that a node has room for.
+        let limits = sized(children)?;
+        let sites = if hosts.is_empty() { Sites::AllRouters } else { Sites::RoutersAndHosts(hosts) };
+        let spec = TreeSpec { trees: model.trees, radix_max: radix, depth_max: None, sites };
         let config = Config { spec, limits, share: 100 };
         let address = |an: AnId| NODES_AT | u64::from(an.0);
-        let mut manager = Manager::new(Topology::clone(&machine.topology), &config, address)?;
+        let mut manager = Manager::new(Topology::clone(&machine.topology), &config, address).map_err(of_tree)?;
+        for channel in lost {
+            manager.link_lost(*channel);
+        }
         let member = |(rank, node): (usize, &u32)| Member { process: rank as u64, node: NodeId(*node) };
         let request = JobRequest {
             external: 0,
@@ -122,54 +164,68 @@ impl Aggregation {
             priority: 0,
         };
         let mut actions = manager.start();
-        let (granted, begun) = manager.begin_job(&request, KEY).map_err(|error| match error {
-            // Nodes have operands for the maximum number of children.
-            JobError::NoOperands { .. } => AggregationError::TooManyChildren { room: children },
-            error => error.into(),
-        })?;
+        let (granted, begun) = manager.begin_job(&request, KEY)?;
         actions.extend(begun);
-        let at_a_node = granted.trees.iter().flat_map(|tree| most_children(tree, placement)).max().unwrap_or(0);
-        if at_a_node > children {
-            return Err(AggregationError::TooManyChildren { room: children });
-        }
-        let mut switches = BTreeMap::new();
         let sites = manager.tree_set().map(|set| set.sites().to_vec()).unwrap_or_default();
-        for node in granted.trees.iter().flat_map(|tree| tree.nodes()) {
-            if let Some(Site::Router(router)) = sites.get(node.an.0 as usize) {
-                switches.insert(node.an.0, *router);
+        let nodes: Vec<NodeId> = placement.iter().copied().map(NodeId).collect();
+        let tree = granted.trees.first().ok_or(JobError::NoTree)?;
+        let everyone = tree.group(&nodes).ok_or(JobError::NoTree)?;
+        let mut seats = BTreeMap::new();
+        for (node, count) in tree.nodes().iter().zip(everyone.counts()) {
+            if let Some(&site) = sites.get(node.an.0 as usize) {
+                let children = u32::from(*count);
+                seats.insert(node.an.0, Seat { site, children, limits: sized(children.max(2))? });
             }
         }
         let ports = model.ports as usize;
-        let routers: Vec<RouterId> = switches.values().flat_map(|router| std::iter::repeat_n(*router, ports)).collect();
-        let topology = machine.topology.with_nodes_inside(&routers)?;
+        let routers = || seats.iter().filter_map(|(an, seat)| Some((*an, seat.router()?)));
+        let inside: Vec<RouterId> = routers().flat_map(|(_, router)| std::iter::repeat_n(router, ports)).collect();
+        let topology = machine.topology.with_nodes_inside(&inside)?;
         let routing = Routing::new(&topology, machine.routing.algorithm(), machine.routing.virtual_channels())?;
         check_multicast(machine, model)?;
         let inside_from = machine.topology.nodes();
-        let node_of = |an: AnId| {
-            switches.keys().position(|&other| other == an.0).map(|at| NodeId(inside_from + at as u32 * model.ports))
+        let node_of = |an: AnId| match seats.get(&an.0)?.site {
+            Site::Host(node) => Some(node),
+            Site::Router(_) => {
+                let at = routers().position(|(other, _)| other == an.0)? as u32;
+                Some(NodeId(inside_from + at * model.ports))
+            }
         };
-        for tree in &granted.trees {
-            for (child, parent) in edges(tree).filter_map(|(a, b)| Some((node_of(a)?, node_of(b)?))) {
-                for (from, to) in [(child, parent), (parent, child)] {
-                    if routing.path(&topology, from, to, 0).is_err() {
-                        let name = |node: NodeId| topology.router_name(topology.attachment(node).0);
-                        return Err(AggregationError::NoWay { from: name(from), to: name(to), children });
-                    }
+        for (child, parent) in edges(tree).filter_map(|(a, b)| Some((node_of(a)?, node_of(b)?))) {
+            for (from, to) in [(child, parent), (parent, child)] {
+                if routing.path(&topology, from, to, 0).is_err() {
+                    let name = |node: NodeId| topology.router_name(topology.attachment(node).0);
+                    return Err(AggregationError::NoWay { from: name(from), to: name(to), children: radix });
                 }
             }
         }
+        // A root on a host has its members in the host's memory.
+        let is_one_host = tree.nodes().first().is_some_and(|root| seats[&root.an.0].router().is_none());
+        let distribution = model.distribution.filter(|_| !is_one_host);
+        let (topology, ports) = (Arc::new(topology), model.ports);
         Ok(Aggregation {
             granted,
-            switches,
-            limits,
+            seats,
             actions,
+            everyone,
             manager,
-            topology: Arc::new(topology),
+            topology,
             routing,
             inside_from,
-            ports: model.ports,
-            distribution: model.distribution,
+            ports,
+            distribution,
         })
+    }
+
+    /// Returns the join of a group of ranks by the member with index `order`, and its receiver, a leaf node. `None`: the
+    /// job has no tree there.
+    pub fn join(&self, number: u32, order: usize, members: &[u32]) -> Option<(u64, Join)> {
+        let is_everyone = members.len() == self.granted.members.len() && members.iter().copied().eq(0..);
+        if is_everyone {
+            return self.granted.join_in(number, order, self.node_of(order as u32)?, &self.everyone);
+        }
+        let nodes = members.iter().map(|rank| self.node_of(*rank)).collect::<Option<Vec<NodeId>>>()?;
+        self.granted.join(number, order, &nodes)
     }
 
     /// Returns the node of a rank. The job's members are the ranks, in order.
@@ -214,9 +270,32 @@ fn edges(tree: &GrantedTree) -> impl Iterator<Item = (AnId, AnId)> {
     tree.nodes().iter().filter_map(|node| Some((node.an, tree.nodes().get(node.parent?)?.an)))
 }
 
-/// Returns the most children at a node of a tree, for a group of ranks on these nodes.
-fn most_children(tree: &GrantedTree, placement: &[u32]) -> Option<u32> {
-    let members: Vec<NodeId> = placement.iter().map(|node| NodeId(*node)).collect();
-    let group = tree.group(&members)?;
-    members.iter().flat_map(|member| group.expected(*member)).max().map(u32::from)
+/// Returns the nodes that several ranks share, and the most ranks on a node.
+fn shared_hosts(placement: &[u32]) -> (Vec<NodeId>, u32) {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    placement.iter().for_each(|node| *counts.entry(*node).or_default() += 1);
+    let most = counts.values().copied().max().unwrap_or(0);
+    (counts.into_iter().filter(|(_, count)| *count > 1).map(|(node, _)| NodeId(node)).collect(), most)
+}
+
+/// Names the key of the machine that makes trees possible.
+fn of_tree(error: TreeError) -> AggregationError {
+    match error {
+        TreeError::Radix { radix: children, sites, nodes, least } => {
+            AggregationError::TooFewChildren { children, sites, nodes, least }
+        }
+        TreeError::Depth { depth: most, radix: children, least: levels } => {
+            AggregationError::TooDeep { children, levels, most }
+        }
+        other => other.into(),
+    }
+}
+
+impl Seat {
+    fn router(&self) -> Option<RouterId> {
+        match self.site {
+            Site::Router(router) => Some(router),
+            Site::Host(_) => None,
+        }
+    }
 }

@@ -237,6 +237,11 @@ impl<R: Ranks> Transfers<R> {
     fn accept(&mut self, now: Time, index: u32) {
         if self.nodes.is_in_memory(index) {
             self.nodes.messages[index].header_done = now;
+            if self.nodes.messages[index].command.is_aggregation() {
+                // Memory does not wait for what the NIC delivers.
+                let taken = self.switches.taken_at(&self.nodes, now, index);
+                return self.nodes.events.schedule(taken, Event::Deliver(index));
+            }
             return self.schedule_delivery(now, index);
         }
         if self.nodes.messages[index].header_done == Time::MAX {

@@ -70,7 +70,8 @@ impl<R: Ranks> Transfers<R> {
         let nic = &machine.nic;
         let mut steps = StepCosts { nic, path, translates, searched: 0, lookups: (0, 0), cost: Time::ZERO };
         let mut reply = Vec::new();
-        if is_in_memory {
+        let is_from_node = self.switches.is_node(from);
+        if is_in_memory && !is_from_node {
             nodes.ranks.take_in(from, (to, ni), &mut steps);
         }
         let delivery = if found.is_none() {
@@ -117,7 +118,9 @@ impl<R: Ranks> Transfers<R> {
         nodes.schedule_fired(to, ni, finish);
         // The library reads a line of memory for each further item of the message.
         let lines = machine.host.memory_access * (path.items(payload.len() as u64) - 1);
-        let received = finish + path.receive + lines;
+        // Of the result that the node of its host has written, each rank makes a copy.
+        let copy = if is_in_memory && is_from_node { machine.host.copy(payload.len() as u64) } else { Time::ZERO };
+        let received = finish + path.receive + lines + copy;
         let received = if is_in_memory { received } else { nodes.received_at(to, received, payload.len() as u64) };
         nodes.wake(to, received);
         let message = &mut nodes.messages[index];

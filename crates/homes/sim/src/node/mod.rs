@@ -20,7 +20,8 @@
 //! | `arrival` | the steps at the target node, up to the delivery |
 //! | `delivery` | the delivery of requests and responses |
 //! | `commands` | commands on their way to the NIC, through the node's host interface |
-//! | `switches` | `Switches`: aggregation nodes in switches |
+//! | `switches` | `Switches`: aggregation nodes in switches and on hosts |
+//! | `host_reduction` | the costs of reducing in a host's memory |
 //! | `nodes` | `Nodes`: the state that steps share, and the steps that concern one node |
 //! | `mailboxes` | messages whose mailbox is full: dropped, blocked, or limited by credits |
 //! | `autonomous` | messages that a NIC sends without its program |
@@ -65,6 +66,7 @@ mod events;
 mod fabric;
 mod fetch;
 mod hardware;
+mod host_reduction;
 mod list_search;
 mod livelock;
 mod mailboxes;

@@ -135,10 +135,12 @@ impl<R: Ranks> Nodes<R> {
             && self.ranks.route(target, ni).is_some_and(|other| self.node_of(other) == self.node_of(rank))
     }
 
-    /// Whether a message goes through memory: both ends are on one node whose ranks share memory.
+    /// Whether a message goes through memory: both ends are on one node, whose ranks share memory, or one of which is
+    /// its aggregation node.
     pub fn is_in_memory(&self, index: u32) -> bool {
         let message = &self.messages[index];
-        self.machine.host.same_node == SameNode::Memory && message.source == message.target
+        message.source == message.target
+            && (self.machine.host.same_node == SameNode::Memory || message.command.is_aggregation())
     }
 
     /// Returns the time at which a rank's program has a message that its library has at `at`: after the kernel and an

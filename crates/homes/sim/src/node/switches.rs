@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The aggregation nodes of a run: a node (`nic::aggregation`) in each switch that the job uses.
+//! The aggregation nodes of a run: a node (`nic::aggregation`) in each switch that the job uses, and on each host that
+//! ranks share.
 //!
 //! A node is numbered after the ranks and has no turns. The machine's file prices its messages: the classes
-//! `aggregation` and `aggregation_result` at their source, `aggregation_request` and `aggregation` at their target. An
-//! [`super::Aggregation`] has the nodes and the job's share of them.
+//! `aggregation` and `aggregation_result` at their source, `aggregation_request` and `aggregation` at their target. To a
+//! switch the node of a host is a member; `host_reduction.rs` has the costs in its memory. An [`super::Aggregation`] has
+//! the nodes and the job's share of them.
 //!
 //! Invariants
 //! 1. Messages of a node are sent in the order of `Node::next_send`, and have then left the unit.
@@ -14,6 +16,7 @@
 //!
 //! Costs: tables of each node: 200 bytes a group, 40 a child of a group, 48 an operation, and the operands.
 
+use selvedge_fabric::aggregation::Site;
 use selvedge_fabric::{NodeId, RouterId};
 use selvedge_manager::{Action, Manager};
 use selvedge_nic::Payload;
@@ -25,9 +28,10 @@ use crate::machine::Machine;
 use crate::machine::graph::Class;
 use crate::time::Time;
 
-use super::aggregation::{Aggregation, GROUPS_AT, NODES_AT};
+use super::aggregation::{Aggregation, GROUPS_AT, NODES_AT, Seat};
 use super::events::Event;
 use super::fabric::Fabric;
+use super::host_reduction::HostReduction;
 use super::multicast::MulticastGroups;
 use super::nodes::Nodes;
 use super::ranks::{Bytes, Ranks};
@@ -35,24 +39,30 @@ use super::ranks::{Bytes, Ranks};
 #[derive(Debug, Default)]
 pub(super) struct Switches {
     manager: Option<Manager>,
-    nodes: Vec<SwitchNode>,
-    /// Its first node's number among those of the ranks, and that node in the topology.
+    nodes: Vec<AggregationNode>,
+    /// Its first node's number among those of the ranks.
     first: u32,
-    inside_from: u32,
     ports: u32,
+    /// Nodes of the topology, those inside switches included.
+    all_nodes: u32,
     job: u32,
     groups: MulticastGroups,
 }
 
 #[derive(Debug)]
-struct SwitchNode {
+struct AggregationNode {
     /// Its number in the trees.
     an: u32,
+    /// Its first node of the topology.
+    node: u32,
+    /// The router at its links, whether it is inside or the host is attached there.
     router: RouterId,
+    /// On a host: the reduction in the host's memory.
+    host: Option<HostReduction>,
     own: OwnNode,
 }
 
-impl SwitchNode {
+impl AggregationNode {
     fn address(&self) -> u64 {
         NODES_AT | u64::from(self.an)
     }
@@ -61,15 +71,32 @@ impl SwitchNode {
 impl Switches {
     /// Makes the nodes as the manager has set them. The machine gets the topology that contains them.
     pub fn new(aggregation: &Aggregation, ranks: u32, machine: &mut Machine) -> Switches {
-        let Aggregation { granted, switches, limits, actions, manager, topology, routing, inside_from, ports, .. } =
-            aggregation;
-        let job = granted.job;
+        let Aggregation { granted, seats, actions, manager, topology, routing, inside_from, ports, .. } = aggregation;
         (machine.topology, machine.routing) = (topology.clone(), routing.clone());
         machine.network.inside_from = *inside_from;
-        let node = |(&an, &router): (&u32, &RouterId)| SwitchNode { an, router, own: OwnNode::new(*limits) };
-        let nodes = switches.iter().map(node).collect();
-        let (first, inside_from, ports, groups) = (ranks, *inside_from, *ports, MulticastGroups::default());
-        let mut made = Switches { manager: None, nodes, first, inside_from, ports, job, groups };
+        let mut next = *inside_from;
+        let node = |(&an, seat): (&u32, &Seat)| {
+            let own = OwnNode::new(seat.limits);
+            match seat.site {
+                Site::Host(node) => {
+                    let (router, host) = (topology.attachment(node).0, Some(HostReduction::new(seat.children)));
+                    AggregationNode { an, node: node.0, router, host, own }
+                }
+                Site::Router(router) => {
+                    let node = next;
+                    next += *ports;
+                    AggregationNode { an, node, router, host: None, own }
+                }
+            }
+        };
+        let mut made = Switches {
+            nodes: seats.iter().map(node).collect(),
+            first: ranks,
+            ports: *ports,
+            job: granted.job,
+            ..Switches::default()
+        };
+        made.all_nodes = next;
         made.carry_out(actions);
         made.manager = Some(manager.clone());
         made
@@ -87,14 +114,13 @@ impl Switches {
     }
 
     /// Returns the first node of the topology of each aggregation node.
-    pub fn nodes(&self) -> impl Iterator<Item = u32> + use<> {
-        let (first, ports) = (self.inside_from, self.ports);
-        (0..self.nodes.len() as u32).map(move |place| first + place * ports)
+    pub fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.nodes.iter().map(|node| node.node)
     }
 
     /// Returns the number of nodes of the topology, including those inside switches.
     pub fn all_nodes(&self) -> usize {
-        self.inside_from as usize + self.nodes.len() * self.ports as usize
+        self.all_nodes as usize
     }
 
     fn place(&self, address: u64) -> Option<usize> {
@@ -119,40 +145,64 @@ impl Switches {
         self.place(address).map(|place| self.first + place as u32)
     }
 
+    fn node_of(&self, rank: u32) -> Option<&AggregationNode> {
+        rank.checked_sub(self.first).and_then(|place| self.nodes.get(place as usize))
+    }
+
+    /// Whether this number is the aggregation node of a host.
+    #[inline]
+    pub fn is_on_host(&self, rank: u32) -> bool {
+        self.node_of(rank).is_some_and(|node| node.host.is_some())
+    }
+
+    /// Whether a message of a rank to this address goes to the aggregation node of its host.
+    #[inline]
+    pub fn is_own_host<R: Ranks>(&self, nodes: &Nodes<R>, rank: u32, target: u64) -> bool {
+        let node = self.node_at(target);
+        node.is_some_and(|node| self.is_on_host(node) && nodes.node_of(node) == nodes.node_of(rank))
+    }
+
     /// Returns the node of the topology at which a rank or an aggregation node exchanges messages with another. A
     /// switch with several inner ports uses that of the link to the other.
     #[inline]
     pub fn node_towards<R: Ranks>(&self, nodes: &Nodes<R>, rank: u32, other: u32) -> u32 {
         let node = nodes.node_of(rank);
-        match self.ports > 1 && self.is_node(rank) {
+        match self.ports > 1 && self.is_node(rank) && !self.is_on_host(rank) {
             true => node + self.inner_port(nodes, rank, other),
             false => node,
         }
     }
 
     fn inner_port<R: Ranks>(&self, nodes: &Nodes<R>, rank: u32, other: u32) -> u32 {
-        let place = |rank: u32| (rank - self.first) as usize;
-        let (topology, router) = (&nodes.machine.topology, self.nodes[place(rank)].router);
-        let link = match self.is_node(other) {
-            true => {
-                let there = self.nodes[place(other)].router;
-                topology.neighbours(router).find(|(_, next)| *next == there).map(|(port, _)| port)
-            }
-            false => Some(topology.attachment(NodeId(nodes.node_of(other))).1),
+        let (topology, router) = (&nodes.machine.topology, self.nodes[(rank - self.first) as usize].router);
+        let link = match self.node_of(other).filter(|node| node.host.is_none()) {
+            Some(there) => topology.neighbours(router).find(|(_, next)| *next == there.router).map(|(port, _)| port),
+            None => Some(topology.attachment(NodeId(nodes.node_of(other))).1),
         };
         link.map_or(0, |port| u32::from(port.0) % self.ports)
     }
 
-    /// Returns the class of a message between a rank and an aggregation node, or between two nodes.
+    /// Returns the class of a message between a rank and an aggregation node, or between two nodes. The node of a host
+    /// is a member to those in switches.
     pub fn class(&self, from: u32, to: u32) -> Class {
-        match (self.is_node(from), self.is_node(to)) {
-            (false, _) => Class::AggregationRequest,
+        let is_in_switch = |rank| self.is_node(rank) && !self.is_on_host(rank);
+        match (is_in_switch(from), is_in_switch(to)) {
             (true, true) => Class::Aggregation,
             (true, false) => Class::AggregationResult,
+            (false, false) if self.is_node(from) => Class::AggregationResult,
+            (false, _) => Class::AggregationRequest,
         }
     }
 
     // ---- Messages to nodes ---------------------------------------------------------------------------------------
+
+    /// Returns the time at which the aggregation node of a host has taken a rank's message that is in memory at `now`.
+    pub fn taken_at<R: Ranks>(&mut self, nodes: &Nodes<R>, now: Time, index: u32) -> Time {
+        let message = &nodes.messages[index];
+        let node = message.to.checked_sub(self.first).and_then(|place| self.nodes.get_mut(place as usize));
+        let host = node.and_then(|node| node.host.as_mut());
+        host.map_or(now, |host| host.take(&nodes.machine.host, now, message.bytes))
+    }
 
     /// Delivers a message at an aggregation node, which sends the resulting messages.
     pub fn receive<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
@@ -184,12 +234,12 @@ impl Switches {
                 nodes.statistics.aggregation_refused += 1;
                 log::debug!("aggregation node {address:#x} refused {request:?}: {refusal:?}");
                 if let Some((sender, answer)) = refusal.answer(&request) {
-                    let to = (sender.address, sender.key);
-                    send(nodes, now, (at, address), to, answer, Bytes::new());
+                    self.send(nodes, now, place, (sender.address, sender.key), answer, Bytes::new());
                 }
             }
         }
-        self.send_due(nodes, now, place);
+        let seen = if self.is_node(from) { self.seen_at(nodes, now, place) } else { now };
+        self.send_due(nodes, seen, place);
     }
 
     /// Reports a loss to the manager at once, and carries out its actions at the nodes (seed 001, section III.E).
@@ -210,8 +260,7 @@ impl Switches {
     pub fn lose<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, index: u32) {
         let (from, to) = (nodes.messages[index].from, nodes.messages[index].to);
         nodes.conclude(now, index);
-        let node = |rank: u32| rank.checked_sub(self.first).and_then(|place| self.nodes.get(place as usize));
-        let of_rank = match (node(from), node(to)) {
+        let of_rank = match (self.node_of(from), self.node_of(to)) {
             (None, Some(node)) => Some((from, node.address())),
             (Some(node), None) => Some((to, node.address())),
             _ => None,
@@ -225,13 +274,46 @@ impl Switches {
     }
 
     fn send_due<R: Ranks>(&mut self, nodes: &mut Nodes<R>, now: Time, place: usize) {
-        let node = &mut self.nodes[place];
-        let (at, address) = (self.first + place as u32, node.address());
-        while let Some(due) = node.own.node().next_send(1) {
-            let payload = Bytes::from_slice(node.own.operands.get(due.payload).unwrap_or_default());
-            node.own.node().finish_send(due.id);
-            send(nodes, now, (at, address), (due.to, due.key), due.message, payload);
+        while let Some(due) = self.nodes[place].own.node().next_send(1) {
+            let own = &mut self.nodes[place].own;
+            let payload = Bytes::from_slice(own.operands.get(due.payload).unwrap_or_default());
+            own.node().finish_send(due.id);
+            self.send(nodes, now, place, (due.to, due.key), due.message, payload);
         }
+    }
+
+    /// Sends a message of an aggregation node. One of a host waits for its processor.
+    fn send<R: Ranks>(
+        &mut self,
+        nodes: &mut Nodes<R>,
+        now: Time,
+        place: usize,
+        (to, key): (u64, u64),
+        message: Message,
+        payload: Bytes,
+    ) {
+        let rank = self.first + place as u32;
+        let node = &mut self.nodes[place];
+        let command = Command {
+            request: message.encode(Sender { address: node.address(), key }),
+            target: to,
+            user_ptr: 0,
+            source: Side::NOWHERE,
+            sink: Side::NOWHERE,
+        };
+        let at = match &mut node.host {
+            None => now,
+            Some(host) if to >= NODES_AT => host.post(&nodes.machine, now, payload.len() as u64),
+            Some(host) => host.spread(&nodes.machine.host, now, payload.len() as u64),
+        };
+        let index = nodes.new_message(now, rank, nodes.ranks.member_ni(), Box::new(command), payload);
+        nodes.events.schedule(at, Event::Issue(index));
+    }
+
+    /// Returns the time at which a node has seen a message of another. That of a host polls its adapter.
+    fn seen_at<R: Ranks>(&self, nodes: &Nodes<R>, now: Time, place: usize) -> Time {
+        let is_on_host = self.nodes[place].host.is_some();
+        if is_on_host { HostReduction::seen(&nodes.machine, now) } else { now }
     }
 
     // ---- Multicast -----------------------------------------------------------------------------------------------
@@ -261,26 +343,6 @@ impl Switches {
 
 fn is_repeat(request: &Request) -> bool {
     matches!(Message::decode(request), Ok((_, Message::Repeat(_))))
-}
-
-/// Sends a message of an aggregation node, given by its number among those of the ranks, and its address.
-fn send<R: Ranks>(
-    nodes: &mut Nodes<R>,
-    now: Time,
-    (at, address): (u32, u64),
-    (to, key): (u64, u64),
-    message: Message,
-    payload: Bytes,
-) {
-    let command = Command {
-        request: message.encode(Sender { address, key }),
-        target: to,
-        user_ptr: 0,
-        source: Side::NOWHERE,
-        sink: Side::NOWHERE,
-    };
-    let index = nodes.new_message(now, at, nodes.ranks.member_ni(), Box::new(command), payload);
-    nodes.events.schedule(now, Event::Issue(index));
 }
 
 fn new_copy<R: Ranks>(nodes: &mut Nodes<R>, index: u32, (rank, address): (u32, u64), node: u32) -> u32 {

@@ -52,10 +52,15 @@ pub(super) struct Started {
 const AHEAD: u32 = 1;
 
 impl<R: Ranks> Transfers<R> {
+    /// Whether a rank's message to a NIC or an aggregation node does not leave the memory of its node.
+    pub fn stays_in_memory(&mut self, rank: u32, target: u64, ni: u32) -> bool {
+        self.switches.is_own_host(&self.nodes, rank, target) || self.nodes.shares_memory(rank, target, ni)
+    }
+
     pub fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> Started {
-        let nodes = &mut self.nodes;
         let bytes = payload.len() as u64;
-        let in_memory = nodes.shares_memory(rank, command.target, ni);
+        let in_memory = self.stays_in_memory(rank, command.target, ni);
+        let nodes = &mut self.nodes;
         let machine = nodes.machine.clone();
         let path = machine.graph.path(Class::of_request(&command));
         let reads = path.reads(bytes);

@@ -57,7 +57,7 @@ impl<R: Ranks> Simulation<R> {
         match request {
             RankRequest::Start { ni, command, payload, flags } => {
                 let has_interface = nodes.machine.interface.is_some();
-                if has_interface && !nodes.shares_memory(rank, command.target, ni) {
+                if has_interface && !self.transfers.stays_in_memory(rank, command.target, ni) {
                     return self.transfers.hand_to_nic(at, rank, ni, (command, payload), flags);
                 }
                 let started = self.transfers.start(at, rank, ni, command, payload);

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 
-use selvedge_fabric::NodeId;
 use selvedge_nic::aggregation::member::{GroupState, Pieces};
 use selvedge_nic::aggregation::message::{Message, Reduction, Sender, Target};
 use selvedge_nic::aggregation::{Failure, StartError};
@@ -41,18 +40,17 @@ pub struct Reduce {
 impl Reduce {
     /// Sums of 8-byte words, with wrapping addition.
     pub const WORDS: Reduce = Reduce { operation: Operation::Sum, datatype: Datatype::Uint64 };
+    /// The OR of bytes: a broadcast is that of the root's bytes and zeros.
+    pub const BITS: Reduce = Reduce { operation: Operation::Bor, datatype: Datatype::Uint8 };
 }
 
 impl Process {
     /// Joins group `number` of the ranks `members`, in the first tree of the job. Returns when the group is formed.
     pub async fn join_group(&self, number: u32, members: &[u32]) -> Result<JoinedGroup, Failure> {
         let aggregation = self.core.borrow().aggregation.clone().ok_or(Failure::NoTree)?;
-        let place = |rank: &u32| aggregation.node_of(*rank);
-        let nodes: Option<Vec<NodeId>> = members.iter().map(place).collect();
         let order = members.iter().position(|rank| *rank == self.rank()).ok_or(Failure::NoGroup)?;
-        let (granted, target) = (&aggregation.granted, aggregation.target(number));
-        let joins = nodes.and_then(|nodes| granted.join(number, order, &nodes));
-        let ((node, join), key) = (joins.ok_or(Failure::NoTree)?, granted.key);
+        let (key, target) = (aggregation.granted.key, aggregation.target(number));
+        let (node, join) = aggregation.join(number, order, members).ok_or(Failure::NoTree)?;
         let made = self.core.borrow_mut().tables.nic().member().join(node, key, &join);
         let (handle, message) = made.map_err(|_| Failure::NoRoom)?;
         self.send_to_node((node, key), message, Bytes::new()).await;

@@ -390,7 +390,7 @@ fn limits_of_nodes_are_kept() {
         completed(&counts(&changed(&[(key, value)]), all.clone(), Options::default()));
     }
     // The maximum of children, and operands whose blocks are no power of two.
-    let full = changed(&[("aggregation.payload_bytes", "5000"), ("aggregation.children", "32")]);
+    let full = changed(&[("aggregation.payload_bytes", "5000"), ("aggregation.children", "17")]);
     completed(&counts(&full, (0..64).map(|rank| rank / 2).collect(), Options::default()));
     // A NIC that takes two long messages at once refuses others, which then arrive late.
     let few = changed(&[("aggregation.payload_bytes", "10000"), ("nic.streams_max", "2"), ("nic.retry_ns", "1000")]);
@@ -403,9 +403,8 @@ fn limits_of_nodes_are_kept() {
 fn what_nodes_have_no_room_for_is_refused_with_the_key() {
     let two_each: Vec<u32> = (0..256).map(|rank| rank / 2).collect();
     for (changes, word) in [
-        ([("aggregation.children", "31")], "aggregation.children"),
-        ([("aggregation.children", "18")], "--ranks-per-node"),
         ([("aggregation.children", "8")], "aggregation.children"),
+        ([("aggregation.children", "4")], "need 6"),
         ([("aggregation.payload_bytes", "16000000")], "payload_bytes"),
     ] {
         let error = Aggregation::new(&changed(&changes), &two_each, 1).err();

@@ -39,7 +39,8 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let mut tasks = prepared.tasks(ranks, &machine);
     if prepared.needs.groups > 0 {
         args.refuse_beside_switches()?;
-        let made = Aggregation::new(&machine, &runner::place(&plan)?, prepared.needs.groups);
+        let made =
+            Aggregation::avoiding(&machine, &runner::place(&plan)?, prepared.needs.groups, &plan.lost_at_start());
         let aggregation = Arc::new(made.map_err(|error| Usage(error.to_string()))?);
         tasks.grant(&aggregation);
         plan.aggregation = Some(aggregation);

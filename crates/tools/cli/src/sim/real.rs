@@ -27,10 +27,10 @@ const VARIATION_DEFAULT: Percent = Percent(1.0);
 const GROUPS_DEFAULT: u32 = 16;
 
 /// The job's share of the switches' aggregation nodes. Without a number of groups, as many as there is room for.
-fn share(machine: &Machine, placement: &[u32], groups: Option<u32>) -> Result<Aggregation, Usage> {
+fn share(machine: &Machine, placement: &[u32], groups: Option<u32>, lost: &[u32]) -> Result<Aggregation, Usage> {
     let mut wanted = groups.unwrap_or(GROUPS_DEFAULT);
     loop {
-        match Aggregation::new(machine, placement, wanted) {
+        match Aggregation::avoiding(machine, placement, wanted, lost) {
             Err(AggregationError::TooLarge { .. }) if groups.is_none() && wanted > 1 => wanted /= 2,
             made => return made.map_err(|error| Usage(error.to_string())),
         }
@@ -73,7 +73,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     let mut plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
     if let Some(groups) = args.aggregation {
         args.refuse_beside_switches()?;
-        plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups)?));
+        plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups, &plan.lost_at_start())?));
     }
     crate::settings::check_assignments(&args.env);
     let mut env = args.env.clone();

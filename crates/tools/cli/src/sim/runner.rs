@@ -90,6 +90,13 @@ pub struct RunPlan {
     pub options: Vec<(String, String)>,
 }
 
+impl RunPlan {
+    /// The channels that have failed before the run begins.
+    pub fn lost_at_start(&self) -> Vec<u32> {
+        self.faults.iter().filter(|fault| !fault.up && fault.at == Time::ZERO).map(|fault| fault.channel).collect()
+    }
+}
+
 /// The node of each rank.
 pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
     let (ranks, each) = (plan.ranks, plan.ranks_per_node.max(1));

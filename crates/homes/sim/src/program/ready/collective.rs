@@ -61,14 +61,19 @@ pub(super) const ALLREDUCE: BuiltIn = BuiltIn {
 
 pub(super) const BROADCAST: BuiltIn = BuiltIn {
     name: "broadcast",
-    about: "rank 0's bytes to all ranks, down a binomial tree; a barrier before each",
+    about: "rank 0's bytes to all ranks; a barrier before each",
     over: "bytes",
     ranks_min: 1,
     parameters: &[
         wholes("sizes", "8,1K,64K", 1, "bytes"),
         ITERATIONS,
         WARM_UP,
-        word("algorithm", &["binomial", "nic"], "binomial", "nic: triggered operations"),
+        word(
+            "algorithm",
+            &["binomial", "nic", SWITCHES],
+            "binomial",
+            "nic: triggered operations; switches: aggregation nodes, which OR the bytes with zeros of the others",
+        ),
         AHEAD,
         EAGER,
     ],
@@ -151,7 +156,7 @@ fn make_barrier(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
                         "tree" => process.barrier_tree(0).await,
                         "nic" => barrier.wait(&process).await,
                         SWITCHES => {
-                            if let Err(code) = in_switches(&process, group.as_ref(), &mut []).await {
+                            if let Err(code) = in_switches(&process, group.as_ref(), Reduce::WORDS, &mut []).await {
                                 return code;
                             }
                         }
@@ -243,11 +248,17 @@ pub(super) async fn join_all(process: &Process, algorithm: &str, members: &[u32]
     joined.map(Some).map_err(|failure| process.wrong(format!("the group did not form: {failure:?}")))
 }
 
-/// Replaces the words of all ranks by their sum, in the switches. They pass through the rank's first bytes of memory.
-pub(super) async fn in_switches(process: &Process, group: Option<&JoinedGroup>, words: &mut [u8]) -> Result<(), i32> {
+/// Replaces the bytes of all ranks by their reduction, in the switches. They pass through the rank's first bytes of
+/// memory.
+pub(super) async fn in_switches(
+    process: &Process,
+    group: Option<&JoinedGroup>,
+    reduce: Reduce,
+    words: &mut [u8],
+) -> Result<(), i32> {
     let Some(group) = group else { return Err(process.wrong("it has no group")) };
     process.memory_mut()[..words.len()].copy_from_slice(words);
-    let reduced = process.reduce_in_network(group, Reduce::WORDS, 0, words.len() as u64).await;
+    let reduced = process.reduce_in_network(group, reduce, 0, words.len() as u64).await;
     reduced.map_err(|failure| process.wrong(format!("a reduction failed: {failure:?}")))?;
     words.copy_from_slice(&process.memory()[..words.len()]);
     Ok(())
@@ -280,7 +291,7 @@ async fn sums(
             match repeat.algorithm {
                 "nic" => by_nic.add(process, &mut words).await,
                 SWITCHES => {
-                    if let Err(code) = in_switches(process, group, &mut words).await {
+                    if let Err(code) = in_switches(process, group, Reduce::WORDS, &mut words).await {
                         return code;
                     }
                 }
@@ -305,11 +316,12 @@ async fn sums(
 
 fn make_broadcast(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     let repeat = Repeat::of(setting, setting.arguments.wholes("sizes"));
-    let nic = repeat.algorithm == "nic";
+    let (nic, by_switches) = (repeat.algorithm == "nic", repeat.algorithm == SWITCHES);
     let needs = Needs {
         windows: if nic { NicBroadcast::WINDOWS * repeat.sizes.len() as u32 } else { 0 },
         triggered: if nic { NicBroadcast::triggered(setting.ranks) * repeat.ahead as u32 } else { 0 },
-        memory_bytes: if nic { repeat.longest() as usize } else { 0 },
+        memory_bytes: if nic || by_switches { repeat.longest() as usize } else { 0 },
+        groups: by_switches.into(),
         receives: RECEIVES_OF_TREE,
         eager_bytes_max: setting.arguments.whole("eager-bytes"),
         ..Needs::default()
@@ -317,8 +329,12 @@ fn make_broadcast(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     Ok(Prepared::new(needs, move |process| {
         let repeat = repeat.clone();
         async move {
+            let group = match group_of_all(&process, &repeat).await {
+                Ok(group) => group,
+                Err(code) => return code,
+            };
             for (number, bytes) in repeat.sizes.iter().enumerate() {
-                let code = broadcasts(&process, &repeat, number as u32, *bytes).await;
+                let code = broadcasts(&process, &repeat, group.as_ref(), (number as u32, *bytes)).await;
                 if code != 0 {
                     return code;
                 }
@@ -328,7 +344,12 @@ fn make_broadcast(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     }))
 }
 
-async fn broadcasts(process: &Process, repeat: &Repeat, number: u32, bytes: u64) -> i32 {
+async fn broadcasts(
+    process: &Process,
+    repeat: &Repeat,
+    group: Option<&JoinedGroup>,
+    (number, bytes): (u32, u64),
+) -> i32 {
     let nic = repeat.algorithm == "nic";
     let mut by_nic = NicBroadcast::new(bytes, number * NicBroadcast::WINDOWS, 0);
     let mut data = vec![0; bytes as usize];
@@ -339,14 +360,21 @@ async fn broadcasts(process: &Process, repeat: &Repeat, number: u32, bytes: u64)
         }
         for _ in 0..count {
             let stamp = seed(&[round, bytes]);
-            if process.rank() == 0 {
-                fill(stamp, &mut data);
+            match process.rank() {
+                0 => fill(stamp, &mut data),
+                _ if group.is_some() => data.fill(0),
+                _ => {}
             }
             process.barrier(1).await;
             let start = process.now();
-            match nic {
-                true => by_nic.broadcast(process, &mut data).await,
-                false => process.broadcast(0, &mut data).await,
+            match repeat.algorithm {
+                "nic" => by_nic.broadcast(process, &mut data).await,
+                SWITCHES => {
+                    if let Err(code) = in_switches(process, group, Reduce::BITS, &mut data).await {
+                        return code;
+                    }
+                }
+                _ => process.broadcast(0, &mut data).await,
             }
             if timed {
                 process.lap("barrier's end to last arrival, us", bytes as f64, start, 1, Time::as_us_f64);

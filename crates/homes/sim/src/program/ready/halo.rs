@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::collective::{SWITCHES, in_switches, join_all};
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{BuiltIn, Prepared, ProgramError, Setting};
-use crate::program::aggregation::JoinedGroup;
+use crate::program::aggregation::{JoinedGroup, Reduce};
 use crate::program::collectives::Sum;
 use crate::program::{Needs, Process};
 use crate::random::Random;
@@ -141,7 +141,7 @@ impl Sums {
         let mut word = ((rank + 1) * (number + 1)).to_le_bytes();
         process.spend(self.library);
         match self.algorithm {
-            SWITCHES => in_switches(process, group, &mut word).await?,
+            SWITCHES => in_switches(process, group, Reduce::WORDS, &mut word).await?,
             _ => process.allreduce(Sum::RecursiveDoubling, TAG_SUM, &mut word).await,
         }
         if u64::from_le_bytes(word) != size * (size + 1) / 2 * (number + 1) {
