@@ -106,15 +106,21 @@ pub struct GroupChildren {
 }
 
 impl Granted {
-    /// Returns a member's join of a group in the job's first tree, and its receiver, a leaf node. `nodes`: the end
-    /// nodes of all members; `order`: this member's index. None: the job has no tree there.
+    /// Returns the index of the tree of a group. Groups with any numbers spread over all trees; that of 0 is the first.
+    pub fn tree_of(&self, number: u32) -> usize {
+        let spread = (u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+        spread % self.trees.len().max(1)
+    }
+
+    /// Returns a member's join of a group, and its receiver, a leaf node of the group's tree. `nodes`: the end nodes of
+    /// all members; `order`: this member's index. None: the job has no tree there.
     pub fn join(&self, number: u32, order: usize, nodes: &[NodeId]) -> Option<(u64, Join)> {
-        self.join_in(number, order, *nodes.get(order)?, &self.trees.first()?.group(nodes)?)
+        self.join_in(number, order, *nodes.get(order)?, &self.trees.get(self.tree_of(number))?.group(nodes)?)
     }
 
     /// Like [`Granted::join`], of the member on the end node `own`, with the children of the group counted before.
     pub fn join_in(&self, number: u32, order: usize, own: NodeId, group: &GroupChildren) -> Option<(u64, Join)> {
-        let tree = self.trees.first()?;
+        let tree = self.trees.get(self.tree_of(number))?;
         let join = Join {
             job: self.job,
             number,

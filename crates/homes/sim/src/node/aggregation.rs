@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use selvedge_fabric::aggregation::{Site, Sites};
 use selvedge_fabric::{AnId, NodeId, RouterId, Routing, RoutingError, Topology, TopologyError, TreeError, TreeSpec};
-use selvedge_manager::{Action, Config, Granted, GrantedTree, GroupChildren, JobError, JobRequest, Manager, Member};
+use selvedge_manager::{
+    Action, Config, Granted, GrantedNode, GrantedTree, GroupChildren, JobError, JobRequest, Manager, Member,
+};
 use selvedge_nic::aggregation::message::{Distribution, Join, Target};
 use selvedge_nic::aggregation::{Limits, Quota, records};
 
@@ -92,8 +94,8 @@ pub struct Aggregation {
     /// The nodes that the job uses, by their numbers.
     pub(super) seats: BTreeMap<u32, Seat>,
     pub(super) actions: Vec<Action>,
-    /// Children of the group of all ranks.
-    everyone: GroupChildren,
+    /// Children of the group of all ranks, in each tree.
+    everyone: Vec<GroupChildren>,
     /// Manager of the machine's topology, without the nodes in the switches.
     pub(super) manager: Manager,
     pub(super) topology: Arc<Topology>,
@@ -160,7 +162,8 @@ impl Aggregation {
             external: 0,
             members: placement.iter().enumerate().map(member).collect(),
             quota,
-            trees: 1,
+            // Groups spread over several trees.
+            trees: manager.tree_set().map_or(1, |set| groups.min(set.len() as u32)),
             priority: 0,
         };
         let mut actions = manager.start();
@@ -168,12 +171,14 @@ impl Aggregation {
         actions.extend(begun);
         let sites = manager.tree_set().map(|set| set.sites().to_vec()).unwrap_or_default();
         let nodes: Vec<NodeId> = placement.iter().copied().map(NodeId).collect();
-        let tree = granted.trees.first().ok_or(JobError::NoTree)?;
-        let everyone = tree.group(&nodes).ok_or(JobError::NoTree)?;
-        let mut seats = BTreeMap::new();
-        for (node, count) in tree.nodes().iter().zip(everyone.counts()) {
-            if let Some(&site) = sites.get(node.an.0 as usize) {
-                let children = u32::from(*count);
+        let of_all = |tree: &GrantedTree| tree.group(&nodes).ok_or(JobError::NoTree);
+        let everyone = granted.trees.iter().map(of_all).collect::<Result<Vec<GroupChildren>, _>>()?;
+        let mut seats: BTreeMap<u32, Seat> = BTreeMap::new();
+        for (tree, group) in granted.trees.iter().zip(&everyone) {
+            for (node, count) in tree.nodes().iter().zip(group.counts()) {
+                let Some(&site) = sites.get(node.an.0 as usize) else { continue };
+                let before = seats.get(&node.an.0).map_or(0, |seat| seat.children);
+                let children = before.max((*count).into());
                 seats.insert(node.an.0, Seat { site, children, limits: sized(children.max(2))? });
             }
         }
@@ -191,7 +196,9 @@ impl Aggregation {
                 Some(NodeId(inside_from + at * model.ports))
             }
         };
-        for (child, parent) in edges(tree).filter_map(|(a, b)| Some((node_of(a)?, node_of(b)?))) {
+        for (child, parent) in
+            granted.trees.iter().flat_map(edges).filter_map(|(a, b)| Some((node_of(a)?, node_of(b)?)))
+        {
             for (from, to) in [(child, parent), (parent, child)] {
                 if routing.path(&topology, from, to, 0).is_err() {
                     let name = |node: NodeId| topology.router_name(topology.attachment(node).0);
@@ -200,7 +207,8 @@ impl Aggregation {
             }
         }
         // A root on a host has its members in the host's memory.
-        let is_one_host = tree.nodes().first().is_some_and(|root| seats[&root.an.0].router().is_none());
+        let is_on_host = |root: &GrantedNode| seats.get(&root.an.0).is_some_and(|seat| seat.router().is_none());
+        let is_one_host = granted.trees.iter().flat_map(|tree| tree.nodes().first()).any(is_on_host);
         let distribution = model.distribution.filter(|_| !is_one_host);
         let (topology, ports) = (Arc::new(topology), model.ports);
         Ok(Aggregation {
@@ -222,7 +230,12 @@ impl Aggregation {
     pub fn join(&self, number: u32, order: usize, members: &[u32]) -> Option<(u64, Join)> {
         let is_everyone = members.len() == self.granted.members.len() && members.iter().copied().eq(0..);
         if is_everyone {
-            return self.granted.join_in(number, order, self.node_of(order as u32)?, &self.everyone);
+            return self.granted.join_in(
+                number,
+                order,
+                self.node_of(order as u32)?,
+                self.everyone.get(self.granted.tree_of(number))?,
+            );
         }
         let nodes = members.iter().map(|rank| self.node_of(*rank)).collect::<Option<Vec<NodeId>>>()?;
         self.granted.join(number, order, &nodes)

@@ -45,7 +45,7 @@ impl Reduce {
 }
 
 impl Process {
-    /// Joins group `number` of the ranks `members`, in the first tree of the job. Returns when the group is formed.
+    /// Joins group `number` of the ranks `members`, in one of the trees of the job. Returns when the group is formed.
     pub async fn join_group(&self, number: u32, members: &[u32]) -> Result<JoinedGroup, Failure> {
         let aggregation = self.core.borrow().aggregation.clone().ok_or(Failure::NoTree)?;
         let order = members.iter().position(|rank| *rank == self.rank()).ok_or(Failure::NoGroup)?;
