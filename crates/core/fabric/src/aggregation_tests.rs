@@ -192,8 +192,9 @@ fn a_fat_tree_of_two_levels_has_a_tree_for_each_spine() {
 fn a_fat_tree_of_three_levels_has_the_levels_of_its_switches() {
     for (radix, taper, nodes) in [(4, (1, 1), None), (6, (1, 1), None), (8, (3, 1), None), (8, (1, 1), Some(67))] {
         let topology = Topology::fat_tree(3, radix, taper, nodes).unwrap();
-        let crate::topology::Kind::FatTree(parameters) = *topology.kind() else { unreachable!() };
-        let planes = parameters.uplinks;
+        let crate::topology::Kind::FatTree(parameters) = topology.kind() else { unreachable!() };
+        let [leaves, middles, tops] = parameters.levels() else { unreachable!() };
+        let planes = leaves.parents;
         let set = made("", &topology, &spec(planes, radix, None), all_usable).unwrap();
         assert_eq!(set.len(), planes as usize);
         for tree in set.trees() {
@@ -201,7 +202,7 @@ fn a_fat_tree_of_three_levels_has_the_levels_of_its_switches() {
             for an in tree.nodes().filter(|&an| an != tree.root()) {
                 let links = tree.edge(&topology, None, an, Direction::Up).len();
                 // A middle switch with a single leaf beneath it does not aggregate.
-                let alone = parameters.leaves % parameters.leaves_per_pod == 1 && an.0 == parameters.leaves - 1;
+                let alone = leaves.subtrees % middles.children == 1 && an.0 == leaves.subtrees - 1;
                 assert_eq!(links, if alone { 2 } else { 1 }, "radix {radix} {an}");
             }
         }
@@ -209,8 +210,8 @@ fn a_fat_tree_of_three_levels_has_the_levels_of_its_switches() {
         assert_eq!(used.edges_max(), 1, "radix {radix}: each tree has its own plane");
         // More trees share planes, evenly: no root is used twice.
         let all = made("", &topology, &spec(TREES_MAX, radix, None), all_usable).unwrap();
-        assert_eq!(all.len(), parameters.tops() as usize);
-        assert_eq!(all.links_used(&topology, None, Direction::Up).edges_max(), parameters.tops() / planes);
+        assert_eq!(all.len(), tops.width as usize);
+        assert_eq!(all.links_used(&topology, None, Direction::Up).edges_max(), tops.width / planes);
     }
 }
 

@@ -14,6 +14,7 @@
 //! | dimension order | HyperX | 1 | no |
 //! | minimal | dragonfly | 2 | no |
 //! | adaptive up | fat tree | 1 | no; adaptive |
+//! | random up | fat tree | 1 | no |
 //! | minimal | dragonfly+ | 1 | no; adaptive |
 //! | minimal | HyperX | 1 for each dimension | no; adaptive |
 //! | minimal | Slim Fly | 2 | no; adaptive |
@@ -86,7 +87,7 @@ enum Plan {
     Modified,
     Hypercube,
     WestFirst,
-    Tree { adaptive: bool },
+    Tree(tree::Up),
     Dragonfly(Detours),
     DragonflyPlus(Detours),
     HyperX(Detours),
@@ -161,10 +162,11 @@ impl Routing {
                 deadlock_free = is_tree(topology);
                 Plan::Table(table::Table::shortest_path(topology))
             }
-            Algorithm::DestinationModK => Plan::Tree { adaptive: false },
-            Algorithm::AdaptiveUp => {
+            Algorithm::DestinationModK => Plan::Tree(tree::Up::ByDestination),
+            Algorithm::AdaptiveUp | Algorithm::RandomUp => {
                 variants = tree::variants(topology);
-                Plan::Tree { adaptive: true }
+                let is_random = algorithm == Algorithm::RandomUp;
+                Plan::Tree(if is_random { tree::Up::Random } else { tree::Up::LeastLoaded })
             }
             Algorithm::Minimal
             | Algorithm::Valiant
@@ -217,7 +219,7 @@ impl Routing {
             Plan::Modified => self.next_modified(topology, at, router, state),
             Plan::Hypercube => Choices::one(Port((at.0 ^ router.0).trailing_zeros() as u16), self.vc(0, state)),
             Plan::WestFirst => self.next_west_first(topology, at, router, state),
-            Plan::Tree { adaptive } => self.next_tree(topology, at, (router, to), *adaptive, state),
+            Plan::Tree(up) => self.next_tree(topology, at, (router, to), *up, state),
             Plan::Dragonfly(detours) => self.next_dragonfly(topology, at, arrived, router, *detours, state),
             Plan::DragonflyPlus(detours) => {
                 dragonfly_plus::next(self, topology, (at, arrived), router, *detours, state)
@@ -258,7 +260,7 @@ impl Routing {
         match self.plan {
             Plan::DimensionOrder { .. } => state.via = grid::directions(topology, ends()).into(),
             Plan::Modified => state.via = grid::wraps_first(topology, ends()).into(),
-            Plan::Tree { adaptive: true } => state.via = (entropy % self.variants) as u32,
+            Plan::Tree(up) if up != tree::Up::ByDestination => state.via = (entropy % self.variants) as u32,
             Plan::Dragonfly(detours)
             | Plan::DragonflyPlus(detours)
             | Plan::HyperX(detours)
@@ -362,7 +364,8 @@ impl Routing {
         match &self.plan {
             Plan::WestFirst => false,
             Plan::Dragonfly(detours) => *detours == Detours::Never,
-            Plan::DragonflyPlus(_) | Plan::HyperX(_) | Plan::SlimFly(..) | Plan::Tree { adaptive: true } => false,
+            Plan::DragonflyPlus(_) | Plan::HyperX(_) | Plan::SlimFly(..) => false,
+            Plan::Tree(up) => *up == tree::Up::ByDestination,
             Plan::Explicit(explicit) => explicit.others().has_one_route(),
             _ => self.algorithm != Algorithm::WestFirst,
         }

@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-const MINIMAL: [Algorithm; 6] = [
+const MINIMAL: [Algorithm; 7] = [
     Algorithm::DimensionOrder,
     Algorithm::DimensionOrderUnguarded,
     Algorithm::WestFirst,
     Algorithm::ShortestPath,
     Algorithm::DestinationModK,
     Algorithm::AdaptiveUp,
+    Algorithm::RandomUp,
 ];
 
 /// The routers and hops of a route; `choose` picks one of several hops. Checks at each router that a second call gives
@@ -130,8 +131,19 @@ fn the_busiest_channel_meets_the_saturation_bound() {
 /// The property that the algorithm is known for: in every shift no two packets use one channel.
 #[test]
 fn destination_mod_k_carries_every_shift_without_conflict() {
-    for (levels, radix) in [(2, 4), (2, 6), (3, 4), (3, 6)] {
-        let tree = Topology::fat_tree(levels, radix, (1, 1), None).unwrap();
+    let of_radix = |levels, radix| Topology::fat_tree(levels, radix, (1, 1), None);
+    let of_levels = |children: &[u32], parents: &[u32], trunks: &[u32]| Topology::xgft(children, parents, trunks, None);
+    for tree in [
+        of_radix(2, 4),
+        of_radix(2, 6),
+        of_radix(3, 4),
+        of_radix(3, 6),
+        of_radix(4, 4),
+        of_levels(&[3; 3], &[3; 2], &[]),
+        of_levels(&[4, 4, 4], &[2, 4], &[2, 2]),
+        of_levels(&[6, 4], &[2], &[3]),
+    ] {
+        let tree = tree.unwrap();
         let routing = Routing::new(&tree, Algorithm::DestinationModK, 1).unwrap();
         for shift in 1..tree.nodes() {
             let mut taken = vec![false; tree.channels() as usize];
@@ -144,6 +156,38 @@ fn destination_mod_k_carries_every_shift_without_conflict() {
                 }
             }
         }
+    }
+}
+
+/// Greenberg and Leiserson 1989: each common ancestor is as likely as any other.
+#[test]
+fn random_up_takes_every_way_equally_often() {
+    let tree = Topology::xgft(&[2, 2, 3], &[3, 2], &[2, 1], None).unwrap();
+    let routing = Routing::new(&tree, Algorithm::RandomUp, 1).unwrap();
+    assert_eq!(routing.variants(), 3 * 2 * 2);
+    let (mut tops, mut first) = (vec![0; tree.routers() as usize], vec![0; 16]);
+    for entropy in 0..routing.variants() {
+        let route = walk(&tree, &routing, (NodeId(1), NodeId(9)), entropy, |_| 0);
+        assert_eq!(route.len(), 5);
+        tops[route[2].0.0 as usize] += 1;
+        first[usize::from(route[0].1.port.0)] += 1;
+    }
+    tops.retain(|&count| count > 0);
+    first.retain(|&count| count > 0);
+    assert_eq!((tops, first), (vec![2; 6], vec![2; 6]));
+}
+
+/// Uplinks of a tapered tree share the load of uniform traffic, and the busiest level meets the bound.
+#[test]
+fn destination_mod_k_meets_the_saturation_bound_of_a_tapered_tree() {
+    for (children, parents, trunks) in
+        [(&[4, 4, 4], &[2, 4], &[1, 1]), (&[4, 2, 4], &[4, 1], &[1, 2]), (&[3, 2, 3], &[1, 3], &[3, 1])]
+    {
+        let tree = Topology::xgft(children, parents, trunks, None).unwrap();
+        let routing = Routing::new(&tree, Algorithm::DestinationModK, 1).unwrap();
+        let busiest = *loads(&tree, &routing).iter().max().unwrap();
+        let bound = tree.saturation_uniform().unwrap();
+        assert_eq!(busiest * bound.0, u64::from(tree.nodes() - 1) * bound.1, "{}", tree.kind());
     }
 }
 
@@ -522,7 +566,8 @@ fn nodes_inside_switches_are_reached() {
         for algorithm in Algorithm::fitting(&topology) {
             let Some(channels) = algorithm.virtual_channels_needed(&wider) else { continue };
             let routing = Routing::new(&wider, algorithm, channels).expect("it fits");
-            let up_and_down = matches!(algorithm, Algorithm::DestinationModK | Algorithm::AdaptiveUp);
+            let up_and_down =
+                matches!(algorithm, Algorithm::DestinationModK | Algorithm::AdaptiveUp | Algorithm::RandomUp);
             for to in 0..wider.nodes() {
                 for from in (0..wider.nodes()).filter(|from| *from != to) {
                     let path = routing.path(&wider, NodeId(from), NodeId(to), 7);

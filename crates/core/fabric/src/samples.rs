@@ -41,7 +41,7 @@ pub const PETERSEN: &str = "
 
 /// All sample topologies, with names for the messages of assertions.
 pub fn all() -> Vec<(String, Topology)> {
-    let made: [(&str, Result<Topology, TopologyError>); 45] = [
+    let made: [(&str, Result<Topology, TopologyError>); 51] = [
         ("mesh 1", Topology::mesh(&[1], 3)),
         ("mesh 7", Topology::mesh(&[7], 1)),
         ("mesh 4x4", Topology::mesh(&[4, 4], 1)),
@@ -69,6 +69,12 @@ pub fn all() -> Vec<(String, Topology)> {
         ("fat tree 3, 6", Topology::fat_tree(3, 6, (1, 1), None)),
         ("fat tree 3, 6, 1:2, 31 nodes", Topology::fat_tree(3, 6, (1, 2), Some(31))),
         ("fat tree 3, 4, 3:1", Topology::fat_tree(3, 4, (3, 1), None)),
+        ("fat tree 4, 4", Topology::fat_tree(4, 4, (1, 1), None)),
+        ("fat tree of one switch", Topology::xgft(&[4], &[], &[], None)),
+        ("fat tree 2x3x2, tapered twice", Topology::xgft(&[2, 3, 2], &[2, 2], &[], None)),
+        ("fat tree 3x2x2, trunks", Topology::xgft(&[3, 2, 2], &[1, 2], &[3, 2], None)),
+        ("fat tree 2x2x2x2", Topology::xgft(&[2; 4], &[2; 3], &[], None)),
+        ("fat tree 2x3x3, 11 nodes", Topology::xgft(&[2, 3, 3], &[3, 2], &[1, 2], Some(11))),
         ("dragonfly 1x4", Topology::dragonfly(1, 4, 1, 0)),
         ("dragonfly 2x2", Topology::dragonfly(2, 2, 1, 1)),
         ("dragonfly 9x4, full", Topology::dragonfly(9, 4, 2, 2)),

@@ -39,7 +39,7 @@ pub use grid::DIMENSIONS_MAX;
 pub use hyperx::HyperX;
 pub use links::{Cable, Station};
 pub use slim_fly::SlimFly;
-pub use tree::FatTree;
+pub use tree::{FatTree, TREE_LEVELS_MAX, TreeLevel, TreePlace};
 
 /// The most ports of all routers together, which limits the tables to 256 MB.
 pub const PORTS_MAX: u32 = 1 << 25;
@@ -211,8 +211,8 @@ impl Topology {
         self.distance(self.attachment(from).0, self.attachment(to).0) + 1
     }
 
-    /// The fewest links between two routers. O(dimensions) for meshes, tori, hypercubes and between the leaves of a
-    /// tree, O(links per router squared) on a dragonfly, O(links) and an allocation otherwise.
+    /// The fewest links between two routers. O(dimensions) for meshes, tori, hypercubes, O(levels) between the leaves of
+    /// a tree, O(links per router squared) on a dragonfly, O(links) and an allocation otherwise.
     pub fn distance(&self, from: RouterId, to: RouterId) -> u32 {
         let known = match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => Some(self.grid_distance(from, to)),
@@ -321,7 +321,7 @@ impl Topology {
 
     /// Channels of one direction across the cut that halves the network, if a closed form is known. For meshes, tori
     /// and HyperX it is the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat
-    /// trees the cut between two halves of the leaves; for dragonflies with an even number of groups the cut between
+    /// trees the least cut between two halves of the leaves; for dragonflies with an even number of groups the cut between
     /// two halves of the groups.
     pub fn bisection_channels(&self) -> Option<u32> {
         match &self.kind {

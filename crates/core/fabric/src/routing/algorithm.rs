@@ -28,6 +28,8 @@ pub enum Algorithm {
     DestinationModK,
     /// The least loaded of several uplinks; downward there is one route.
     AdaptiveUp,
+    /// An uplink of each level that entropy picks (Greenberg and Leiserson 1989).
+    RandomUp,
     /// The fewest links; on a dragonfly at most one between groups.
     Minimal,
     /// To a group or router that entropy picks, then to the destination (Valiant and Brebner 1981).
@@ -41,7 +43,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    pub const ALL: [Algorithm; 13] = [
+    pub const ALL: [Algorithm; 14] = [
         Algorithm::DimensionOrder,
         Algorithm::DimensionOrderUnguarded,
         Algorithm::ModifiedDimensionOrder,
@@ -50,6 +52,7 @@ impl Algorithm {
         Algorithm::ShortestPath,
         Algorithm::DestinationModK,
         Algorithm::AdaptiveUp,
+        Algorithm::RandomUp,
         Algorithm::Minimal,
         Algorithm::Valiant,
         Algorithm::UgalLocal,
@@ -68,6 +71,7 @@ impl Algorithm {
             Algorithm::ShortestPath => "shortest-path",
             Algorithm::DestinationModK => "destination-mod-k",
             Algorithm::AdaptiveUp => "adaptive-up",
+            Algorithm::RandomUp => "random-up",
             Algorithm::Minimal => "minimal",
             Algorithm::Valiant => "valiant",
             Algorithm::UgalLocal => "ugal-l",
@@ -108,7 +112,9 @@ impl Algorithm {
                 (grid && !wraps && topology.dimensions() == 2 || topology.is_part_of_mesh()).then_some(1)
             }
             Algorithm::UpDown | Algorithm::ShortestPath => Some(1),
-            Algorithm::DestinationModK | Algorithm::AdaptiveUp => matches!(kind, Kind::FatTree(_)).then_some(1),
+            Algorithm::DestinationModK | Algorithm::AdaptiveUp | Algorithm::RandomUp => {
+                matches!(kind, Kind::FatTree(_)).then_some(1)
+            }
             Algorithm::Minimal => match kind {
                 Kind::Dragonfly(d) => Some(if d.groups > 1 { 2 } else { 1 }),
                 Kind::HyperX(hyperx) => Some(hyperx.diameter().max(1) as u8),
@@ -138,7 +144,7 @@ impl Algorithm {
             Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => "meshes and tori",
             Algorithm::WestFirst => "meshes of two dimensions that do not wrap, with all links or some",
             Algorithm::UpDown | Algorithm::ShortestPath => "any topology",
-            Algorithm::DestinationModK | Algorithm::AdaptiveUp => "fat trees",
+            Algorithm::DestinationModK | Algorithm::AdaptiveUp | Algorithm::RandomUp => "fat trees",
             Algorithm::Minimal | Algorithm::Valiant | Algorithm::UgalLocal => {
                 "dragonflies of both kinds, HyperX and Slim Flies"
             }

@@ -1,17 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Destination-mod-k on fat trees (Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on
-//! real life fat trees", 2010).
+//! Routings of fat trees: up to a common ancestor, then down.
 //!
-//! The uplink at a leaf is the destination's number modulo the number of uplinks; at a middle switch it is the next
-//! digit of this number. Downward there is only one route. All packets for a node pass the same top switch. A route
-//! goes up, then down, so there is no cycle. Nodes below a switch, and on three levels those of other pods if it is a
-//! middle switch, reach a node inside the switch; no route goes down and up again. O(1).
+//! A packet goes up as long as the destination is not below the switch. On the way up any uplink leads there, and
+//! routings differ in their choice; downward there is only one route, apart from parallel links. Routes go up, then
+//! down, so there is no cycle. O(levels).
 //!
-//! **Adaptive up**: on the way up any uplink leads to the destination, so a switch offers up to eight of them, evenly
-//! spread from one that entropy picks; the network takes the least loaded. Routes still go up, then down.
+//! - **Destination-mod-k** (Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on real life
+//!   fat trees", 2010): at level l the parent is `destination / width(l) mod parents(l)`, and the parallel link
+//!   `destination / width(l + 1) mod trunks(l)`. All packets for a node come down from the same top switch.
+//! - **Adaptive up**: a switch offers up to eight of its uplinks, evenly spread from one that entropy picks, and
+//!   downward up to eight parallel links. The network takes the least loaded.
+//! - **Random up**: entropy picks the uplink of each level (Greenberg and Leiserson 1989; Valiant's routing on a tree).
+//!
+//! Some routes lead to nodes inside switches above the leaves. On its way up to the level of such a switch a packet
+//! takes the parents that lead to it. No route goes down and up again.
 use super::{CHOICES_MAX, Choices, RouteState, Routing};
 use crate::id::{NodeId, Port, RouterId};
-use crate::topology::{FatTree, Kind, Topology};
+use crate::topology::{FatTree, Kind, Topology, TreePlace};
+
+/// The choice among uplinks, and among parallel links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Up {
+    ByDestination,
+    LeastLoaded,
+    Random,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// To a child, by its number at the switch.
+    Down(u32),
+    Up,
+    /// To a parent, by its number: the only one that leads to the destination's switch.
+    UpTo(u32),
+}
 
 impl Routing {
     /// `home` is the router of the node `to`: a leaf, or a switch that has a node inside.
@@ -21,77 +43,71 @@ impl Routing {
         topology: &Topology,
         at: RouterId,
         (home, to): (RouterId, NodeId),
-        adaptive: bool,
+        up: Up,
         state: &RouteState,
     ) -> Choices {
         let Kind::FatTree(tree) = topology.kind() else { return Choices::default() };
-        if adaptive && home.0 < tree.leaves {
-            if let Some((first, count, from)) = uplinks(tree, at, home, state) {
+        let (here, home) = (tree.place(at), tree.place(home));
+        let Some(step) = step(tree, here, home) else { return Choices::default() };
+        let level = &tree.levels()[here.level];
+        // The level whose uplinks are the links to take, seen from either end; the ports of these links.
+        let (uplinks, first, count) = match step {
+            Step::Down(child) => {
+                let below = &tree.levels()[here.level - 1];
+                (below, child * below.trunks, below.trunks)
+            }
+            Step::Up => (level, level.down_ports, level.up_ports()),
+            Step::UpTo(parent) => (level, level.down_ports + parent * level.trunks, level.trunks),
+        };
+        let vc = self.vc(0, state);
+        let one = |place: u32| Choices::one(Port((first + place) as u16), vc);
+        let turned = || (u64::from(state.via) / uplinks.turns % u64::from(count)) as u32;
+        // Nodes inside switches have one route.
+        match up {
+            Up::Random if home.level == 0 => one(turned()),
+            Up::LeastLoaded if home.level == 0 && count > 1 => {
+                let (from, offered) = (turned(), count.min(CHOICES_MAX as u32));
                 let mut choices = Choices::default();
-                let offered = count.min(CHOICES_MAX as u32);
                 for turn in 0..offered {
                     let place = (from + turn * count / offered) % count;
-                    choices.push(Port((first + place) as u16), self.vc(0, state));
+                    choices.push(Port((first + place) as u16), vc);
                 }
-                return choices;
+                choices
+            }
+            _ => {
+                let digits = to.0 / uplinks.width;
+                let trunk = digits / uplinks.parents % uplinks.trunks;
+                let parent = if step == Step::Up { digits % uplinks.parents } else { 0 };
+                one(parent * uplinks.trunks + trunk)
             }
         }
-        let port = if home.0 < tree.leaves { to_leaf(tree, at, home, to) } else { to_switch(tree, at, home, to) };
-        port.map_or_else(Choices::default, |port| Choices::one(Port(port as u16), self.vc(0, state)))
     }
 }
 
-/// The uplinks of a switch from which a packet goes up: the first port, their number, and the first one to offer.
+/// None: the route would go down and up again.
 #[inline]
-fn uplinks(tree: &FatTree, at: RouterId, leaf: RouterId, state: &RouteState) -> Option<(u32, u32, u32)> {
-    match at.0.checked_sub(tree.leaves) {
-        None => Some((tree.nodes_per_leaf, tree.uplinks, state.via % tree.uplinks)),
-        Some(above) if above < tree.middles() && above / tree.uplinks != leaf.0 / tree.leaves_per_pod => {
-            let half = tree.radix / 2;
-            Some((half, half, state.via / tree.uplinks % half))
-        }
-        Some(_) => None,
+fn step(tree: &FatTree, here: TreePlace, home: TreePlace) -> Option<Step> {
+    let (at, end) = (&tree.levels()[here.level], &tree.levels()[home.level]);
+    if here.level < home.level {
+        let ahead = home.place / (end.width / at.width);
+        let above = home.place / (end.width / (at.width * at.parents));
+        return (ahead == here.place).then_some(Step::UpTo(above % at.parents));
     }
+    if here.place / (at.width / end.width) != home.place {
+        return None;
+    }
+    let leaf = home.subtree * end.leaves;
+    if here.level > home.level && leaf / at.leaves == here.subtree {
+        let below = &tree.levels()[here.level - 1];
+        return Some(Step::Down(leaf / below.leaves % at.children));
+    }
+    (at.parents > 0).then_some(Step::Up)
 }
 
 /// The numbers that turn the choice of uplinks.
 pub(super) fn variants(topology: &Topology) -> u64 {
     match topology.kind() {
-        Kind::FatTree(tree) if tree.levels == 3 => u64::from(tree.uplinks) * u64::from(tree.radix / 2),
-        Kind::FatTree(tree) => tree.uplinks.into(),
+        Kind::FatTree(tree) => tree.levels().last().map_or(1, |top| top.turns.min(1 << 31)),
         _ => 1,
-    }
-}
-
-#[inline]
-fn to_leaf(tree: &FatTree, at: RouterId, leaf: RouterId, to: NodeId) -> Option<u32> {
-    let pod = leaf.0 / tree.leaves_per_pod;
-    Some(match at.0.checked_sub(tree.leaves) {
-        None => tree.nodes_per_leaf + to.0 % tree.uplinks,
-        Some(above) if above < tree.middles() => match above / tree.uplinks == pod {
-            true => leaf.0 % tree.leaves_per_pod,
-            false => tree.radix / 2 + to.0 / tree.uplinks % (tree.radix / 2),
-        },
-        Some(_) if tree.levels == 2 => leaf.0,
-        Some(_) => pod,
-    })
-}
-
-/// To a switch above the leaves: up, or up in its plane and down. None: the route would go down and up again.
-fn to_switch(tree: &FatTree, at: RouterId, home: RouterId, to: NodeId) -> Option<u32> {
-    let half = tree.radix / 2;
-    let middles = tree.middles();
-    let above = home.0 - tree.leaves;
-    // The number of the switch in its plane, if it is a top of three levels, and the plane.
-    let core = above.checked_sub(middles).filter(|_| tree.levels == 3);
-    let plane = core.map_or(above % tree.uplinks, |core| core / half);
-    match at.0.checked_sub(tree.leaves) {
-        None => Some(tree.nodes_per_leaf + plane),
-        Some(middle) if middle < middles => match core {
-            Some(core) => (middle % tree.uplinks == plane).then_some(half + core % half),
-            None => (middle / tree.uplinks != above / tree.uplinks && middle % tree.uplinks == plane)
-                .then_some(half + to.0 / tree.uplinks % half),
-        },
-        Some(top) => (above < middles && (top - middles) / half == plane).then_some(above / tree.uplinks),
     }
 }

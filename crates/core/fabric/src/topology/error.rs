@@ -24,21 +24,26 @@ pub enum TopologyError {
     TooLarge { what: &'static str, is: u64, limit: u32 },
     #[error("a hypercube of order {is}: give at most {limit}")]
     Order { is: u32, limit: u32 },
-    #[error("a fat tree of {is} levels: give 2 or 3")]
-    Levels { is: u32 },
+    #[error("a fat tree of {is} levels: give {least} to {limit}")]
+    Levels { is: u32, least: u32, limit: usize },
+    #[error(
+        "`{what}` has {entries} entries for a fat tree of {levels} levels: give {}, one for each level below the top",
+        levels - 1
+    )]
+    TreeEntries { what: &'static str, entries: usize, levels: usize },
     #[error(
         "radix {radix} cannot be divided {down} down to {up} up: give a radix that is a multiple of {}",
         u64::from(*down) + u64::from(*up)
     )]
     Taper { radix: u32, down: u32, up: u32 },
-    #[error("radix {radix} is odd: the middle switches of three levels have half their ports up; give an even radix")]
+    #[error("radix {radix} is odd: switches between leaves and top have half their ports up; give an even radix")]
     RadixOdd { radix: u32 },
     #[error(
-        "a fat tree of {levels} levels, radix {radix} holds at most {limit} nodes, not {nodes}: \
-         give a larger radix{}",
-        if *levels == 2 { ", or 3 levels" } else { "" }
+        "a fat tree of {levels} levels holds at most {limit} nodes, not {nodes}: give {}, or {} levels",
+        if *is_uniform { "a larger radix" } else { "more children" },
+        levels + 1
     )]
-    TreeTooSmall { levels: u32, radix: u32, limit: u64, nodes: u32 },
+    TreeTooSmall { levels: usize, is_uniform: bool, limit: u64, nodes: u32 },
     #[error(
         "{groups} groups need {} global links from each, but {routers_per_group} routers with \
          {global_links_per_router} each have {links}: give at most {} groups, or more links",

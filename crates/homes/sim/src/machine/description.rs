@@ -51,7 +51,8 @@ pub struct TopologyTable {
     pub dimensions: Option<Vec<Figure>>,
     /// torus: whether each dimension wraps round; default: all.
     pub wrap: Option<Vec<bool>>,
-    /// hyperx: links between two routers of a line, in each dimension; default: 1.
+    /// hyperx: links between two routers of a line, in each dimension; fat-tree: links to each parent, of each level
+    /// below the top. Default: 1.
     pub trunks: Option<Vec<Figure>>,
     /// slim-fly: the order of its field.
     pub q: Option<Figure>,
@@ -59,7 +60,11 @@ pub struct TopologyTable {
     pub nodes_per_router: Option<Figure>,
     /// hypercube: log2 of its routers.
     pub order: Option<Figure>,
-    /// fat-tree: 2 or 3.
+    /// fat-tree, in place of levels, radix and taper: children of a switch of each level, from the leaves to the top,
+    /// and parents of a switch of each level below the top.
+    pub children: Option<Vec<Figure>>,
+    pub parents: Option<Vec<Figure>>,
+    /// fat-tree: 2 or more.
     pub levels: Option<Figure>,
     /// fat-tree: ports of a switch.
     pub radix: Option<Figure>,

@@ -6,6 +6,7 @@
 //! | [`figure`] | a number with its source |
 //! | [`description`] | the file, key by key |
 //! | [`load`] | reads and checks the file |
+//! | `topology` | its section `[topology]` |
 //! | `base` | a file that extends another |
 //! | [`graph`] | a node as a graph of units, and the paths of messages through it |
 //! | `derive` | the graph of a machine whose file names no units |
@@ -29,6 +30,7 @@ mod graphml;
 pub mod interface;
 pub mod load;
 mod names;
+mod topology;
 
 use std::sync::Arc;
 

@@ -29,15 +29,13 @@ pub fn routers(topology: &Topology) -> Option<Vec<Place>> {
         Kind::Torus { dimensions, .. } => all.map(|router| grid(dimensions, topology.coordinates(router))).collect(),
         Kind::Hypercube { order, .. } => all.map(|router| hypercube(*order, router.0)).collect(),
         Kind::FatTree(tree) => {
-            let (leaves, middles, tops) = (tree.leaves, tree.middles(), tree.tops());
-            let width = f64::from(leaves) * leaf_width(tree.nodes_per_leaf);
+            let width = f64::from(tree.leaves()) * leaf_width(tree.nodes_per_leaf());
             let height = (width * 0.3).max(2.0);
-            let row =
-                |at: u32, count: u32, level: f64| ((f64::from(at) + 0.5) * width / f64::from(count), -level * height);
-            let place = |router: RouterId| match router.0 {
-                at if at < leaves => row(at, leaves, 0.0),
-                at if at < leaves + middles => row(at - leaves, middles, 1.0),
-                at => row(at - leaves - middles, tops, if middles > 0 { 2.0 } else { 1.0 }),
+            let place = |router: RouterId| {
+                let row = tree.place(router).level;
+                let level = &tree.levels()[row];
+                let column = f64::from(router.0 - level.first) + 0.5;
+                (column * width / f64::from(level.switches()), -(row as f64) * height)
             };
             all.map(place).collect()
         }
@@ -70,7 +68,7 @@ pub fn node(topology: &Topology, routers: &[Place], node: NodeId) -> Place {
     let count = first + later as u32;
     match topology.kind() {
         Kind::FatTree(tree) => {
-            let columns = leaf_columns(tree.nodes_per_leaf);
+            let columns = leaf_columns(tree.nodes_per_leaf());
             let (row, column) = (first / columns, first % columns);
             let left = f64::from(column) - f64::from(columns - 1) / 2.0;
             (x + left * 0.8, y + 1.6 + f64::from(row) * 0.8)
@@ -151,6 +149,7 @@ mod tests {
             Topology::hypercube(6, 1),
             Topology::fat_tree(2, 8, (1, 1), None),
             Topology::fat_tree(3, 8, (1, 1), None),
+            Topology::xgft(&[2, 3, 2, 2], &[2, 2, 1], &[1, 2, 1], None),
             Topology::dragonfly(5, 4, 2, 1),
             Topology::hyperx(&[4, 3, 3], &[], 2),
             Topology::crossbar(9),

@@ -75,6 +75,8 @@ impl Sheet {
                 wrap,
                 nodes_per_router,
                 order,
+                children,
+                parents,
                 levels,
                 radix,
                 taper,

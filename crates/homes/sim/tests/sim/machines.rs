@@ -126,6 +126,11 @@ fn networks_that_cannot_be_name_the_remedy() {
         ("hyperx4096", "topology.trunks", "[1, 2]", &["`trunks` has 2 entries for 3 dimensions"][..]),
         ("hyperx4096", "routing.algorithm", "ugal-g", &["does not fit a HyperX 8x8x8", "dragonflies"][..]),
         ("slimfly10830", "topology.q", "20", &["q = 20", "give 19 or 23"][..]),
+        ("cluster", "topology.children", "[4, 4]", &["levels", "follows from children"][..]),
+        ("cluster", "topology.parents", "[4]", &["goes with children"][..]),
+        ("fattree8192", "topology.parents", "[4]", &["`parents` has 1 entries", "3 levels: give 2"][..]),
+        ("fattree8192", "topology.nodes", "8193", &["at most 8192", "more children"][..]),
+        ("fattree8192", "routing.algorithm", "minimal", &["destination-mod-k, adaptive-up, random-up"][..]),
     ] {
         let error = refused(machine, key, value);
         for word in words {
