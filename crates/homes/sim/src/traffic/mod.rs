@@ -15,6 +15,7 @@
 //! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of
 //! seed 002, figures 2-20 to 2-22.
 
+mod destinations;
 mod pattern;
 mod results;
 pub mod study;
@@ -27,7 +28,8 @@ use hdrhistogram::Histogram;
 use selvedge_fabric::{NodeId, Routing, Topology};
 use thiserror::Error;
 
-pub use pattern::{Destinations, Pattern, PatternError};
+pub use destinations::Destinations;
+pub use pattern::{Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
 use crate::network::{
