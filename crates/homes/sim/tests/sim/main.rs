@@ -5,6 +5,7 @@ mod aggregation;
 mod common;
 mod deaths;
 mod host_interfaces;
+mod jobs;
 mod kept_locks;
 mod machines;
 mod models;
