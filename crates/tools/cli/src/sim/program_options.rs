@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 50] = [
+pub const RESERVED: [&str; 55] = [
     "ranks",
     "command",
     "what",
@@ -35,6 +35,11 @@ pub const RESERVED: [&str; 50] = [
     "np",
     "ranks-per-node",
     "placement",
+    "nodes",
+    "job",
+    "jobs",
+    "background",
+    "alone",
     "seed",
     "variation",
     "time-limit",
