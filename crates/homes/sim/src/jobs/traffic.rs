@@ -59,6 +59,12 @@ impl TrafficJob {
         machine.network.message_time(u64::from(self.message_bytes) + frame)
     }
 
+    /// Returns the number of ranks on these nodes that send.
+    pub fn sources(&self, machine: &Machine, nodes: &[u32]) -> u32 {
+        let to = Destinations::among(self.pattern, &machine.topology, nodes);
+        to.map_or(0, |to| (0..nodes.len() as u32).filter(|&rank| to.is_source(rank)).count() as u32)
+    }
+
     /// Prepares the program of ranks on these nodes.
     pub fn prepare(&self, machine: &Arc<Machine>, nodes: &[u32], seed: u64) -> Result<Prepared, JobProblem> {
         let plan = Plan {

@@ -103,19 +103,14 @@ impl Jobs {
         let jobs = Section::new("Jobs").in_summary().table(self.table());
         let mut sections = vec![jobs, Section::new("Messages by job").in_summary().table(self.messages())];
         if self.jobs.iter().any(|job| job.packets.is_some()) {
-            let mut fabric = Section::new("Fabric by job").in_summary().table(self.packets());
-            if let Some((channels, count)) = &self.shared {
-                fabric = match channels.is_empty() {
-                    true => fabric.text("No channel carried packets of two jobs."),
-                    false => fabric
-                        .text(format!(
-                            "Channels that carried packets of several jobs: {}; the busiest:",
-                            words::count(*count)
-                        ))
-                        .table(self.channels(channels)),
-                };
-            }
-            sections.push(fabric);
+            sections.push(Section::new("Fabric by job").in_summary().table(self.packets()));
+        }
+        if let Some((channels, count)) = &self.shared {
+            let section = Section::new("Channels that several jobs used").in_summary();
+            sections.push(match channels.is_empty() {
+                true => section.text("None: no job could slow another one down."),
+                false => section.text(format!("{}; the busiest:", words::count(*count))).table(self.channels(channels)),
+            });
         }
         sections.extend(self.jobs.iter().filter_map(JobReport::result_section));
         sections

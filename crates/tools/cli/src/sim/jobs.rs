@@ -187,7 +187,8 @@ pub fn report(
         let load = match &description.work {
             Work::Traffic(traffic) => {
                 let last = run.time.map_or(outcome.time, |time| description.start + time);
-                let time = last.saturating_sub(description.start).as_ns_f64() * f64::from(ranks);
+                let sources = f64::from(traffic.sources(&plan.machine, nodes));
+                let time = last.saturating_sub(description.start).as_ns_f64() * sources;
                 let busy = traffic.busy(&plan.machine).as_ns_f64() * run.counts.messages as f64;
                 Some((traffic.load, if time > 0.0 { busy / time } else { 0.0 }))
             }
