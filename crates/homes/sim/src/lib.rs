@@ -7,6 +7,7 @@
 //! | [`machine`] | a machine's description: TOML in, costs out |
 //! | [`node`] | hosts, NICs and programs, connected by the fabric: the simulation |
 //! | [`program`] | ranks that are futures |
+//! | [`jobs`] | several jobs on one machine: programs, traces, traffic in the background |
 //! | [`processes`] | ranks that are real processes |
 //! | [`network`] | the fabric in virtual time: packets with virtual channels, credits and faults; or whole messages |
 //! | [`observers`] | observers of the network that write files |
@@ -17,6 +18,7 @@
 //! | [`validate`] | the claims of the seeds beside the simulator's predictions |
 #![forbid(unsafe_code)]
 
+pub mod jobs;
 pub mod machine;
 pub mod network;
 pub mod node;

@@ -171,7 +171,7 @@ impl Engine {
     fn start(&mut self, from: u32, ni: u32, command: &Command, payload: &[u8]) {
         let now = self.clocks[from as usize];
         let mut reply = Vec::new();
-        let to = self.ranks.find(command.target, ni);
+        let to = self.ranks.find(from, command.target, ni);
         let incoming = Incoming { request: &command.request, payload, token: 0 };
         let delivery = match to {
             None => Delivery::failed(fail::UNDELIVERABLE),

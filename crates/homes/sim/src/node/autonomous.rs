@@ -111,7 +111,7 @@ impl<R: Ranks> Nodes<R> {
             }
             let (from, to, ni, target) = (message.from, message.to, message.ni, message.command.target);
             let tag = message.tag(index);
-            let found = self.ranks.find(target, ni).filter(|(owner, _)| *owner == to);
+            let found = self.ranks.find(from, target, ni).filter(|(owner, _)| *owner == to);
             if from == rank {
                 if let Some((to, ni)) = found {
                     self.ranks.with_nic(to, ni, &mut |nic| nic.locks().forget_waiters(|waiter| waiter.token == tag));

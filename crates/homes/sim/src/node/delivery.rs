@@ -58,7 +58,7 @@ impl<R: Ranks> Transfers<R> {
         let (payload, message_class) = (std::mem::take(&mut message.payload), message.class);
         let token = message.tag(index);
         let request = &message.command.request;
-        let found = nodes.ranks.find(message.command.target, ni).filter(|(rank, _)| *rank == to);
+        let found = nodes.ranks.find(from, message.command.target, ni).filter(|(rank, _)| *rank == to);
         // The target's number of its NIC.
         let ni = found.map_or(ni, |(_, ni)| ni);
         let mut searched = ListSearch::default();
@@ -104,6 +104,7 @@ impl<R: Ranks> Transfers<R> {
         nodes.span(to, unit, "match", now, finish, index);
         nodes.statistics.messages += 1;
         nodes.statistics.payload_bytes += delivery.mlength;
+        nodes.count_for_job(from, delivery.mlength, Some(finish.saturating_sub(started)));
         nodes.statistics.entries_searched += compared;
         nodes.statistics.delivered_after(finish.saturating_sub(started));
         nodes.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);

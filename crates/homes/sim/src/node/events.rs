@@ -50,6 +50,8 @@ pub(super) enum Event {
     Kill(u32),
     /// The routers' managers have something to do.
     Manage,
+    /// The run looks whether its jobs in the background go on.
+    Look,
     /// The message with this index becomes visible in its ring.
     Publish(u32),
     Fire {

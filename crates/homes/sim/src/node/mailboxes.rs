@@ -31,7 +31,7 @@ impl<R: Ranks> Nodes<R> {
     fn mailbox_of(&mut self, index: u32) -> Option<Credit> {
         let message = &self.messages[index];
         let header = Header::from_word(message.command.match_bits).ok()?;
-        let (rank, ni) = self.ranks.find(message.command.target, message.ni)?;
+        let (rank, ni) = self.ranks.find(message.from, message.command.target, message.ni)?;
         if self.rank_states[rank].has_ended() {
             return None;
         }
@@ -130,7 +130,7 @@ impl<R: Ranks> Nodes<R> {
         let Some((mailbox, slots)) = self.mailbox_of(index) else { return true };
         let of_rest = if rest == NONE { 0 } else { self.mailbox_of(rest).map_or(0, |(_, slots)| slots) };
         let state = self.mailbox(mailbox);
-        let share = self.share(state);
+        let share = self.share(mailbox, state);
         if !self.credits.take(from, mailbox, share, slots + of_rest) {
             return false;
         }
@@ -154,7 +154,7 @@ impl<R: Ranks> Nodes<R> {
     fn return_credits(&mut self, rank: u32, at: Time) {
         for mailbox in self.credits.mailboxes_of(rank) {
             let state = self.mailbox(mailbox);
-            let share = self.share(state);
+            let share = self.share(mailbox, state);
             for due in self.credits.take_due(mailbox, state, share) {
                 self.send_credits(at, due, mailbox);
             }
@@ -173,8 +173,8 @@ impl<R: Ranks> Nodes<R> {
         self.ranks.mailbox(rank, ni, vpid)
     }
 
-    fn share(&self, mailbox: Option<MailboxState>) -> u32 {
-        let slots = mailbox.map_or(0, |state| state.slots);
-        (slots / u64::from(self.ranks.size())) as u32
+    fn share(&self, mailbox: MailboxId, state: Option<MailboxState>) -> u32 {
+        let slots = state.map_or(0, |state| state.slots);
+        (slots / u64::from(self.ranks.job_size(mailbox.0))) as u32
     }
 }

@@ -40,6 +40,7 @@
 //! | `list_search` | the cost of searching an ordered list |
 //! | `livelock`, `slices` | ranks that repeat themselves; time slices of those that contend |
 //! | `pace` | hosts that vary |
+//! | `jobs`, `background` | the jobs of a run; when those in the background stop |
 //! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
 //! | [`aggregation`] | trees and a job's share of the aggregation nodes, made before the run |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
@@ -58,6 +59,7 @@
 pub mod aggregation;
 mod arrival;
 mod autonomous;
+mod background;
 mod commands;
 mod credits;
 mod delivery;
@@ -67,6 +69,7 @@ mod fabric;
 mod fetch;
 mod hardware;
 mod host_reduction;
+mod jobs;
 mod list_search;
 mod livelock;
 mod mailboxes;
@@ -92,6 +95,7 @@ mod turns;
 mod units;
 
 pub use aggregation::{Aggregation, AggregationError};
+pub use jobs::{JobCounts, JobSpan};
 pub(crate) use list_search::header_search;
 pub use livelock::{Operation, Repeated, Repetition};
 pub use options::{Death, Fault, Model, Options, SimulationError};

@@ -15,6 +15,7 @@ use crate::time::Time;
 use super::credits::Credits;
 use super::events::{Event, Events};
 use super::hardware::NodeHardware;
+use super::jobs::JobTable;
 use super::livelock::{Signature, Watch};
 use super::message::{Message, Messages, Phase};
 use super::outcome::Statistics;
@@ -30,6 +31,7 @@ pub(super) struct Nodes<R> {
     pub events: Events,
     pub ranks: R,
     pub rank_states: RankStates,
+    pub jobs: JobTable,
     /// The node of each rank and aggregation node.
     pub placement: Vec<u32>,
     /// By node, up to the last node that has a rank.
@@ -53,7 +55,7 @@ impl<R: Ranks> Nodes<R> {
         let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
         let (index, before) = self.messages.begin(at, (from, ni), command, payload, signature);
         if let Some(command) = before {
-            self.ranks.recycle(command);
+            self.ranks.recycle(from, command);
         }
         index
     }
@@ -111,6 +113,15 @@ impl<R: Ranks> Nodes<R> {
         self.wake(from, at);
     }
 
+    /// Counts a delivered message for the job of its initiator, in a run of several.
+    #[inline]
+    pub fn count_for_job(&mut self, from: u32, payload_bytes: u64, latency: Option<Time>) {
+        if !self.statistics.jobs.is_empty() {
+            let job = self.jobs.number(from);
+            self.statistics.jobs[job].delivered(payload_bytes, latency);
+        }
+    }
+
     pub fn schedule_fired(&mut self, rank: u32, ni: u32, at: Time) {
         if self.ranks.has_fired(rank, ni) {
             self.events.schedule(at, Event::Fire { rank, ni });
@@ -132,7 +143,7 @@ impl<R: Ranks> Nodes<R> {
 
     pub fn shares_memory(&mut self, rank: u32, target: u64, ni: u32) -> bool {
         self.machine.host.same_node == SameNode::Memory
-            && self.ranks.route(target, ni).is_some_and(|other| self.node_of(other) == self.node_of(rank))
+            && self.ranks.route(rank, target, ni).is_some_and(|other| self.node_of(other) == self.node_of(rank))
     }
 
     /// Whether a message goes through memory: both ends are on one node, whose ranks share memory, or one of which is

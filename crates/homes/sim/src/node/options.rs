@@ -11,6 +11,7 @@ use crate::rerouting::{RerouteConfig, RerouteError};
 use crate::time::Time;
 
 use super::aggregation::Aggregation;
+use super::jobs::JobSpan;
 use super::pace::Variation;
 
 /// The model of the fabric.
@@ -83,6 +84,8 @@ pub struct Options {
     pub network: Model,
     /// The node of each rank; empty: rank r is on node r.
     pub placement: Vec<u32>,
+    /// The jobs whose ranks these are, in order; empty: one job of all ranks.
+    pub jobs: Vec<JobSpan>,
     /// Spans to keep at most; 0: none.
     pub trace_limit: usize,
     /// Failures and repairs of channels.
@@ -112,6 +115,7 @@ impl Default for Options {
         Options {
             network: Model::Packet,
             placement: Vec::new(),
+            jobs: Vec::new(),
             trace_limit: 0,
             faults: Vec::new(),
             rerouting: None,
@@ -136,6 +140,12 @@ pub enum SimulationError {
     TooManyRanks { ranks: u32, nodes: u32 },
     #[error("rank {rank} is placed on node {node}, but the machine has nodes 0 to {last}")]
     NoSuchNode { rank: u32, node: u32, last: u32 },
+    #[error("the jobs have {of_jobs} ranks, but there are {ranks}: give each rank to one job")]
+    RanksOfJobs { ranks: u32, of_jobs: u32 },
+    #[error(
+        "every job is in the background, so the run has no end: give it one (--time-limit), or add a program, or give traffic a number of messages"
+    )]
+    NoEnd,
     #[error("rank {rank} is to be killed, but the job has ranks 0 to {last}")]
     NoSuchRank { rank: u32, last: u32 },
     #[error(

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::rerouting::ReroutingReport;
 use crate::time::Time;
 
+use super::jobs::JobCounts;
 use super::rank_commands::RankCommands;
 use super::ranks::RegisterSums;
 
@@ -112,6 +113,8 @@ pub struct Statistics {
     pub latency: Histogram<u64>,
     /// The last latency and its repetitions, not yet in the histogram.
     pub(crate) latency_last: (u64, u64),
+    /// Messages of each job, if the options name jobs.
+    pub jobs: Vec<JobCounts>,
     /// A hash of all events, in order.
     pub hash: u64,
 }
@@ -143,6 +146,7 @@ impl Default for Statistics {
             command_start: latency.clone(),
             latency,
             latency_last: (0, 0),
+            jobs: Vec::new(),
             hash: 0xcbf2_9ce4_8422_2325,
         }
     }

@@ -14,8 +14,9 @@ use crate::random::Random;
 use crate::time::Time;
 
 use super::events::{Event, Events};
+use super::jobs::{JobSpan, JobTable};
 use super::message::NONE;
-use super::pace::{Pace, Variation};
+use super::pace::Pace;
 use super::rank_commands::RankCommands;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub(super) enum Activity {
         earliest: Time,
         since: Time,
         polls: bool,
+        /// It continues at a time, whatever its NICs do.
+        has_limit: bool,
     },
     Blocked {
         in_call: &'static str,
@@ -65,6 +68,8 @@ pub(super) struct RankState {
     pub splits: Random,
     pub ended: Option<Time>,
     pub code: Option<i32>,
+    /// The run does not wait for its end.
+    pub background: bool,
 }
 
 /// First of the random streams for split stores, one for each rank.
@@ -78,7 +83,9 @@ const PAUSE_IN_CALL: Time = Time::from_ns(50_000);
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 
 impl RankState {
-    fn new(activity: Activity, rank: u32, variation: Variation) -> RankState {
+    /// Makes the state of a rank of a job; `rank`: its number there.
+    fn new(activity: Activity, rank: u32, job: &JobSpan) -> RankState {
+        let variation = job.variation;
         RankState {
             activity,
             generation: 0,
@@ -94,6 +101,7 @@ impl RankState {
             splits: Random::new(variation.seed, SPLITS + u64::from(rank)),
             ended: None,
             code: None,
+            background: job.background,
         }
     }
 
@@ -104,13 +112,19 @@ impl RankState {
 
     /// Makes it wait for its NICs from `since` on.
     pub fn wait(&mut self, since: Time) {
-        self.activity = Activity::Waiting { earliest: since, since, polls: false };
+        self.activity = Activity::Waiting { earliest: since, since, polls: false, has_limit: false };
         self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Makes it wait as [`RankState::wait`], but not beyond a time.
+    pub fn wait_until(&mut self, since: Time) {
+        self.wait(since);
+        self.activity = Activity::Waiting { earliest: since, since, polls: false, has_limit: true };
     }
 
     /// Records a poll that found nothing. Returns the pause before the next poll.
     pub fn poll(&mut self, now: Time, in_call: bool) -> Time {
-        self.activity = Activity::Waiting { earliest: now, since: now, polls: true };
+        self.activity = Activity::Waiting { earliest: now, since: now, polls: true, has_limit: false };
         if in_call && self.pause > PAUSE_FIRST {
             self.pause = self.pause.max(PAUSE_IN_CALL);
         }
@@ -174,9 +188,13 @@ pub(super) struct RankStates {
 }
 
 impl RankStates {
-    pub fn new(ranks: u32, all: u32, variation: Variation, memory_access: Time) -> RankStates {
-        let activity = |rank| if rank < ranks { Activity::Due } else { Activity::Ended };
-        let states = (0..all).map(|rank| RankState::new(activity(rank), rank, variation)).collect();
+    pub fn new(ranks: u32, all: u32, jobs: &JobTable, memory_access: Time) -> RankStates {
+        let state = |rank| {
+            let activity = if rank < ranks { Activity::Due } else { Activity::Ended };
+            let (job, number) = jobs.of(rank);
+            RankState::new(activity, number, job)
+        };
+        let states = (0..all).map(state).collect();
         RankStates { states, ranks, memory_access }
     }
 
@@ -193,9 +211,9 @@ impl RankStates {
     }
 
     /// Schedules the first turn of each rank.
-    pub fn begin(&self, events: &mut Events) {
+    pub fn begin(&self, events: &mut Events, jobs: &JobTable) {
         for rank in 0..self.ranks {
-            events.schedule(Time::ZERO, Event::Resume { rank, generation: 0, is_poll: false });
+            events.schedule(jobs.of(rank).0.start, Event::Resume { rank, generation: 0, is_poll: false });
         }
     }
 

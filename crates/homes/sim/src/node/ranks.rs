@@ -122,9 +122,14 @@ pub struct Incoming<'a> {
     pub token: u64,
 }
 
-/// The ranks of a job, 0 to `size() - 1`.
+/// The ranks of a job, or of several jobs ([`crate::jobs::Jobs`]): 0 to `size() - 1`.
 pub trait Ranks {
     fn size(&self) -> u32;
+
+    /// Returns the number of ranks in the job of a rank.
+    fn job_size(&self, _rank: u32) -> u32 {
+        self.size()
+    }
 
     /// Runs a rank from `now` until it makes a request. A rank that has ended is not resumed.
     fn resume(&mut self, rank: u32, now: Time) -> TimedRequest;
@@ -146,12 +151,12 @@ pub trait Ranks {
         false
     }
 
-    /// Returns the living rank that receives messages from a NIC numbered `ni` to the Portals id `target` (nid << 32 |
-    /// pid), and the number of its NIC.
-    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
+    /// Returns the living rank that receives messages from a NIC numbered `ni` of the rank `from` to the Portals id
+    /// `target` (nid << 32 | pid), and the number of its NIC. Both ranks are of one job.
+    fn find(&mut self, from: u32, target: u64, ni: u32) -> Option<(u32, u32)>;
 
     /// Returns the rank that has or had that NIC. Messages are routed to its node, even if it is dead.
-    fn route(&mut self, target: u64, ni: u32) -> Option<u32>;
+    fn route(&mut self, from: u32, target: u64, ni: u32) -> Option<u32>;
 
     /// Calls `work` with a rank's NIC. False: the rank has no such NIC.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;
@@ -193,8 +198,8 @@ pub trait Ranks {
     /// Fetches a rank's record, which is about to change, into the cache.
     fn fetch(&self, _rank: u32) {}
 
-    /// Takes a finished command; its box may be reused.
-    fn recycle(&mut self, _: Box<Command>) {}
+    /// Takes a finished command for a rank that has started one; its box may be reused.
+    fn recycle(&mut self, _rank: u32, _: Box<Command>) {}
 
     /// Delivers a request to a rank's NIC. Fetched bytes are appended to `reply`.
     fn deliver(

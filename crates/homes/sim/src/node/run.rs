@@ -11,11 +11,13 @@ use crate::network::{Counted, Observe, Reroute};
 use crate::rerouting::Rerouter;
 use crate::time::Time;
 
+use super::background::Background;
 use super::credits::Credits;
 use super::events::{Event, Events};
 use super::fabric::Fabric;
 use super::fetch::fetch_ahead;
 use super::hardware::NodeHardware;
+use super::jobs::{JobCounts, JobTable};
 use super::list_search;
 use super::livelock::{Repetition, Watch};
 use super::message::{Messages, NUMBER_MASK};
@@ -37,6 +39,9 @@ pub struct Simulation<R: Ranks> {
     pub(super) transfers: Transfers<R>,
     pub(super) unpublished: Unpublished,
     pub(super) options: Options,
+    pub(super) background: Background,
+    /// Ranks of the foreground, and those of them that have ended.
+    foreground: u32,
     pub(super) ended: u32,
     /// The job was aborted or interrupted.
     pub(super) over: bool,
@@ -70,7 +75,12 @@ impl<R: Ranks> Simulation<R> {
         let size = ranks.size();
         let mut placement = placement(&machine, size, &options)?;
         options.network.check(&machine)?;
-        Credits::check(&machine, size)?;
+        let jobs = JobTable::new(&options.jobs, size, options.variation)?;
+        let foreground = jobs.foreground_ranks();
+        if foreground == 0 && size > 0 && options.time_limit == Time::MAX {
+            return Err(SimulationError::NoEnd);
+        }
+        Credits::check(&machine, jobs.largest())?;
         let mut machine = Machine::clone(&machine);
         let switches = match &options.aggregation {
             Some(aggregation) => Switches::new(aggregation, size, &mut machine),
@@ -94,12 +104,16 @@ impl<R: Ranks> Simulation<R> {
         let memory_access = machine.host.memory_access;
         let mut nodes = Nodes {
             events: Events::new(),
-            rank_states: RankStates::new(size, placement.len() as u32, options.variation, memory_access),
+            rank_states: RankStates::new(size, placement.len() as u32, &jobs, memory_access),
             hardware: vec![NodeHardware::new(&machine.graph); highest],
             placement,
             messages: Messages::default(),
             credits: Credits::default(),
-            statistics: Statistics::default(),
+            statistics: Statistics {
+                jobs: if options.jobs.is_empty() { Vec::new() } else { vec![JobCounts::default(); jobs.count()] },
+                ..Statistics::default()
+            },
+            jobs,
             trace: Trace::new(options.trace_limit),
             watch: options.watch.then(|| Watch::new(size)),
             slices: Slices::new(options.variation),
@@ -112,18 +126,32 @@ impl<R: Ranks> Simulation<R> {
         for death in &options.deaths {
             nodes.events.schedule(death.at, Event::Kill(death.rank));
         }
-        nodes.rank_states.begin(&mut nodes.events);
+        nodes.rank_states.begin(&mut nodes.events, &nodes.jobs);
+        let mut background = Background::default();
+        if (1..size).contains(&foreground) {
+            background.look_later(Time::ZERO, &mut nodes.events);
+        }
         let transfers = Transfers { nodes, fabric, order, switches };
         let unpublished = Unpublished::default();
         let rerouter = rerouter.map(Box::new);
-        Ok(Simulation { transfers, unpublished, options, ended: 0, over: false, died: false, rerouter })
+        Ok(Simulation {
+            transfers,
+            unpublished,
+            options,
+            background,
+            foreground,
+            ended: 0,
+            over: false,
+            died: false,
+            rerouter,
+        })
     }
 
     /// Runs the simulation to its end. If `observe`, called from time to time, returns false, it is interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
         let mut until_observed = self.options.observe_every;
         let end = loop {
-            if self.ended == self.transfers.nodes.ranks.size() {
+            if self.ended == self.foreground && !self.is_all_background() {
                 break End::Completed;
             }
             fetch_ahead(&mut self.transfers);
@@ -131,7 +159,9 @@ impl<R: Ranks> Simulation<R> {
             if events.is_stuck(self.options.stuck_after) {
                 break End::Stuck(self.waiting());
             }
-            let Some((now, event)) = events.take() else { break End::Stuck(self.waiting()) };
+            let Some((now, event)) = events.take() else {
+                break if self.is_all_background() { End::Completed } else { End::Stuck(self.waiting()) };
+            };
             if now >= self.options.time_limit {
                 break End::Interrupted;
             }
@@ -156,6 +186,11 @@ impl<R: Ranks> Simulation<R> {
         };
         self.collect_spans();
         self.outcome(end)
+    }
+
+    /// Whether nothing but a limit of time ends the run.
+    fn is_all_background(&self) -> bool {
+        self.foreground == 0 && self.transfers.nodes.ranks.size() > 0
     }
 
     fn outcome(&mut self, end: End) -> Outcome {
@@ -186,7 +221,7 @@ impl<R: Ranks> Simulation<R> {
             hops: self.transfers.fabric.moved(),
             messages: nodes.statistics.messages,
             ranks_ended: self.ended,
-            ranks: nodes.ranks.size(),
+            ranks: self.foreground,
         }
     }
 
@@ -241,6 +276,9 @@ impl<R: Ranks> Simulation<R> {
                 nodes.events.leave_poll(is_poll);
                 nodes.events.count_poll(is_poll);
                 if nodes.rank_states.is_turn(&mut nodes.events, now, rank, generation) {
+                    if nodes.rank_states[rank].background && self.background.keeps(rank, is_poll) {
+                        return;
+                    }
                     self.turn(now, rank, is_poll);
                 }
             }
@@ -271,6 +309,10 @@ impl<R: Ranks> Simulation<R> {
             Event::Fire { rank, ni } => nodes.fire(now, rank, ni),
             Event::Fault(number) => self.change_link(now, self.options.faults[number as usize]),
             Event::Kill(rank) => self.kill(now, rank),
+            Event::Look => {
+                nodes.events.leave_poll(true);
+                return self.look(now);
+            }
             // Progress of the managers is none of the ranks.
             Event::Manage => return self.manage(now, None),
         }
@@ -323,7 +365,7 @@ impl<R: Ranks> Simulation<R> {
         let mut waiting = Vec::new();
         for rank in nodes.rank_states.numbers() {
             let rank_state = &nodes.rank_states[rank];
-            if rank_state.has_ended() {
+            if rank_state.has_ended() || rank_state.background {
                 continue;
             }
             let (mut what, since) = rank_state.doing(nodes.events.now());

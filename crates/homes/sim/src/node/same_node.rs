@@ -51,10 +51,11 @@ impl Unpublished {
         if !nodes.shares_memory(from, target, ni) {
             return;
         }
-        let Some(to) = nodes.ranks.find(target, ni) else { return };
+        let Some(to) = nodes.ranks.find(from, target, ni) else { return };
         if nodes.ranks.publish(from, to, &message) {
             nodes.statistics.messages += 1;
             nodes.statistics.payload_bytes += message.bytes;
+            nodes.count_for_job(from, message.bytes, None);
             nodes.statistics.note(&[u64::from(to.0), now.0, message.number, message.bytes]);
             nodes.wake(to.0, now);
         }

@@ -94,7 +94,7 @@ impl<R: Ranks> Nodes<R> {
         let waits =
             |activity| matches!(activity, Activity::Waiting { .. } | Activity::Blocked { .. } | Activity::Ended);
         let mut ranks = (0..).zip(self.rank_states.of_ranks());
-        if ranks.any(|(rank, state)| !watch.repeats(rank) && !waits(state.activity)) {
+        if ranks.any(|(rank, state)| !state.background && !watch.repeats(rank) && !waits(state.activity)) {
             return;
         }
         for (rank, time) in self.slices.divide(now, watch.other_since(), watch.contenders(now)) {

@@ -211,7 +211,7 @@ impl Switches {
         let (request, at, started, from) = (message.command.request, message.to, message.started, message.from);
         // A rank may forge the initiator. Such a message is refused, since the answer would go to the forged initiator.
         let is_genuine =
-            self.is_node(from) || nodes.ranks.route(request.initiator, nodes.ranks.member_ni()) == Some(from);
+            self.is_node(from) || nodes.ranks.route(from, request.initiator, nodes.ranks.member_ni()) == Some(from);
         let place = (at - self.first) as usize;
         let node = &mut self.nodes[place];
         let address = node.address();
@@ -222,6 +222,7 @@ impl Switches {
         nodes.statistics.messages += 1;
         nodes.statistics.payload_bytes += payload.len() as u64;
         nodes.statistics.delivered_after(now.saturating_sub(started));
+        nodes.count_for_job(from, payload.len() as u64, Some(now.saturating_sub(started)));
         nodes.statistics.note(&[u64::from(at), now.0, u64::from(request.kind), taken.is_ok().into()]);
         nodes.free_message(index);
         match taken {

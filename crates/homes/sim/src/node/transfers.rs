@@ -97,7 +97,7 @@ impl<R: Ranks> Transfers<R> {
         }
         // An aggregation node accepts and answers no other messages.
         let node = if is_aggregation { self.switches.node_at(target) } else { None };
-        let Some(to) = node.or_else(|| nodes.ranks.route(target, ni)) else {
+        let Some(to) = node.or_else(|| nodes.ranks.route(from, target, ni)) else {
             // No rank has, or had, this NIC.
             nodes.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
             nodes.messages[index].source = nodes.node_of(from);
@@ -279,8 +279,8 @@ impl<R: Ranks> Transfers<R> {
     /// Records an operation of a rank that has left, or a read with its reply. Aggregation nodes do not count.
     pub fn watch_operation(&mut self, now: Time, index: u32, reply: Option<&[u8]>) {
         let message = &self.nodes.messages[index];
-        let is_node = self.switches.is_node(message.from);
-        let Some(watch) = self.nodes.watch.as_mut().filter(|_| !is_node) else { return };
+        let is_unwatched = self.switches.is_node(message.from) || self.nodes.rank_states[message.from].background;
+        let Some(watch) = self.nodes.watch.as_mut().filter(|_| !is_unwatched) else { return };
         let signature = reply.map_or(message.signature, |reply| message.signature.replied(reply));
         let operation = Operation::of(&message.command, message.to);
         if watch.note(now, message.from, signature, operation, reply.is_some()) {

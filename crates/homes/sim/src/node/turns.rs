@@ -36,6 +36,9 @@ impl<R: Ranks> Simulation<R> {
             if !is_again {
                 nodes.events.progress(now);
             }
+            if !is_again && !nodes.rank_states[rank].background {
+                self.foreground_acts(now);
+            }
         }
         if matches!(turn.request, RankRequest::Publish { .. } | RankRequest::Blocked { .. } | RankRequest::Ended { .. })
         {
@@ -73,8 +76,10 @@ impl<R: Ranks> Simulation<R> {
                 nodes.rank_states.go_on(&mut nodes.events, rank, at);
             }
             RankRequest::Wait { until } => {
-                nodes.rank_states[rank].wait(at);
-                if until != Time::MAX {
+                if until == Time::MAX {
+                    nodes.rank_states[rank].wait(at);
+                } else {
+                    nodes.rank_states[rank].wait_until(at);
                     nodes.rank_states.schedule_turn(&mut nodes.events, rank, until.max(at), false);
                 }
             }
@@ -148,7 +153,7 @@ impl<R: Ranks> Simulation<R> {
     fn end(&mut self, rank: u32, at: Time, code: i32) {
         let nodes = &mut self.transfers.nodes;
         nodes.rank_states[rank].end(at, code);
-        self.ended += 1;
+        self.ended += u32::from(!nodes.rank_states[rank].background);
         nodes.mailboxes_ended(rank, at);
         nodes.kept_ended(rank, at);
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Observers of a network that write files.
+//! Observers of a network.
 //!
-//! | file | writes |
+//! | file | writes or counts |
 //! |---|---|
 //! | [`sampler`] | load and queue of each channel in each interval, as CSV |
+//! | [`by_job`] | packets and busy channels of each job |
 
+pub mod by_job;
 pub mod sampler;
 
 pub use sampler::Sampler;

@@ -172,7 +172,7 @@ impl<L: Launcher> Processes<L> {
             Request::Start { ni, origin, command, payload, waits, or_refuse } => {
                 match checked(&command[..], &payload) {
                     Ok(command) => {
-                        let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
+                        let own = Ranks::find(self, rank, origin, ni).filter(|(owner, _)| *owner == rank);
                         let ni = own.map_or(ni, |(_, ni)| ni);
                         // Only an operation with a reply certainly changes a NIC.
                         let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
@@ -268,7 +268,7 @@ impl<L: Launcher> Ranks for Processes<L> {
         self.launcher.is_over()
     }
 
-    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
+    fn find(&mut self, _: u32, target: u64, ni: u32) -> Option<(u32, u32)> {
         let name = (target, ni % NUMBERS);
         if !self.owners.contains_key(&name) {
             self.map_announced(name);
@@ -283,8 +283,8 @@ impl<L: Launcher> Ranks for Processes<L> {
         self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
     }
 
-    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
-        let living = self.find(target, ni);
+    fn route(&mut self, from: u32, target: u64, ni: u32) -> Option<u32> {
+        let living = self.find(from, target, ni);
         living.or_else(|| self.owners.get(&(target, ni % NUMBERS)).copied()).map(|(rank, _)| rank)
     }
 

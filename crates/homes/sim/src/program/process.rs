@@ -169,8 +169,21 @@ impl Process {
 
     /// Waits until every acknowledged put has arrived or failed.
     pub async fn fence(&self) {
+        self.limit_unacknowledged(0).await;
+    }
+
+    /// Waits until at most n acknowledged puts have neither arrived nor failed.
+    pub async fn limit_unacknowledged(&self, most: u64) {
         let (counter, count) = (self.core.borrow().acknowledged, self.core.borrow().unacknowledged);
-        self.wait_for_answers(counter, count).await;
+        self.wait_for_answers(counter, count.saturating_sub(most)).await;
+    }
+
+    /// Puts bytes without an acknowledgement, and increments counter `window` of this rank when they have left its node.
+    pub async fn put_counting_departure(&self, to: u32, offset: u64, bytes: &[u8], window: u32) {
+        let mut command = self.command(kind::PUT, to, PORTAL_MEMORY, 0, offset, bytes.len() as u64);
+        command.source.counter = self.core.borrow().windows[window as usize];
+        command.source.options = options::MD_EVENT_CT_SEND;
+        self.start(command, Bytes::from_slice(bytes)).await;
     }
 
     /// Returns the number of acknowledged puts, gets and fetching atomics that have failed: their target is dead, or

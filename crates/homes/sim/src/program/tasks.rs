@@ -130,13 +130,13 @@ impl Ranks for Tasks {
         self.fired.take().map(|rank| (rank, 0))
     }
 
-    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
+    fn find(&mut self, from: u32, target: u64, ni: u32) -> Option<(u32, u32)> {
         // The NIC outlives a program that returns: messages in flight still arrive.
-        let rank = self.route(target, ni)?;
+        let rank = self.route(from, target, ni)?;
         (!self.tasks[rank as usize].dead).then_some((rank, ni))
     }
 
-    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
+    fn route(&mut self, _: u32, target: u64, ni: u32) -> Option<u32> {
         let rank = u32::try_from(target).ok()?;
         (ni == 0 && (rank as usize) < self.tasks.len()).then_some(rank)
     }
@@ -164,7 +164,7 @@ impl Ranks for Tasks {
         self.tasks.get(rank as usize).into_iter().for_each(about_to_change);
     }
 
-    fn recycle(&mut self, command: Box<Command>) {
+    fn recycle(&mut self, _: u32, command: Box<Command>) {
         self.spare.borrow_mut().push(command);
     }
 

@@ -8,6 +8,7 @@
 //! | [`run`] | a run of ranks: document and JSON |
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
+//! | [`jobs`] | the jobs of a run: times, slowdowns, shares of the fabric |
 //! | `commands`, [`channels`], [`samples`], [`sheet`] | parts: host interfaces, the fabric, a run over virtual time, a machine's numbers |
 //! | [`heat`], `places` | links over virtual time, and where a drawing puts them |
 //! | [`timeline`] | spans as a trace for the Perfetto viewer |
@@ -21,6 +22,7 @@ pub mod describe;
 pub mod document;
 pub mod heat;
 pub mod html;
+pub mod jobs;
 mod latency;
 mod places;
 pub mod plot;

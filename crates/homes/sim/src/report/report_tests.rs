@@ -114,6 +114,7 @@ fn run(end: End) -> Run {
             wrong_count: 9,
         },
         results_x: "bytes".into(),
+        jobs: None,
         outcome: Outcome {
             end,
             time,

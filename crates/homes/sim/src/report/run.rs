@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::channels::Fabric;
 use super::document::{Document, Section, Table};
 use super::heat::Heat;
+use super::jobs::Jobs;
 use super::latency::{latency_json, latency_words};
 use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
@@ -48,6 +49,8 @@ pub struct Run {
     /// The results of the program, and the quantity on the x axis of its series.
     pub results: Results,
     pub results_x: String,
+    /// The jobs, if there are several.
+    pub jobs: Option<Jobs>,
     pub outcome: Outcome,
     pub fabric: Fabric,
     pub samples: Samples,
@@ -113,6 +116,7 @@ impl Run {
         if !self.stuck().is_empty() {
             sections.push(self.stuck_section());
         }
+        sections.extend(self.jobs.iter().flat_map(Jobs::sections));
         if self.results.wrong_count > 0 {
             sections.push(self.mistake_section());
         }
@@ -202,7 +206,7 @@ impl Run {
         let mut table = Table::with_heads(&[">rank", "what it does", ">since", ">unanswered", "unmatched receives"]);
         for waiting in all.iter().take(STUCK_SHOWN) {
             table.row([
-                waiting.rank.to_string(),
+                self.jobs.as_ref().map_or_else(|| waiting.rank.to_string(), |jobs| jobs.rank_words(waiting.rank)),
                 waiting.what.clone(),
                 words::time_ns(waiting.since_ns as f64),
                 waiting.unanswered.to_string(),
@@ -406,6 +410,9 @@ impl Run {
             "samples": self.samples.json(),
             "notes": self.notes,
         });
+        if let Some(jobs) = &self.jobs {
+            all["jobs"] = jobs.json();
+        }
         if let Some(interface) = &self.machine.interface {
             all["commands"] = commands::json(interface, &self.outcome);
         }

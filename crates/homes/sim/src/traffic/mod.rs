@@ -17,6 +17,7 @@
 //! Costs: those of the network, and one event for each message and each change of a link. [`study`] has the points of the
 //! study of seed 002, figures 2-20 to 2-22.
 
+mod destinations;
 mod part;
 mod pattern;
 mod results;
@@ -29,7 +30,8 @@ use std::sync::Arc;
 use selvedge_fabric::{Routing, Topology};
 use thiserror::Error;
 
-pub use pattern::{Destinations, Pattern, PatternError};
+pub use destinations::Destinations;
+pub use pattern::{Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
 use crate::network::{Counted, Network, NetworkConfig, NetworkError, Observe, Partition, Reroute, Undivided};

@@ -56,6 +56,15 @@ pub fn crossbar(overrides: &[(&str, &str)]) -> Arc<Machine> {
     from_text(&text.replace("dimension-order", "up-down"), overrides)
 }
 
+/// The machine as a dragonfly of five groups with four nodes each, and minimal routes.
+#[allow(dead_code, reason = "each test file is a program of its own")]
+pub fn dragonfly() -> Arc<Machine> {
+    let shape =
+        "kind = \"dragonfly\"\ngroups = 5\nrouters_per_group = 2\nnodes_per_router = 2\nglobal_links_per_router = 2";
+    let text = SMALL.replace("kind = \"torus\"\ndimensions = [4, 4]", shape);
+    from_text(&text.replace("dimension-order", "minimal"), &[])
+}
+
 fn from_text(text: &str, overrides: &[(&str, &str)]) -> Arc<Machine> {
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     Arc::new(load::from_text(Path::new("small.toml"), text, &overrides).unwrap())

@@ -6,6 +6,7 @@ mod common;
 mod deaths;
 mod host_interfaces;
 mod host_reduction;
+mod jobs;
 mod kept_locks;
 mod machines;
 mod models;

@@ -155,11 +155,11 @@ impl Ranks for Flipping {
     fn take_fired(&mut self) -> Option<(u32, u32)> {
         self.tasks.take_fired()
     }
-    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
-        self.tasks.find(target, ni)
+    fn find(&mut self, from: u32, target: u64, ni: u32) -> Option<(u32, u32)> {
+        self.tasks.find(from, target, ni)
     }
-    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
-        self.tasks.route(target, ni)
+    fn route(&mut self, from: u32, target: u64, ni: u32) -> Option<u32> {
+        self.tasks.route(from, target, ni)
     }
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {
         self.tasks.with_nic(rank, ni, work)

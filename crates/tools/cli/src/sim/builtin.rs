@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use selvedge_sim::jobs::{JobDescription, Work};
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::Aggregation;
+use selvedge_sim::node::{Aggregation, End};
 use selvedge_sim::program::ready::{self, BuiltIn, Parameter};
 use selvedge_sim::report::{Document, Section, Table};
 use serde_json::{Value, json};
 
 use super::arguments::Percent;
 use super::command_line::Args;
+use super::jobs::{self, Alone};
 use super::machines::{self, Described};
 use super::output::Output;
 use super::program_options::RESERVED;
@@ -21,20 +23,46 @@ use super::{runner, traffic};
 
 /// Runs a built-in program.
 pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
-    let program: &BuiltIn = ready::find(name).map_err(|error| Usage(format!("--program: {error}")))?;
-    // By default one rank on each node of the machine, up to a limit.
-    let room = machine.topology.nodes().saturating_mul(args.ranks_per_node);
-    let ranks = args.ranks.unwrap_or(room.min(RANKS_DEFAULT_MAX));
-    let mut given = args.program_options.given.clone();
-    // The command's seed is also the program's, unless the program gets its own.
-    let has = |parameters: &[(String, String)], name| parameters.iter().any(|(given, _)| given == name);
-    if program.parameters.iter().any(|parameter| parameter.name == "seed") && !has(&given, "seed") {
-        given.push(("seed".to_owned(), args.seed.to_string()));
+    ready::find(name).map_err(|error| Usage(format!("--program: {error}")))?;
+    let parameters = args.program_options.given.clone();
+    let mut job = args.first_job(name, Work::Program { name: name.to_owned(), parameters })?;
+    // By default one rank on each node, up to a limit.
+    let room = match &job.nodes {
+        Some(nodes) => {
+            nodes.resolve(&machine.topology).map_err(|error| Usage(format!("--nodes: {error}")))?.len() as u32
+        }
+        None => machine.topology.nodes(),
+    };
+    job.ranks = job.ranks.or(Some(room.saturating_mul(args.ranks_per_node).min(RANKS_DEFAULT_MAX)));
+    run_jobs(args, machine, job, args.job_options.described()?)
+}
+
+/// Runs the jobs of the options, without another program.
+pub fn run_described(args: &Args, machine: Arc<Machine>) -> Result<u8> {
+    let mut jobs = args.job_options.described()?;
+    if jobs.is_empty() {
+        return Err(Usage("there is no job; describe one with --job or --jobs".to_owned()).into());
     }
-    let prepared = program.prepare(ranks, &machine, &given);
-    let prepared = prepared.map_err(|error| Usage(error.to_string()))?;
+    let first = jobs.remove(0);
+    run_jobs(args, machine, first, jobs)
+}
+
+/// Runs a job, and others beside it.
+fn run_jobs(args: &Args, machine: Arc<Machine>, job: JobDescription, others: Vec<JobDescription>) -> Result<u8> {
+    let is_one_program = others.is_empty() && args.job_options.is_empty();
+    let (name, over) = (job.work_name(), job.results_over());
+    let (prepared, ranks, jobs) = if is_one_program {
+        let ranks = job.ranks.unwrap_or(1);
+        // Places do not matter to a program.
+        let prepared = job.prepare(&machine, &vec![0; ranks as usize], args.seed);
+        (prepared.map_err(|error| Usage(error.to_string()))?, ranks, Vec::new())
+    } else {
+        let jobs = jobs::plan(&machine, std::iter::once(job).chain(others).collect(), args.seed)?;
+        (jobs[0].prepared.clone(), jobs[0].nodes.len() as u32, jobs)
+    };
+    let prepared = prepared.context("a job of processes is not a built-in program")?;
     let settings = prepared.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let mut plan = args.plan(&machine, program.name.to_owned(), settings.collect(), ranks, VARIATION_DEFAULT)?;
+    let mut plan = args.plan(&machine, name, settings.collect(), ranks, VARIATION_DEFAULT, jobs)?;
     let interrupt = Interrupt::listen()?;
     let mut tasks = prepared.tasks(ranks, &machine);
     if prepared.needs.groups > 0 {
@@ -47,8 +75,19 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     }
     let finished = runner::simulate(&plan, tasks, &args.output, &interrupt, None)?;
     let mut run = finished.run;
-    run.results = finished.ranks.results().clone();
-    run.results_x = program.over.to_owned();
+    let results = finished.ranks.results().clone();
+    match &mut run.jobs {
+        Some(jobs) => {
+            jobs.jobs[0].run.results = results;
+            if args.job_options.alone == Alone::Auto && run.outcome.end == End::Completed {
+                jobs.add_alone(jobs::alone(&plan, &args.output, &interrupt)?);
+            }
+        }
+        None => {
+            run.results = results;
+            run.results_x = over.to_owned();
+        }
+    }
     args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
     Ok(finished.exit_code)
 }

@@ -2,18 +2,20 @@
 //! The command line of `selvedge sim`, and the machine and plan that it describes.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use selvedge_fabric::Topology;
+use selvedge_sim::jobs::{JobDescription, NodeSet, Work};
 use selvedge_sim::machine::{Machine, load};
 use selvedge_sim::node::{Death, Fault, Model, Variation};
 use selvedge_sim::rerouting::{Detection, RerouteConfig};
 use selvedge_sim::time::Time;
 
 use super::arguments::{self, Compute, FailedLink, FailedNode, FailedRouter, Percent};
+use super::jobs::{JobOptions, JobPlan};
 use super::observing::Observing;
 use super::output::Output;
 use super::program_options::ProgramOptions;
@@ -24,8 +26,10 @@ use super::{faults, machines, routes};
 /// Simulate a machine, and run programs or traffic on it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = USAGE)]
-#[command(group = clap::ArgGroup::new("what").required(true)
+#[command(group = clap::ArgGroup::new("what")
           .args(["command", "program", "traffic", "study", "describe", "routes", "list"]))]
+#[command(group = clap::ArgGroup::new("any").required(true).multiple(true)
+          .args(["command", "program", "traffic", "study", "describe", "routes", "list", "job", "jobs"]))]
 pub struct Args {
     /// The machine: a TOML file, or the name of a machine that comes with Selvedge
     #[arg(short, long, value_name = "MACHINE", required_unless_present_any = ["list", "study"])]
@@ -73,6 +77,13 @@ pub struct Args {
     /// Placement of ranks on nodes
     #[arg(long, value_enum, default_value_t)]
     pub placement: Placement,
+
+    /// Nodes on which the ranks may be: 0-63, 0-127/4, group:0-1
+    #[arg(long, value_name = "NODES")]
+    pub nodes: Option<NodeSet>,
+
+    #[command(flatten)]
+    pub job_options: JobOptions,
 
     /// The seed of all random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -191,6 +202,7 @@ pub struct Args {
 const USAGE: &str = "\
 selvedge sim -n N --machine MACHINE [OPTIONS] [--] PROGRAM [ARGS]...
        selvedge sim -n N --machine MACHINE --program NAME [OPTIONS]
+       selvedge sim --machine MACHINE --job 'NAME: KEY=VALUE ...' [OPTIONS]
        selvedge sim --machine MACHINE --traffic PATTERN [OPTIONS]
        selvedge sim --machine MACHINE --describe
        selvedge sim --machine MACHINE --routes A B
@@ -294,6 +306,7 @@ impl Args {
         parameters: Vec<(String, String)>,
         ranks: u32,
         variation_default: Percent,
+        jobs: Vec<JobPlan>,
     ) -> Result<RunPlan> {
         let faults = self.faults(&machine.topology)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
@@ -310,6 +323,8 @@ impl Args {
             ranks,
             ranks_per_node: self.ranks_per_node,
             placement: self.placement,
+            nodes: self.nodes.clone(),
+            jobs,
             network: self.network.into(),
             seed: self.seed,
             variation: Variation { ppm_max: variation.parts_per_million(), seed: self.seed },
@@ -325,6 +340,17 @@ impl Args {
         // Checks the placement before any process is started.
         place(&plan)?;
         Ok(plan)
+    }
+
+    /// The program of this command line as the first of several jobs. Its name is that of the program's file.
+    pub fn first_job(&self, program: &str, work: Work) -> Result<JobDescription, Usage> {
+        let file = Path::new(program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let name: String =
+            file.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+        let mut job = JobDescription::new(&name, work);
+        (job.ranks, job.ranks_per_node, job.nodes) = (self.ranks, self.ranks_per_node, self.nodes.clone());
+        (job.placement, job.seed) = (self.placement.into(), Some(self.seed));
+        Ok(job)
     }
 
     /// Refuses options whose channels and nodes are those of the machine's file, where switches reduce.
@@ -350,6 +376,9 @@ impl Args {
         }
         if self.ranks_per_node > 1 || self.placement != Placement::Block {
             add("placement", format!("{:?}", self.placement).to_lowercase());
+        }
+        if let Some(nodes) = &self.nodes {
+            add("nodes", nodes.to_string());
         }
         let until = |until: Option<Time>| until.map_or(String::new(), |until| format!(" to {until}"));
         let links = self.fail_link.iter().map(|link| {

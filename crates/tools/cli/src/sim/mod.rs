@@ -8,6 +8,7 @@
 //! | [`command_line`] | the command line, and its machine and plan |
 //! | [`builtin`] | built-in programs |
 //! | [`real`] | unmodified programs |
+//! | [`jobs`] | several jobs in one run |
 //! | [`runner`] | common to both: ranks on a machine, and their report |
 //! | [`livelock`] | the warning about ranks that repeat themselves |
 //! | [`describe`] | describes the machine itself |
@@ -28,6 +29,7 @@ mod builtin;
 mod command_line;
 mod describe;
 mod faults;
+mod jobs;
 mod livelock;
 pub mod machines;
 mod observing;
@@ -78,6 +80,17 @@ fn dispatch(args: &Args) -> Result<u8> {
         )
         .into());
     }
+    let is_alone = args.traffic.is_some() || args.study || args.describe || args.routes.is_some();
+    if is_alone && !(args.job_options.is_empty() && args.nodes.is_none()) {
+        return Err(Usage(
+            "--job, --jobs, --background and --nodes are for programs; leave them out, or describe the traffic as a job: \
+             --job 'NAME: traffic=PATTERN load=SHARE'"
+                .to_owned(),
+        )
+        .into());
+    }
+    // Jobs of the options run ranks, too.
+    let runs_ranks = args.program.is_some() || !args.command.is_empty() || !args.job_options.is_empty();
     if args.program.is_none() && args.command.is_empty() && (args.keep_going || !args.kill.is_empty()) {
         return Err(Usage(
             "--kill and --keep-going are for programs, because only programs have ranks; leave them out".to_owned(),
@@ -103,7 +116,7 @@ fn dispatch(args: &Args) -> Result<u8> {
     if args.study && args.routes_from.is_some() {
         return Err(Usage("--routes-from: the study has its own machines; leave it out".to_owned()).into());
     }
-    if args.network != NetworkModel::Packet && args.program.is_none() && args.command.is_empty() {
+    if args.network != NetworkModel::Packet && !runs_ranks {
         return Err(Usage(
             "--network message is for programs, because --traffic and --study simulate packets; leave it out"
                 .to_owned(),
@@ -118,7 +131,7 @@ fn dispatch(args: &Args) -> Result<u8> {
             Usage("--threads is for --traffic, because programs run on one thread; leave it out".to_owned()).into()
         );
     }
-    if args.variation.is_some() && args.program.is_none() && args.command.is_empty() {
+    if args.variation.is_some() && !runs_ranks {
         return Err(Usage(
             "--variation is for programs, because --traffic and --study simulate no hosts; leave it out".to_owned(),
         )
@@ -151,6 +164,7 @@ fn dispatch(args: &Args) -> Result<u8> {
     }
     match &args.program {
         Some(name) => builtin::run(args, machine, name),
+        None if args.command.is_empty() => builtin::run_described(args, machine),
         None => real::run(args, machine),
     }
 }

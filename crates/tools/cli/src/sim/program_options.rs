@@ -20,7 +20,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// Options of the command and the parser. A parameter with one of these names is set with --param.
-pub const RESERVED: [&str; 52] = [
+pub const RESERVED: [&str; 58] = [
     "ranks",
     "command",
     "what",
@@ -35,7 +35,13 @@ pub const RESERVED: [&str; 52] = [
     "np",
     "ranks-per-node",
     "placement",
+    "nodes",
+    "job",
+    "jobs",
+    "background",
+    "alone",
     "seed",
+    "threads",
     "variation",
     "time-limit",
     "compute",

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use anyhow::Result;
 use selvedge_host::record;
 use selvedge_launcher::simulated::{Launch, launch};
+use selvedge_sim::jobs::Work;
 use selvedge_sim::machine::{FullMailbox, Machine};
-use selvedge_sim::node::{Aggregation, AggregationError};
+use selvedge_sim::node::{Aggregation, AggregationError, End};
 use selvedge_sim::program::ready;
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Costs, units};
 
 use super::arguments::Percent;
 use super::command_line::Args;
+use super::jobs::{self, Alone};
 use super::livelock::Warner;
 use super::progress::Interrupt;
 use super::runner;
@@ -70,7 +72,16 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     if args.compute.parts_per_million() > 0 {
         parameters.push(("compute".to_owned(), args.compute.0.to_string()));
     }
-    let mut plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
+    let ranks = args.ranks.unwrap_or(1);
+    let jobs = match args.job_options.described()? {
+        others if others.is_empty() => Vec::new(),
+        others => {
+            let mut first = args.first_job(&program, Work::Command(words.clone()))?;
+            first.ranks = Some(ranks);
+            jobs::plan(&machine, std::iter::once(first).chain(others).collect(), args.seed)?
+        }
+    };
+    let mut plan = args.plan(&machine, program, parameters, ranks, VARIATION_DEFAULT, jobs)?;
     if let Some(groups) = args.aggregation {
         args.refuse_beside_switches()?;
         plan.aggregation = Some(Arc::new(share(&machine, &runner::place(&plan)?, groups, &plan.lost_at_start())?));
@@ -118,8 +129,12 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         wall.more.push(("us_per_turn_of_a_rank".to_owned(), overhead.wall_ns as f64 / overhead.turns as f64 / 1e3));
     }
     run.notes.extend(job.notes());
+    let is_completed = run.outcome.end == End::Completed;
     let over = job.over();
     let ended = job.finish();
+    if let Some(jobs) = run.jobs.as_mut().filter(|_| args.job_options.alone == Alone::Auto && is_completed) {
+        jobs.add_alone(jobs::alone(&plan, &args.output, &Interrupt::listen()?)?);
+    }
     args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
     Ok(match (over, finished.exit_code) {
         (Some(code), _) => code,

@@ -8,12 +8,13 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use selvedge_fabric::NodeId;
+use selvedge_sim::jobs::{self, Jobs, NodeSet};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::node::{
     Aggregation, Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError, Variation,
 };
-use selvedge_sim::program::Results;
-use selvedge_sim::random::Random;
+use selvedge_sim::observers::by_job::ByJob;
+use selvedge_sim::program::{Results, Tasks};
 use selvedge_sim::report::run::pairs_of;
 use selvedge_sim::report::timeline::{self, Names};
 use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
@@ -21,6 +22,7 @@ use selvedge_sim::rerouting::RerouteConfig;
 use selvedge_sim::time::Time;
 use selvedge_terminal::Progress;
 
+use super::jobs::{self as several, JobPlan};
 use super::livelock::Warner;
 use super::observing::Observing;
 use super::output::{Output, stream};
@@ -43,8 +45,21 @@ pub enum Placement {
     Block,
     /// In turn: ranks 0 and 2 on node 0, 1 and 3 on node 1
     RoundRobin,
-    /// Blocks of ranks on nodes drawn from the whole machine
+    /// Blocks of ranks on nodes drawn from the whole machine, or from --nodes
     Random,
+    /// Blocks of ranks on nodes of all groups in turn: groups of a dragonfly; elsewhere the nodes of each router
+    Spread,
+}
+
+impl From<Placement> for jobs::Placement {
+    fn from(placement: Placement) -> jobs::Placement {
+        match placement {
+            Placement::Block => jobs::Placement::Block,
+            Placement::RoundRobin => jobs::Placement::RoundRobin,
+            Placement::Random => jobs::Placement::Random,
+            Placement::Spread => jobs::Placement::Spread,
+        }
+    }
 }
 
 /// Model of the network.
@@ -74,6 +89,10 @@ pub struct RunPlan {
     pub ranks: u32,
     pub ranks_per_node: u32,
     pub placement: Placement,
+    /// Nodes that may have ranks; `None`: all.
+    pub nodes: Option<NodeSet>,
+    /// The jobs of a run with several, of which this program is the first.
+    pub jobs: Vec<JobPlan>,
     pub network: Model,
     pub seed: u64,
     pub variation: Variation,
@@ -97,37 +116,57 @@ impl RunPlan {
     }
 }
 
-/// The node of each rank.
-pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
-    let (ranks, each) = (plan.ranks, plan.ranks_per_node.max(1));
-    let (used, nodes) = (ranks.div_ceil(each), plan.machine.topology.nodes());
-    if used > nodes {
-        let room = u64::from(nodes) * u64::from(each);
-        let words = format!(
-            "{ranks} ranks, {each} on a node, do not fit on the {nodes} nodes of {}, which have room for {room}: use fewer, \
-             put more on a node (--ranks-per-node), or take a larger machine",
-            plan.machine.name
-        );
-        return Err(Usage(words));
+/// The nodes on which the ranks may be.
+fn room(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
+    let topology = &plan.machine.topology;
+    match &plan.nodes {
+        Some(nodes) => nodes.resolve(topology).map_err(|error| Usage(format!("--nodes: {error}"))),
+        None => Ok((0..topology.nodes()).collect()),
     }
-    Ok(match plan.placement {
-        Placement::Block => (0..ranks).map(|rank| rank / each).collect(),
-        Placement::RoundRobin => (0..ranks).map(|rank| rank % used).collect(),
-        Placement::Random => {
-            let mut all: Vec<u32> = (0..nodes).collect();
-            let mut random = Random::new(plan.seed, PLACEMENT_STREAM);
-            // The first steps of a shuffle (Fisher and Yates).
-            for at in 0..used as usize {
-                let other = at + random.below(u64::from(nodes) - at as u64) as usize;
-                all.swap(at, other);
-            }
-            (0..ranks).map(|rank| all[(rank / each) as usize]).collect()
-        }
+}
+
+/// The node of each rank of the program.
+pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
+    if let Some(first) = plan.jobs.first() {
+        return Ok(first.nodes.clone());
+    }
+    let (ranks, each, nodes) = (plan.ranks, plan.ranks_per_node.max(1), room(plan)?);
+    let places = jobs::placing::place(&plan.machine.topology, &nodes, (ranks, each), plan.placement.into(), plan.seed);
+    places.ok_or_else(|| {
+        let (nodes, room) = (nodes.len(), nodes.len() as u64 * u64::from(each));
+        let whose = if plan.nodes.is_some() { "of --nodes" } else { &format!("of {}", plan.machine.name) };
+        Usage(format!(
+            "{ranks} ranks, {each} on a node, do not fit on the {nodes} nodes {whose}, which have room for {room}: use fewer, \
+             put more on a node (--ranks-per-node), or take a larger machine"
+        ))
     })
 }
 
-/// Placement draws from its own random stream, so that changing it changes no other random number.
-const PLACEMENT_STREAM: u64 = 0x706c_6163;
+impl RunPlan {
+    /// The node of each rank of each job.
+    fn places(&self) -> Result<Vec<u32>, Usage> {
+        match self.jobs.is_empty() {
+            true => place(self),
+            false => Ok(self.jobs.iter().flat_map(|job| &job.nodes).copied().collect()),
+        }
+    }
+
+    /// Options of a simulation that do not depend on its ranks.
+    pub fn options(&self) -> Options {
+        Options {
+            network: self.network,
+            time_limit: self.time_limit.unwrap_or(Time::MAX),
+            observe_every: OBSERVE_EVERY,
+            faults: self.faults.clone(),
+            rerouting: self.rerouting.clone(),
+            deaths: self.deaths.clone(),
+            keep_going: self.keep_going,
+            variation: self.variation,
+            aggregation: self.aggregation.clone(),
+            ..Options::default()
+        }
+    }
+}
 
 /// A finished run.
 pub struct FinishedRun<R> {
@@ -136,29 +175,45 @@ pub struct FinishedRun<R> {
     pub exit_code: u8,
 }
 
-/// Runs the ranks, makes the report, and writes the timeline. `warner`: warns of a livelock.
+/// Runs the program's ranks, and those of the other jobs, makes the report, and writes the timeline. `warner`: warns of
+/// a livelock.
 pub fn simulate<R: Ranks>(
+    plan: &RunPlan,
+    mut ranks: R,
+    output: &Output,
+    interrupt: &Interrupt,
+    warner: Option<Warner>,
+) -> Result<FinishedRun<R>> {
+    let Some((_, others)) = plan.jobs.split_first() else {
+        return simulate_all(plan, ranks, output, interrupt, warner);
+    };
+    let tasks = others.iter().map(|job| job.tasks(&plan.machine));
+    let mut tasks: Vec<Tasks> = tasks.collect::<Option<_>>().context("a job of processes is the first of its run")?;
+    let mut all: Vec<&mut dyn Ranks> = vec![&mut ranks];
+    all.extend(tasks.iter_mut().map(|tasks| tasks as &mut dyn Ranks));
+    let FinishedRun { mut run, exit_code, .. } = simulate_all(plan, Jobs::new(all), output, interrupt, warner)?;
+    let reports = run.jobs.iter_mut().flat_map(|jobs| jobs.jobs.iter_mut().skip(1));
+    for (report, tasks) in reports.zip(&tasks) {
+        report.run.results = tasks.results().clone();
+    }
+    Ok(FinishedRun { run, ranks, exit_code })
+}
+
+/// Runs all ranks.
+fn simulate_all<R: Ranks>(
     plan: &RunPlan,
     ranks: R,
     output: &Output,
     interrupt: &Interrupt,
     mut warner: Option<Warner>,
 ) -> Result<FinishedRun<R>> {
-    let placement = place(plan)?;
+    let placement = plan.places()?;
     let options = Options {
-        network: plan.network,
         placement: placement.clone(),
+        jobs: plan.jobs.iter().map(|job| job.span(plan.variation)).collect(),
         trace_limit: output.spans(),
-        time_limit: plan.time_limit.unwrap_or(Time::MAX),
-        observe_every: OBSERVE_EVERY,
-        faults: plan.faults.clone(),
-        rerouting: plan.rerouting.clone(),
-        deaths: plan.deaths.clone(),
-        keep_going: plan.keep_going,
-        variation: plan.variation,
         watch: warner.is_some(),
-        aggregation: plan.aggregation.clone(),
-        ..Options::default()
+        ..plan.options()
     };
     let mut simulation = Simulation::new(plan.machine.clone(), ranks, options).map_err(|error| match error {
         SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
@@ -167,6 +222,13 @@ pub fn simulate<R: Ranks>(
     for observer in plan.observing.observers(simulation.network().topology(), &simulation.machine().network)? {
         simulation.observe(observer);
     }
+    let by_job = (plan.network == Model::Packet && !plan.jobs.is_empty()).then(|| {
+        let topology = simulation.network().topology();
+        let nodes: Vec<Vec<u32>> = plan.jobs.iter().map(|job| job.nodes.clone()).collect();
+        ByJob::new(topology.nodes(), topology.channels(), &nodes)
+    });
+    let counted = by_job.as_ref().map(ByJob::result);
+    by_job.into_iter().for_each(|by_job| simulation.observe(Box::new(by_job)));
     let (mut line, mut samples) = (Progress::polled(output.quiet), Samples::default());
     // Where switches reduce, the topology has nodes in them, and other numbers.
     let channel = |channel| plan.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
@@ -205,12 +267,13 @@ pub fn simulate<R: Ranks>(
         machine: plan.machine.clone(),
         program: plan.program.clone(),
         parameters: plan.parameters.clone(),
-        ranks: plan.ranks,
+        ranks: placement.len() as u32,
         nodes_used: placement.iter().collect::<BTreeSet<_>>().len() as u32,
         network: plan.network,
         options: plan.options.clone(),
         results: Results::default(),
         results_x: String::new(),
+        jobs: (!plan.jobs.is_empty()).then(|| several::report(plan, &outcome, simulation.network(), counted.as_ref())),
         fabric: Fabric::of(simulation.network(), outcome.time),
         samples,
         heat,

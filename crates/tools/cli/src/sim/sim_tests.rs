@@ -202,6 +202,8 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         ranks,
         ranks_per_node,
         placement,
+        nodes: None,
+        jobs: Vec::new(),
         network: Model::Packet,
         seed,
         variation: Variation::default(),

@@ -19,13 +19,18 @@ use super::usage::Usage;
 use super::watched::Watched;
 
 /// Patterns as written on the command line, for `--list`.
-pub const PATTERNS: [(&str, &str); 8] = [
+pub const PATTERNS: [(&str, &str); 13] = [
     ("uniform", "every other node is equally likely"),
     ("locality:SHARE", "this share to neighbouring nodes, the rest anywhere; 0.7 if left out"),
     ("hotspot:NODE:SHARE", "this share to one node, the rest anywhere"),
+    ("incast:SOURCES[:NODE]", "so many nodes, evenly spread, to one; to node 0 if left out"),
+    ("permutation[:SEED]", "each node to one other, and from one other, drawn with the seed"),
     ("transpose", "from row r, column c to row c, column r"),
     ("bit-complement", "node n of N to N - 1 - n"),
+    ("bit-reverse", "of 2^k nodes, to the number with its bits in reverse order"),
+    ("shuffle", "of 2^k nodes, to the number with its bits rotated to the left"),
     ("neighbour", "node n to n + 1"),
+    ("shift:DISTANCE", "node n to n + DISTANCE"),
     ("tornado", "nearly half way round each dimension"),
     ("adversarial", "from each group of a dragonfly to the next, or router of a HyperX or Slim Fly"),
 ];

@@ -26,6 +26,7 @@ mod settings;
 mod sim_accesses;
 mod sim_deaths;
 mod sim_faults;
+mod sim_jobs;
 mod sim_limits;
 mod sim_network;
 mod sim_polls;

@@ -80,7 +80,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    fn new<F: Future<Output = i32> + 'static>(needs: Needs, body: impl Fn(Process) -> F + 'static) -> Prepared {
+    pub(crate) fn new<F: Future<Output = i32> + 'static>(
+        needs: Needs,
+        body: impl Fn(Process) -> F + 'static,
+    ) -> Prepared {
         let body: Rc<dyn Fn(Process) -> Body> = Rc::new(move |process| Box::pin(body(process)));
         Prepared { needs, body, settings: Vec::new(), needs_of: None }
     }
