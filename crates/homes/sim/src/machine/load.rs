@@ -10,7 +10,7 @@ use selvedge_nic::aggregation::message::Distribution;
 use selvedge_nic::aggregation::records;
 use selvedge_nic::limits::LOCK_WAITERS_MAX;
 
-use selvedge_fabric::{Algorithm, Routing, RoutingError};
+use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology};
 
 use super::base;
 use super::description::{AggregationTable, Description, LinkTable};

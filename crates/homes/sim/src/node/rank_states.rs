@@ -284,11 +284,14 @@ impl IndexMut<u32> for RankStates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Variation;
 
     #[test]
     fn pauses_double_and_are_long_in_a_call_that_waits_for_the_nic() {
         let pauses = |in_call: bool| {
-            let mut state = RankState::new(Activity::Due, 0, Variation { ppm_max: 0, seed: 1 });
+            let variation = Variation { ppm_max: 0, seed: 1 };
+            let job = JobSpan { ranks: 1, start: Time::ZERO, background: false, variation };
+            let mut state = RankState::new(Activity::Due, 0, &job);
             let pauses: Vec<u64> = (0..5).map(|_| state.poll(Time::ZERO, in_call).0 / 1000).collect();
             state.end_polling();
             assert_eq!(state.poll(Time::ZERO, in_call), PAUSE_FIRST);

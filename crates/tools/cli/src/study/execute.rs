@@ -68,6 +68,10 @@ fn start(cell: &Cell, report: &Path, output: File, folder: &Path) -> Result<Chil
     let executable = std::env::current_exe().context("cannot find this command's own file")?;
     let mut command = Command::new(&executable);
     command.arg("sim").args(&cell.options).arg("--quiet").arg(format!("--json={}", report.display()));
+    // Cells take the cores, one each.
+    if !cell.options.iter().any(|option| option.starts_with("--threads")) {
+        command.arg("--threads=1");
+    }
     command.args(&cell.command).current_dir(folder).stdin(Stdio::null());
     command.stdout(output.try_clone().context("cannot open the output of a cell twice")?).stderr(output);
     command.process_group(0);
