@@ -100,10 +100,10 @@ fn two_jobs_on_one_link_take_twice_as_long() {
         "a: traffic=neighbour load=1 messages=200 message-bytes=1K nodes=0,2",
         "b: traffic=neighbour load=1 messages=200 message-bytes=1K nodes=1,3",
     ];
-    for network in [Model::Packet, Model::Message] {
-        for slowdown in slowdowns(network, &line, lines) {
-            assert!((1.7..=2.1).contains(&slowdown), "{slowdown}, {network:?}");
-        }
+    // Whole messages take the link in the order in which they departed, so one job may end before the other.
+    for (network, least) in [(Model::Packet, 1.7), (Model::Message, 1.2)] {
+        let [a, b] = slowdowns(network, &line, lines);
+        assert!(a.min(b) >= least && (1.6..=2.1).contains(&a.max(b)), "{a} and {b}, {network:?}");
     }
     let ran = run(Model::Packet, &line, &lines, &[0, 1]);
     assert_eq!(ran.fabric.shared().len(), 2, "both directions of one link");
@@ -137,15 +137,16 @@ fn a_job_alone_runs_as_without_jobs() {
 
 #[test]
 fn background_slows_down_and_ends_with_the_foreground() {
-    let torus = machine(&[]);
-    let lines = ["solver: program=all-to-all sizes=4096 nodes=0-15/2", "noise: traffic=uniform load=0.8 start=1us"];
+    let line = machine(&[("topology.dimensions", "[4]"), ("topology.wrap", "[false]")]);
+    let lines =
+        ["solver: program=all-to-all sizes=65536 nodes=0,2", "noise: traffic=neighbour load=1 nodes=1,3 start=1us"];
     for network in [Model::Packet, Model::Message] {
-        let beside = run(network, &torus, &lines, &[0, 1]);
-        let alone = run(network, &torus, &lines, &[0]);
-        assert!(beside.times[0] > alone.times[0].map(|time| time * 11 / 10), "{network:?}");
+        let beside = run(network, &line, &lines, &[0, 1]);
+        let alone = run(network, &line, &lines, &[0]);
+        assert!(beside.times[0] > alone.times[0].map(|time| time * 101 / 100), "{network:?}");
         assert!(Some(beside.outcome.time) <= beside.times[0], "no later event");
         assert!(beside.times[1].is_none() && beside.outcome.statistics.jobs[1].messages > 50);
-        let again = run(network, &torus, &lines, &[0, 1]);
+        let again = run(network, &line, &lines, &[0, 1]);
         assert_eq!(beside.outcome.statistics.hash, again.outcome.statistics.hash);
     }
 }
