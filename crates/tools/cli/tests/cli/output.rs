@@ -39,6 +39,7 @@ enum Json {
 const COMMANDS: &[(&str, Json)] = &[
     ("run", Json::NoTable),
     ("sim", Json::Prints(&["sim", "--list"])),
+    ("study", Json::Offers),
     ("validate", Json::Offers),
     ("mpirun", Json::NoTable),
     ("env", Json::NoTable),
