@@ -246,7 +246,7 @@ impl FatTree {
 
     /// The number of leaves, which are the first routers.
     pub fn leaves(&self) -> u32 {
-        self.levels[0].subtrees
+        self.levels.first().map_or(0, |leaf| leaf.subtrees)
     }
 
     /// O(levels).
