@@ -19,7 +19,9 @@ use selvedge_fabric::Topology;
 
 use super::buffers::Buffers;
 use super::config::NetworkConfig;
+use super::slab::NONE;
 use super::state::UNLIMITED;
+use crate::congestion::Kind;
 use crate::time::Time;
 
 /// The queue of a link that is down: longer than all others, and not too long to be multiplied.
@@ -119,6 +121,57 @@ impl Queues<'_> {
         let next = self.used(output, self.config.link.buffer_flits, alone);
         let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(stage, speed_up.output_flits, alone));
         down + waiting * u64::from(flits) + next + own
+    }
+
+    /// Whether a switch marks a packet that leaves it: too many flits wait for its output, and the next buffer is not the
+    /// reason.
+    pub fn marks(&self, resident: u32, output: u32, most: u32) -> bool {
+        let header = self.buffers.flights[self.buffers.residents[resident].packet].packet.header;
+        header.kind == Kind::Windowed
+            && !header.marked
+            && self.is_root(output)
+            && self.held_up(resident, output) > u64::from(most)
+    }
+
+    /// Returns the flits that an output of a router holds up: those in the buffers whose first packets wait for its
+    /// channel, or leave by it now.
+    fn held_up(&self, leaving: u32, output: u32) -> u64 {
+        let stage = self.buffers.staged(output);
+        let mut all = self.filled(leaving);
+        for channel in [self.channel(output), self.channel(stage)].into_iter().take(if stage == output { 1 } else { 2 })
+        {
+            let first = channel * self.buffers.virtual_channels;
+            for output in first..first + self.buffers.virtual_channels {
+                let out = &self.buffers.vcs[output as usize];
+                let mut waiter = out.waiters;
+                while waiter != NONE {
+                    all += self.filled(waiter);
+                    waiter = self.buffers.residents[waiter].next_waiter;
+                }
+                if out.owner != NONE && out.owner != leaving {
+                    all += self.filled(out.owner);
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the flits of the buffer that a packet is in.
+    fn filled(&self, resident: u32) -> u64 {
+        let buffer = self.buffers.residents[resident].buffer;
+        let room = match (self.config.switch.speed_up, self.buffers.behind_stage(buffer)) {
+            (Some(speed_up), Some(_)) => speed_up.output_flits,
+            _ => self.config.link.buffer_flits,
+        };
+        u64::from(room.saturating_sub(self.free(buffer)))
+    }
+
+    /// Whether an output, and not one further on, holds packets up: at least half of the next buffer is free.
+    fn is_root(&self, output: u32) -> bool {
+        match self.free(output) {
+            UNLIMITED => true,
+            free => free >= self.config.link.buffer_flits / 2,
+        }
     }
 
     fn channel(&self, output: u32) -> u32 {

@@ -32,6 +32,14 @@ pub(super) enum Event {
     Lose {
         packet: u32,
     },
+    /// A timer of a node's congestion control.
+    Edge {
+        node: u32,
+    },
+    /// A node learns that a packet was lost.
+    TimeOut {
+        packet: u32,
+    },
     /// A packet has waited `link_down_limit` for a link that is down.
     Expire {
         resident: u32,

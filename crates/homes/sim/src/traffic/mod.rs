@@ -30,6 +30,7 @@ use thiserror::Error;
 pub use pattern::{Destinations, Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
+use crate::congestion::Header;
 use crate::network::{
     Arrival, Counted, FETCHED_AHEAD, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics,
     Observe, Packet, Reroute, Schedule,
@@ -345,6 +346,7 @@ impl<'a> Generator<'a> {
             self.not_made += u64::from(measured);
         } else {
             let to = self.destinations.next(from, &mut self.random);
+            self.network.expect(now, (from, to), self.traffic.message_bytes.into(), &mut self.queue);
             let mut left = self.packets;
             for bytes in cut(self.traffic.message_bytes, self.network.config().link.packet_bytes) {
                 left -= 1;
@@ -352,7 +354,7 @@ impl<'a> Generator<'a> {
                     self.outstanding += 1;
                     self.offered_flits += u64::from(self.network.flits(bytes));
                 }
-                let packet = Packet { from, to, bytes, message: self.messages, last: left == 0 };
+                let packet = Packet { from, to, bytes, message: self.messages, last: left == 0, header: Header::PLAIN };
                 self.network.inject(now, packet, &mut self.queue);
                 self.totals.injected += 1;
             }
