@@ -35,7 +35,7 @@ pub fn join() -> Result<Rendezvous, JoinError> {
         let place = (std::env::var("SELVEDGE_JOB"), number("SELVEDGE_RANK"), number("SELVEDGE_SIZE"));
         if let (Ok(job), Some(rank), Some(size)) = place {
             let directory = JobDirectory::open(&job)?;
-            let claim = claim(&directory, (rank..=u16::MAX).step_by(size.max(1).into()))?;
+            let claim = claim(&directory, (rank..selvedge_host::config::ID_LIMIT as u16).step_by(size.max(1).into()))?;
             return Ok(Rendezvous { directory, claim });
         }
     }

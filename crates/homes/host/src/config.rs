@@ -21,6 +21,9 @@ pub fn kind_of(ni: u32) -> &'static str {
 /// Portals process ids are below this: `PTL_PID_MAX` is the largest.
 pub const PID_LIMIT: usize = 1025;
 
+/// Ids of NICs on a host are below this. Those of Portals come first, then those that only transports in virtual time have.
+pub const ID_LIMIT: usize = 4097;
+
 /// Stands for a process of another host in place of the word of a process of this host. No process here has it.
 pub const REMOTE: u64 = u64::MAX;
 

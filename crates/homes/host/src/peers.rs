@@ -23,7 +23,7 @@ use selvedge_os::process::Identity;
 use selvedge_os::shortage::end_reported;
 use selvedge_os::sync::IgnorePoison;
 
-use crate::config::PID_LIMIT;
+use crate::config::ID_LIMIT;
 use crate::endpoint::Endpoint;
 use crate::segment::{Segment, SegmentError, state};
 
@@ -52,8 +52,8 @@ impl Peers {
             directory,
             ni,
             word,
-            table: (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect(),
-            uses: (0..PID_LIMIT).map(|_| AtomicU32::new(0)).collect(),
+            table: (0..ID_LIMIT).map(|_| AtomicPtr::default()).collect(),
+            uses: (0..ID_LIMIT).map(|_| AtomicU32::new(0)).collect(),
             attached: Mutex::new(Vec::new()),
             checked: AtomicU32::new(0),
         }

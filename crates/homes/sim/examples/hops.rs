@@ -22,7 +22,7 @@ enum Event {
 struct Events(Queue<Event>);
 
 impl Schedule for Events {
-    fn schedule(&mut self, at: Time, event: NetworkEvent) {
+    fn schedule(&mut self, at: Time, _place: u32, event: NetworkEvent) {
         self.0.schedule(at, Event::Network(event));
     }
 }

@@ -226,7 +226,7 @@ impl World {
                 order: order as u32,
                 members: 1,
                 total: members.len() as u32,
-                expected: children.expected(member.node),
+                expected: children.expected(tree, member.node),
                 credits: wish.0,
                 bytes: wish.1,
             };

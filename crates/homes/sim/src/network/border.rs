@@ -5,11 +5,10 @@
 //! the least latency of a link: nothing in a parcel takes effect before the next window begins. A packet travels whole,
 //! so only cut-through fabrics are divided.
 
-use super::event::Schedule;
 use super::partition::Layout;
 use super::slab::NONE;
-use super::state::{Flight, UNLIMITED};
-use super::{FlowControl, Network, NetworkConfig, Switching};
+use super::state::Flight;
+use super::{FlowControl, NetworkConfig, Switching};
 use crate::time::Time;
 
 /// The other half of a channel at the border: its partition, and its number there.
@@ -24,15 +23,16 @@ struct OtherHalf {
 pub(super) struct Border {
     /// By channel; `NONE` within the partition.
     other_halves: Vec<OtherHalf>,
-    /// What is under way to each partition.
+    /// Packets and credits under way to each partition.
     parcels: Vec<Parcel>,
+    virtual_channels: u32,
 }
 
 /// Packets and credits for one partition.
 #[derive(Debug)]
 pub(crate) struct Parcel {
-    packets: Vec<SentPacket>,
-    credits: Vec<SentCredits>,
+    pub(super) packets: Vec<SentPacket>,
+    pub(super) credits: Vec<SentCredits>,
     /// The earliest time at which some of it takes effect; `Time::MAX`: it is empty.
     pub earliest: Time,
 }
@@ -45,22 +45,22 @@ impl Default for Parcel {
 
 /// A packet whose head may leave the next router at `at`; its tail is in the buffer by `end`.
 #[derive(Debug)]
-struct SentPacket {
-    flight: Flight,
-    at: Time,
-    end: Time,
-    buffer: u32,
+pub(super) struct SentPacket {
+    pub flight: Flight,
+    pub at: Time,
+    pub end: Time,
+    pub buffer: u32,
 }
 
 #[derive(Debug)]
-struct SentCredits {
-    at: Time,
-    output: u32,
-    flits: u32,
+pub(super) struct SentCredits {
+    pub at: Time,
+    pub output: u32,
+    pub flits: u32,
 }
 
 /// Returns the borders of all partitions, in their order. None for a whole fabric.
-pub(super) fn borders(layouts: &[Layout]) -> Vec<Option<Border>> {
+pub(super) fn borders(layouts: &[Layout], virtual_channels: u32) -> Vec<Option<Border>> {
     if layouts.len() == 1 {
         return vec![None];
     }
@@ -76,7 +76,7 @@ pub(super) fn borders(layouts: &[Layout]) -> Vec<Option<Border>> {
         }
     }
     let parcels = || layouts.iter().map(|_| Parcel::default()).collect();
-    halves.into_iter().map(|other_halves| Some(Border { other_halves, parcels: parcels() })).collect()
+    halves.into_iter().map(|other_halves| Some(Border { other_halves, parcels: parcels(), virtual_channels })).collect()
 }
 
 /// Reason why a fabric is simulated by one thread; the report is the same.
@@ -125,51 +125,29 @@ impl NetworkConfig {
     }
 }
 
-impl Network {
-    /// Sends a packet that leaves its last router here into the partition behind an output.
-    pub(super) fn send_away(&mut self, packet: u32, output: u32, at: Time, end: Time) {
-        let flight = self.buffers.flights[packet];
-        self.buffers.flights.remove(packet);
-        let Some((parcel, buffer)) = self.parcel_behind(output, at) else { return };
+impl Border {
+    /// Sends a packet into the partition behind an output.
+    pub fn send(&mut self, flight: Flight, output: u32, at: Time, end: Time) {
+        let (parcel, buffer) = self.parcel_behind(output, at);
         parcel.packets.push(SentPacket { flight, at, end, buffer });
     }
 
-    /// Sends credits to the output of a buffer that is in another partition.
-    pub(super) fn release_away(&mut self, buffer: u32, at: Time, flits: u32) {
-        let Some((parcel, output)) = self.parcel_behind(buffer, at) else { return };
+    /// Sends credits to the output of a buffer.
+    pub fn release(&mut self, buffer: u32, at: Time, flits: u32) {
+        let (parcel, output) = self.parcel_behind(buffer, at);
         parcel.credits.push(SentCredits { at, output, flits });
     }
 
     /// Returns the parcel for the partition of a virtual channel's other half, and its number there.
-    fn parcel_behind(&mut self, vc: u32, at: Time) -> Option<(&mut Parcel, u32)> {
-        let virtual_channels = self.buffers.virtual_channels;
-        let channel = vc / virtual_channels;
-        let border = self.border.as_mut()?;
-        let OtherHalf { partition, channel: there } = border.other_halves[channel as usize];
-        let parcel = &mut border.parcels[partition as usize];
+    fn parcel_behind(&mut self, vc: u32, at: Time) -> (&mut Parcel, u32) {
+        let OtherHalf { partition, channel } = self.other_halves[(vc / self.virtual_channels) as usize];
+        let parcel = &mut self.parcels[partition as usize];
         parcel.earliest = parcel.earliest.min(at);
-        Some((parcel, there * virtual_channels + vc % virtual_channels))
+        (parcel, channel * self.virtual_channels + vc % self.virtual_channels)
     }
 
     /// Exchanges the parcel for a partition with an empty one.
-    pub(crate) fn exchange_parcel(&mut self, partition: usize, empty: &mut Parcel) {
-        if let Some(border) = &mut self.border {
-            std::mem::swap(&mut border.parcels[partition], empty);
-        }
-    }
-
-    /// Takes what another partition has sent, and leaves the parcel empty.
-    pub(crate) fn accept(&mut self, parcel: &mut Parcel, queue: &mut impl Schedule) {
-        parcel.earliest = Time::MAX;
-        for SentPacket { flight, at, end, buffer } in parcel.packets.drain(..) {
-            let flits = flight.flits;
-            let packet = self.buffers.flights.insert(flight);
-            let resident = self.buffers.enter(packet, buffer, flits, flits, at, end);
-            self.schedule_ready(resident, at, queue);
-        }
-        for SentCredits { at, output, flits } in parcel.credits.drain(..) {
-            debug_assert!(self.buffers.vcs[output as usize].credits != UNLIMITED);
-            self.credit(output, at, flits, queue);
-        }
+    pub fn exchange(&mut self, partition: usize, empty: &mut Parcel) {
+        std::mem::swap(&mut self.parcels[partition], empty);
     }
 }

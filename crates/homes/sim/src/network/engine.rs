@@ -283,7 +283,11 @@ impl Network {
             }
         } else if at_border {
             let through = latency + self.config.switch.latency;
-            self.send_away(packet, output, crossing.start + through, crossing.end + through);
+            let flight = self.buffers.flights[packet];
+            self.buffers.flights.remove(packet);
+            if let Some(border) = &mut self.border {
+                border.send(flight, output, crossing.start + through, crossing.end + through);
+            }
         } else if router == NONE {
             if head {
                 let flight = &mut self.buffers.flights[packet];
@@ -413,10 +417,10 @@ impl Network {
         if out.credits == UNLIMITED {
             return;
         }
-        if out.at_border && out.router != NONE {
-            return self.release_away(buffer, at, flits);
+        match &mut self.border {
+            Some(border) if out.at_border && out.router != NONE => border.release(buffer, at, flits),
+            _ => self.credit(buffer, at, flits, queue),
         }
-        self.credit(buffer, at, flits, queue);
     }
 
     /// Records credits that arrive at an output at `at`.

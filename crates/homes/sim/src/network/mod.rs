@@ -97,7 +97,7 @@ pub use statistics::{ChannelStatistics, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
 use adaptive::PastQueues;
-use border::Border;
+use border::{Border, SentCredits, SentPacket};
 use buffers::Buffers;
 use edges::Edges;
 use event::Event;
@@ -211,7 +211,7 @@ impl Network {
             return Err(too_large);
         }
         let layouts: Vec<Layout> = partitions.into_iter().map(|partition| Layout::new(&topology, partition)).collect();
-        let borders = border::borders(&layouts);
+        let borders = border::borders(&layouts, config.link.virtual_channels.into());
         let parts = layouts.into_iter().zip(borders);
         Ok(parts.map(|(layout, border)| Network::part(&topology, &routing, config, layout, border)).collect())
     }
@@ -393,6 +393,27 @@ impl Network {
             let flits = self.config.flits(delivery.packet.bytes);
             let latency = self.config.node_latency();
             self.release(delivery.output, at + latency, flits, queue);
+        }
+    }
+
+    /// Exchanges what has been sent to a partition with an empty parcel.
+    pub(crate) fn exchange_parcel(&mut self, partition: usize, empty: &mut Parcel) {
+        if let Some(border) = &mut self.border {
+            border.exchange(partition, empty);
+        }
+    }
+
+    /// Takes what another partition has sent, and leaves the parcel empty.
+    pub(crate) fn accept(&mut self, parcel: &mut Parcel, queue: &mut impl Schedule) {
+        parcel.earliest = Time::MAX;
+        for SentPacket { flight, at, end, buffer } in parcel.packets.drain(..) {
+            let flits = flight.flits;
+            let packet = self.buffers.flights.insert(flight);
+            let resident = self.buffers.enter(packet, buffer, flits, flits, at, end);
+            self.schedule_ready(resident, at, queue);
+        }
+        for SentCredits { at, output, flits } in parcel.credits.drain(..) {
+            self.credit(output, at, flits, queue);
         }
     }
 

@@ -139,7 +139,7 @@ impl Layout {
         self.channels() - self.injections.len() as u32
     }
 
-    /// What is subtracted, with a carry, from the fabric's number of an output to get its own.
+    /// Returns the number that is subtracted, with wrap-around, from the fabric's number of an output to get its own.
     pub fn shift(&self) -> u32 {
         self.outputs.start.wrapping_sub(self.first_output())
     }

@@ -161,7 +161,14 @@ impl Observe for Dump {
                 self.data(sent, (across + 1, sent.flits), start + self.flit_time, Fate::Arrives);
             }
             None if sent.lost => self.data(sent, (across, sent.flits), start, Fate::Lost),
-            None => self.data(sent, (across, sent.flits), start, Fate::Arrives),
+            None => {
+                let last = sent.flits - 1;
+                self.data(sent, (across, last), start, Fate::Arrives);
+                // A tail that an earlier channel has repeated comes late.
+                let in_time = start + self.flit_time * u64::from(last - across);
+                let at = in_time.max(sent.end.saturating_sub(self.flit_time));
+                self.data(sent, (last, sent.flits), at, Fate::Arrives);
+            }
         }
         self.sequence = self.sequence.wrapping_add(sent.flits);
         if self.has_retransmission && sent.tail && !sent.lost {

@@ -138,12 +138,15 @@ impl<L: Launcher> Processes<L> {
         }
     }
 
-    /// Maps the new NICs of the ranks that have announced one with this id and number.
+    /// Maps the new NICs of the rank that has announced one with this id and number: one that lives, if two have. Ids of
+    /// transports follow from ranks, so most searches end at once.
     fn map_announced(&mut self, (id, ni): (u64, u32)) {
-        for rank in 0..self.size() {
-            if self.launcher.wire(rank).is_some_and(|(wire, _)| wire.has_announced(id, ni)) {
-                self.map_new_nics(rank);
-            }
+        let likely = id as u32 % self.size().max(1);
+        let announces = |rank: &u32| self.launcher.wire(*rank).is_some_and(|(wire, _)| wire.has_announced(id, ni));
+        let all = || std::iter::once(likely).chain(0..self.size()).filter(announces);
+        let living = all().find(|rank| !self.ended.contains(rank));
+        if let Some(rank) = living.or_else(|| all().next()) {
+            self.map_new_nics(rank);
         }
     }
 

@@ -36,7 +36,7 @@ impl Schedule for Events {
     }
 }
 
-/// What traffic has to know of all partitions.
+/// The settings of traffic, prepared once for all partitions.
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
     pub traffic: &'a TrafficConfig,
@@ -62,7 +62,7 @@ pub(super) struct Part<'a> {
     pub counts: Counts,
 }
 
-/// What a partition counts.
+/// The counts of a partition.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     /// Time of the last event, other than looking at a channel again.

@@ -113,7 +113,7 @@ pub enum Stop {
 
 const BUSIEST: usize = 8;
 
-/// What the network had counted at a time.
+/// The counts of the network at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     pub at: Time,
