@@ -78,6 +78,10 @@ impl Buffers {
     /// Fetches the state of a node that is about to inject a packet.
     #[inline]
     pub fn fetch_source(&self, node: NodeId) {
+        // A message that is not sent yet has no node.
+        if !self.layout().partition.nodes.contains(&node.0) {
+            return;
+        }
         let channel = self.injection(node);
         fetch(self.vcs.get(self.source(node) as usize));
         fetch(self.links.get(channel as usize));
