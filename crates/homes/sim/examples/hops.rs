@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
+use selvedge_sim::congestion::Header;
 use selvedge_sim::network::{Network, NetworkConfig, NetworkEvent, Packet, Schedule};
 use selvedge_sim::queue::Queue;
 use selvedge_sim::random::Random;
@@ -57,7 +58,14 @@ fn run(name: &str, dimensions: &[u32], packets: u64, load: f64) {
             Event::Source(node) if left > 0 => {
                 left -= 1;
                 let to = (node + 1 + random.below(u64::from(nodes) - 1) as u32) % nodes;
-                let packet = Packet { from: NodeId(node), to: NodeId(to), bytes, message: left, last: true };
+                let packet = Packet {
+                    from: NodeId(node),
+                    to: NodeId(to),
+                    bytes,
+                    message: left,
+                    last: true,
+                    header: Header::PLAIN,
+                };
                 network.inject(now, packet, &mut queue);
                 queue.0.schedule(now + Time(random.exponential(gap) as u64), Event::Source(node));
             }

@@ -4,6 +4,7 @@
 //! | file | subject |
 //! |---|---|
 //! | [`time`], [`queue`], [`random`] | virtual time in picoseconds; the event queue; random numbers from a seed |
+//! | [`congestion`] | congestion control of the nodes: windows under ECN, credits of receivers |
 //! | [`machine`] | a machine's description: TOML in, costs out |
 //! | [`node`] | hosts, NICs and programs, connected by the fabric: the simulation |
 //! | [`program`] | ranks that are futures |
@@ -18,6 +19,7 @@
 //! | [`validate`] | the claims of the seeds beside the simulator's predictions |
 #![forbid(unsafe_code)]
 
+pub mod congestion;
 pub mod jobs;
 pub mod machine;
 pub mod network;

@@ -23,6 +23,8 @@ pub struct Description {
     pub routing: RoutingTable,
     pub link: LinkTable,
     pub switch: SwitchTable,
+    /// Default: no congestion control.
+    pub congestion: Option<CongestionTable>,
     pub host: HostTable,
     pub nic: NicTable,
     /// Units of a node, by name. Without any, the node is derived from the keys of `host` and `nic`.
@@ -150,6 +152,29 @@ pub struct SwitchTable {
     pub speed_up: Option<Figure>,
     /// Output buffer of each virtual channel. Default: link.buffer_flits.
     pub output_flits: Option<Figure>,
+}
+
+/// Congestion control of the nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CongestionTable {
+    /// none, ecn, receiver.
+    pub control: String,
+    /// Payload of echoes, requests and credits. Default: 8.
+    pub control_bytes: Option<Figure>,
+    /// ecn: the largest window of a sender for a destination. Default: twice what the path holds. receiver: the most
+    /// credit of a receiver that is out. Default: what the path holds, and two packets.
+    pub window_flits: Option<Figure>,
+    /// Time after which a sender counts a packet as lost. Default: 100,000.
+    pub timeout_ns: Option<Figure>,
+    /// ecn: a switch marks a packet if more flits wait for its output. Default: four packets, and what a link holds.
+    pub mark_flits: Option<Figure>,
+    /// ecn: weight of the last round in the estimate of the share of marked flits. Default: 1/16.
+    pub gain: Option<Figure>,
+    /// ecn: flits by which a window grows in a round trip without marks. Default: a packet.
+    pub increase_flits: Option<Figure>,
+    /// receiver: flits that a flow sends without credit in a round trip. Default: what the path holds.
+    pub unsolicited_flits: Option<Figure>,
 }
 
 /// Costs of the processor, its bus and its memory.

@@ -187,6 +187,12 @@ impl Reader<'_> {
             ..NetworkConfig::default()
         };
         network.flow_control = self.flow_control(link, &network)?;
+        network.congestion = match &description.congestion {
+            Some(table) => {
+                super::congestion::config(table, &network).map_err(|(key, why)| self.wrong("congestion", key, why))?
+            }
+            None => None,
+        };
         network.detour_bias_flits = match &description.routing.bias_flits {
             Some(figure) => self.whole("routing", "bias_flits", figure, 0, 1 << 30)? as u32,
             None => network.flits(network.link.packet_bytes),
@@ -314,6 +320,9 @@ impl Reader<'_> {
             }
             FullMailbox::Credits if description.interface.is_none() => {
                 wrong("commands take their credits at a host interface: set [interface], as in interface.way=cfcq-data")
+            }
+            FullMailbox::Block if description.congestion.as_ref().is_some_and(|table| table.control != "none") => {
+                wrong("a NIC that blocks keeps its peers' echoes and credits back, too: set congestion.control to none")
             }
             _ => Ok(()),
         }

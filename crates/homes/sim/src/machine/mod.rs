@@ -8,6 +8,7 @@
 //! | [`load`] | reads and checks the file |
 //! | `topology` | its section `[topology]` |
 //! | `base` | a file that extends another |
+//! | `congestion` | congestion control of the nodes |
 //! | [`graph`] | a node as a graph of units, and the paths of messages through it |
 //! | `derive` | the graph of a machine whose file names no units |
 //! | [`interface`] | the path of commands from a program to its NIC |
@@ -20,6 +21,7 @@
 
 mod assemble;
 mod base;
+mod congestion;
 mod costs;
 mod derive;
 pub mod description;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues that an adaptive routing sees.
+//! The queues that an adaptive routing sees, and those by which switches mark packets.
 //!
 //! The *load* of an output compares hops of one distance: a link that is down, packets that wait, the time until the
 //! link is free, occupied room of the next buffer. The *queue* of a channel compares a minimal route with a detour: the
@@ -17,7 +17,9 @@ use std::collections::BinaryHeap;
 
 use super::buffers::Buffers;
 use super::config::NetworkConfig;
+use super::slab::NONE;
 use super::state::UNLIMITED;
+use crate::congestion::Kind;
 use crate::time::Time;
 
 /// The queue of a link that is down: longer than all others, and not too long to be multiplied.
@@ -116,6 +118,62 @@ impl Queues<'_> {
         let next = self.used(now, output, self.config.link.buffer_flits, alone);
         let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(now, stage, speed_up.output_flits, alone));
         down + waiting * u64::from(flits) + next + own
+    }
+
+    /// Whether a switch marks a packet that leaves it: too many flits wait for its output, and the next buffer is not the
+    /// reason.
+    pub fn marks(&self, now: Time, resident: u32, output: u32, most: u32) -> bool {
+        let header = self.buffers.flights[self.buffers.residents[resident].packet].packet.header;
+        header.kind == Kind::Windowed
+            && !header.marked
+            && self.is_root(now, output)
+            && self.held_up(resident, output) > u64::from(most)
+    }
+
+    /// Returns the flits that an output of a router holds up: those in the buffers whose first packets wait for its
+    /// channel, or leave by it now.
+    fn held_up(&self, leaving: u32, output: u32) -> u64 {
+        let stage = self.buffers.staged(output);
+        let mut all = self.filled(leaving);
+        for channel in [self.channel(output), self.channel(stage)].into_iter().take(if stage == output { 1 } else { 2 })
+        {
+            let first = channel * self.buffers.virtual_channels;
+            for output in first..first + self.buffers.virtual_channels {
+                let out = &self.buffers.vcs[output as usize];
+                let mut waiter = out.waiters;
+                while waiter != NONE {
+                    all += self.filled(waiter);
+                    waiter = self.buffers.residents[waiter].next_waiter;
+                }
+                if out.owner != NONE && out.owner != leaving {
+                    all += self.filled(out.owner);
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the flits of the buffer that a packet is in, and those on their way to it.
+    fn filled(&self, resident: u32) -> u64 {
+        let buffer = self.buffers.residents[resident].buffer;
+        let room = match (self.config.switch.speed_up, self.buffers.behind_stage(buffer)) {
+            (Some(speed_up), Some(_)) => speed_up.output_flits,
+            _ => self.config.link.buffer_flits,
+        };
+        let out = &self.buffers.vcs[buffer as usize];
+        let free = match out.credits {
+            UNLIMITED => UNLIMITED,
+            credits => credits + out.releases.sum(&self.buffers.releases),
+        };
+        u64::from(room.saturating_sub(free))
+    }
+
+    /// Whether an output, and not one further on, holds packets up: at least half of the next buffer is free.
+    fn is_root(&self, now: Time, output: u32) -> bool {
+        match self.free(now, output) {
+            UNLIMITED => true,
+            free => free >= self.config.link.buffer_flits / 2,
+        }
     }
 
     fn channel(&self, output: u32) -> u32 {

@@ -88,6 +88,7 @@ pub enum Undivided {
     Deadlock,
     /// A link between two routers has no latency.
     NoLatency,
+    Congestion,
 }
 
 impl Undivided {
@@ -99,6 +100,7 @@ impl Undivided {
                 "STOP and CONTINUE are computed at both ends of a link at once (link.flow_control)"
             }
             Undivided::Deadlock => "its routing may deadlock, and a cycle is looked for over the whole fabric",
+            Undivided::Congestion => "congestion control is simulated for all nodes together (congestion.control)",
             Undivided::NoLatency => "a link between routers has a latency of 0 (link.latency)",
         }
     }
@@ -117,6 +119,7 @@ impl NetworkConfig {
             (self.switch.switching == Switching::Wormhole, Undivided::Wormhole),
             (self.flow_control != FlowControl::Credits, Undivided::StopContinue),
             (!deadlock_free, Undivided::Deadlock),
+            (self.congestion.is_some(), Undivided::Congestion),
         ];
         reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
     }

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use selvedge_fabric::Routing;
 
+use crate::congestion::{CongestionConfig, Control};
 use crate::time::Time;
 
 /// All parameters of a network except topology and routing.
@@ -28,6 +29,8 @@ pub struct NetworkConfig {
     /// Channels whose STOP and CONTINUE have the defect of ATOLL, and channels with its correction.
     pub control_defects: Vec<u32>,
     pub control_corrections: Vec<u32>,
+    /// `None`: nodes send as fast as the fabric takes packets.
+    pub congestion: Option<CongestionConfig>,
     /// `None`: a packet that a link loses stays lost, and a corrupted packet is dropped at its node.
     pub retransmission: Option<RetransmissionConfig>,
     pub errors: ErrorRates,
@@ -180,6 +183,7 @@ impl Default for NetworkConfig {
             flow_control: FlowControl::Credits,
             control_defects: Vec::new(),
             control_corrections: Vec::new(),
+            congestion: None,
             retransmission: None,
             errors: ErrorRates::NONE,
             link_down_limit: Time::from_ns(1_000_000),
@@ -324,6 +328,7 @@ impl NetworkConfig {
                 return Err(NetworkError::Latency { latency: retransmission.timeout });
             }
         }
+        self.check_congestion()?;
         self.check_flow_control(routing)?;
         let (needed, have) = (routing.virtual_channels_needed(), link.virtual_channels);
         self.errors.check()?;
@@ -332,6 +337,20 @@ impl NetworkConfig {
 }
 
 impl NetworkConfig {
+    fn check_congestion(&self) -> Result<(), NetworkError> {
+        let Some(congestion) = &self.congestion else { return Ok(()) };
+        if congestion.timeout > LATENCY_MAX {
+            return Err(NetworkError::Latency { latency: congestion.timeout });
+        }
+        if congestion.control_bytes > self.link.packet_bytes {
+            return Err(NetworkError::ControlPacket { bytes: congestion.control_bytes, most: self.link.packet_bytes });
+        }
+        match &congestion.control {
+            Control::Ecn(ecn) if !(ecn.gain > 0.0 && ecn.gain <= 1.0) => Err(NetworkError::Gain { gain: ecn.gain }),
+            _ => Ok(()),
+        }
+    }
+
     fn check_flow_control(&self, routing: &Routing) -> Result<(), NetworkError> {
         let FlowControl::StopContinue { stop, resume } = self.flow_control else {
             let has_defects = !self.control_defects.is_empty() || !self.control_corrections.is_empty();
@@ -402,6 +421,12 @@ pub enum NetworkError {
         "STOP at {stop} flits and CONTINUE at {resume} do not keep a buffer from overflowing; set link.stop_flits to {most} or less, and link.continue_flits below it"
     )]
     Stop { stop: u32, resume: u32, most: u32 },
+    #[error(
+        "a control packet has {bytes} bytes, but packets have at most {most}; set congestion.control_bytes to {most} or less"
+    )]
+    ControlPacket { bytes: u32, most: u32 },
+    #[error("a gain of {gain} is not a weight; set congestion.gain above 0 and at most 1")]
+    Gain { gain: f64 },
     #[error("a deadlock is not found with STOP and CONTINUE; use a deadlock-free routing (routing.algorithm)")]
     StopDeadlock,
     #[error(

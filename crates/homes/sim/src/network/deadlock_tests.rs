@@ -8,6 +8,7 @@ use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 
 use super::super::tests::{LinksOnly, Script, config, run};
 use super::super::*;
+use crate::congestion::Header;
 
 #[test]
 fn a_deadlock_that_is_left_is_described() {
@@ -51,7 +52,17 @@ fn ring(deadlock: DeadlockPolicy, factor: Option<u32>) -> (Network, usize) {
     let script: Vec<_> = (0..48)
         .map(|number| {
             let (from, to) = (NodeId(number % 8), NodeId((number + 3) % 8));
-            (Time::ZERO, Script::Inject(Packet { from, to, bytes: 1024, message: number.into(), last: true }))
+            (
+                Time::ZERO,
+                Script::Inject(Packet {
+                    from,
+                    to,
+                    bytes: 1024,
+                    message: number.into(),
+                    last: true,
+                    header: Header::PLAIN,
+                }),
+            )
         })
         .collect();
     let arrivals = run(&mut network, &script);

@@ -6,6 +6,7 @@
 use selvedge_fabric::{Choices, Hop, Port, RouterId, Vc};
 
 use super::adaptive::{DOWN, Queues};
+use super::edges;
 use super::event::Event;
 use super::faults::Crossing;
 use super::observe::Transmission;
@@ -212,6 +213,13 @@ impl Network {
             let flight = &mut self.buffers.flights[packet];
             flight.hops = flight.hops.saturating_add(u16::from(from_router && !in_switch));
         }
+        if let Some(most) = self.mark_flits.filter(|_| head && from_router && !in_switch) {
+            let queues = Queues { buffers: &self.buffers, config: &self.config };
+            if queues.marks(now, resident, output, most) {
+                self.buffers.flights[packet].packet.header.marked = true;
+                self.statistics.marks += 1;
+            }
+        }
         let channel = self.buffers.vcs[output as usize].channel;
         let mut crossing = self.cross(now, channel, packet, flits, head);
         if head {
@@ -264,7 +272,7 @@ impl Network {
             self.observers.tell(|observer| observer.sent(&sent));
         }
         self.keep_or_free(resident, output, channel, tail);
-        if tail && self.config.trace && !in_switch {
+        if tail && self.config.trace && !in_switch && !self.buffers.flights[packet].packet.header.is_control() {
             self.record(resident, channel, crossing.end);
         }
         if crossing.lost {
@@ -383,6 +391,9 @@ impl Network {
             if std::mem::take(&mut source.notify) {
                 self.notified.push(self.buffers.node_of(buffer));
             }
+            if let Some(edges) = &mut self.edges {
+                edges.note(self.buffers.node_of(buffer).0);
+            }
         }
         if tail {
             debug_assert_eq!(self.buffers.vcs[buffer as usize].front, resident);
@@ -478,9 +489,20 @@ impl Network {
             if output != NONE {
                 self.release(output, now + self.config.node_latency(), flits, queue);
             }
-            self.on_lose(now, packet);
+            self.on_lose(now, packet, queue);
             return;
         }
+        if self.edges.is_some() {
+            let (packet_of, output, flits) = (flight.packet, flight.output, flight.flits);
+            edges::tell_edge(self, now, &packet_of);
+            if packet_of.header.is_control() {
+                if output != NONE {
+                    self.release(output, now + self.config.node_latency(), flits, queue);
+                }
+                return edges::end_control(self, packet);
+            }
+        }
+        let flight = &self.buffers.flights[packet];
         let delivery = Delivery {
             packet: flight.packet,
             injected: flight.injected,
@@ -496,7 +518,7 @@ impl Network {
         self.arrive(Arrival::Delivered(delivery));
     }
 
-    pub(super) fn on_lose(&mut self, now: Time, packet: u32) {
+    pub(super) fn on_lose(&mut self, now: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.buffers.flights[packet];
         let why = match flight.fate {
             Fate::Lost(why) => why,
@@ -505,12 +527,15 @@ impl Network {
         if flight.cast == Cast::Tree {
             return self.lose_tree(now, packet, why);
         }
+        if flight.packet.header.is_control() {
+            return edges::time_out(self, now, packet, queue);
+        }
         self.statistics.lost += 1;
         if let Some(rerouted) = &mut self.rerouted {
             rerouted.lose(why, 1);
         }
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
-        self.buffers.flights.remove(packet);
+        edges::time_out(self, now, packet, queue);
         self.arrive(Arrival::Lost(loss));
     }
 

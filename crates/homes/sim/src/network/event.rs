@@ -32,6 +32,14 @@ pub(super) enum Event {
     Lose {
         packet: u32,
     },
+    /// A timer of a node's congestion control.
+    Edge {
+        node: u32,
+    },
+    /// A node learns that a packet was lost.
+    TimeOut {
+        packet: u32,
+    },
     /// A packet has waited `link_down_limit` for a link that is down.
     Expire {
         resident: u32,
@@ -59,6 +67,8 @@ impl NetworkEvent {
             Event::Flit { .. } => 3,
             Event::Ready { .. } => 4,
             Event::Expire { .. } => 5,
+            Event::TimeOut { .. } => 6,
+            Event::Edge { .. } => 7,
         };
         kind << 32 | u64::from(place)
     }

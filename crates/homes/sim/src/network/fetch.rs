@@ -71,13 +71,14 @@ impl Buffers {
     #[inline]
     pub fn delivered_by(&self, event: &NetworkEvent) -> Option<u64> {
         let Event::Arrive { packet } = event.0 else { return None };
-        self.flights.get(packet).map(|flight| flight.packet.message)
+        let packet = &self.flights.get(packet)?.packet;
+        (!packet.header.is_control()).then_some(packet.message)
     }
 
     /// Fetches the state of a node that is about to inject a packet.
     #[inline]
     pub fn fetch_source(&self, node: NodeId) {
-        // A record that another event has used meanwhile names any number.
+        // A message that is not sent yet has no node.
         if !self.layout().partition.nodes.contains(&node.0) {
             return;
         }

@@ -20,9 +20,9 @@
 //! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, with the flit time of the slowest
 //! channel on the route ([`Network::latency_empty`]).
 //!
-//! `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of each step.
-//! `speed_up.rs`: switches with output buffers. `adaptive.rs`: the queues that adaptive routings see. `control.rs`: flow
-//! control by STOP and CONTINUE in place of credits.
+//! `edges.rs`: congestion control. `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of
+//! each step. `speed_up.rs`: switches with output buffers. `adaptive.rs`: the queues that adaptive routings see.
+//! `control.rs`: flow control by STOP and CONTINUE in place of credits.
 //!
 //! A fabric may be divided into partitions, one network each (`partition.rs`, `border.rs`).
 //!
@@ -53,6 +53,7 @@ mod buffers;
 mod config;
 mod control;
 mod deadlock;
+mod edges;
 mod engine;
 mod event;
 mod faults;
@@ -98,6 +99,7 @@ use crate::time::Time;
 use adaptive::PastQueues;
 use border::{Border, SentCredits, SentPacket};
 use buffers::Buffers;
+use edges::Edges;
 use event::Event;
 use latency::EmptyNetwork;
 use observe::Observers;
@@ -127,6 +129,9 @@ pub struct Network {
     /// Nodes whose notification is due ([`Network::notify_when_taken`]).
     notified: Vec<NodeId>,
     branches: Vec<Branch>,
+    /// `None`: no congestion control.
+    edges: Option<Box<Edges>>,
+    mark_flits: Option<u32>,
     arrivals: VecDeque<Arrival>,
     /// Whether the retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
@@ -152,8 +157,8 @@ pub struct Network {
 struct Source {
     /// Packets that have not begun to leave.
     waiting: u32,
-    /// Packets injected, without those to many nodes.
-    injected: u32,
+    /// Packets that have got a route: those injected, and control packets, without those to many nodes.
+    routed: u32,
     /// The node asks for a notification when its next packet begins to leave.
     notify: bool,
 }
@@ -231,6 +236,8 @@ impl Network {
             sources: vec![Source::default(); nodes],
             notified: Vec::new(),
             branches: Vec::new(),
+            edges: Edges::new(config, topology.nodes()),
+            mark_flits: Edges::mark_flits(config),
             arrivals: VecDeque::new(),
             window_limits: config.window_limits(),
             errors: config.errors != ErrorRates::NONE,
@@ -249,7 +256,8 @@ impl Network {
         }
     }
 
-    /// Appends a packet to the source queue of its node. Packets of one node leave in order; the queue has no limit.
+    /// Appends a packet to the source queue of its node. Packets of one node leave in order; the queue has no limit. With
+    /// congestion control the packet waits in its flow first, and only packets of one flow leave in order.
     ///
     /// # Panics
     /// On bugs of the caller: an unknown node, a packet for its own node, or a payload longer than `packet_bytes`.
@@ -262,27 +270,57 @@ impl Network {
         if self.is_watched {
             self.observers.tell(|observer| observer.injected(now, &packet));
         }
-        let source = &mut self.sources[(self.buffers.source(packet.from) - self.buffers.sources) as usize];
-        let part = u64::from_le_bytes(*b"network\0");
-        let mut random = Random::of_source(self.config.seed, part, packet.from.0, source.injected);
-        source.injected = source.injected.wrapping_add(1);
-        let route = self.routing.start(&self.topology, packet.from, packet.to, random.next_u64());
-        self.put_in_source(now, packet, route, (Cast::One, NONE), queue);
+        if self.edges.is_some() {
+            return edges::hold(self, now, packet, queue);
+        }
+        let route = self.start(packet.from, packet.to);
+        self.put_in_source(now, (packet, now), route, (Cast::One, NONE), queue);
     }
 
-    /// Appends a packet to its source queue. `output`: the first branch of a packet to many nodes.
+    /// Announces that a node will inject packets for another one, with `bytes` of payload together, all but the last one
+    /// full. A receiver that hands out credits can then do so before the packets are there.
+    pub fn expect(&mut self, now: Time, pair: (NodeId, NodeId), bytes: u64, queue: &mut impl Schedule) {
+        if self.edges.is_some() && pair.0 != pair.1 {
+            edges::expect(self, now, pair, bytes, queue);
+        }
+    }
+
+    /// Whether a node may inject a packet for another one: none for it waits for congestion control, or without control
+    /// no more than `ahead` packets of the node wait.
+    #[inline]
+    pub fn may_inject(&self, from: NodeId, to: NodeId, ahead: u32) -> bool {
+        match &self.edges {
+            Some(edges) if from != to => edges.has_room(from, to),
+            _ => self.source(from).waiting <= ahead,
+        }
+    }
+
+    fn source(&self, node: NodeId) -> &Source {
+        &self.sources[(self.buffers.source(node) - self.buffers.sources) as usize]
+    }
+
+    /// Returns the route with which a packet begins.
+    #[inline]
+    fn start(&mut self, from: NodeId, to: NodeId) -> RouteState {
+        let source = &mut self.sources[(self.buffers.source(from) - self.buffers.sources) as usize];
+        let part = u64::from_le_bytes(*b"network\0");
+        let mut random = Random::of_source(self.config.seed, part, from.0, source.routed);
+        source.routed = source.routed.wrapping_add(1);
+        self.routing.start(&self.topology, from, to, random.next_u64())
+    }
+
+    /// Appends a packet, injected at a time, to its source queue. `output`: the first branch of a packet to many nodes.
     #[inline]
     fn put_in_source(
         &mut self,
         now: Time,
-        packet: Packet,
+        (packet, injected): (Packet, Time),
         route: RouteState,
         (cast, output): (Cast, u32),
         queue: &mut impl Schedule,
     ) {
         let (flits, missing) = (self.config.flits(packet.bytes), self.config.missing(packet.bytes));
-        let (injected, head) = (now, now);
-        let (hops, fate) = (0, Fate::Intact);
+        let (head, hops, fate) = (now, 0, Fate::Intact);
         let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate, cast };
         let flight = self.buffers.flights.insert(flight);
         let buffer = self.buffers.source(packet.from);
@@ -308,11 +346,16 @@ impl Network {
             Event::Flit { resident, duration_ps } => self.on_flit(now, resident, duration_ps, queue),
             Event::Wake { channel } => self.on_wake(now, channel, queue),
             Event::Arrive { packet } => self.on_arrive(now, packet, queue),
-            Event::Lose { packet } => self.on_lose(now, packet),
+            Event::Lose { packet } => self.on_lose(now, packet, queue),
+            Event::Edge { node } => edges::on_timer(self, now, node),
+            Event::TimeOut { packet } => edges::on_time_out(self, now, packet),
             Event::Expire { resident, generation } => self.on_expire(now, resident, generation, queue),
         }
         if !self.suspects.is_empty() {
             self.resolve(now, queue);
+        }
+        if self.edges.is_some() {
+            edges::settle(self, now, queue);
         }
     }
 
@@ -384,20 +427,35 @@ impl Network {
         own.map_or(ChannelStatistics::default(), |own| self.buffers.links[own as usize].statistics)
     }
 
-    /// Returns the packets that were injected and are neither delivered nor lost, including those in source queues.
+    /// Returns the packets that were injected and are neither delivered nor lost, including those in source queues and
+    /// flows.
     pub fn in_flight(&self) -> u64 {
-        self.buffers.flights.in_use() as u64
+        let flights = self.buffers.flights.in_use() as u64;
+        self.edges.as_ref().map_or(flights, |edges| edges.beside(flights))
     }
 
-    /// Returns the packets in a node's source queue that have not begun to leave.
+    /// Returns the packets of a node that have not begun to leave.
     pub fn waiting_at_source(&self, node: NodeId) -> u32 {
-        self.sources[(self.buffers.source(node) - self.buffers.sources) as usize].waiting
+        self.source(node).waiting + self.edges.as_ref().map_or(0, |edges| edges.held_at(node))
     }
 
-    /// Asks for one [`Network::take_notification`] when the next packet begins to leave a node's source queue.
+    /// Asks for one [`Network::take_notification`] when the next packet begins to leave a node's source queue or flows.
     pub fn notify_when_taken(&mut self, node: NodeId) {
         let source = self.buffers.source(node) - self.buffers.sources;
         self.sources[source as usize].notify = true;
+    }
+
+    /// Whether nodes have congestion control.
+    #[inline]
+    pub fn is_controlled(&self) -> bool {
+        self.edges.is_some()
+    }
+
+    /// Takes back the request of a node, under congestion control only. Returns whether there was one.
+    #[inline]
+    pub fn take_request(&mut self, node: NodeId) -> bool {
+        let source = self.buffers.source(node) - self.buffers.sources;
+        self.edges.is_some() && std::mem::take(&mut self.sources[source as usize].notify)
     }
 
     /// Takes a node that asked for a notification and whose next packet has begun to leave.

@@ -60,7 +60,7 @@ impl Network {
         if self.is_watched {
             self.observers.tell(|observer| observer.injected(now, &packet));
         }
-        self.put_in_source(now, packet, RouteState::default(), (Cast::Tree, tree), queue);
+        self.put_in_source(now, (packet, now), RouteState::default(), (Cast::Tree, tree), queue);
     }
 
     /// Copies the first packet of a buffer. The copies ask for their outputs.

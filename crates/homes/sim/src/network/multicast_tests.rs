@@ -12,11 +12,12 @@ use super::super::{
     Arbitration, Arrival, DeadlockPolicy, Departure, ErrorRates, MessageNetwork, Network, NetworkConfig, Packet,
     RetransmissionConfig, Switching,
 };
+use crate::congestion::Header;
 use crate::random::Random;
 use crate::time::Time;
 
 fn packet(from: u32, bytes: u32, message: u64) -> Packet {
-    Packet { from: NodeId(from), to: NodeId(0), bytes, message, last: true }
+    Packet { from: NodeId(from), to: NodeId(0), bytes, message, last: true, header: Header::PLAIN }
 }
 
 fn others(topology: &Topology, from: u32) -> Vec<NodeId> {

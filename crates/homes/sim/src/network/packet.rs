@@ -4,6 +4,7 @@
 use selvedge_fabric::NodeId;
 use serde::Serialize;
 
+use crate::congestion::Header;
 use crate::time::Time;
 
 /// A packet that a node injects.
@@ -17,6 +18,8 @@ pub struct Packet {
     pub message: u64,
     /// A flag of the sender's choice; the network does not read it.
     pub last: bool,
+    /// Of congestion control; [`Header::PLAIN`] when a node injects the packet.
+    pub header: Header,
 }
 
 /// Result of a packet: exactly one for each injected packet.

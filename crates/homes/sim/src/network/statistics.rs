@@ -28,6 +28,9 @@ pub struct NetworkStatistics {
     pub losses: u64,
     pub corruptions: u64,
     pub retransmissions: u64,
+    /// Packets of congestion control that nodes sent, and packets that switches marked.
+    pub control_packets: u64,
+    pub marks: u64,
     /// Deadlocks, packets in them, and packets taken out of them.
     pub deadlocks: u64,
     pub deadlocked_packets: u64,
@@ -53,6 +56,8 @@ impl NetworkStatistics {
         self.losses += losses;
         self.corruptions += corruptions;
         self.retransmissions += retransmissions;
+        self.control_packets += other.control_packets;
+        self.marks += other.marks;
         let NetworkStatistics { deadlocks, deadlocked_packets, recovered, cycle_lengths, .. } = other;
         self.deadlocks += deadlocks;
         self.deadlocked_packets += deadlocked_packets;

@@ -10,6 +10,7 @@ use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 use super::oracle::Oracle;
 use super::state::UNLIMITED;
 use super::*;
+use crate::congestion::Header;
 use crate::queue::Queue;
 
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +150,7 @@ fn an_empty_network_takes_as_long_as_the_formula_says() {
                 let from = NodeId(number as u32 * 3 % nodes);
                 for to in (0..nodes).map(NodeId).filter(|&to| to != from) {
                     let start = Time::from_ns(1_000_000 * (checked + 1));
-                    let packet = Packet { from, to, bytes, message: 9, last: true };
+                    let packet = Packet { from, to, bytes, message: 9, last: true, header: Header::PLAIN };
                     let arrivals = run(&mut network, &[(start, Script::Inject(packet))]);
                     let [Arrival::Delivered(delivery)] = arrivals[..] else { panic!("{arrivals:?}") };
                     let flits = u64::from(config.flits(bytes));
@@ -184,7 +185,14 @@ fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(
             let from = random.below(nodes.into()) as u32;
             let to = (from + 1 + random.below(u64::from(nodes) - 1) as u32) % nodes;
             let bytes = random.below(u64::from(bytes_max) + 1) as u32;
-            let packet = Packet { from: NodeId(from), to: NodeId(to), bytes, message: message.into(), last: true };
+            let packet = Packet {
+                from: NodeId(from),
+                to: NodeId(to),
+                bytes,
+                message: message.into(),
+                last: true,
+                header: Header::PLAIN,
+            };
             (Time(random.below(spread)), packet)
         })
         .collect();
@@ -462,7 +470,8 @@ fn a_link_that_is_repaired_in_time_loses_nothing() {
     let mut config = config(1, Switching::CutThrough, Arbitration::RoundRobin);
     config.link.latency = Time::from_ns(500);
     config.retransmission = Some(RetransmissionConfig { timeout: Time::from_ns(5_000), window_flits: 200 });
-    let packet = |message| Packet { from: NodeId(0), to: NodeId(1), bytes: 100, message, last: true };
+    let packet =
+        |message| Packet { from: NodeId(0), to: NodeId(1), bytes: 100, message, last: true, header: Header::PLAIN };
     let between = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap().channels_between_routers();
     let mut alone = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
     let empty = alone.latency_empty(NodeId(0), NodeId(1), 100);
@@ -533,7 +542,8 @@ fn spans_tell_a_packets_way() {
         let mut config = config(1, switching, Arbitration::RoundRobin);
         config.trace = true;
         let mut network = Network::new(topology.clone(), routing.clone(), config).unwrap();
-        let packet = Packet { from: NodeId(0), to: NodeId(2), bytes: 500, message: 7, last: true };
+        let packet =
+            Packet { from: NodeId(0), to: NodeId(2), bytes: 500, message: 7, last: true, header: Header::PLAIN };
         run(&mut network, &[(Time::ZERO, Script::Inject(packet))]);
         let spans = network.take_spans();
         assert_eq!(spans.len(), 4);

@@ -16,7 +16,6 @@ use crate::network::{Arrival, Delivery as Packet};
 use crate::time::Time;
 
 use super::events::Event;
-use super::fabric::Fabric;
 use super::message::{NONE, Phase, index_of};
 use super::ranks::Ranks;
 use super::trace::Unit;
@@ -27,11 +26,8 @@ impl<R: Ranks> Transfers<R> {
 
     /// Takes arrivals, losses, and notices that a node may inject again from the packet network.
     pub fn take_arrivals(&mut self, now: Time) {
-        let Fabric::Packets(network) = &mut self.fabric else { return };
-        while let Some(node) = network.take_notification() {
-            if let Some(&next) = self.nodes.hardware[node.0 as usize].leaving.front() {
-                self.nodes.events.schedule(now, Event::Inject(next));
-            }
+        while let Some(node) = self.fabric.take_notification() {
+            self.inject_another(now, node.0);
         }
         while let Some(arrival) = self.fabric.take_arrival() {
             let index = index_of(arrival.packet().message);

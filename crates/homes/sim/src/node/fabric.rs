@@ -53,6 +53,26 @@ impl Fabric {
         if let Fabric::Packets(network) = self { network.take_arrival() } else { None }
     }
 
+    /// Takes a node that waited until it may inject.
+    #[inline]
+    pub fn take_notification(&mut self) -> Option<NodeId> {
+        if let Fabric::Packets(network) = self { network.take_notification() } else { None }
+    }
+
+    /// Takes back a node's request for a notification. Returns whether there was one.
+    #[inline]
+    pub fn take_request(&mut self, node: NodeId) -> bool {
+        if let Fabric::Packets(network) = self { network.take_request(node) } else { false }
+    }
+
+    /// Announces packets to a network with congestion control ([`Network::expect`]).
+    #[inline]
+    pub fn expect(&mut self, now: Time, pair: (NodeId, NodeId), bytes: u64, events: &mut Events) {
+        if let Fabric::Packets(network) = self {
+            network.expect(now, pair, bytes, events);
+        }
+    }
+
     /// Fetches the state of a coming event into the cache.
     #[inline]
     pub fn fetch(&self, event: &NetworkEvent, step: usize) {

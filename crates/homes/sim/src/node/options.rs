@@ -42,6 +42,9 @@ impl Model {
             _ if network.flow_control != FlowControl::Credits => {
                 refuse("STOP and CONTINUE (link.flow_control)", "use credits (--set link.flow_control=credits)")
             }
+            _ if network.congestion.is_some() => {
+                refuse("congestion control", "leave it out (--set congestion.control=none)")
+            }
             _ if !machine.routing.deadlock_free() => refuse(
                 "deadlocks, which this machine's routing allows",
                 "use a deadlock-free routing (routing.algorithm)",

@@ -19,6 +19,7 @@ use selvedge_nic::Register;
 use selvedge_nic::portals::{Delivery, fail};
 use selvedge_nic::tables::Command;
 
+use crate::congestion::Header;
 use crate::machine::graph::{Class, Pass};
 use crate::network::Packet;
 use crate::time::Time;
@@ -214,10 +215,19 @@ impl<R: Ranks> Transfers<R> {
         } else if !self.fabric.has_packets() {
             self.queue_departure(now, index, ready);
         } else {
+            let message = &nodes.messages[index];
+            if message.cast == NONE {
+                let pair = (NodeId(source), NodeId(target));
+                self.fabric.expect(now, pair, message.framed_bytes, &mut nodes.events);
+            }
             let leaving = &mut nodes.hardware[source as usize].leaving;
             leaving.push_back(index);
-            if leaving.len() == 1 {
+            let is_alone = leaving.len() == 1;
+            if is_alone {
                 nodes.events.schedule(ready, Event::Inject(index));
+            } else if self.fabric.take_request(NodeId(source)) {
+                // The others wait for congestion control, and this one may leave.
+                self.inject_another(now, source);
             }
         }
     }
@@ -229,8 +239,9 @@ impl<R: Ranks> Transfers<R> {
         let most = u64::from(nodes.machine.network.link.packet_bytes).max(1);
         let message = &mut nodes.messages[index];
         let (source, target) = (message.source, message.target);
-        if network.waiting_at_source(NodeId(source)) > AHEAD {
-            return network.notify_when_taken(NodeId(source));
+        let pair = (NodeId(source), NodeId(if message.cast == NONE { target } else { source }));
+        if !network.may_inject(pair.0, pair.1, AHEAD) {
+            return self.inject_another(now, source);
         }
         let bytes = message.bytes_to_send.min(most);
         let hardware = &mut nodes.hardware[source as usize];
@@ -242,12 +253,13 @@ impl<R: Ranks> Transfers<R> {
         message.bytes_to_send -= bytes;
         let left = message.bytes_to_send;
         let packet = Packet {
-            from: NodeId(source),
+            from: pair.0,
             // On a tree each copy has its own target.
-            to: NodeId(if message.cast == NONE { target } else { source }),
+            to: pair.1,
             bytes: bytes as u32,
             message: message.tag(index),
             last: left == 0,
+            header: Header::PLAIN,
         };
         let request = message.phase == Phase::Request;
         match message.cast {
@@ -256,7 +268,8 @@ impl<R: Ranks> Transfers<R> {
         }
         if left == 0 {
             let leaving = &mut nodes.hardware[source as usize].leaving;
-            leaving.pop_front();
+            let place = leaving.iter().position(|message| *message == index);
+            place.and_then(|place| leaving.remove(place));
             if let Some(&next) = leaving.front() {
                 nodes.events.schedule(nodes.messages[next].left, Event::Inject(next));
             }
@@ -274,6 +287,31 @@ impl<R: Ranks> Transfers<R> {
         let class = nodes.messages[index].class;
         let read = nodes.read_on(source, class, now, left.min(most));
         nodes.events.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
+    }
+
+    /// Lets a node inject the first of its messages that may leave, or waits until one may. Congestion control can hold
+    /// back messages to some targets.
+    pub fn inject_another(&mut self, now: Time, node: u32) {
+        let Fabric::Packets(network) = &mut self.fabric else { return };
+        let nodes = &mut self.nodes;
+        let may_leave = |index: &u32| {
+            let message = &nodes.messages[*index];
+            let target = if message.cast == NONE { message.target } else { node };
+            network.may_inject(NodeId(node), NodeId(target), AHEAD)
+        };
+        let leaving = &nodes.hardware[node as usize].leaving;
+        // Without control all wait for the same room.
+        let candidates = if network.is_controlled() { leaving.len() } else { 1 };
+        match leaving.iter().copied().take(candidates).find(may_leave) {
+            Some(index) => {
+                let message = &nodes.messages[index];
+                let has_begun = message.bytes_to_send < message.framed_bytes;
+                let ready = if has_begun { now } else { message.left };
+                nodes.events.schedule(ready.max(now), Event::Inject(index));
+            }
+            None if leaving.is_empty() => {}
+            None => network.notify_when_taken(NodeId(node)),
+        }
     }
 
     /// Records an operation of a rank that has left, or a read with its reply. Aggregation nodes do not count.

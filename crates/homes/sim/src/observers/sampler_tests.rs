@@ -9,11 +9,13 @@ use std::sync::Mutex;
 use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 
 use super::*;
+use crate::congestion::Header;
 use crate::network::NetworkConfig;
 use crate::observers::tests::Shared;
 use crate::traffic::{TrafficConfig, run_observed};
 
-const PACKET: Packet = Packet { from: NodeId(0), to: NodeId(1), bytes: 0, message: 0, last: true };
+const PACKET: Packet =
+    Packet { from: NodeId(0), to: NodeId(1), bytes: 0, message: 0, last: true, header: Header::PLAIN };
 
 fn sent(channel: u32, bytes: u64, waited: Option<Time>, begin: u64, end: u64) -> Transmission<'static> {
     let (begin, end) = (Time::from_ns(begin), Time::from_ns(end));

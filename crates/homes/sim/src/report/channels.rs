@@ -200,6 +200,8 @@ impl Fabric {
             "link_losses": s.losses,
             "link_corruptions": s.corruptions,
             "retransmissions": s.retransmissions,
+            "control_packets": s.control_packets,
+            "marked_packets": s.marks,
             "deadlocks": s.deadlocks,
             "deadlocked_packets": s.deadlocked_packets,
             "recovered_packets": s.recovered,

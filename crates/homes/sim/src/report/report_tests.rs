@@ -12,6 +12,7 @@ use super::plot::{Axis, Line, MATRIX_MAX, Matrix, Plot, Shape, shrunk};
 use super::run::{Run, pairs_of};
 use super::timeline::{self, Names, Written};
 use super::{Fabric, Samples, Wall, html, words};
+use crate::congestion::Header;
 use crate::machine::Machine;
 use crate::machine::load::from_text;
 use crate::network::{Arrival, Network, NetworkEvent, Packet};
@@ -67,7 +68,7 @@ fn used_network(machine: &Machine) -> (Network, Time) {
     let mut queue: Queue<NetworkEvent> = Queue::new();
     for node in 0..16 {
         let to = NodeId((node + 5) % 16);
-        let packet = Packet { from: NodeId(node), to, bytes: 64 * node, message: 0, last: true };
+        let packet = Packet { from: NodeId(node), to, bytes: 64 * node, message: 0, last: true, header: Header::PLAIN };
         network.inject(Time::ZERO, packet, &mut queue);
     }
     let mut end = Time::ZERO;
@@ -209,7 +210,7 @@ fn the_names_in_the_json_stay() {
     let expected = "count min_ps mean_ps p50_ps p90_ps p99_ps p999_ps max_ps";
     assert_eq!(keys(&json["messages"]["latency"]), sorted(expected));
     let expected = "packet_hops events packets_injected packets_delivered packets_lost delivered_bytes channel_requests blocked \
-                    blocked_ps blocking_rate blocking_mean_ns link_losses link_corruptions retransmissions deadlocks \
+                    blocked_ps blocking_rate blocking_mean_ns link_losses link_corruptions retransmissions control_packets marked_packets deadlocks \
                     deadlocked_packets recovered_packets cycle_length_mean cycle_lengths links links_used utilisation_mean utilisation_steps \
                     busiest_channels";
     assert_eq!(keys(&json["network"]), sorted(expected));

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::document::Table;
 use crate::machine::description::{
-    AggregationTable, AtuTable, CacheTable, Description, HostTable, InterfaceTable, LimitsTable, LinkTable, NicTable,
-    PathTable, RetransmissionTable, RoutingTable, SwitchTable, TopologyTable, UnitTable,
+    AggregationTable, AtuTable, CacheTable, CongestionTable, Description, HostTable, InterfaceTable, LimitsTable,
+    LinkTable, NicTable, PathTable, RetransmissionTable, RoutingTable, SwitchTable, TopologyTable, UnitTable,
 };
 use crate::machine::figure::Figure;
 
@@ -52,6 +52,7 @@ impl Sheet {
             routing,
             link,
             switch,
+            congestion,
             host,
             nic,
             unit,
@@ -116,6 +117,23 @@ impl Sheet {
             }
         );
         add_all!(sheet, "switch", switch, SwitchTable { latency_ns, arbitration, switching, speed_up, output_flits });
+        if let Some(congestion) = congestion {
+            add_all!(
+                sheet,
+                "congestion",
+                congestion,
+                CongestionTable {
+                    control,
+                    control_bytes,
+                    window_flits,
+                    timeout_ns,
+                    mark_flits,
+                    gain,
+                    increase_flits,
+                    unsolicited_flits,
+                }
+            );
+        }
         add_all!(
             sheet,
             "host",

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use selvedge_fabric::NodeId;
 
 use super::{Destinations, TrafficConfig, cut};
+use crate::congestion::Header;
 use crate::network::{Arrival, FETCHED_AHEAD, LossReason, Network, NetworkEvent, Packet, Parcel, Partition, Schedule};
 use crate::queue::Queue;
 use crate::random::Random;
@@ -221,6 +222,7 @@ impl<'a> Part<'a> {
         } else {
             let to = self.plan.destinations.next(from, &mut random);
             let message = u64::from(from.0) << 32 | u64::from(number);
+            self.network.expect(now, (from, to), traffic.message_bytes.into(), &mut self.queue);
             let mut left = self.plan.packets;
             for bytes in cut(traffic.message_bytes, self.network.config().link.packet_bytes) {
                 left -= 1;
@@ -228,7 +230,7 @@ impl<'a> Part<'a> {
                     self.counts.begun += 1;
                     self.counts.offered_flits += u64::from(self.network.flits(bytes));
                 }
-                let packet = Packet { from, to, bytes, message, last: left == 0 };
+                let packet = Packet { from, to, bytes, message, last: left == 0, header: Header::PLAIN };
                 self.network.inject(now, packet, &mut self.queue);
                 self.counts.injected += 1;
             }

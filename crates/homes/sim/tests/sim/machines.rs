@@ -97,11 +97,35 @@ fn values_that_cannot_be_name_section_and_key() {
         ("routing.algorithm", "guess", &["guess"][..]),
         ("nic.mode", "cloud", &["nic, host"][..]),
         ("nic.processors", "3", &["1 to 2"][..]),
+        ("congestion.control", "hope", &["hope", "none, ecn, receiver"][..]),
         ("nonsense", "1", &["section.key=value"][..]),
     ] {
         let error = refused(key, value);
         for word in words {
             assert!(error.contains(word), "{key} = {value}: {error}");
+        }
+    }
+}
+
+#[test]
+fn congestion_control_is_refused_with_the_key() {
+    let file = machines().into_iter().find(|path| path.ends_with("cluster.toml")).unwrap();
+    let refused = |control: &str, key: &str, value: &str| {
+        let set = |key: &str, value: &str| (format!("congestion.{key}"), value.to_owned());
+        match load_with(&file, &[set("control", control), set(key, value)]) {
+            Ok(_) => panic!("{control}, {key} = {value} was accepted"),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (control, key, value, words) in [
+        ("receiver", "mark_flits", "8", &["mark_flits", "belongs to the control ecn"][..]),
+        ("ecn", "unsolicited_flits", "8", &["belongs to the control receiver"][..]),
+        ("ecn", "window_flits", "1", &["window_flits", "whole number"][..]),
+        ("ecn", "colour", "1", &["colour"][..]),
+    ] {
+        let error = refused(control, key, value);
+        for word in words {
+            assert!(error.contains(word), "{control}, {key} = {value}: {error}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod aggregation;
 mod common;
+mod congestion;
 mod deaths;
 mod host_interfaces;
 mod host_reduction;

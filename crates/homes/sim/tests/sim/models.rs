@@ -178,6 +178,7 @@ fn unsupported_features_are_refused_with_a_hint() {
     let loss = refused(machine(&[("link.loss", "0.001")]));
     assert!(loss.contains("link.loss") && loss.contains("--network packet"), "{loss}");
     assert!(refused(machine(&[("switch.switching", "\"wormhole\"")])).contains("wormhole"));
+    assert!(refused(machine(&[("congestion.control", "\"ecn\"")])).contains("congestion.control=none"));
     let unguarded = [("routing.algorithm", "\"dimension-order-unguarded\""), ("topology.dimensions", "[8, 8]")];
     assert!(refused(machine(&unguarded)).contains("deadlocks"));
 }
