@@ -99,6 +99,6 @@ mod tests {
         pipe.wake();
         assert_eq!((came(), std::fs::metadata(&other).expect("it").len()), (1, 0));
         // SAFETY: the descriptors are of this test.
-        unsafe { [reader, first, pipe.fd.load(Relaxed)].map(|fd| libc::close(fd)) };
+        [reader, first, pipe.fd.load(Relaxed)].into_iter().for_each(|fd| assert_eq!(unsafe { libc::close(fd) }, 0));
     }
 }

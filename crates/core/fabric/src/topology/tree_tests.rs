@@ -111,8 +111,8 @@ fn a_k_ary_n_tree_has_its_measures() {
 /// Switches of one radix are a case of the general tree.
 #[test]
 fn one_radix_is_a_case_of_the_general_tree() {
-    let cases: [(u32, u32, (u32, u32), &[u32], &[u32]); 4] = [
-        (2, 6, (1, 1), &[3, 6], &[3]),
+    let cases = [
+        (2, 6, (1, 1), &[3, 6][..], &[3][..]),
         (2, 6, (2, 1), &[4, 6], &[2]),
         (3, 8, (3, 1), &[6, 4, 8], &[2, 4]),
         (4, 4, (1, 1), &[2, 2, 2, 4], &[2, 2, 2]),

@@ -98,7 +98,8 @@ impl JobDescription {
 
     /// Reads a job from `NAME: KEY=VALUE ...`.
     pub fn from_words(text: &str) -> Result<JobDescription, JobError> {
-        let error = |job: &str, problem| JobError { at: String::new(), job: job.to_owned(), problem };
+        let error =
+            |job: &str, problem| JobError { at: String::new(), job: job.to_owned(), problem: Box::new(problem) };
         let Some((name, rest)) = text.split_once(':') else { return Err(error(text, JobProblem::Form)) };
         let mut given = Vec::new();
         for word in rest.split_whitespace() {
@@ -114,7 +115,7 @@ impl JobDescription {
         let name = table.get("name").and_then(toml::Value::as_str).unwrap_or_default();
         let mut given = Vec::new();
         for (key, value) in table.iter().filter(|(key, _)| *key != "name") {
-            let problem = JobProblem::Kind { key: key.clone() };
+            let problem = Box::new(JobProblem::Kind { key: key.clone() });
             let error = JobError { at: String::new(), job: name.to_owned(), problem };
             given.push((key.clone(), text_of(value).ok_or(error)?));
         }
@@ -134,11 +135,15 @@ impl JobDescription {
             job: name.to_owned(),
             given: given.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect(),
         };
-        reader.read().map_err(|problem| JobError { at: String::new(), job: name.to_owned(), problem })
+        reader.read().map_err(|problem| JobError {
+            at: String::new(),
+            job: name.to_owned(),
+            problem: Box::new(problem),
+        })
     }
 
     pub fn error(&self, problem: JobProblem) -> JobError {
-        JobError { at: String::new(), job: self.name.clone(), problem }
+        JobError { at: String::new(), job: self.name.clone(), problem: Box::new(problem) }
     }
 
     pub fn is_traffic(&self) -> bool {

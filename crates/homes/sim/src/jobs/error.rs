@@ -12,7 +12,7 @@ pub struct JobError {
     /// File and line, with a colon at the end; or empty.
     pub at: String,
     pub job: String,
-    pub problem: JobProblem,
+    pub problem: Box<JobProblem>,
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -68,7 +68,7 @@ pub(super) fn borders(layouts: &[Layout], virtual_channels: u32) -> Vec<Option<B
     let mut halves: Vec<Vec<OtherHalf>> =
         layouts.iter().map(|layout| vec![nowhere; layout.channels() as usize]).collect();
     for (to, layout) in layouts.iter().enumerate() {
-        for (channel, there) in layout.from_away() {
+        for (channel, there) in layout.incoming() {
             let begins = layouts.partition_point(|layout| layout.outputs_end() <= channel);
             let Some(here) = layouts[begins].local(channel) else { continue };
             halves[begins][here as usize] = OtherHalf { partition: to as u32, channel: there };

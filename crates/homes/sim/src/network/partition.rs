@@ -182,7 +182,7 @@ impl Layout {
     }
 
     /// Returns the channels that begin in other partitions: the fabric's number, and the own one.
-    pub fn from_away(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub fn incoming(&self) -> impl Iterator<Item = (u32, u32)> {
         let above = self.first_output() + self.outputs();
         self.below.iter().copied().zip(0..).chain(self.above.iter().copied().zip(above..))
     }

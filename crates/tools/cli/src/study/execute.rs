@@ -115,7 +115,7 @@ fn error(status: ExitStatus, report: Option<&Value>, said: &str) -> String {
         (None, Some(count), _) => format!("the program found {count} things wrong"),
         (None, None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None, None) => {
-            let last = lines().last().map_or(String::new(), |line| format!(": {line}"));
+            let last = lines().next_back().map_or(String::new(), |line| format!(": {line}"));
             format!("ended with exit code {}{last}", status.code().unwrap_or(-1))
         }
     };

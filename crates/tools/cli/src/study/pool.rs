@@ -23,13 +23,16 @@ pub enum Ended {
     Stopped,
 }
 
+/// Is told the number and end of a cell, or from time to time nothing.
+type Look<'a> = dyn FnMut(Option<(usize, &Ended)>) + 'a;
+
 /// Runs all cells. `run` runs one; after it returned `Stopped` or an error, no further cell begins. `look` is called after each cell,
 /// with its number and end, and from time to time.
 pub fn run_all(
     cells: &[&Cell],
     jobs: usize,
     run: &(dyn Fn(&Cell) -> Result<Ended> + Sync),
-    look: &mut dyn FnMut(Option<(usize, &Ended)>),
+    look: &mut Look<'_>,
 ) -> Result<()> {
     let next = AtomicUsize::new(0);
     let (sender, ends) = mpsc::channel();
