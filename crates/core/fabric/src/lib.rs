@@ -44,4 +44,4 @@ pub use multicast::{Branch, MulticastTree};
 pub use path::{Path, PathError};
 pub use routing::{Algorithm, Choices, RouteState, RoutesError, Routing, RoutingError};
 pub use shortest::NextHops;
-pub use topology::{Cable, Kind, Station, Topology, TopologyError};
+pub use topology::{Cable, EdgeSpeed, Kind, LinkClasses, Station, Topology, TopologyError};

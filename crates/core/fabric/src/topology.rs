@@ -22,6 +22,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt;
 
+mod class;
+mod draft;
 mod dragonfly;
 mod dragonfly_plus;
 mod error;
@@ -32,6 +34,8 @@ mod links;
 mod slim_fly;
 mod tree;
 
+pub use class::{EdgeSpeed, LinkClasses};
+use draft::{Draft, PackedPeer, PeerKind, UNCONNECTED};
 pub use dragonfly::Dragonfly;
 pub use dragonfly_plus::DragonflyPlus;
 pub use error::TopologyError;
@@ -56,6 +60,10 @@ pub struct Topology {
     coordinates: Vec<u16>,
     /// Graphs only: the weight of each output channel for shortest paths. Empty: all are 1.
     weights: Vec<u32>,
+    /// Graphs only: the speeds that its text gives to links, and by output channel the number of the link's. Empty: all
+    /// are the machine's.
+    edge_speeds: Vec<EdgeSpeed>,
+    edge_numbers: Vec<u16>,
     router_names: Vec<String>,
     node_names: Vec<String>,
 }
@@ -375,13 +383,18 @@ impl Topology {
         }
         let mut wider = self.clone();
         (wider.first_port, wider.peers, wider.weights) = (alloc::vec![0], Vec::new(), Vec::new());
+        wider.edge_numbers = Vec::new();
         for (router, &inside) in more.iter().enumerate() {
             let own = self.first_port[router] as usize..self.first_port[router + 1] as usize;
             wider.peers.extend_from_slice(&self.peers[own.clone()]);
             wider.peers.resize(wider.peers.len() + inside as usize, UNCONNECTED);
             if self.is_weighted() {
-                wider.weights.extend_from_slice(&self.weights[own]);
+                wider.weights.extend_from_slice(&self.weights[own.clone()]);
                 wider.weights.resize(wider.peers.len(), 1);
+            }
+            if let Some(numbers) = self.edge_numbers.get(own) {
+                wider.edge_numbers.extend_from_slice(numbers);
+                wider.edge_numbers.resize(wider.peers.len(), u16::MAX);
             }
             wider.first_port.push(wider.peers.len() as u32);
         }
@@ -403,6 +416,24 @@ impl Topology {
     /// an empty `trunks` means one.
     pub fn hyperx(dimensions: &[u32], trunks: &[u32], nodes_per_router: u32) -> Result<Topology, TopologyError> {
         hyperx::make(dimensions, trunks, nodes_per_router)
+    }
+
+    /// A fat tree of switches with `radix` ports. `taper` is (down, up) at a leaf; without `nodes` it has as many nodes
+    /// as fit.
+    pub fn fat_tree(levels: u32, radix: u32, taper: (u32, u32), nodes: Option<u32>) -> Result<Topology, TopologyError> {
+        tree::of_radix(levels, radix, taper, nodes)
+    }
+
+    /// A fat tree with numbers for each level, from the leaves to the top: `children` of a switch, its `parents` and
+    /// the `trunks`, parallel links to each parent. The top level has no parents, so the last two have one entry less; an
+    /// empty `trunks` means one link. Without `nodes` it has as many nodes as fit.
+    pub fn xgft(
+        children: &[u32],
+        parents: &[u32],
+        trunks: &[u32],
+        nodes: Option<u32>,
+    ) -> Result<Topology, TopologyError> {
+        tree::of_levels(children, parents, trunks, nodes)
     }
 
     /// A Slim Fly for a prime power `q` from 3 to 200. `nodes_per_router`: None: half as many as links, rounded up.
@@ -492,103 +523,6 @@ impl fmt::Display for Product<'_> {
             write!(f, "{}{size}", if i == 0 { "" } else { "x" })?;
         }
         Ok(())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PackedPeer {
-    id: u32,
-    port: u16,
-    kind: PeerKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum PeerKind {
-    Unconnected,
-    Router,
-    Node,
-}
-
-const UNCONNECTED: PackedPeer = PackedPeer { id: 0, port: 0, kind: PeerKind::Unconnected };
-
-impl PackedPeer {
-    #[inline]
-    fn unpack(self) -> Peer {
-        match self.kind {
-            PeerKind::Unconnected => Peer::Unconnected,
-            PeerKind::Router => Peer::Router { router: RouterId(self.id), port: Port(self.port) },
-            PeerKind::Node => Peer::Node(NodeId(self.id)),
-        }
-    }
-}
-
-struct Draft {
-    first_port: Vec<u32>,
-    peers: Vec<PackedPeer>,
-    attachments: Vec<(RouterId, Port)>,
-}
-
-impl Draft {
-    /// Routers with `ports(router)` unconnected ports each. Checks all sizes before it allocates.
-    fn new(routers: u64, ports: impl Fn(u32) -> u32, nodes: u32) -> Result<Draft, TopologyError> {
-        if routers > u64::from(PORTS_MAX) {
-            return Err(TopologyError::TooLarge { what: "routers", is: routers, limit: PORTS_MAX });
-        }
-        let routers = routers as u32;
-        let mut total: u64 = 0;
-        for router in 0..routers {
-            let ports = ports(router);
-            if ports > u32::from(u16::MAX) {
-                return Err(TopologyError::TooLarge {
-                    what: "ports of a router",
-                    is: ports.into(),
-                    limit: u16::MAX.into(),
-                });
-            }
-            total += u64::from(ports);
-        }
-        if total > u64::from(PORTS_MAX) {
-            return Err(TopologyError::TooLarge { what: "ports of all routers", is: total, limit: PORTS_MAX });
-        }
-        let mut first_port = Vec::with_capacity(routers as usize + 1);
-        first_port.push(0);
-        for router in 0..routers {
-            first_port.push(first_port[router as usize] + ports(router));
-        }
-        let peers = alloc::vec![UNCONNECTED; total as usize];
-        let attachments = alloc::vec![(RouterId(0), Port(0)); nodes as usize];
-        Ok(Draft { first_port, peers, attachments })
-    }
-
-    fn link(&mut self, a: RouterId, a_port: u32, b: RouterId, b_port: u32) {
-        let (a_port, b_port) = (a_port as u16, b_port as u16);
-        self.set(a, a_port, PackedPeer { id: b.0, port: b_port, kind: PeerKind::Router });
-        self.set(b, b_port, PackedPeer { id: a.0, port: a_port, kind: PeerKind::Router });
-    }
-
-    fn attach(&mut self, node: NodeId, router: RouterId, port: u32) {
-        self.set(router, port as u16, PackedPeer { id: node.0, port: 0, kind: PeerKind::Node });
-        self.attachments[node.0 as usize] = (router, Port(port as u16));
-    }
-
-    fn set(&mut self, router: RouterId, port: u16, peer: PackedPeer) {
-        let at = &mut self.peers[self.first_port[router.0 as usize] as usize + usize::from(port)];
-        debug_assert_eq!(at.kind, PeerKind::Unconnected, "{router} {port} connected twice");
-        *at = peer;
-    }
-
-    fn finish(self, kind: Kind) -> Result<Topology, TopologyError> {
-        Ok(Topology {
-            kind,
-            first_port: self.first_port,
-            peers: self.peers,
-            attachments: self.attachments,
-            coordinates: Vec::new(),
-            weights: Vec::new(),
-            router_names: Vec::new(),
-            node_names: Vec::new(),
-        })
     }
 }
 

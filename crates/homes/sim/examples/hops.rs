@@ -22,8 +22,8 @@ enum Event {
 struct Events(Queue<Event>);
 
 impl Schedule for Events {
-    fn schedule(&mut self, at: Time, _place: u32, event: NetworkEvent) {
-        self.0.schedule(at, Event::Network(event));
+    fn schedule(&mut self, at: Time, place: u32, event: NetworkEvent) {
+        self.0.schedule_as(at, event.order(place), Event::Network(event));
     }
 }
 
@@ -40,7 +40,7 @@ fn run(name: &str, dimensions: &[u32], packets: u64, load: f64) {
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).expect("a routing");
     let mut network = Network::new(topology.clone(), routing, NetworkConfig::default()).expect("a network");
     let bytes = 256;
-    let gap = network.injection_time(bytes).as_ps() as f64 / load;
+    let gap = network.injection_time(NodeId(0), bytes).as_ps() as f64 / load;
     let mut random = Random::new(1, 0);
     let mut queue = Events(Queue::new());
     let nodes = topology.nodes();

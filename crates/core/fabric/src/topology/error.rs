@@ -64,6 +64,10 @@ pub enum TopologyError {
     SelfLink { line: usize, name: String },
     #[error("line {line}: weight `{word}`: give a whole number from 1 to 1000000")]
     Weight { line: usize, word: String },
+    #[error("line {line}: `{word}`: give bandwidth_MBps=NUMBER above 0, or latency_ns=NUMBER")]
+    EdgeKey { line: usize, word: String },
+    #[error("line {line}: more than {limit} different speeds of links: give some of them the same")]
+    EdgeSpeeds { line: usize, limit: u16 },
     #[error("the graph has no {what}: add a line `{form}`")]
     Empty { what: &'static str, form: &'static str },
     #[error(

@@ -76,6 +76,16 @@ pub(super) fn make(dimensions: &[u32], trunks: &[u32], nodes_per_router: u32) ->
 const HYPERX_DIMENSIONS_MAX: usize = DIMENSIONS_MAX - 1;
 
 impl HyperX {
+    /// The dimension of a port to a router.
+    pub(super) fn dimension(&self, port: u32) -> u32 {
+        let mut first = 0;
+        let ends = self.dimensions.iter().zip(&self.trunks).map(|(size, trunk)| {
+            first += (size - 1) * trunk;
+            first
+        });
+        ends.take_while(|&end| end <= port).count() as u32
+    }
+
     /// The first port from coordinate `at` to coordinate `to` of dimension `d`.
     #[inline]
     pub fn port(&self, d: usize, at: u16, to: u16) -> Port {

@@ -82,24 +82,24 @@ pub struct TreePlace {
     pub place: u32,
 }
 
-impl Topology {
-    /// A fat tree of switches with `radix` ports. `taper` is (down, up) at a leaf; without `nodes` it has as many nodes
-    /// as fit.
-    pub fn fat_tree(levels: u32, radix: u32, taper: (u32, u32), nodes: Option<u32>) -> Result<Topology, TopologyError> {
-        make(FatTree::of_radix(levels, radix, taper, nodes)?)
-    }
+/// See [`Topology::fat_tree`].
+pub(super) fn of_radix(
+    levels: u32,
+    radix: u32,
+    taper: (u32, u32),
+    nodes: Option<u32>,
+) -> Result<Topology, TopologyError> {
+    make(FatTree::of_radix(levels, radix, taper, nodes)?)
+}
 
-    /// A fat tree with numbers for each level, from the leaves to the top: `children` of a switch, its `parents` and
-    /// the `trunks`, parallel links to each parent. The top level has no parents, so the last two have one entry less; an
-    /// empty `trunks` means one link. Without `nodes` it has as many nodes as fit.
-    pub fn xgft(
-        children: &[u32],
-        parents: &[u32],
-        trunks: &[u32],
-        nodes: Option<u32>,
-    ) -> Result<Topology, TopologyError> {
-        make(FatTree::of_levels(children, parents, trunks, nodes)?)
-    }
+/// See [`Topology::xgft`].
+pub(super) fn of_levels(
+    children: &[u32],
+    parents: &[u32],
+    trunks: &[u32],
+    nodes: Option<u32>,
+) -> Result<Topology, TopologyError> {
+    make(FatTree::of_levels(children, parents, trunks, nodes)?)
 }
 
 fn make(tree: FatTree) -> Result<Topology, TopologyError> {

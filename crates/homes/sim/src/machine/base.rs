@@ -4,7 +4,8 @@
 //! Rules
 //! 1. A key of the file replaces that of its base, including the source. Other keys of the same section stay.
 //! 2. Name, description, published results and topology are the file's own. If it has no topology, it takes the base's.
-//! 3. A base may have a base; a cycle is an error.
+//! 3. With a topology of its own, it does not take the base's speeds of classes of links, which go with the topology.
+//! 4. A base may have a base; a cycle is an error.
 
 use std::path::Path;
 
@@ -16,6 +17,9 @@ pub(super) const KEY: &str = "base";
 const DEPTH_MAX: usize = 8;
 /// Keys that a base does not provide.
 const OWN: [&str; 3] = ["name", "about", "published"];
+
+/// Keys of `[link]` that go with the topology.
+const CLASSES: [&str; 4] = ["local", "global", "levels", "dimensions"];
 
 /// Merges the tables of a file with those of its base, if it has one.
 pub(super) fn on_base(
@@ -44,6 +48,9 @@ fn follow(
         toml::from_str(&text).map_err(|error| MachineError::Parse { path: file.clone(), error: Box::new(error) })?;
     let mut below = follow(&file, below, read, depth - 1)?;
     OWN.iter().for_each(|key| _ = below.remove(*key));
+    if let (true, Some(link)) = (table.contains_key("topology"), below.get_mut("link").and_then(Value::as_table_mut)) {
+        CLASSES.iter().for_each(|key| _ = link.remove(*key));
+    }
     merge(&mut below, table);
     Ok(below)
 }

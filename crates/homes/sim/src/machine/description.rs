@@ -125,12 +125,27 @@ pub struct LinkTable {
     /// CONTINUE (default: half of it).
     pub stop_flits: Option<Figure>,
     pub continue_flits: Option<Figure>,
+    /// Other speeds of some links: those between nodes and routers; those within groups and between groups
+    /// (dragonfly, dragonfly-plus, slim-fly); those above each level but the top (fat-tree); those of each dimension
+    /// (mesh, torus, hypercube, hyperx). A key that is left out is as above.
+    pub node: Option<SpeedTable>,
+    pub local: Option<SpeedTable>,
+    pub global: Option<SpeedTable>,
+    pub levels: Option<Vec<SpeedTable>>,
+    pub dimensions: Option<Vec<SpeedTable>>,
     /// Probabilities of errors, for each packet on each link.
     #[serde(default)]
     pub loss: Figure,
     #[serde(default)]
     pub corruption: Figure,
     pub retransmission: Option<RetransmissionTable>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpeedTable {
+    pub bandwidth_MBps: Option<Figure>,
+    pub latency_ns: Option<Figure>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -3,7 +3,8 @@
 //!
 //! Each `node` is a router, unless its data `kind` (the `attr.name` of its key) says `host`: then it is a node of the
 //! machine, and its one `edge` leads to its router. If no `node` is a host, each router gets as many as the machine's
-//! file says. The data `weight` of an `edge` is its weight for shortest paths. An edge has both directions; in a
+//! file says. The data `weight` of an `edge` is its weight for shortest paths; its data `bandwidth_MBps` and `latency_ns`
+//! give the link a speed of its own. An edge has both directions; in a
 //! directed graph a second edge back is the same link.
 //!
 //! A statement stands on the line of its element where elements have lines of their own, so that errors name it.
@@ -80,6 +81,10 @@ pub(super) fn graph_text(graphml: &str, nodes_per_router: u32) -> Result<String,
             false => Ok(id.to_owned()),
         }
     };
+    let speed = |edge: &Node<'_, '_>| -> String {
+        let given = |key| data(edge, key).map(|number| format!(" {key}={number}")).unwrap_or_default();
+        given("bandwidth_MBps") + &given("latency_ns")
+    };
     // Hosts, and whether their edge was found.
     let mut hosts: BTreeMap<String, bool> = BTreeMap::new();
     for node in graph.children().filter(|child| child.has_tag_name_any("node")) {
@@ -106,7 +111,7 @@ pub(super) fn graph_text(graphml: &str, nodes_per_router: u32) -> Result<String,
                 (false, false) => {
                     if !directed || !links.contains(&(b.clone(), a.clone())) {
                         let weight = data(&element, "weight").map(|weight| format!(" {weight}")).unwrap_or_default();
-                        text.add(at, &format!("link {a} {b}{weight}"));
+                        text.add(at, &format!("link {a} {b}{weight}{}", speed(&element)));
                         links.insert((a, b));
                     }
                     continue;
@@ -119,7 +124,7 @@ pub(super) fn graph_text(graphml: &str, nodes_per_router: u32) -> Result<String,
             if std::mem::replace(hosts.entry(host.clone()).or_default(), true) {
                 return Err(GraphmlError::SecondEdge { line: at, host });
             }
-            text.add(at, &format!("node {host} {router}"));
+            text.add(at, &format!("node {host} {router}{}", speed(&element)));
             links.insert(pair);
         }
     }

@@ -97,7 +97,7 @@ impl Reader<'_> {
         let channels = self.whole("link", "virtual_channels", &description.link.virtual_channels, 1, 64)? as u8;
         let algorithm: Algorithm = description.routing.algorithm.parse().map_err(|error| self.routing_error(error))?;
         let routing = Routing::new(&topology, algorithm, channels).map_err(|error| self.routing_error(error))?;
-        let network = self.network(&description, channels)?;
+        let network = self.network(&description, &topology, channels)?;
         let host = self.host(&description)?;
         let nic = self.nic(&description)?;
         let limits = self.limits(&description)?;
@@ -127,7 +127,12 @@ impl Reader<'_> {
 
     // ---- The fabric ----------------------------------------------------------------------------------------------
 
-    fn network(&self, description: &Description, channels: u8) -> Result<NetworkConfig, MachineError> {
+    fn network(
+        &self,
+        description: &Description,
+        topology: &Topology,
+        channels: u8,
+    ) -> Result<NetworkConfig, MachineError> {
         let (link, switch) = (&description.link, &description.switch);
         let bytes = |key: &str, figure: &Figure, least: u64| self.whole("link", key, figure, least, 1 << 30);
         let probability = |key: &str, figure: &Figure| match figure.value {
@@ -175,7 +180,6 @@ impl Reader<'_> {
                 virtual_channels: channels,
                 buffer_flits: bytes("buffer_flits", &link.buffer_flits, 1)? as u32,
             },
-            node_link: None,
             node_buffer_flits,
             switch: SwitchConfig { latency: time(&switch.latency_ns), arbitration, switching, speed_up },
             retransmission,
@@ -186,7 +190,8 @@ impl Reader<'_> {
             deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(100_000) },
             ..NetworkConfig::default()
         };
-        network.flow_control = self.flow_control(link, &network)?;
+        (network.node_link, network.class_links) = self.speeds(link, &network.link, topology)?;
+        network.flow_control = self.flow_control(link, &network, topology)?;
         network.congestion = match &description.congestion {
             Some(table) => {
                 super::congestion::config(table, &network).map_err(|(key, why)| self.wrong("congestion", key, why))?
@@ -214,7 +219,12 @@ impl Reader<'_> {
         Ok(Some(SpeedUp { factor, output_flits }))
     }
 
-    fn flow_control(&self, link: &LinkTable, network: &NetworkConfig) -> Result<FlowControl, MachineError> {
+    fn flow_control(
+        &self,
+        link: &LinkTable,
+        network: &NetworkConfig,
+        topology: &Topology,
+    ) -> Result<FlowControl, MachineError> {
         let flits = |key: &str, figure: &Option<Figure>, default: u32| match figure {
             Some(figure) => Ok(self.whole("link", key, figure, 1, 1 << 30)? as u32),
             None => Ok(default),
@@ -222,7 +232,7 @@ impl Reader<'_> {
         match link.flow_control.as_deref() {
             None | Some("credits") => Ok(FlowControl::Credits),
             Some("stop-continue") => {
-                let stop = flits("stop_flits", &link.stop_flits, network.stop_flits_max().unwrap_or(2))?;
+                let stop = flits("stop_flits", &link.stop_flits, network.stop_flits_max(topology).unwrap_or(2))?;
                 let resume = flits("continue_flits", &link.continue_flits, stop / 2)?;
                 Ok(FlowControl::StopContinue { stop, resume })
             }
@@ -405,7 +415,7 @@ impl Reader<'_> {
     }
 
     /// Returns a bandwidth in bytes a second, from one in MB/s.
-    fn rate(&self, section: &str, key: &str, figure: &Figure) -> Result<u64, MachineError> {
+    pub(super) fn rate(&self, section: &str, key: &str, figure: &Figure) -> Result<u64, MachineError> {
         let rate = (figure.value * 1e6).round() as u64;
         if rate == 0 {
             return Err(self.wrong(section, key, "0 MB/s moves no bytes: set a bandwidth".into()));
@@ -443,7 +453,7 @@ impl Reader<'_> {
     }
 }
 
-fn time(ns: &Figure) -> Time {
+pub(super) fn time(ns: &Figure) -> Time {
     Time::from_ns_f64(ns.value)
 }
 

@@ -7,6 +7,7 @@
 //! | [`description`] | the file, key by key |
 //! | [`load`] | reads and checks the file |
 //! | `topology` | its section `[topology]` |
+//! | `speeds` | links of other speeds, in its section `[link]` |
 //! | `base` | a file that extends another |
 //! | `congestion` | congestion control of the nodes |
 //! | [`graph`] | a node as a graph of units, and the paths of messages through it |
@@ -32,6 +33,7 @@ mod graphml;
 pub mod interface;
 pub mod load;
 mod names;
+mod speeds;
 mod topology;
 
 use std::sync::Arc;

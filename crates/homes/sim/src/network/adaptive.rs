@@ -4,13 +4,14 @@
 //! The *load* of an output compares hops of one distance: a link that is down, packets that wait, the time until the
 //! link is free, occupied room of the next buffer. The *queue* of a channel compares a minimal route with a detour: the
 //! flits of packets that wait for it in its switch, and those in the output's buffer and in the next buffer, as far as the
-//! router knows by returned credits. On a dragonfly it counts the buffers of all virtual channels. Where classes count
-//! hops, both hops are in the same class, and only its buffers count: the others hold packets on their later hops, which
-//! would hide a full minimal route behind the busy links of a detour.
+//! router knows by returned credits. Packets and flits count as the time that they take on the link. On a dragonfly the
+//! queue counts the buffers of all virtual channels. Where classes count hops, both hops are in the same class, and only
+//! its buffers count: the others hold packets on their later hops, which would hide a full minimal route behind the busy
+//! links of a detour.
 //!
 //! UGAL-G decides by the queues of links of other routers ([`PastQueues`]): the flits in the output's buffer and in the
-//! next buffer, as the sender knew them one link latency ago. They are kept as sums of changes, so a reading costs
-//! O(log changes in flight) for each change since the last one.
+//! next buffer, as the sender knew them one latency of a link within the group ago. They are kept as sums of changes, so a
+//! reading costs O(log changes in flight) for each change since the last one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,8 +23,8 @@ use super::state::UNLIMITED;
 use crate::congestion::Kind;
 use crate::time::Time;
 
-/// The queue of a link that is down: longer than all others, and not too long to be multiplied.
-pub(super) const DOWN: u64 = 1 << 40;
+/// The queue of a link that is down, in picoseconds: longer than all others, and not too long to be multiplied.
+pub(super) const DOWN: u64 = 1 << 52;
 
 /// The queues of all links, as they were some time ago.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl PastQueue {
 
 impl PastQueues {
     pub fn new(channels: u32, config: &NetworkConfig) -> PastQueues {
-        PastQueues { delay: config.link.latency, queues: vec![PastQueue::default(); channels as usize] }
+        PastQueues { delay: config.speed_of_class(0).latency, queues: vec![PastQueue::default(); channels as usize] }
     }
 
     /// Records flits that take room behind a link's output from now on.
@@ -89,15 +90,16 @@ pub(super) struct Queues<'a> {
 impl Queues<'_> {
     /// Returns the load of an output, for comparison; among equal outputs the first is taken.
     #[inline]
-    pub fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
+    pub fn load(&self, now: Time, output: u32) -> (bool, Time, Time, Time, Time) {
         let stage = self.buffers.staged(output);
-        let is_up = self.buffers.links[self.buffers.vcs[output as usize].channel as usize].is_up;
-        let link = &self.buffers.links[self.buffers.vcs[stage as usize].channel as usize];
+        let link = &self.buffers.links[self.channel(output) as usize];
+        let first = &self.buffers.links[self.channel(stage) as usize];
         let used = match stage == output {
-            true => UNLIMITED - self.free(now, output),
-            false => self.queue(now, output, 0, false) as u32,
+            true => self.used(now, output, self.config.link.buffer_flits, true),
+            false => self.flits(now, output, 0, false),
         };
-        (!is_up, link.waiting, link.free_at.saturating_sub(now), used)
+        let waiting = link.flit_time * u64::from(first.waiting);
+        (!link.is_up, waiting, first.free_at.saturating_sub(now), link.flit_time * used, link.flit_time)
     }
 
     /// Returns the free room behind an output, as far as its credits have returned.
@@ -109,15 +111,20 @@ impl Queues<'_> {
         }
     }
 
-    /// Returns the queue of a link's output in flits. Each packet that waits counts as `flits`. `alone`: without the other
-    /// virtual channels' buffers.
+    /// Returns the time of the queue of a link's output, in picoseconds. Each packet that waits counts as `flits`.
+    /// `alone`: without the other virtual channels' buffers.
     pub fn queue(&self, now: Time, output: u32, flits: u32, alone: bool) -> u64 {
+        let link = &self.buffers.links[self.channel(output) as usize];
+        let down = if link.is_up { 0 } else { DOWN };
+        down + link.flit_time.0 * self.flits(now, output, flits, alone)
+    }
+
+    fn flits(&self, now: Time, output: u32, flits: u32, alone: bool) -> u64 {
         let stage = self.buffers.staged(output);
-        let down = if self.buffers.links[self.channel(output) as usize].is_up { 0 } else { DOWN };
         let waiting = u64::from(self.buffers.links[self.channel(stage) as usize].waiting);
         let next = self.used(now, output, self.config.link.buffer_flits, alone);
         let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(now, stage, speed_up.output_flits, alone));
-        down + waiting * u64::from(flits) + next + own
+        waiting * u64::from(flits) + next + own
     }
 
     /// Whether a switch marks a packet that leaves it: too many flits wait for its output, and the next buffer is not the

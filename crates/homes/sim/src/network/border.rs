@@ -5,6 +5,8 @@
 //! the least latency of a link: nothing in a parcel takes effect before the next window begins. A packet travels whole,
 //! so only cut-through fabrics are divided.
 
+use selvedge_fabric::{RouterId, Topology};
+
 use super::partition::Layout;
 use super::slab::NONE;
 use super::state::Flight;
@@ -101,21 +103,24 @@ impl Undivided {
             }
             Undivided::Deadlock => "its routing may deadlock, and a cycle is looked for over the whole fabric",
             Undivided::Congestion => "congestion control is simulated for all nodes together (congestion.control)",
-            Undivided::NoLatency => "a link between routers has a latency of 0 (link.latency)",
+            Undivided::NoLatency => "a link between routers has a latency of 0 ([link])",
         }
     }
 }
 
 impl NetworkConfig {
-    /// Returns the time that a packet or credit needs at least from one router to another.
-    pub(crate) fn lookahead(&self) -> Time {
-        self.link.latency
+    /// Returns the time that a packet or credit needs at least from one router to another. O(links).
+    pub(crate) fn lookahead(&self, topology: &Topology) -> Time {
+        let routers = (0..topology.routers()).map(RouterId);
+        let links = routers.flat_map(|router| topology.neighbours(router).map(move |(port, _)| (router, port)));
+        let latency = |(router, port)| self.speed_at(topology, router, port).latency;
+        links.map(latency).min().unwrap_or(self.link.latency)
     }
 
     /// Returns why a fabric cannot be divided, if so.
-    pub(crate) fn undivided(&self, deadlock_free: bool) -> Option<Undivided> {
+    pub(crate) fn undivided(&self, topology: &Topology, deadlock_free: bool) -> Option<Undivided> {
         let reasons = [
-            (self.lookahead() == Time::ZERO, Undivided::NoLatency),
+            (self.lookahead(topology) == Time::ZERO, Undivided::NoLatency),
             (self.switch.switching == Switching::Wormhole, Undivided::Wormhole),
             (self.flow_control != FlowControl::Credits, Undivided::StopContinue),
             (!deadlock_free, Undivided::Deadlock),

@@ -11,6 +11,7 @@ use super::config::{Arbitration, NetworkConfig, Switching};
 use super::control::Gates;
 use super::partition::{End, Layout};
 use super::slab::{NONE, Slab};
+use super::speeds::Speed;
 use super::state::{Flight, Link, Release, Releases, Resident, State, UNLIMITED, VirtualChannel};
 use super::statistics::ChannelStatistics;
 use crate::time::Time;
@@ -56,7 +57,7 @@ impl Buffers {
     pub fn new(topology: &Topology, layout: Layout, config: &NetworkConfig, sources: u32) -> Buffers {
         let gates = Gates::new(topology, config);
         let ends = layout.ends(topology);
-        let (mut links, mut vcs) = (links(&layout, &ends, config), vcs(&layout, &ends, config, &gates));
+        let (mut links, mut vcs) = (links(topology, &ends, config), vcs(&layout, &ends, config, &gates));
         let first_stage = super::speed_up::add_stages(topology, &layout, config, &mut links, &mut vcs);
         vcs.extend(layout.partition.nodes.clone().map(|_| new(NONE, Peer::Unconnected, false, 0)));
         let virtual_channels = u32::from(config.link.virtual_channels);
@@ -286,24 +287,20 @@ impl Buffers {
 /// enough that few returns are kept.
 const CREDITS_OUT: u32 = 16;
 
-fn links(layout: &Layout, ends: &[(u32, End)], config: &NetworkConfig) -> Vec<Link> {
-    let link = |node: Option<u32>| Link {
+fn links(topology: &Topology, ends: &[(u32, End)], config: &NetworkConfig) -> Vec<Link> {
+    let link = |Speed { flit_time, latency }: Speed| Link {
         free_at: Time::ZERO,
         wake_at: Time::MAX,
-        flit_time: if node.is_some() { config.node_flit_time() } else { config.flit_time() },
-        latency: node.map_or(config.link.latency, |node| config.latency_of(node)),
+        flit_time,
+        latency,
         waiting: 0,
         last_vc: 0,
         is_up: true,
         statistics: ChannelStatistics::default(),
     };
-    let node = |(channel, &(_, end)): (u32, &(u32, End))| match end {
-        End::Here(Peer::Node(node)) => Some(node.0),
-        _ => channel.checked_sub(layout.first_injection()).map(|node| layout.partition.nodes.start + node),
-    };
     let mut links = Vec::with_capacity(ends.len());
     prefer_huge_pages(&links);
-    links.extend((0..).zip(ends).map(|at| link(node(at))));
+    links.extend(ends.iter().map(|&(channel, _)| link(config.speed_of(topology, channel))));
     links
 }
 

@@ -7,8 +7,9 @@
 
 use thiserror::Error;
 
-use selvedge_fabric::Routing;
+use selvedge_fabric::{Routing, Topology};
 
+use super::speeds::Speed;
 use crate::congestion::{CongestionConfig, Control};
 use crate::time::Time;
 
@@ -16,8 +17,10 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
     pub link: LinkConfig,
-    /// Links between nodes and their routers, in both directions. `None`: like the links between routers.
-    pub node_link: Option<NodeLink>,
+    /// Links between nodes and their routers, in both directions. `None`: as `link`.
+    pub node_link: Option<LinkSpeed>,
+    /// Links between routers, by their class in the topology. Empty: all as `link`.
+    pub class_links: Vec<LinkSpeed>,
     /// Nodes from this number on are inside their router: their links have no length.
     pub inside_from: u32,
     /// Room of each virtual channel that ends at a node. The node gives it back ([`super::Network::give_back`]).
@@ -64,10 +67,17 @@ pub struct LinkConfig {
     pub buffer_flits: u32,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeLink {
+/// The speed of a class of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkSpeed {
     pub bandwidth_bytes_per_s: u64,
     pub latency: Time,
+}
+
+impl LinkConfig {
+    pub fn speed(&self) -> LinkSpeed {
+        LinkSpeed { bandwidth_bytes_per_s: self.bandwidth_bytes_per_s, latency: self.latency }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +182,7 @@ impl Default for NetworkConfig {
                 buffer_flits: 128,
             },
             node_link: None,
+            class_links: Vec::new(),
             inside_from: u32::MAX,
             node_buffer_flits: None,
             switch: SwitchConfig {
@@ -198,13 +209,14 @@ impl Default for NetworkConfig {
 impl NetworkConfig {
     /// The highest fill at which a STOP still keeps every buffer from overflowing: room for a round trip, for the flit
     /// that the STOP waits for, and for the flit or packet that the sender has begun. `None`: buffers are too small.
-    pub fn stop_flits_max(&self) -> Option<u32> {
+    pub fn stop_flits_max(&self, topology: &Topology) -> Option<u32> {
         let begun = match self.switch.switching {
             Switching::CutThrough => self.flits(self.link.packet_bytes),
             Switching::Wormhole => 1,
         };
-        let round_trip = (self.link.latency * 2).0.div_ceil(self.flit_time().0.max(1));
-        let needed = u64::from(begun) + round_trip + 2;
+        let round_trip = |speed: Speed| (speed.latency * 2).0.div_ceil(speed.flit_time.0.max(1));
+        let longest = self.speeds(topology, false).into_iter().map(round_trip).max()?;
+        let needed = u64::from(begun) + longest + 2;
         let most = u64::from(self.link.buffer_flits).checked_sub(needed)?;
         u32::try_from(most).ok().filter(|most| *most >= 2)
     }
@@ -238,18 +250,21 @@ impl NetworkConfig {
         full.saturating_sub(self.part(flit_time, self.missing(bytes).into()))
     }
 
-    /// Returns the time for which a message of `bytes`, with its frame, occupies its node's channel.
+    /// Returns the time for which a message of `bytes`, with its frame, occupies its node's channel, unless a graph
+    /// gives this node's link another speed.
     pub fn message_time(&self, bytes: u64) -> Time {
+        self.message_time_at(self.node_flit_time(), bytes)
+    }
+
+    /// Returns the time for which a message of `bytes`, with its frame, occupies a channel, given the time of a full
+    /// flit.
+    pub(crate) fn message_time_at(&self, flit_time: Time, bytes: u64) -> Time {
         let most = u64::from(self.link.packet_bytes).max(1);
         let (full, last) = if bytes <= most { (0, bytes) } else { ((bytes - 1) / most, (bytes - 1) % most + 1) };
-        let flit_time = self.node_flit_time();
         self.packet_time(flit_time, self.link.packet_bytes) * full + self.packet_time(flit_time, last as u32)
     }
 
-    pub(super) fn latency_of(&self, node: u32) -> Time {
-        if node >= self.inside_from { Time::ZERO } else { self.node_latency() }
-    }
-
+    /// Returns the time of a full flit on a link without a speed of its own.
     pub(crate) fn flit_time(&self) -> Time {
         Time::of_bytes(u64::from(self.link.flit_bytes), self.link.bandwidth_bytes_per_s)
     }
@@ -260,26 +275,26 @@ impl NetworkConfig {
         Time::of_bytes(u64::from(self.link.flit_bytes), bandwidth)
     }
 
-    pub(crate) fn node_latency(&self) -> Time {
-        self.node_link.as_ref().map_or(self.link.latency, |link| link.latency)
-    }
-
     /// Whether the retransmission window can stop a link. The most unacknowledged flits are those of the packets that
     /// ended within a round trip, of one packet that began before, and of the next packet.
-    pub(super) fn window_limits(&self) -> bool {
+    pub(super) fn window_limits(&self, topology: &Topology) -> bool {
         let Some(retransmission) = &self.retransmission else { return false };
-        let round_trip = self.link.latency.max(self.node_latency()) * 2;
-        let fastest = self.flit_time().min(self.node_flit_time()).0.max(1);
-        let most = round_trip.0 / fastest + 2 * u64::from(self.flits(self.link.packet_bytes)) + 1;
+        let round_trip = |speed: Speed| (speed.latency * 2).0 / speed.flit_time.0.max(1);
+        let longest = self.speeds(topology, true).into_iter().map(round_trip).max().unwrap_or_default();
+        let most = longest + 2 * u64::from(self.flits(self.link.packet_bytes)) + 1;
         u64::from(retransmission.window_flits) < most
     }
 
     /// Refuses every configuration that cannot be simulated, so that later code need not check.
-    pub(super) fn check(&self, routing: &Routing) -> Result<(), NetworkError> {
+    pub(super) fn check(&self, topology: &Topology, routing: &Routing) -> Result<(), NetworkError> {
         let link = &self.link;
-        let node_bandwidth = self.node_link.as_ref().map_or(1, |link| link.bandwidth_bytes_per_s);
-        if link.bandwidth_bytes_per_s == 0 || node_bandwidth == 0 {
+        let bases = || self.node_link.iter().chain(&self.class_links);
+        if link.bandwidth_bytes_per_s == 0 || bases().any(|speed| speed.bandwidth_bytes_per_s == 0) {
             return Err(NetworkError::Bandwidth);
+        }
+        let (given, classes) = (self.class_links.len(), topology.link_classes().count() as usize);
+        if given != 0 && given != classes {
+            return Err(NetworkError::LinkClasses { given, classes });
         }
         if link.flit_bytes <= link.crc_bytes {
             return Err(NetworkError::Flit { flit: link.flit_bytes, crc: link.crc_bytes });
@@ -294,10 +309,11 @@ impl NetworkConfig {
             return Err(NetworkError::NoBuffer);
         }
         let flits = self.flits(link.packet_bytes);
-        if self.flit_time().max(self.node_flit_time()) > FLIT_TIME_MAX || flits > FLITS_MAX {
+        let speeds = self.speeds(topology, true);
+        if speeds.iter().any(|speed| speed.flit_time > FLIT_TIME_MAX) || flits > FLITS_MAX {
             return Err(NetworkError::TooSlow { flits });
         }
-        let latency = link.latency.max(self.node_latency()).max(self.switch.latency);
+        let latency = speeds.iter().fold(self.switch.latency, |latency, speed| latency.max(speed.latency));
         if latency > LATENCY_MAX {
             return Err(NetworkError::Latency { latency });
         }
@@ -329,7 +345,7 @@ impl NetworkConfig {
             }
         }
         self.check_congestion()?;
-        self.check_flow_control(routing)?;
+        self.check_flow_control(topology, routing)?;
         let (needed, have) = (routing.virtual_channels_needed(), link.virtual_channels);
         self.errors.check()?;
         if needed > have { Err(NetworkError::VirtualChannels { needed, have }) } else { Ok(()) }
@@ -351,12 +367,12 @@ impl NetworkConfig {
         }
     }
 
-    fn check_flow_control(&self, routing: &Routing) -> Result<(), NetworkError> {
+    fn check_flow_control(&self, topology: &Topology, routing: &Routing) -> Result<(), NetworkError> {
         let FlowControl::StopContinue { stop, resume } = self.flow_control else {
             let has_defects = !self.control_defects.is_empty() || !self.control_corrections.is_empty();
             return if has_defects { Err(NetworkError::NoStops) } else { Ok(()) };
         };
-        let Some(most) = self.stop_flits_max() else {
+        let Some(most) = self.stop_flits_max(topology) else {
             return Err(NetworkError::BufferBelowStop { buffer: self.link.buffer_flits });
         };
         if resume >= stop || stop > most {
@@ -376,6 +392,8 @@ const LATENCY_MAX: Time = Time::from_ns(10_000_000_000);
 pub enum NetworkError {
     #[error("a link has no bandwidth; set more than 0 bytes a second")]
     Bandwidth,
+    #[error("{given} speeds for {classes} classes of links; give one for each class, or none")]
+    LinkClasses { given: usize, classes: usize },
     #[error("a flit of {flit} bytes has no room beside its {crc} bytes of CRC; make flits longer")]
     Flit { flit: u32, crc: u32 },
     #[error("packets have no payload; set packet_bytes to 1 or more")]

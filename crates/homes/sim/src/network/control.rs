@@ -204,6 +204,7 @@ impl Gates {
                 _ => NONE,
             };
             made.against.push(other);
+            let speed = config.speed_of(topology, channel);
             for _ in 0..virtual_channels {
                 let has_defect = config.control_defects.contains(&channel);
                 let gate = || Gate {
@@ -214,8 +215,8 @@ impl Gates {
                     correction: config.control_corrections.contains(&channel).then(Correction::default),
                     has_defect,
                     borrowed: 0,
-                    latency: config.link.latency,
-                    flit_time: config.flit_time(),
+                    latency: speed.latency,
+                    flit_time: speed.flit_time,
                     arrivals: VecDeque::new(),
                     takes: VecDeque::new(),
                     against: VecDeque::new(),

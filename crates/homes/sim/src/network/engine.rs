@@ -171,8 +171,8 @@ impl Network {
                 links.map(|links| {
                     links.map(|(at, port)| {
                         let channel = self.buffers.output(self.topology.channel(at, port));
-                        let is_up = self.buffers.links[channel as usize].is_up;
-                        if is_up { past.queue(channel, now) } else { DOWN }
+                        let link = &self.buffers.links[channel as usize];
+                        if link.is_up { past.queue(channel, now) * link.flit_time.0 } else { DOWN }
                     })
                 })
             }
@@ -186,7 +186,7 @@ impl Network {
             Some(past) => past[usize::from(detour)],
             None => queues.queue(now, output(hop), flits, self.routing.counts_hops()),
         };
-        let chosen = choices.choose(&mut route, self.config.detour_bias_flits.into(), load, queue);
+        let chosen = choices.choose(&mut route, self.detour_bias, load, queue);
         self.buffers.flights[packet].route = route;
         chosen
     }
@@ -487,7 +487,8 @@ impl Network {
             // The node drops it and frees its room.
             let (output, flits) = (flight.output, flight.flits);
             if output != NONE {
-                self.release(output, now + self.config.node_latency(), flits, queue);
+                let channel = self.buffers.vcs[output as usize].channel;
+                self.release(output, now + self.buffers.links[channel as usize].latency, flits, queue);
             }
             self.on_lose(now, packet, queue);
             return;
@@ -497,7 +498,8 @@ impl Network {
             edges::tell_edge(self, now, &packet_of);
             if packet_of.header.is_control() {
                 if output != NONE {
-                    self.release(output, now + self.config.node_latency(), flits, queue);
+                    let channel = self.buffers.vcs[output as usize].channel;
+                    self.release(output, now + self.buffers.links[channel as usize].latency, flits, queue);
                 }
                 return edges::end_control(self, packet);
             }

@@ -47,6 +47,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Algorithm, NodeId, Peer, Routing, Topology, Vc};
 
 use super::routes::Rerouted;
+use super::speeds::Speed;
 use super::trees::Branch;
 use super::{ChannelStatistics, Counted, HopSpan, LossReason, NetworkConfig, NetworkError, NetworkStatistics};
 use crate::random::Random;
@@ -94,7 +95,6 @@ pub struct MessageNetwork {
     config: NetworkConfig,
     schedules: Vec<ChannelSchedule>,
     vc_buffers: Vec<VcBuffer>,
-    first_injection: u32,
     virtual_channels: u32,
     /// Index in `pairs`, by the numbers of the two nodes. Never iterated, so its order does not matter.
     pair_indices: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
@@ -278,24 +278,17 @@ impl MessageNetwork {
         routing: Routing,
         config: NetworkConfig,
     ) -> Result<MessageNetwork, NetworkError> {
-        config.check(&routing)?;
+        config.check(&topology, &routing)?;
         let have = config.link.virtual_channels;
         let channels = topology.channels();
-        let first_injection = channels - topology.nodes();
         let schedule = |channel| {
-            let node = match topology.channel_source(channel) {
-                None => Some(channel - first_injection),
-                Some((at, port)) => match topology.peer(at, port) {
-                    Peer::Node(node) => Some(node.0),
-                    _ => None,
-                },
-            };
+            let Speed { flit_time, latency } = config.speed_of(&topology, channel);
             ChannelSchedule {
                 free_at: Time::ZERO,
                 idle: (Time::ZERO, Time::ZERO),
                 idle_earlier: Vec::new(),
-                flit_time: if node.is_some() { config.node_flit_time() } else { config.flit_time() },
-                latency: node.map_or(config.link.latency, |node| config.latency_of(node)),
+                flit_time,
+                latency,
                 counted: ChannelStatistics::default(),
             }
         };
@@ -303,7 +296,6 @@ impl MessageNetwork {
             schedules: (0..channels).map(schedule).collect(),
             vc_buffers: vec![VcBuffer::default(); channels as usize * usize::from(have)],
             virtual_channels: have.into(),
-            first_injection,
             pair_indices: HashMap::default(),
             pairs: Vec::new(),
             recent: vec![[(u32::MAX, 0); RECENT]; topology.nodes() as usize],
@@ -504,7 +496,7 @@ impl MessageNetwork {
         }
         let (mut at, port) = self.topology.attachment(from);
         let mut arrived = Some((port, Vc(0)));
-        let mut head = departure.head + self.config.node_latency() + self.config.switch.latency;
+        let mut head = departure.head + self.schedules[channel as usize].latency + self.config.switch.latency;
         // No route uses a channel twice.
         while self.route.len() <= self.schedules.len() {
             let channel = |hop: &selvedge_fabric::Hop| self.topology.channel(at, hop.port);
@@ -536,14 +528,19 @@ impl MessageNetwork {
                 Peer::Node(_) => return Some(()),
                 Peer::Unconnected => return None,
             }
-            head += self.config.link.latency + self.config.switch.latency;
+            head += self.schedules[channel as usize].latency + self.config.switch.latency;
         }
         None
     }
 
-    /// Returns the time for which a packet with `bytes` of payload occupies its injection channel.
-    pub fn injection_time(&self, bytes: u32) -> Time {
-        self.config.packet_time(self.schedules[self.first_injection as usize].flit_time, bytes)
+    /// Returns the time for which a packet with `bytes` of payload occupies the injection channel of its node.
+    pub fn injection_time(&self, node: NodeId, bytes: u32) -> Time {
+        self.config.packet_time(self.schedules[self.topology.injection_channel(node) as usize].flit_time, bytes)
+    }
+
+    /// Returns the latency of a node's injection channel.
+    pub fn injection_latency(&self, node: NodeId) -> Time {
+        self.schedules[self.topology.injection_channel(node) as usize].latency
     }
 
     /// Returns the flits of a packet with `bytes` of payload.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::tests::{all_routings, config};
-use super::super::{Arbitration, Network, NodeLink, Switching};
+use super::super::tests::{all_routings, config, speeds};
+use super::super::{Arbitration, LinkSpeed, Network, Switching};
 use super::*;
 
 /// A message of one packet whose head leaves at `head`.
@@ -22,7 +22,7 @@ fn packet(network: &MessageNetwork, from: u32, to: u32, bytes: u32, head: Time) 
         missing: network.missing(bytes).into(),
         first_missing: network.missing(bytes).into(),
         head,
-        tail: head + network.injection_time(bytes),
+        tail: head + network.injection_time(NodeId(from), bytes),
         message: 0,
     }
 }
@@ -30,13 +30,17 @@ fn packet(network: &MessageNetwork, from: u32, to: u32, bytes: u32, head: Time) 
 #[test]
 fn an_empty_network_takes_a_packet_as_long_as_packet_by_packet() {
     for (topology, routing) in all_routings() {
-        for node_link in [
-            None,
-            Some(NodeLink { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) }),
-            Some(NodeLink { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) }),
+        for (node_link, has_classes) in [
+            (None, true),
+            (None, false),
+            (Some(LinkSpeed { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) }), false),
+            (Some(LinkSpeed { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) }), false),
         ] {
             let mut config = config(4, Switching::CutThrough, Arbitration::RoundRobin);
             (config.link.buffer_flits, config.node_link) = (64, node_link);
+            if has_classes {
+                config.class_links = speeds(64, &topology);
+            }
             let packets = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
             let mut messages = MessageNetwork::new(topology.clone(), routing.clone(), config.clone()).unwrap();
             let mut now = Time::ZERO;
@@ -50,7 +54,8 @@ fn an_empty_network_takes_a_packet_as_long_as_packet_by_packet() {
                     if !routing.takes_detours() {
                         let empty = packets.latency_empty(NodeId(from), NodeId(to), bytes);
                         assert_eq!(arrival.tail - now, empty, "{}, {from} to {to}", routing.algorithm());
-                        let slowest = config.node_flit_time().max(config.flit_time());
+                        let speeds = config.speeds(&topology, true);
+                        let slowest = speeds.iter().map(|speed| speed.flit_time).max().unwrap();
                         assert!(arrival.tail - arrival.head <= slowest * departure.flits);
                     }
                 }
@@ -129,7 +134,7 @@ proptest! {
                 departure.packets += full;
                 departure.flits += u64::from(full * network.flits(1024));
                 departure.first_flits = if full > 0 { network.flits(1024).into() } else { departure.flits };
-                departure.tail += network.injection_time(1024) * u64::from(full);
+                departure.tail += network.injection_time(departure.from, 1024) * u64::from(full);
                 let arrival = network.send(now, &departure).unwrap();
                 assert!(arrival.head <= arrival.first && arrival.first <= arrival.tail);
                 free[from as usize] = arrival.left;

@@ -21,8 +21,8 @@
 //! channel on the route ([`Network::latency_empty`]).
 //!
 //! `edges.rs`: congestion control. `multicast.rs`: packets to many nodes, which switches copy. `observe.rs`: observers of
-//! each step. `speed_up.rs`: switches with output buffers. `adaptive.rs`: the queues that adaptive routings see.
-//! `control.rs`: flow control by STOP and CONTINUE in place of credits.
+//! each step. `speed_up.rs`: switches with output buffers. `speeds.rs`: channels of different speeds. `adaptive.rs`: the
+//! queues that adaptive routings see. `control.rs`: flow control by STOP and CONTINUE in place of credits.
 //!
 //! A fabric may be divided into partitions, one network each (`partition.rs`, `border.rs`).
 //!
@@ -68,6 +68,7 @@ mod routes;
 mod serve;
 mod slab;
 mod speed_up;
+mod speeds;
 mod state;
 mod statistics;
 mod trees;
@@ -80,7 +81,7 @@ use selvedge_fabric::{Algorithm, NodeId, RouteState, RouterId, Routing, Topology
 pub(crate) use border::Parcel;
 pub use border::Undivided;
 pub use config::{
-    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, NetworkConfig, NetworkError, NodeLink,
+    Arbitration, DeadlockPolicy, ErrorRates, FlowControl, LinkConfig, LinkSpeed, NetworkConfig, NetworkError,
     RetransmissionConfig, SpeedUp, SwitchConfig, Switching,
 };
 pub use deadlock::{Deadlock, Stuck};
@@ -91,6 +92,7 @@ pub use observe::{Attempt, Observe, Transmission};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
 pub(crate) use partition::Partition;
 pub use routes::{LinkPorts, Losses, Plan, Reroute, Whole, host_of, router_of};
+pub use speeds::Speed;
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, NetworkStatistics};
 
@@ -133,6 +135,8 @@ pub struct Network {
     edges: Option<Box<Edges>>,
     mark_flits: Option<u32>,
     arrivals: VecDeque<Arrival>,
+    /// Picoseconds by which a minimal route's queue may exceed that of a detour.
+    detour_bias: u64,
     /// Whether the retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
     errors: bool,
@@ -199,7 +203,7 @@ impl Network {
         config: &NetworkConfig,
         partitions: Vec<Partition>,
     ) -> Result<Vec<Network>, NetworkError> {
-        config.check(&routing)?;
+        config.check(&topology, &routing)?;
         let have = config.link.virtual_channels;
         let channels = topology.channels();
         let virtual_channels = u32::from(have);
@@ -239,7 +243,8 @@ impl Network {
             edges: Edges::new(config, topology.nodes()),
             mark_flits: Edges::mark_flits(config),
             arrivals: VecDeque::new(),
-            window_limits: config.window_limits(),
+            detour_bias: config.flit_time().0 * u64::from(config.detour_bias_flits),
+            window_limits: config.window_limits(topology),
             errors: config.errors != ErrorRates::NONE,
             channel_errors: Vec::new(),
             suspects: Vec::new(),
@@ -391,7 +396,8 @@ impl Network {
     pub fn give_back(&mut self, at: Time, delivery: &Delivery, queue: &mut impl Schedule) {
         if self.config.node_buffer_flits.is_some() && delivery.output != NONE {
             let flits = self.config.flits(delivery.packet.bytes);
-            let latency = self.config.node_latency();
+            let channel = self.buffers.vcs[delivery.output as usize].channel;
+            let latency = self.buffers.links[channel as usize].latency;
             self.release(delivery.output, at + latency, flits, queue);
         }
     }
@@ -474,14 +480,14 @@ impl Network {
         self.config.flits(bytes)
     }
 
-    /// Returns the time for which a packet with `bytes` of payload occupies its injection channel.
-    pub fn injection_time(&self, bytes: u32) -> Time {
-        self.config.packet_time(self.config.node_flit_time(), bytes)
+    /// Returns the time for which a packet with `bytes` of payload occupies the injection channel of its node.
+    pub fn injection_time(&self, node: NodeId, bytes: u32) -> Time {
+        self.config.packet_time(self.buffers.links[self.buffers.injection(node) as usize].flit_time, bytes)
     }
 
-    /// Returns the time for which a flit occupies a link between routers.
-    pub fn flit_time(&self) -> Time {
-        self.config.flit_time()
+    /// Returns the time for which a flit occupies a channel of the fabric.
+    pub fn flit_time(&self, channel: u32) -> Time {
+        self.config.speed_of(&self.topology, channel).flit_time
     }
 
     /// Returns the channels between routers, ascending.

@@ -83,7 +83,7 @@ fn alone_each_copy_takes_as_long_as_a_packet_and_both_models_agree() {
             missing,
             first_missing: missing,
             head: Time::ZERO,
-            tail: whole.injection_time(200),
+            tail: whole.injection_time(NodeId(0), 200),
             message: 0,
         };
         let arrivals = whole.send_cast(Time::ZERO, &departure, number);

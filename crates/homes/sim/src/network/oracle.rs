@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use selvedge_fabric::{NodeId, Peer, Port, RouteState, RouterId, Routing, Topology, Vc};
 
-use super::{Arbitration, NetworkConfig, Packet, Switching};
+use super::{Arbitration, NetworkConfig, Packet, Speed, Switching};
 use crate::time::Time;
 
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ struct Link {
     last_vc: usize,
     served: usize,
     to: Option<(RouterId, Port)>,
-    at_node: bool,
+    speed: Speed,
 }
 
 pub(super) struct Oracle<'a> {
@@ -63,23 +63,20 @@ pub(super) struct Oracle<'a> {
 impl<'a> Oracle<'a> {
     pub fn new(topology: &'a Topology, routing: &'a Routing, config: &'a NetworkConfig) -> Oracle<'a> {
         let vcs = usize::from(config.link.virtual_channels);
-        let blank =
-            Link { free_at: Time::ZERO, locked: None, last_vc: 0, served: usize::MAX, to: None, at_node: false };
-        let mut links = vec![blank; topology.channels() as usize];
+        let link = |channel| {
+            let speed = config.speed_of(topology, channel);
+            Link { free_at: Time::ZERO, locked: None, last_vc: 0, served: usize::MAX, to: None, speed }
+        };
+        let mut links: Vec<Link> = (0..topology.channels()).map(link).collect();
         for router in (0..topology.routers()).map(RouterId) {
             for port in (0..topology.ports(router)).map(Port) {
-                let link = &mut links[topology.channel(router, port) as usize];
-                match topology.peer(router, port) {
-                    Peer::Router { router, port } => link.to = Some((router, port)),
-                    Peer::Node(_) => link.at_node = true,
-                    Peer::Unconnected => {}
+                if let Peer::Router { router: next, port: there } = topology.peer(router, port) {
+                    links[topology.channel(router, port) as usize].to = Some((next, there));
                 }
             }
         }
         for node in (0..topology.nodes()).map(NodeId) {
-            let link = &mut links[topology.injection_channel(node) as usize];
-            link.to = Some(topology.attachment(node));
-            link.at_node = true;
+            links[topology.injection_channel(node) as usize].to = Some(topology.attachment(node));
         }
         let output = |link: &Link| Output {
             owner: None,
@@ -169,9 +166,10 @@ impl<'a> Oracle<'a> {
             return;
         }
         let first = channel * self.vcs();
+        // The link is not free between the flits of a packet that moves as a whole.
         for output in first..first + self.vcs() {
-            if self.outputs[output].owner.is_none() {
-                self.allocate(output);
+            if self.links[channel].locked.is_none() && self.outputs[output].owner.is_none() {
+                self.allocate(now, output);
             }
         }
         let order = (1..=self.vcs()).map(|step| first + (self.links[channel].last_vc + step) % self.vcs());
@@ -198,9 +196,12 @@ impl<'a> Oracle<'a> {
         self.send(now, channel, chosen);
     }
 
-    fn allocate(&mut self, output: usize) {
-        let waiting =
-            (0..self.buffers.len()).filter(|&buffer| self.buffers[buffer].asked.is_some_and(|(o, _)| o == output));
+    /// A head that waits gets its output before one that arrives when the link becomes free.
+    fn allocate(&mut self, now: Time, output: usize) {
+        let asked = |buffer: usize| self.buffers[buffer].asked.filter(|&(o, _)| o == output).map(|(_, at)| at);
+        let buffers = 0..self.buffers.len();
+        let has_waited = buffers.clone().any(|buffer| asked(buffer).is_some_and(|at| at < now));
+        let waiting = buffers.filter(|&buffer| asked(buffer).is_some_and(|at| at < now || !has_waited));
         let last = self.outputs[output].last as u32;
         let chosen = match self.config.switch.arbitration {
             Arbitration::RoundRobin => waiting.min_by_key(|&buffer| (buffer as u32).wrapping_sub(last).wrapping_sub(1)),
@@ -230,15 +231,11 @@ impl<'a> Oracle<'a> {
 
     fn send(&mut self, now: Time, channel: usize, output: usize) {
         let cut_through = self.config.switch.switching == Switching::CutThrough;
-        let node = |link: &Link| {
-            let (latency, flit_time) = (self.config.node_latency(), self.config.node_flit_time());
-            if link.at_node { (latency, flit_time) } else { (self.config.link.latency, self.config.flit_time()) }
-        };
         let owner = self.outputs[output].owner.expect("an owner");
         let flit = self.buffers[owner].flits.pop_front().expect("a flit");
         let flits = self.config.flits(self.packets[flit.packet].1.bytes);
         let tail = flit.number + 1 == flits;
-        let (latency, flit_time) = node(&self.links[channel]);
+        let Speed { latency, flit_time } = self.links[channel].speed;
         let end = (now + flit_time).max(flit.end_ok);
         let out = &mut self.outputs[output];
         out.coming.retain(|&(at, back)| {
@@ -265,7 +262,7 @@ impl<'a> Oracle<'a> {
             arrival.1 = end + latency;
         }
         if owner < self.outputs.len() && (tail || !cut_through) {
-            let back = end + node(&self.links[owner / self.vcs()]).0;
+            let back = end + self.links[owner / self.vcs()].speed.latency;
             self.outputs[owner].coming.push((back, if cut_through { flits } else { 1 }));
             self.agenda.insert(back);
         }

@@ -84,8 +84,8 @@ pub(super) fn config(vcs: u8, switching: Switching, arbitration: Arbitration) ->
 }
 
 fn small(kind: usize) -> (Topology, Algorithm, u8) {
-    let graph = "router a\nrouter b\nrouter c\nrouter d\nlink a b\nlink b c\nlink c d\nlink d a\nlink a c\n\
-                 node n0 a\nnode n1 b\nnode n2 c\nnode n3 d\nnode n4 a\n";
+    let graph = "router a\nrouter b\nrouter c\nrouter d\nlink a b\nlink b c bandwidth_MBps=470 latency_ns=3\n\
+                 link c d\nlink d a latency_ns=31.1\nlink a c\nnode n0 a bandwidth_MBps=2100\nnode n1 b\nnode n2 c\nnode n3 d\nnode n4 a\n";
     match kind {
         0 => (Topology::mesh(&[3, 3], 1).unwrap(), Algorithm::DimensionOrder, 1),
         1 => (Topology::mesh(&[3, 3], 2).unwrap(), Algorithm::DimensionOrder, 2),
@@ -133,17 +133,22 @@ fn an_empty_network_takes_as_long_as_the_formula_says() {
         for (switching, buffer, node_link) in [
             (Switching::CutThrough, 64, None),
             (Switching::CutThrough, 65, None), // with a speed-up
-            (Switching::CutThrough, 64, Some(NodeLink { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) })),
-            (Switching::CutThrough, 64, Some(NodeLink { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) })),
+            (Switching::CutThrough, 66, None), // with classes of links
+            (Switching::Wormhole, 3, None),
+            (Switching::CutThrough, 64, Some(LinkSpeed { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) })),
+            (Switching::CutThrough, 64, Some(LinkSpeed { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) })),
             (Switching::Wormhole, 8, None),
             (Switching::Wormhole, 1, None),
-            (Switching::Wormhole, 2, Some(NodeLink { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) })),
-            (Switching::Wormhole, 3, Some(NodeLink { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) })),
+            (Switching::Wormhole, 2, Some(LinkSpeed { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) })),
+            (Switching::Wormhole, 3, Some(LinkSpeed { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) })),
         ] {
             let mut config = config(4, switching, Arbitration::RoundRobin);
             config.link.buffer_flits = buffer;
             config.switch.speed_up = (buffer == 65).then_some(SpeedUp { factor: 3, output_flits: 40 });
             config.node_link = node_link;
+            if buffer == 66 || buffer == 3 {
+                config.class_links = speeds(buffer.into(), &topology);
+            }
             let mut network = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
             let nodes = topology.nodes();
             for (number, bytes) in [0, 1, 13, 14, 15, 200, 1024].into_iter().enumerate() {
@@ -154,7 +159,7 @@ fn an_empty_network_takes_as_long_as_the_formula_says() {
                     let arrivals = run(&mut network, &[(start, Script::Inject(packet))]);
                     let [Arrival::Delivered(delivery)] = arrivals[..] else { panic!("{arrivals:?}") };
                     let flits = u64::from(config.flits(bytes));
-                    let deep = switching == Switching::CutThrough || buffer == 8;
+                    let deep = (switching == Switching::CutThrough || buffer == 8) && config.class_links.is_empty();
                     if !routing.takes_detours() {
                         assert_eq!(delivery.at - start, network.latency_empty(from, to, bytes), "{delivery:?}");
                     }
@@ -162,7 +167,8 @@ fn an_empty_network_takes_as_long_as_the_formula_says() {
                         // The formula again, with the number of hops that the packet reports.
                         let h = u64::from(delivery.hops);
                         let slow = if h > 1 { config.flit_time() } else { Time::ZERO }.max(config.node_flit_time());
-                        let wires = config.node_latency() * 2 + config.link.latency * (h - 1);
+                        let wires =
+                            config.node_link.unwrap_or(config.link.speed()).latency * 2 + config.link.latency * (h - 1);
                         let heads = wires + config.switch.latency * h;
                         assert_eq!(delivery.at - start, heads + slow * flits);
                         assert_eq!(delivery.head - start, heads);
@@ -200,12 +206,25 @@ fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(
     packets
 }
 
+/// Random speeds of the classes of links.
+pub(super) fn speeds(seed: u64, topology: &Topology) -> Vec<LinkSpeed> {
+    let mut draw = Random::new(seed, 78);
+    let speed = |_| LinkSpeed {
+        bandwidth_bytes_per_s: 300_000_000 + draw.below(2_000_000_000),
+        latency: Time(draw.below(40_000) + 1),
+    };
+    (0..topology.link_classes().count()).map(speed).collect()
+}
+
 /// Compares a network with its oracle; `None` if the model leaves the order open. Returns the number of blocked heads.
 fn compare(seed: u64, kind: usize, count: u32, config: NetworkConfig) -> Option<u64> {
     let (topology, algorithm, vcs) = small(kind);
     let topology = Arc::new(topology);
     let vcs = vcs.max(config.link.virtual_channels);
-    let config = NetworkConfig { link: LinkConfig { virtual_channels: vcs, ..config.link }, ..config };
+    let mut config = NetworkConfig { link: LinkConfig { virtual_channels: vcs, ..config.link }, ..config };
+    if seed % 5 < 2 {
+        config.class_links = speeds(seed, &topology);
+    }
     let routing = Routing::new(&topology, algorithm, vcs).unwrap();
     let packets = load(seed, topology.nodes(), count, 6_000_000, config.link.packet_bytes);
     let mut oracle = Oracle::new(&topology, &routing, &config);
@@ -243,7 +262,7 @@ fn every_packet_arrives_when_the_flit_by_flit_oracle_says() {
         config.link.bandwidth_bytes_per_s = 700_000_000 + draw.below(1_000_000_000);
         if draw.below(3) == 0 {
             let bandwidth_bytes_per_s = 300_000_000 + draw.below(2_000_000_000);
-            config.node_link = Some(NodeLink { bandwidth_bytes_per_s, latency: Time(draw.below(20_000)) });
+            config.node_link = Some(LinkSpeed { bandwidth_bytes_per_s, latency: Time(draw.below(20_000)) });
         }
         config.link.packet_bytes = 400;
         let flits = config.flits(400);
@@ -512,7 +531,7 @@ fn configurations_that_cannot_be_simulated_are_refused() {
         Network::new(topology.clone(), routing.clone(), config).unwrap_err()
     };
     assert_eq!(refuse(&|config| config.link.bandwidth_bytes_per_s = 0), NetworkError::Bandwidth);
-    let node_link = NodeLink { bandwidth_bytes_per_s: 0, latency: Time::ZERO };
+    let node_link = LinkSpeed { bandwidth_bytes_per_s: 0, latency: Time::ZERO };
     assert_eq!(refuse(&|config| config.node_link = Some(node_link.clone())), NetworkError::Bandwidth);
     assert_eq!(refuse(&|config| config.link.flit_bytes = 2), NetworkError::Flit { flit: 2, crc: 2 });
     assert_eq!(refuse(&|config| config.link.packet_bytes = 0), NetworkError::Packet);
@@ -547,7 +566,11 @@ fn spans_tell_a_packets_way() {
         run(&mut network, &[(Time::ZERO, Script::Inject(packet))]);
         let spans = network.take_spans();
         assert_eq!(spans.len(), 4);
-        assert!(spans.iter().all(|span| span.message == 7 && span.end - span.start == network.injection_time(500)));
+        assert!(
+            spans
+                .iter()
+                .all(|span| span.message == 7 && span.end - span.start == network.injection_time(NodeId(0), 500))
+        );
         assert!(spans.windows(2).all(|pair| pair[1].start == pair[0].start + Time::from_ns(30)), "{spans:?}");
         assert!(network.take_spans().is_empty());
     }

@@ -55,17 +55,18 @@ impl<R: Ranks> Transfers<R> {
         let full = nodes.machine.network.link.packet_bytes;
         let last_bytes = (message.framed_bytes - u64::from(full) * u64::from(packets - 1)) as u32;
         let mut flits = u64::from(network.flits(last_bytes));
-        let last_wire = network.injection_time(last_bytes);
+        let last_wire = network.injection_time(NodeId(message.source), last_bytes);
         let mut missing = u64::from(network.missing(last_bytes));
         let (mut first_flits, mut first_missing) = (flits, missing);
         let (mut last_head, mut read) = (head, head);
         if packets > 1 {
-            let wire = network.injection_time(full);
+            let wire = network.injection_time(NodeId(message.source), full);
             (first_flits, first_missing) = (network.flits(full).into(), network.missing(full).into());
             missing += first_missing * u64::from(packets - 1);
             flits += first_flits * u64::from(packets - 1);
             let path = nodes.machine.graph.path(message.class);
-            let train = PacketTrain::new(&nodes.machine, path, packets, last_bytes, wire);
+            let latency = network.injection_latency(NodeId(message.source));
+            let train = PacketTrain::new(&nodes.machine, path, packets, last_bytes, (wire, latency));
             let mut begins = head;
             for pass in &path.read {
                 let all = pass.occupies(u64::from(full)) * u64::from(packets - 2) + pass.occupies(last_bytes.into());

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use selvedge_fabric::NodeId;
 use selvedge_nic::portals::fail;
 use selvedge_nic::tables::Command;
 
@@ -207,7 +208,8 @@ impl<R: Ranks> Nodes<R> {
     pub fn keep_until_sent(&mut self, node: u32, stage: &[Pass], bytes: u64) -> bool {
         let mut keeps = false;
         for pass in stage.iter().filter(|pass| pass.until_sent) {
-            let time = self.machine.network.message_time(bytes);
+            let flit_time = self.machine.network.speed_of_node(&self.machine.topology, NodeId(node)).flit_time;
+            let time = self.machine.network.message_time_at(flit_time, bytes);
             self.hardware[node as usize].units.prolong(pass.unit, time);
             keeps = true;
         }

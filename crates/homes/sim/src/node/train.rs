@@ -31,9 +31,15 @@ pub(super) struct PacketTrain {
 }
 
 impl PacketTrain {
-    pub fn new(machine: &Machine, path: &Path, packets: u32, last_bytes: u32, wire: Time) -> PacketTrain {
+    /// `wire` and `latency`: the time of a full packet on the node's channel, and the channel's latency.
+    pub fn new(
+        machine: &Machine,
+        path: &Path,
+        packets: u32,
+        last_bytes: u32,
+        (wire, latency): (Time, Time),
+    ) -> PacketTrain {
         let (link, network) = (&machine.network.link, &machine.network);
-        let latency = network.node_latency();
         let bus = |bytes: u32| path.read_time(bytes.into());
         let (each, full) = (bus(link.packet_bytes), network.flits(link.packet_bytes));
         let last = u64::from(packets - 1);

@@ -246,7 +246,7 @@ impl<R: Ranks> Transfers<R> {
         let bytes = message.bytes_to_send.min(most);
         let hardware = &mut nodes.hardware[source as usize];
         let leaves = hardware.sent.max(now);
-        hardware.sent = leaves + network.injection_time(bytes as u32);
+        hardware.sent = leaves + network.injection_time(NodeId(source), bytes as u32);
         if message.bytes_to_send == message.framed_bytes {
             message.left = leaves;
         }
@@ -283,7 +283,7 @@ impl<R: Ranks> Transfers<R> {
         }
         // The node reads at most one packet ahead of its injection channel.
         let free = network.injection_free_at(NodeId(source));
-        let ahead = network.injection_time(most as u32);
+        let ahead = network.injection_time(NodeId(source), most as u32);
         let class = nodes.messages[index].class;
         let read = nodes.read_on(source, class, now, left.min(most));
         nodes.events.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));

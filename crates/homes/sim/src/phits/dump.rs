@@ -68,6 +68,7 @@ impl Dump {
     /// Dumps a channel between two routers.
     pub fn new(topology: &Topology, config: &NetworkConfig, channel: u32, out: Box<dyn Write + Send>) -> Dump {
         let name = |name: String| name.replace(char::is_whitespace, "_");
+        let speed = config.speed_of(topology, channel);
         let timeout = config.retransmission.as_ref().map(|retransmission| retransmission.timeout);
         let header = [
             format!("{MAGIC} {VERSION}"),
@@ -76,8 +77,8 @@ impl Dump {
                 name(channel_source_name(topology, channel)),
                 name(channel_target_name(topology, channel))
             ),
-            format!("flit_ps {}", config.flit_time().0),
-            format!("latency_ps {}", config.link.latency.0),
+            format!("flit_ps {}", speed.flit_time.0),
+            format!("latency_ps {}", speed.latency.0),
             format!("buffer_flits {}", config.link.buffer_flits),
             format!("flow {}", if config.flow_control == FlowControl::Credits { "credits" } else { "stop-continue" }),
             format!("unit {}", if config.switch.switching == Switching::CutThrough { "packet" } else { "flit" }),
@@ -85,8 +86,8 @@ impl Dump {
         ];
         Dump {
             channel,
-            flit_time: config.flit_time(),
-            latency: config.link.latency,
+            flit_time: speed.flit_time,
+            latency: speed.latency,
             has_retransmission: timeout.is_some(),
             header: header.join("\n"),
             records: Vec::new(),

@@ -28,8 +28,8 @@ fn row() -> (Arc<Topology>, NetworkConfig) {
     (Arc::new(topology), config)
 }
 
-fn with_stops(mut config: NetworkConfig) -> NetworkConfig {
-    let stop = config.stop_flits_max().unwrap();
+fn with_stops(topology: &Topology, mut config: NetworkConfig) -> NetworkConfig {
+    let stop = config.stop_flits_max(topology).unwrap();
     config.flow_control = FlowControl::StopContinue { stop, resume: stop / 2 };
     config
 }
@@ -101,7 +101,7 @@ fn stop_and_continue_keep_buffers_from_overflowing() {
     for switching in [Switching::CutThrough, Switching::Wormhole] {
         let mut config = config.clone();
         config.switch.switching = switching;
-        let (results, text) = run(&topology, with_stops(config));
+        let (results, text) = run(&topology, with_stops(&topology, config));
         assert_eq!((results.lost, results.stopped), (0, None), "{switching:?}");
         let checked = sound(&text);
         assert!(checked.controls > 100, "{checked:?}");
@@ -114,7 +114,7 @@ fn the_defect_is_found_and_the_correction_cures_it() {
     // Flits of two virtual channels alternate, so that a buffer at its limit fills and empties within one flit.
     (config.switch.switching, config.link.buffer_flits, config.link.virtual_channels) = (Switching::Wormhole, 12, 2);
     (config.link.latency, config.link.bandwidth_bytes_per_s) = (Time::from_ns(10), 300_000_000);
-    let mut config = with_stops(config);
+    let mut config = with_stops(&topology, config);
     config.control_defects = vec![middle(&topology)];
     let (results, text) = run(&topology, config.clone());
     assert!(results.lost_by_reason.get(&LossReason::Corruption).is_some_and(|lost| *lost > 0));
@@ -130,7 +130,7 @@ fn the_defect_is_found_and_the_correction_cures_it() {
 #[test]
 fn the_same_run_gives_the_same_dump_and_an_observer_changes_nothing() {
     let (topology, config) = row();
-    let config = with_stops(config);
+    let config = with_stops(&topology, config);
     let (results, text) = run(&topology, config.clone());
     assert_eq!((&results, &text), (&run(&topology, config.clone()).0, &run(&topology, config.clone()).1));
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 1).unwrap();

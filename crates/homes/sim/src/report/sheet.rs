@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::document::Table;
 use crate::machine::description::{
     AggregationTable, AtuTable, CacheTable, CongestionTable, Description, HostTable, InterfaceTable, LimitsTable,
-    LinkTable, NicTable, PathTable, RetransmissionTable, RoutingTable, SwitchTable, TopologyTable, UnitTable,
+    LinkTable, NicTable, PathTable, RetransmissionTable, RoutingTable, SpeedTable, SwitchTable, TopologyTable,
+    UnitTable,
 };
 use crate::machine::figure::Figure;
 
@@ -111,6 +112,11 @@ impl Sheet {
                 flow_control,
                 stop_flits,
                 continue_flits,
+                node,
+                local,
+                global,
+                levels,
+                dimensions,
                 loss,
                 corruption,
                 retransmission,
@@ -333,6 +339,22 @@ impl Add for Vec<CacheTable> {
         for (number, CacheTable { bytes, access_ns }) in self.iter().enumerate() {
             bytes.add_to(sheet, &format!("{key}.{number}.bytes"));
             access_ns.add_to(sheet, &format!("{key}.{number}.access_ns"));
+        }
+    }
+}
+
+impl Add for SpeedTable {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        let SpeedTable { bandwidth_MBps, latency_ns } = self;
+        bandwidth_MBps.add_to(sheet, &format!("{key}.bandwidth_MBps"));
+        latency_ns.add_to(sheet, &format!("{key}.latency_ns"));
+    }
+}
+
+impl Add for Vec<SpeedTable> {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        for (number, table) in self.iter().enumerate() {
+            table.add_to(sheet, &format!("{key}.{number}"));
         }
     }
 }

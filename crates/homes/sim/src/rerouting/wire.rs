@@ -6,7 +6,7 @@
 
 use selvedge_fabric::{Port, Topology};
 
-use crate::network::NetworkConfig;
+use crate::network::{NetworkConfig, Speed};
 use crate::time::Time;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,7 @@ struct Line {
     /// Falls since the start: a frame that was on its way during one is lost.
     falls: u32,
     free_at: Time,
+    speed: Speed,
 }
 
 #[derive(Debug)]
@@ -28,6 +29,8 @@ struct Frame {
 #[derive(Debug)]
 pub(super) struct Wire {
     lines: Vec<Line>,
+    /// Of the links between routers.
+    speeds: Vec<Speed>,
     frames: Vec<Option<Frame>>,
     free: Vec<u32>,
     config: NetworkConfig,
@@ -35,9 +38,13 @@ pub(super) struct Wire {
 
 impl Wire {
     pub fn new(topology: &Topology, config: &NetworkConfig) -> Wire {
-        let line = Line { is_up: true, falls: 0, free_at: Time::ZERO };
-        let lines = vec![line; topology.channels() as usize];
-        Wire { lines, frames: Vec::new(), free: Vec::new(), config: config.clone() }
+        let line = |channel| {
+            let speed = config.speed_of(topology, channel);
+            Line { is_up: true, falls: 0, free_at: Time::ZERO, speed }
+        };
+        let lines = (0..topology.channels()).map(line).collect();
+        let speeds = config.speeds(topology, false);
+        Wire { lines, speeds, frames: Vec::new(), free: Vec::new(), config: config.clone() }
     }
 
     pub fn is_up(&self, channel: u32) -> bool {
@@ -50,14 +57,16 @@ impl Wire {
         line.is_up = is_up;
     }
 
-    /// Returns the time of a frame from its first byte sent to its arrival, on an idle link.
+    /// Returns the longest time of a frame from its first byte sent to its arrival, on an idle link.
     pub fn time(&self, bytes: u32) -> Time {
-        self.occupies(bytes) + self.through()
+        let time = |&speed: &Speed| self.occupies(speed, bytes) + self.through(speed);
+        self.speeds.iter().map(time).max().unwrap_or_default()
     }
 
     /// Sends a frame at `now`. Returns its arrival, and the slot in which it waits for it. `None`: the link is down.
     pub fn send(&mut self, now: Time, channel: u32, to: (u32, Port), bytes: Vec<u8>) -> Option<(Time, u32)> {
-        let (busy, through) = (self.occupies(bytes.len() as u32), self.through());
+        let speed = self.lines[channel as usize].speed;
+        let (busy, through) = (self.occupies(speed, bytes.len() as u32), self.through(speed));
         let line = &mut self.lines[channel as usize];
         if !line.is_up {
             return None;
@@ -85,14 +94,14 @@ impl Wire {
     }
 
     /// A frame longer than a packet goes in several.
-    fn occupies(&self, bytes: u32) -> Time {
+    fn occupies(&self, speed: Speed, bytes: u32) -> Time {
         let most = self.config.link.packet_bytes.max(1);
-        let flit_time = self.config.flit_time();
+        let flit_time = speed.flit_time;
         let whole = self.config.packet_time(flit_time, most) * u64::from(bytes / most);
         whole + if bytes % most > 0 { self.config.packet_time(flit_time, bytes % most) } else { Time::ZERO }
     }
 
-    fn through(&self) -> Time {
-        self.config.link.latency + self.config.switch.latency
+    fn through(&self, speed: Speed) -> Time {
+        speed.latency + self.config.switch.latency
     }
 }

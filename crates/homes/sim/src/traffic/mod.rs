@@ -138,7 +138,7 @@ pub fn run_observed(
     let rerouting = traffic.rerouting.clone();
     let rerouter = rerouting.map(|config| Rerouter::new(&topology, &routing, &network, config)).transpose()?;
     let plan = plan(&topology, &network, traffic)?;
-    let is_whole = rerouter.is_some() || !observers.is_empty() || network.undivided(routing.deadlock_free()).is_some();
+    let is_whole = rerouter.is_some() || !observers.is_empty() || undivided(&topology, &routing, &network).is_some();
     let count = if is_whole { 1 } else { traffic.threads.max(1) };
     let partitions = match count {
         1 => vec![Partition::whole(&topology)],
@@ -168,8 +168,8 @@ pub fn run_observed(
 }
 
 /// Returns why a fabric is simulated by one thread, if so.
-pub fn undivided(routing: &Routing, network: &NetworkConfig) -> Option<Undivided> {
-    network.undivided(routing.deadlock_free())
+pub fn undivided(topology: &Topology, routing: &Routing, network: &NetworkConfig) -> Option<Undivided> {
+    network.undivided(topology, routing.deadlock_free())
 }
 
 /// Checks the settings, and prepares what all partitions need.
@@ -193,7 +193,8 @@ fn plan<'a>(
     let time = |bytes| network.packet_time(network.node_flit_time(), bytes);
     let busy: Time = cut(traffic.message_bytes, packet_bytes).map(time).sum();
     let gap_mean_ps = busy.as_ps() as f64 / traffic.load;
-    Ok(Plan { traffic, destinations, gap_mean_ps, packets, until: traffic.warm_up + traffic.measured })
+    let (until, lookahead) = (traffic.warm_up + traffic.measured, network.lookahead(topology));
+    Ok(Plan { traffic, destinations, gap_mean_ps, packets, until, lookahead })
 }
 
 /// Starts a thread for each partition; none for one.

@@ -47,6 +47,8 @@ pub(super) struct Plan<'a> {
     pub packets: u32,
     /// End of the measured interval.
     pub until: Time,
+    /// The time that a packet or credit needs at least from one router to another.
+    pub lookahead: Time,
 }
 
 /// A partition.

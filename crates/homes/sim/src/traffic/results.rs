@@ -142,7 +142,7 @@ impl Run<'_> {
         let interval = end.at - begin.at;
         let network = &self.parts[0].network;
         let nodes = network.topology().nodes();
-        let node_time = network.injection_time(0).as_ps() as f64 / f64::from(network.flits(0));
+        let node_time = network.config().message_time(0).as_ps() as f64 / f64::from(network.flits(0));
         let share = |flits: u64| match interval {
             Time::ZERO => 0.0,
             interval => flits as f64 * node_time / interval.as_ps() as f64 / f64::from(nodes),
@@ -222,9 +222,9 @@ impl Run<'_> {
         if interval == 0 || between.is_empty() {
             return (Vec::new(), 0.0);
         }
-        let flit_time = network.flit_time().as_ps() as f64;
         let share = |&channel: &u32| {
             let flits = end.flits[channel as usize] - begin.flits[channel as usize];
+            let flit_time = network.flit_time(channel).as_ps() as f64;
             BusyChannel { channel, utilisation: flits as f64 * flit_time / interval as f64 }
         };
         let mut channels: Vec<BusyChannel> = between.iter().map(share).collect();

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use selvedge_fabric::{Algorithm, RouterId};
 
 use super::*;
-use crate::network::{DeadlockPolicy, ErrorRates, LossReason, RetransmissionConfig, SpeedUp, Switching};
+use crate::network::{DeadlockPolicy, ErrorRates, LinkSpeed, LossReason, RetransmissionConfig, SpeedUp, Switching};
 use crate::random::Random;
 
 fn go(topology: Topology, algorithm: Algorithm, network: NetworkConfig, traffic: &TrafficConfig) -> TrafficResults {
@@ -414,7 +414,7 @@ proptest! {
     fn every_number_of_threads_gives_the_same_bytes(
         kind in 0usize..7, routing in 0usize..5, threads in 2u32..=8, seed: u64, load in 0.05f64..0.9,
         pattern in prop::sample::select(vec!["uniform", "hotspot:3:0.3", "bit-complement", "neighbour"]),
-        bytes in prop::sample::select(vec![0u32, 40, 256, 3000]), faults: bool, errors: bool, retransmits: bool, speed_up: bool,
+        bytes in prop::sample::select(vec![0u32, 40, 256, 3000]), faults: bool, errors: bool, retransmits: bool, speed_up: bool, speeds: bool,
     ) {
         let (topology, routings) = divisible().swap_remove(kind);
         let algorithm = routings[routing % routings.len()];
@@ -430,6 +430,15 @@ proptest! {
         }
         if speed_up {
             network.switch.speed_up = Some(SpeedUp { factor: 2, output_flits: 64 });
+        }
+        if speeds {
+            let mut draw = Random::new(seed, 4);
+            let mut speed = || LinkSpeed {
+                bandwidth_bytes_per_s: 500_000_000 + draw.below(2_000_000_000),
+                latency: Time(1_000 + draw.below(20_000)),
+            };
+            network.node_link = Some(speed());
+            network.class_links = (0..topology.link_classes().count()).map(|_| speed()).collect();
         }
         let mut traffic = TrafficConfig {
             seed, warm_up: Time::from_ns(1_000), measured: Time::from_ns(4_000), drain_max: Time::from_ns(5_000), ..short(pattern, load)
@@ -457,14 +466,24 @@ fn what_cannot_be_divided_says_why() {
     let safe = Routing::new(&torus, Algorithm::DimensionOrder, 2).unwrap();
     let shortest = Routing::new(&torus, Algorithm::ShortestPath, 2).unwrap();
     let plain = NetworkConfig::default();
-    assert_eq!(undivided(&safe, &plain), None);
-    assert_eq!(undivided(&shortest, &plain), Some(Undivided::Deadlock));
+    assert_eq!(undivided(&torus, &safe, &plain), None);
+    assert_eq!(undivided(&torus, &shortest, &plain), Some(Undivided::Deadlock));
     let mut touching = plain.clone();
     touching.link.latency = Time::ZERO;
-    assert_eq!(undivided(&safe, &touching), Some(Undivided::NoLatency));
+    assert_eq!(undivided(&torus, &safe, &touching), Some(Undivided::NoLatency));
     let mut wormhole = plain.clone();
     wormhole.switch.switching = Switching::Wormhole;
-    assert_eq!(undivided(&safe, &wormhole), Some(Undivided::Wormhole));
+    assert_eq!(undivided(&torus, &safe, &wormhole), Some(Undivided::Wormhole));
+    let graph = |latency: f64| {
+        let link = format!("link a b latency_ns={latency}");
+        Topology::graph(&format!("router a\nrouter b\nrouter c\n{link}\nlink b c\nnode m a latency_ns=0\nnode n c"))
+            .unwrap()
+    };
+    let close = graph(0.0);
+    let routing = Routing::new(&close, Algorithm::UpDown, 1).unwrap();
+    assert_eq!(undivided(&close, &routing, &plain), Some(Undivided::NoLatency));
+    assert_eq!(undivided(&graph(0.004), &routing, &plain), None);
+    assert_eq!(plain.lookahead(&graph(0.004)), Time(4));
     // They run on one thread.
     let traffic = TrafficConfig { threads: 4, ..short("uniform", 0.2) };
     let alone = TrafficConfig { threads: 1, ..traffic.clone() };

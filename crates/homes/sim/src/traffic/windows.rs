@@ -176,14 +176,10 @@ impl<'a> Run<'a> {
 
     /// Returns the end of the spell of the event at `next`.
     fn spell_end(&self, next: Time, change: Option<Time>, drained: Time) -> Time {
-        let length = SPELL.0.next_multiple_of(self.lookahead().0.max(1));
+        let length = SPELL.0.next_multiple_of(self.plan.lookahead.0.max(1));
         let end = Time((next.0 / length + 1).saturating_mul(length));
         let ends = [self.plan.traffic.warm_up, self.plan.until, Time(drained.0.saturating_add(1))];
         ends.into_iter().chain(change).filter(|&at| at > next).fold(end, Time::min)
-    }
-
-    fn lookahead(&self) -> Time {
-        self.parts[0].network.config().lookahead()
     }
 
     /// Lets all partitions handle their events before `end`, window by window.
@@ -191,7 +187,7 @@ impl<'a> Run<'a> {
         if self.threads.is_none() {
             return self.parts[0].run(end);
         }
-        let length = self.lookahead().0;
+        let length = self.plan.lookahead.0;
         while let Some(next) = self.next_event().filter(|&next| next < end) {
             let end = end.min(Time((next.0 / length + 1).saturating_mul(length)));
             let (threads, parts) = (&self.threads, &mut self.parts);

@@ -150,6 +150,12 @@ fn networks_that_cannot_be_name_the_remedy() {
         ("hyperx4096", "topology.trunks", "[1, 2]", &["`trunks` has 2 entries for 3 dimensions"][..]),
         ("hyperx4096", "routing.algorithm", "ugal-g", &["does not fit a HyperX 8x8x8", "dragonflies"][..]),
         ("slimfly10830", "topology.q", "20", &["q = 20", "give 19 or 23"][..]),
+        ("fattree8192", "link.levels", "[{}]", &["has 1 entries", "has 2 such classes", "give 2"][..]),
+        ("fattree8192", "link.global", "{ latency_ns = 1 }", &["no such links", "told apart by levels"][..]),
+        ("hyperx4096", "link.levels", "[{}, {}]", &["no such links", "told apart by dimensions"][..]),
+        ("hyperx4096", "link.dimensions", "[{}, {}]", &["has 2 entries", "give 3"][..]),
+        ("dragonfly1056", "link.local", "{ bandwidth_MBps = 0 }", &["0 MB/s"][..]),
+        ("dragonfly1056", "link.node", "{ latency = 1 }", &["unknown field `latency`"][..]),
         ("cluster", "topology.children", "[4, 4]", &["levels", "follows from children"][..]),
         ("cluster", "topology.parents", "[4]", &["goes with children"][..]),
         ("fattree8192", "topology.parents", "[4]", &["`parents` has 1 entries", "3 levels: give 2"][..]),
@@ -161,4 +167,23 @@ fn networks_that_cannot_be_name_the_remedy() {
             assert!(error.contains(word), "{machine}, {key} = {value}: {error}");
         }
     }
+}
+
+#[test]
+fn links_have_the_speeds_of_their_classes() {
+    let file = |name: &str| machines().into_iter().find(|path| path.ends_with(format!("{name}.toml"))).unwrap();
+    let load = |name, key: &str, value: &str| load_with(&file(name), &[(key.into(), value.into())]).unwrap();
+    let own = |machine: &selvedge_sim::machine::Machine, channel| machine.network.speed_of(&machine.topology, channel);
+    let base = load_with(&file("dragonfly1056"), &[]).unwrap();
+    let far = load("dragonfly1056", "link.global", "{ latency_ns = 700, bandwidth_MBps = 12500 }");
+    let (same, other): (Vec<u32>, Vec<u32>) =
+        (0..far.topology.channels()).partition(|&channel| own(&far, channel) == own(&base, channel));
+    // 33 groups, each linked to each other in both directions.
+    assert_eq!(other.len(), 33 * 32);
+    assert_eq!(own(&far, other[0]).latency, selvedge_sim::time::Time::from_ns(700));
+    assert_eq!(own(&far, other[0]).flit_time, own(&base, other[0]).flit_time * 2);
+    assert!(same.len() > other.len());
+    let near = load("dragonfly1056", "link.node", "{ latency_ns = 1 }");
+    let short = |&channel: &u32| own(&near, channel) != own(&base, channel);
+    assert_eq!((0..near.topology.channels()).filter(short).count() as u32, 2 * near.topology.nodes());
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use selvedge_fabric::NodeId;
 use selvedge_nic::rma::{Operation, code, spec};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::machine::graph::Class;
@@ -344,13 +345,13 @@ fn a_flit_has_its_own_overhead_and_the_last_one_may_be_short() {
         (16, 24, 16)
     );
     assert_eq!(machine.network.message_time(56 + frame), Time::from_ps(41 * 6400));
-    assert_eq!(network.injection_time(56 + 16), Time::from_ps(41 * 6400));
+    assert_eq!(network.injection_time(NodeId(0), 56 + 16), Time::from_ps(41 * 6400));
     assert_eq!((network.flits(72), network.flits(118), network.flits(119)), (1, 1, 2));
     // A large message has its frames once, and the overhead of each of its flits: 118 of 128 bytes.
     let phits = 64 * (4120 / 118) + 5 + (4120 % 118) / 2;
     assert_eq!(machine.network.message_time(4096 + 24), Time::from_ps(phits * 6400));
     let padded = machine_with(&[("link.last_flit", "full")]);
-    assert_eq!(padded.injection_time(56), Time::from_ps(64 * 6400));
+    assert_eq!(padded.injection_time(NodeId(0), 56), Time::from_ps(64 * 6400));
 }
 
 fn machine_with(overrides: &[(&str, &str)]) -> Network {

@@ -112,7 +112,7 @@ const NODES_A_THREAD: u32 = 512;
 fn threads(args: &Args, machine: &Machine) -> Result<u32, Usage> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
     let Some(threads) = args.threads else { return Ok(cores.min(machine.topology.nodes() / NODES_A_THREAD).max(1)) };
-    if let Some(why) = undivided(&machine.routing, &machine.network).filter(|_| threads > 1) {
+    if let Some(why) = undivided(&machine.topology, &machine.routing, &machine.network).filter(|_| threads > 1) {
         return Err(Usage(format!(
             "this machine is simulated by one thread: {}; give --threads 1, or change it by --set",
             why.words()

@@ -98,7 +98,8 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
     if all > PLAN_MAX {
         return Err(arguments.refuse("messages", format!("a number with at most {PLAN_MAX} messages in all")));
     }
-    let link = setting.machine.network.link.bandwidth_bytes_per_s as f64;
+    let network = &setting.machine.network;
+    let link = network.node_link.unwrap_or(network.link.speed()).bandwidth_bytes_per_s as f64;
     let mut plan = Plan {
         pattern,
         ranks: setting.ranks,
