@@ -83,7 +83,7 @@ fn drive(network: &mut Network, sources: &[Source], end: Time, mut arrived: impl
         let begin = source.gap.map_or(Time::ZERO, |gap| Time(random.exponential(gap.0 as f64) as u64));
         queue.0.schedule(source.begin + begin, Event::Make(number));
     }
-    let packet_time = network.injection_time(PACKET_BYTES);
+    let packet_time = network.injection_time(NodeId(0), PACKET_BYTES);
     while let Some((now, event)) = queue.0.take() {
         match event {
             Event::Network(event) => network.handle(now, event, &mut queue),
@@ -124,7 +124,7 @@ fn shares(topology: &Topology, config: NetworkConfig, begins_ns: &[u64], end: Ti
     };
     let sources: Vec<Source> = begins_ns.iter().enumerate().map(source).collect();
     let mut network = network(topology, Algorithm::DestinationModK, config);
-    let packet_time = network.injection_time(PACKET_BYTES);
+    let packet_time = network.injection_time(NodeId(0), PACKET_BYTES);
     let mut packets = vec![0u64; sources.len()];
     drive(&mut network, &sources, end, |source, arrival| {
         let Arrival::Delivered(delivery) = arrival else { panic!("{arrival:?}") };
@@ -166,7 +166,7 @@ fn two_flows_to_one_node_have_half_of_its_link_each() {
 /// odd ones and the share of node 0's link that the even ones use, after a time in which queues have settled.
 fn victims(topology: &Topology, config: NetworkConfig, senders: u32, until: Time) -> (f64, f64) {
     let routing = Algorithm::Minimal;
-    let packet_time = network(topology, routing, config.clone()).injection_time(PACKET_BYTES);
+    let packet_time = network(topology, routing, config.clone()).injection_time(NodeId(0), PACKET_BYTES);
     let nodes = topology.nodes();
     let odd = (0..nodes).filter(|node| node % 2 == 1);
     let mut sources: Vec<Source> =
