@@ -532,7 +532,7 @@ fn configurations_that_cannot_be_simulated_are_refused() {
     };
     assert_eq!(refuse(&|config| config.link.bandwidth_bytes_per_s = 0), NetworkError::Bandwidth);
     let node_link = LinkSpeed { bandwidth_bytes_per_s: 0, latency: Time::ZERO };
-    assert_eq!(refuse(&|config| config.node_link = Some(node_link.clone())), NetworkError::Bandwidth);
+    assert_eq!(refuse(&|config| config.node_link = Some(node_link)), NetworkError::Bandwidth);
     assert_eq!(refuse(&|config| config.link.flit_bytes = 2), NetworkError::Flit { flit: 2, crc: 2 });
     assert_eq!(refuse(&|config| config.link.packet_bytes = 0), NetworkError::Packet);
     assert_eq!(refuse(&|config| config.link.virtual_channels = 0), NetworkError::NoVirtualChannel);
