@@ -162,7 +162,7 @@ fn refill(network: &mut Network, now: Time, node: u32, queue: &mut impl Schedule
             edges.own += u64::from(is_control);
             edges.held -= u64::from(!is_control);
         }
-        let source = &mut network.sources[(network.buffers.source(NodeId(node)) - network.buffers.sources) as usize];
+        let source = network.source_mut(NodeId(node));
         if !is_control && std::mem::take(&mut source.notify) {
             network.notified.push(NodeId(node));
         }

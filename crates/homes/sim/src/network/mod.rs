@@ -304,13 +304,18 @@ impl Network {
         &self.sources[(self.buffers.source(node) - self.buffers.sources) as usize]
     }
 
+    fn source_mut(&mut self, node: NodeId) -> &mut Source {
+        &mut self.sources[(self.buffers.source(node) - self.buffers.sources) as usize]
+    }
+
     /// Returns the route with which a packet begins.
     #[inline]
     fn start(&mut self, from: NodeId, to: NodeId) -> RouteState {
-        let source = &mut self.sources[(self.buffers.source(from) - self.buffers.sources) as usize];
+        let source = self.source_mut(from);
+        let number = source.routed;
+        source.routed = number.wrapping_add(1);
         let part = u64::from_le_bytes(*b"network\0");
-        let mut random = Random::of_source(self.config.seed, part, from.0, source.routed);
-        source.routed = source.routed.wrapping_add(1);
+        let mut random = Random::of_source(self.config.seed, part, from.0, number);
         self.routing.start(&self.topology, from, to, random.next_u64())
     }
 
@@ -329,7 +334,7 @@ impl Network {
         let flight = Flight { packet, route, injected, head, flits, missing, output, hops, fate, cast };
         let flight = self.buffers.flights.insert(flight);
         let buffer = self.buffers.source(packet.from);
-        self.sources[(buffer - self.buffers.sources) as usize].waiting += 1;
+        self.source_mut(packet.from).waiting += 1;
         let resident = self.buffers.enter(flight, buffer, flits, flits, now, now);
         let busy_until = self.buffers.vcs[buffer as usize].busy_until;
         if self.buffers.vcs[buffer as usize].front != resident {
@@ -447,8 +452,7 @@ impl Network {
 
     /// Asks for one [`Network::take_notification`] when the next packet begins to leave a node's source queue or flows.
     pub fn notify_when_taken(&mut self, node: NodeId) {
-        let source = self.buffers.source(node) - self.buffers.sources;
-        self.sources[source as usize].notify = true;
+        self.source_mut(node).notify = true;
     }
 
     /// Whether nodes have congestion control.
@@ -460,8 +464,7 @@ impl Network {
     /// Takes back the request of a node, under congestion control only. Returns whether there was one.
     #[inline]
     pub fn take_request(&mut self, node: NodeId) -> bool {
-        let source = self.buffers.source(node) - self.buffers.sources;
-        self.edges.is_some() && std::mem::take(&mut self.sources[source as usize].notify)
+        self.edges.is_some() && std::mem::take(&mut self.source_mut(node).notify)
     }
 
     /// Takes a node that asked for a notification and whose next packet has begun to leave.

@@ -42,23 +42,41 @@ pub struct NetworkStatistics {
 impl NetworkStatistics {
     /// Adds the statistics of another partition.
     pub(crate) fn add(&mut self, other: &NetworkStatistics) {
-        let NetworkStatistics { hops, events, injected, delivered, lost, delivered_bytes, .. } = other;
+        // By name, so that a new field is not forgotten.
+        let NetworkStatistics {
+            hops,
+            events,
+            injected,
+            delivered,
+            lost,
+            delivered_bytes,
+            requests,
+            blocked,
+            blocked_ps,
+            losses,
+            corruptions,
+            retransmissions,
+            control_packets,
+            marks,
+            deadlocks,
+            deadlocked_packets,
+            recovered,
+            cycle_lengths,
+        } = other;
         self.hops += hops;
         self.events += events;
         self.injected += injected;
         self.delivered += delivered;
         self.lost += lost;
         self.delivered_bytes += delivered_bytes;
-        let NetworkStatistics { requests, blocked, blocked_ps, losses, corruptions, retransmissions, .. } = other;
         self.requests += requests;
         self.blocked += blocked;
         self.blocked_ps += blocked_ps;
         self.losses += losses;
         self.corruptions += corruptions;
         self.retransmissions += retransmissions;
-        self.control_packets += other.control_packets;
-        self.marks += other.marks;
-        let NetworkStatistics { deadlocks, deadlocked_packets, recovered, cycle_lengths, .. } = other;
+        self.control_packets += control_packets;
+        self.marks += marks;
         self.deadlocks += deadlocks;
         self.deadlocked_packets += deadlocked_packets;
         self.recovered += recovered;
