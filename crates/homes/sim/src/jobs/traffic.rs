@@ -13,7 +13,6 @@
 //! with a number of messages leaves none out, asks for acknowledgements, and ends with the last of them.
 
 use std::fmt;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use super::error::JobProblem;
@@ -80,8 +79,8 @@ impl TrafficJob {
             windows: LEFT + 1,
             ..Needs::default()
         };
-        let plan = Rc::new(plan);
-        let mut prepared = Prepared::new(needs, move |process| send(process, Rc::clone(&plan)));
+        let plan = Arc::new(plan);
+        let mut prepared = Prepared::new(needs, move |process| send(process, Arc::clone(&plan)));
         let messages = self.messages.map(|messages| ("messages", messages.to_string()));
         let of_all = [("load", self.load.to_string()), ("message-bytes", self.message_bytes.to_string())];
         prepared.settings = of_all.into_iter().chain(messages).collect();
@@ -104,7 +103,7 @@ struct Plan {
     seed: u64,
 }
 
-async fn send(process: Process, plan: Rc<Plan>) -> i32 {
+async fn send(process: Process, plan: Arc<Plan>) -> i32 {
     let rank = process.rank();
     if !plan.destinations.is_source(rank) {
         return 0;

@@ -36,7 +36,7 @@ mod tasks;
 
 pub use process::{Process, Trigger};
 pub use requests::{ANY, Message, OWN_TAGS, RequestId};
-pub use results::{Point, Results};
+pub use results::{Point, Results, Shared};
 pub use tasks::Tasks;
 
 use std::future::Future;

@@ -80,7 +80,8 @@ impl Process {
 
     /// Adds a point to the results of the run. A series' name ends with its unit: "half round trip, us".
     pub fn record(&self, series: &'static str, x: f64, y: f64) {
-        self.core.borrow().observer.borrow_mut().record(series, x, y);
+        let core = self.core.borrow();
+        core.shared.observer().record((core.now, core.rank), series, x, y);
     }
 
     /// Records that this rank has executed n iterations from `start` until now; all ranks execute them. The point of
@@ -88,21 +89,20 @@ impl Process {
     /// last, over all laps so far.
     pub fn lap(&self, series: &'static str, x: f64, start: Time, iterations: u64, y: impl Fn(Time) -> f64) {
         let core = self.core.borrow();
-        core.observer.borrow_mut().lap((series, x), core.size, (start, core.now), iterations, y);
+        let (rank, times) = ((core.rank, core.size), (start, core.now));
+        core.shared.observer().lap((series, x), rank, times, iterations, y);
     }
 
     /// Adds to a count that all ranks share outside the simulated machine, and returns it. For checks.
     pub fn witness(&self, add: u64) -> u64 {
         let core = self.core.borrow();
-        let mut observer = core.observer.borrow_mut();
-        observer.witnessed += add;
-        observer.witnessed
+        core.shared.observer().witness(add)
     }
 
     /// Records a mistake in the results; returns its exit code.
     pub fn wrong(&self, what: impl Into<String>) -> i32 {
         let core = self.core.borrow();
-        core.observer.borrow_mut().wrong(core.rank, what.into());
+        core.shared.observer().wrong((core.now, core.rank), what.into());
         1
     }
 

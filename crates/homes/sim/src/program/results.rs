@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The results of programs: series of points, and mistakes.
 //!
-//! There is one list for all ranks, in the order in which they recorded.
+//! There is one list for all ranks, in the order of their clocks, then of their numbers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -53,69 +55,180 @@ impl Results {
     }
 }
 
-/// Times of iterations that all ranks execute: from the start of the first rank to the end of the last.
+/// A point or a mistake, with the clock and number of the rank that recorded it.
 #[derive(Debug)]
-struct Lap {
+struct Recorded<T> {
+    at: (Time, u32),
+    what: T,
+}
+
+/// Iterations of a series at one x, which all ranks execute.
+#[derive(Debug)]
+struct Laps {
     series: &'static str,
     x: f64,
-    /// The current lap: ranks that have ended it, first start, last end.
-    ranks: u32,
-    first: Time,
-    last: Time,
-    /// Time and iterations of all earlier laps.
+    /// Laps that each rank has ended.
+    ended: Vec<u32>,
+    laps: Vec<Lap>,
+    /// Time and iterations of all laps that every rank has ended.
     total: Time,
     count: u64,
 }
 
-/// State that all ranks share outside the simulated machine: access to it takes no time.
+/// A lap lasts from the start of the first rank to the end of the last.
+#[derive(Clone, Copy, Debug)]
+struct Lap {
+    /// Ranks that have ended it.
+    ranks: u32,
+    first: Time,
+    last: Time,
+}
+
+/// State that all ranks share outside the simulated machine: access to it takes no time. Ranks of several threads may
+/// share it. So what is in it depends on the clocks of the ranks, and not on the order of their calls.
 #[derive(Debug, Default)]
 pub(super) struct Observer {
-    pub results: Results,
-    pub witnessed: u64,
-    laps: Vec<Lap>,
+    points: Vec<Recorded<Point>>,
+    wrong: Vec<Recorded<String>>,
+    wrong_count: u64,
+    witnessed: u64,
+    laps: Vec<Laps>,
+}
+
+/// The observer that all ranks of a run share.
+#[derive(Clone, Debug, Default)]
+pub struct Shared(Arc<Mutex<Observer>>);
+
+impl Shared {
+    /// Locks the observer. A rank that panics has left it whole.
+    pub(super) fn observer(&self) -> MutexGuard<'_, Observer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the results so far, in the order of the ranks' clocks.
+    pub fn results(&self) -> Results {
+        self.observer().results()
+    }
 }
 
 impl Observer {
-    pub fn record(&mut self, series: &'static str, x: f64, y: f64) {
-        self.results.points.push(Point { series, x, y });
+    pub fn record(&mut self, at: (Time, u32), series: &'static str, x: f64, y: f64) {
+        self.points.push(Recorded { at, what: Point { series, x, y } });
     }
 
-    pub fn wrong(&mut self, rank: u32, what: String) {
-        self.results.wrong_count += 1;
-        if self.results.wrong.len() < MISTAKES_MAX {
-            self.results.wrong.push(Mistake { rank, what });
+    pub fn wrong(&mut self, at: (Time, u32), what: String) {
+        self.wrong_count += 1;
+        self.wrong.push(Recorded { at, what });
+        if self.wrong.len() >= 2 * MISTAKES_MAX {
+            sort(&mut self.wrong);
+            self.wrong.truncate(MISTAKES_MAX);
         }
     }
 
-    /// Records that one of `size` ranks has executed `count` iterations. After the last rank, the series' point at `x`
-    /// is `y` of the mean time of an iteration, over all laps.
+    /// Adds to a count that all ranks share; returns it.
+    pub fn witness(&mut self, add: u64) -> u64 {
+        self.witnessed += add;
+        self.witnessed
+    }
+
+    /// Records that one of `size` ranks has executed `count` iterations of a lap. After the last rank, the series' point
+    /// at `x` is `y` of the mean time of an iteration, over all laps.
     pub fn lap(
         &mut self,
         (series, x): (&'static str, f64),
-        size: u32,
+        (rank, size): (u32, u32),
         (start, end): (Time, Time),
         count: u64,
         y: impl Fn(Time) -> f64,
     ) {
-        let known = self.laps.iter().rposition(|lap| lap.series == series && lap.x == x);
+        let known = self.laps.iter().rposition(|laps| laps.series == series && laps.x == x);
         let at = known.unwrap_or_else(|| {
-            let (first, last) = (Time::MAX, Time::ZERO);
-            self.laps.push(Lap { series, x, ranks: 0, first, last, total: Time::ZERO, count: 0 });
+            let ended = vec![0; size as usize];
+            self.laps.push(Laps { series, x, ended, laps: Vec::new(), total: Time::ZERO, count: 0 });
             self.laps.len() - 1
         });
-        let lap = &mut self.laps[at];
+        let laps = &mut self.laps[at];
+        let number = laps.ended[rank as usize] as usize;
+        laps.ended[rank as usize] += 1;
+        if laps.laps.len() <= number {
+            laps.laps.push(Lap { ranks: 0, first: Time::MAX, last: Time::ZERO });
+        }
+        let lap = &mut laps.laps[number];
         lap.ranks += 1;
         (lap.first, lap.last) = (lap.first.min(start), lap.last.max(end));
+        let lap = *lap;
         if lap.ranks < size {
             return;
         }
-        lap.total += lap.last - lap.first;
-        lap.count += count;
-        (lap.ranks, lap.first, lap.last) = (0, Time::MAX, Time::ZERO);
-        let value = y(lap.total / lap.count);
-        match self.results.points.iter_mut().rfind(|point| point.series == series && point.x == x) {
-            Some(point) => point.y = value,
-            None => self.record(series, x, value),
+        laps.total += lap.last - lap.first;
+        laps.count += count;
+        let value = y(laps.total / laps.count);
+        // Its place among the points is that of the end of its first lap.
+        match self.points.iter_mut().rfind(|point| point.what.series == series && point.what.x == x) {
+            Some(point) => (point.what.y, point.at) = (value, point.at.min((lap.last, 0))),
+            None => self.record((lap.last, 0), series, x, value),
         }
+    }
+
+    /// Returns the results so far, in the order of the ranks' clocks.
+    pub fn results(&mut self) -> Results {
+        sort(&mut self.points);
+        sort(&mut self.wrong);
+        let wrong = self.wrong.iter().take(MISTAKES_MAX);
+        Results {
+            points: self.points.iter().map(|point| point.what).collect(),
+            wrong: wrong.map(|Recorded { at, what }| Mistake { rank: at.1, what: what.clone() }).collect(),
+            wrong_count: self.wrong_count,
+        }
+    }
+}
+
+/// Sorts by clock, then by rank. What one rank has recorded stays in order.
+fn sort<T>(recorded: &mut [Recorded<T>]) {
+    recorded.sort_by_key(|recorded| recorded.at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_calls_does_not_matter() {
+        let lap = |observer: &mut Observer, rank, x, from, to| {
+            let times = (Time::from_ns(from), Time::from_ns(to));
+            observer.lap(("lap, ns", x), (rank, 2), times, 2, |mean| mean.as_ns() as f64);
+        };
+        type Call = Box<dyn Fn(&mut Observer)>;
+        let mut calls: Vec<Call> = vec![
+            // Rank 1 is a lap ahead.
+            Box::new(move |observer| {
+                lap(observer, 1, 8.0, 0, 10);
+                lap(observer, 1, 8.0, 10, 20);
+                lap(observer, 1, 16.0, 20, 25);
+                observer.record((Time::from_ns(30), 1), "of one", 1.0, 2.0);
+                observer.wrong((Time::from_ns(31), 1), "late".to_owned());
+            }),
+            Box::new(move |observer| {
+                lap(observer, 0, 8.0, 2, 12);
+                lap(observer, 0, 8.0, 12, 40);
+                lap(observer, 0, 16.0, 40, 44);
+                observer.wrong((Time::from_ns(5), 0), "early".to_owned());
+            }),
+        ];
+        let mut run = || {
+            let mut observer = Observer::default();
+            calls.iter().for_each(|call| call(&mut observer));
+            calls.reverse();
+            observer.results()
+        };
+        let results = run();
+        assert_eq!(results, run());
+        // (12 - 0 + 40 - 10) / 4, and (44 - 20) / 2.
+        assert_eq!(results.of("lap, ns").collect::<Vec<_>>(), [(8.0, 10.0), (16.0, 12.0)]);
+        assert_eq!(results.series(), ["lap, ns", "of one"]);
+        assert_eq!(
+            results.wrong.iter().map(|wrong| (wrong.rank, wrong.what.as_str())).collect::<Vec<_>>(),
+            [(0, "early"), (1, "late")]
+        );
     }
 }

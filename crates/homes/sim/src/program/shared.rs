@@ -29,7 +29,7 @@ use super::Needs;
 use super::memory::Memory;
 use super::port::Port;
 use super::requests::{PORTAL_MESSAGES, Requests};
-use super::results::Observer;
+use super::results::Shared;
 
 pub(super) const PORTAL_FETCH: u32 = 1;
 pub(super) const PORTAL_WINDOW: u32 = 2;
@@ -53,7 +53,8 @@ pub(super) struct Core {
     /// Counter of replies, and number of replies requested.
     pub replied: u32,
     pub asked: u64,
-    pub observer: Rc<RefCell<Observer>>,
+    /// State of all ranks outside the simulated machine.
+    pub shared: Shared,
     pub spare: Spare,
     pub port: Option<Port>,
     /// The job's share of the aggregation nodes, if switches reduce.
@@ -70,14 +71,7 @@ const STARTED_EACH: u32 = 64;
 
 impl Core {
     /// Makes the state of a rank before its first turn, with a NIC that has room for its program's needs.
-    pub fn new(
-        rank: u32,
-        size: u32,
-        machine: Arc<Machine>,
-        needs: Needs,
-        observer: Rc<RefCell<Observer>>,
-        spare: Spare,
-    ) -> Core {
+    pub fn new(rank: u32, size: u32, machine: Arc<Machine>, needs: Needs, shared: Shared, spare: Spare) -> Core {
         let sized = &machine.limits;
         let queue = (2 * needs.receives + 4).next_power_of_two();
         let limits = Limits {
@@ -153,7 +147,7 @@ impl Core {
             unacknowledged: 0,
             replied,
             asked: 0,
-            observer,
+            shared,
             spare,
             port,
             aggregation: None,

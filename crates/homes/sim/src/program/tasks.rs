@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Futures as the ranks of a simulation.
 
-use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -17,16 +16,17 @@ use crate::time::Time;
 
 use super::memory::MemoryBus;
 use super::process::Process;
-use super::results::{Observer, Results};
+use super::results::{Results, Shared};
 use super::shared::{Core, Spare};
 use super::{Body, Needs};
 
 /// Ranks that are futures.
 pub struct Tasks {
-    tasks: Vec<Task>,
+    /// By rank; `None`: another part of the machine has it.
+    tasks: Vec<Option<Task>>,
     /// The rank that ran last, if its calls have made triggered operations due.
     fired: Option<u32>,
-    observer: Rc<RefCell<Observer>>,
+    shared: Shared,
     spare: Spare,
 }
 
@@ -50,39 +50,73 @@ impl Tasks {
         needs: impl Fn(u32) -> Needs,
         body: impl Fn(Process) -> Body,
     ) -> Tasks {
-        let (observer, spare) = (Rc::default(), Spare::default());
-        let tasks = (0..size).map(|rank| {
-            let core = Core::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer), Rc::clone(&spare));
+        Tasks::some(size, machine, &|_| true, &Shared::default(), needs, body)
+    }
+
+    /// Makes those of `size` ranks that `is_here` names. All that are made with the same `shared` have results together.
+    pub fn part(
+        size: u32,
+        machine: &Arc<Machine>,
+        is_here: &dyn Fn(u32) -> bool,
+        shared: &Shared,
+        needs: &Needs,
+        body: impl Fn(Process) -> Body,
+    ) -> Tasks {
+        Tasks::some(size, machine, is_here, shared, |_| *needs, body)
+    }
+
+    /// Like [`Tasks::part`], with different needs for each rank.
+    pub(super) fn some(
+        size: u32,
+        machine: &Arc<Machine>,
+        is_here: &dyn Fn(u32) -> bool,
+        shared: &Shared,
+        needs: impl Fn(u32) -> Needs,
+        body: impl Fn(Process) -> Body,
+    ) -> Tasks {
+        let spare = Spare::default();
+        let make = |rank| {
+            let core = Core::new(rank, size, machine.clone(), needs(rank), shared.clone(), Rc::clone(&spare));
             let process = Process::new(core);
             let body = Some(body(process.clone()));
             Task { process, body, dead: false }
-        });
-        Tasks { tasks: tasks.collect(), fired: None, observer, spare }
+        };
+        let tasks = (0..size).map(|rank| is_here(rank).then(|| make(rank))).collect();
+        Tasks { tasks, fired: None, shared: shared.clone(), spare }
+    }
+
+    fn task(&self, rank: u32) -> Option<&Task> {
+        self.tasks.get(rank as usize)?.as_ref()
+    }
+
+    /// Returns the rank that the simulation knows to be here.
+    fn known(&self, rank: u32) -> &Task {
+        self.task(rank).expect("the simulation has this rank")
     }
 
     /// Gives the ranks the job's share of the aggregation nodes, the same as the simulation's
     /// ([`crate::node::Options::aggregation`]).
     pub fn grant(&mut self, aggregation: &Arc<Aggregation>) {
-        for task in &self.tasks {
+        for task in self.tasks.iter().flatten() {
             task.process.core.borrow_mut().aggregation = Some(Arc::clone(aggregation));
         }
     }
 
     /// Returns the results that the ranks have recorded so far.
-    pub fn results(&self) -> Ref<'_, Results> {
-        Ref::map(self.observer.borrow(), |observer| &observer.results)
+    pub fn results(&self) -> Results {
+        self.shared.results()
     }
 
     /// Returns a rank, for inspection after the run.
     pub fn process(&self, rank: u32) -> Option<&Process> {
-        self.tasks.get(rank as usize).map(|task| &task.process)
+        self.task(rank).map(|task| &task.process)
     }
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
         // A body has a handle on its process, and a process has none on bodies. So bodies are dropped first.
-        for task in &mut self.tasks {
+        for task in self.tasks.iter_mut().flatten() {
             task.body = None;
         }
     }
@@ -94,7 +128,9 @@ impl Ranks for Tasks {
     }
 
     fn resume(&mut self, rank: u32, now: Time) -> TimedRequest {
-        let task = &mut self.tasks[rank as usize];
+        let Some(task) = self.tasks.get_mut(rank as usize).and_then(Option::as_mut) else {
+            return TimedRequest { at: now, request: RankRequest::Ended { code: 0 } };
+        };
         {
             let mut core = task.process.core.borrow_mut();
             core.now = core.now.max(now);
@@ -117,8 +153,9 @@ impl Ranks for Tasks {
     }
 
     fn kill(&mut self, rank: u32) -> i32 {
-        let task = &mut self.tasks[rank as usize];
-        (task.body, task.dead) = (None, true);
+        if let Some(task) = self.tasks.get_mut(rank as usize).and_then(Option::as_mut) {
+            (task.body, task.dead) = (None, true);
+        }
         KILLED
     }
 
@@ -133,7 +170,7 @@ impl Ranks for Tasks {
     fn find(&mut self, from: u32, target: u64, ni: u32) -> Option<(u32, u32)> {
         // The NIC outlives a program that returns: messages in flight still arrive.
         let rank = self.route(from, target, ni)?;
-        (!self.tasks[rank as usize].dead).then_some((rank, ni))
+        self.task(rank).is_none_or(|task| !task.dead).then_some((rank, ni))
     }
 
     fn route(&mut self, _: u32, target: u64, ni: u32) -> Option<u32> {
@@ -142,26 +179,26 @@ impl Ranks for Tasks {
     }
 
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {
-        let Some(task) = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead) else { return false };
+        let Some(task) = self.task(rank).filter(|task| ni == 0 && !task.dead) else { return false };
         work(&mut task.process.core.borrow_mut().tables.nic());
         true
     }
 
     fn refused(&mut self, rank: u32) {
-        self.tasks[rank as usize].process.core.borrow_mut().refused = true;
+        self.known(rank).process.core.borrow_mut().refused = true;
     }
 
     fn has_fired(&mut self, rank: u32, ni: u32) -> bool {
-        let task = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead);
+        let task = self.task(rank).filter(|task| ni == 0 && !task.dead);
         task.is_some_and(|task| task.process.core.borrow().tables.has_fired())
     }
 
     fn sum_registers(&self, sums: &mut RegisterSums) {
-        self.tasks.iter().for_each(|task| sums.add(task.process.core.borrow().tables.signals().registers));
+        self.tasks.iter().flatten().for_each(|task| sums.add(task.process.core.borrow().tables.signals().registers));
     }
 
     fn fetch(&self, rank: u32) {
-        self.tasks.get(rank as usize).into_iter().for_each(about_to_change);
+        self.task(rank).into_iter().for_each(about_to_change);
     }
 
     fn recycle(&mut self, _: u32, command: Box<Command>) {
@@ -177,20 +214,20 @@ impl Ranks for Tasks {
         meter: &mut dyn Meter,
     ) -> Verdict {
         let Incoming { request, payload, token } = *incoming;
-        let core = Rc::clone(&self.tasks[rank as usize].process.core);
+        let core = Rc::clone(&self.known(rank).process.core);
         let core = &mut *core.borrow_mut();
         let mut bus = MemoryBus { memory: &mut core.memory, payload, token, reply, meter };
         core.tables.nic().deliver(&mut bus, request)
     }
 
     fn lose_aggregation_node(&mut self, rank: u32, address: u64) {
-        if let Some(task) = self.tasks.get(rank as usize) {
+        if let Some(task) = self.task(rank) {
             task.process.core.borrow_mut().tables.nic().member().lose(address);
         }
     }
 
     fn gather(&mut self, rank: u32, _: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
-        let task = &self.tasks[rank as usize];
+        let task = self.known(rank);
         if task.dead {
             return Err(Fault::Gone);
         }
@@ -200,7 +237,7 @@ impl Ranks for Tasks {
     }
 
     fn scatter(&mut self, rank: u32, _: u32, side: &Side, from: &[u8]) -> Result<(), Fault> {
-        let task = &self.tasks[rank as usize];
+        let task = self.known(rank);
         if task.dead {
             return Err(Fault::Gone);
         }

@@ -47,7 +47,7 @@ pub(super) const CROSSFIRE: BuiltIn = BuiltIn {
 
 fn prepared<F: Future<Output = i32> + 'static>(
     setting: &Setting<'_>,
-    body: impl Fn(Process) -> F + 'static,
+    body: impl Fn(Process) -> F + Send + Sync + 'static,
 ) -> Result<Prepared, ProgramError> {
     let arguments = &setting.arguments;
     if setting.ranks % 2 != 0 {

@@ -36,12 +36,11 @@ mod stream;
 mod traffic;
 mod wavefront;
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::Machine;
 
-use super::{Body, Needs, Process, Tasks};
+use super::{Body, Needs, Process, Shared, Tasks};
 
 pub use error::ProgramError;
 use error::listed;
@@ -66,14 +65,14 @@ pub(crate) struct Setting<'s> {
     pub arguments: Arguments<'s>,
 }
 
-type NeedsOf = Rc<dyn Fn(u32) -> Needs>;
+type NeedsOf = Arc<dyn Fn(u32) -> Needs + Send + Sync>;
 
 /// A program that is ready to run.
 #[derive(Clone)]
 pub struct Prepared {
     /// Needs of the rank that needs most.
     pub needs: Needs,
-    pub body: Rc<dyn Fn(Process) -> Body>,
+    pub body: Arc<dyn Fn(Process) -> Body + Send + Sync>,
     /// Every parameter with its value.
     pub settings: Vec<(&'static str, String)>,
     needs_of: Option<NeedsOf>,
@@ -82,16 +81,27 @@ pub struct Prepared {
 impl Prepared {
     pub(crate) fn new<F: Future<Output = i32> + 'static>(
         needs: Needs,
-        body: impl Fn(Process) -> F + 'static,
+        body: impl Fn(Process) -> F + Send + Sync + 'static,
     ) -> Prepared {
-        let body: Rc<dyn Fn(Process) -> Body> = Rc::new(move |process| Box::pin(body(process)));
+        let body = Arc::new(move |process| Box::pin(body(process)) as Body);
         Prepared { needs, body, settings: Vec::new(), needs_of: None }
     }
 
     /// Makes the ranks that run it.
     pub fn tasks(&self, ranks: u32, machine: &Arc<Machine>) -> Tasks {
+        self.some_tasks(ranks, machine, &|_| true, &Shared::default())
+    }
+
+    /// Makes those of the ranks that `is_here` names. All that are made with the same `shared` have results together.
+    pub fn some_tasks(
+        &self,
+        ranks: u32,
+        machine: &Arc<Machine>,
+        is_here: &dyn Fn(u32) -> bool,
+        shared: &Shared,
+    ) -> Tasks {
         let needs = |rank| self.needs_of.as_ref().map_or(self.needs, |needs| needs(rank));
-        Tasks::with_needs(ranks, machine, needs, |process| (self.body)(process))
+        Tasks::some(ranks, machine, is_here, shared, needs, |process| (self.body)(process))
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Long queues: of unexpected messages, and of posted receives that do not match.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::parameter::{whole, wholes, word};
 use super::payload::{is_payload_of, payload_of, seed};
@@ -74,7 +74,7 @@ fn make_unexpected(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
             0
         }
     });
-    prepared.needs_of = Some(Rc::new(move |rank| if rank == 0 { needs } else { of_sender }));
+    prepared.needs_of = Some(Arc::new(move |rank| if rank == 0 { needs } else { of_sender }));
     Ok(prepared)
 }
 
@@ -148,7 +148,7 @@ fn make_posted(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
             0
         }
     });
-    prepared.needs_of = Some(Rc::new(move |rank| if rank == 0 || rank == last { needs } else { looks_on }));
+    prepared.needs_of = Some(Arc::new(move |rank| if rank == 0 || rank == last { needs } else { looks_on }));
     Ok(prepared)
 }
 

@@ -19,7 +19,7 @@
 //! collectives in the same order, and the file ends with `end`.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::parameter::{Kind, Parameter, whole};
 use super::payload::{is_payload_of, payload_of, seed};
@@ -81,12 +81,12 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
         unexpected: needs.iter().map(|needs| needs.unexpected).max().unwrap_or(0),
         ..needs[0]
     };
-    let trace = Rc::new(trace);
+    let trace = Arc::new(trace);
     let mut prepared = Prepared::new(most, move |process| {
-        let trace = Rc::clone(&trace);
+        let trace = Arc::clone(&trace);
         async move { replay(&process, &trace.ranks[process.rank() as usize]).await }
     });
-    prepared.needs_of = Some(Rc::new(move |rank| needs[rank as usize]));
+    prepared.needs_of = Some(Arc::new(move |rank| needs[rank as usize]));
     Ok(prepared)
 }
 

@@ -159,7 +159,7 @@ fn make_incast(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     };
     let needs = Needs { receives: all as u32 + 16, unexpected: all as u32 + 16, ..of_sender };
     let mut prepared = Prepared::new(needs, move |process| incast(process, bytes, messages));
-    prepared.needs_of = Some(std::rc::Rc::new(move |rank| if rank == 0 { needs } else { of_sender }));
+    prepared.needs_of = Some(std::sync::Arc::new(move |rank| if rank == 0 { needs } else { of_sender }));
     Ok(prepared)
 }
 

@@ -5,7 +5,7 @@
 //! from a seed, so each rank knows its number of messages. [`crate::traffic`] has traffic on the network alone.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use selvedge_fabric::NodeId;
 
@@ -124,8 +124,8 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
         }
         plan.expected.push(expected);
     }
-    let plan = Rc::new(plan);
-    let shared = Rc::clone(&plan);
+    let plan = Arc::new(plan);
+    let shared = Arc::clone(&plan);
     let needs_of = move |rank: u32| {
         let most = shared.expected.iter().map(|expected| expected[rank as usize]).max().unwrap_or(0);
         Needs {
@@ -139,7 +139,7 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
     };
     let needs = (0..setting.ranks).map(&needs_of).max_by_key(|needs| needs.unexpected).unwrap_or_default();
     let mut prepared = Prepared::new(needs, move |process| {
-        let plan = Rc::clone(&plan);
+        let plan = Arc::clone(&plan);
         async move {
             for load in 0..plan.gaps.len() {
                 if !plan.run(&process, load).await {
@@ -149,7 +149,7 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
             0
         }
     });
-    prepared.needs_of = Some(Rc::new(needs_of));
+    prepared.needs_of = Some(Arc::new(needs_of));
     Ok(prepared)
 }
 
