@@ -36,19 +36,30 @@ impl Partition {
     /// Divides a fabric into at most `count` partitions with about as many ports each. One, if nodes are not numbered in
     /// the order of their routers.
     pub fn divide(topology: &Topology, algorithm: Algorithm, count: u32) -> Vec<Partition> {
+        Partition::divide_by(topology, algorithm, count, |_| 0)
+    }
+
+    /// Divides like [`Partition::divide`] a fabric whose routers have other work beside their ports, in ports.
+    pub fn divide_by(
+        topology: &Topology,
+        algorithm: Algorithm,
+        count: u32,
+        work: impl Fn(u32) -> u64,
+    ) -> Vec<Partition> {
         let router_of = |node| topology.attachment(NodeId(node)).0.0;
         let nodes = topology.nodes();
         if (1..nodes).any(|node| router_of(node - 1) > router_of(node)) {
             return vec![Partition::whole(topology)];
         }
         let unit = unit(topology, algorithm);
-        let ports: u64 = (0..topology.routers()).map(|router| u64::from(topology.ports(RouterId(router)))).sum();
+        let weight = |router| u64::from(topology.ports(RouterId(router))) + work(router);
+        let all: u64 = (0..topology.routers()).map(weight).sum();
         let (mut partitions, mut seen, mut begin) = (Vec::new(), 0, Partition { routers: 0..0, nodes: 0..0 });
         for first in (0..topology.routers()).step_by(unit as usize) {
             let end = (first + unit).min(topology.routers());
-            seen += (first..end).map(|router| u64::from(topology.ports(RouterId(router)))).sum::<u64>();
+            seen += (first..end).map(weight).sum::<u64>();
             let due = partitions.len() as u64 + 1;
-            if seen * u64::from(count) >= ports * due {
+            if seen * u64::from(count) >= all * due {
                 let past = (begin.nodes.end..nodes).find(|&node| router_of(node) >= end).unwrap_or(nodes);
                 begin = Partition { routers: begin.routers.end..end, nodes: begin.nodes.end..past };
                 partitions.push(begin.clone());

@@ -16,7 +16,7 @@ use crate::network::{Arrival, Delivery as Packet};
 use crate::time::Time;
 
 use super::events::Event;
-use super::message::{NONE, Phase, index_of};
+use super::message::{NONE, Phase};
 use super::ranks::Ranks;
 use super::trace::Unit;
 use super::transfers::Transfers;
@@ -30,7 +30,6 @@ impl<R: Ranks> Transfers<R> {
             self.inject_another(now, node.0);
         }
         while let Some(arrival) = self.fabric.take_arrival() {
-            let index = index_of(arrival.packet().message);
             match arrival {
                 Arrival::Delivered(delivery) => {
                     let hardware = &mut self.nodes.hardware[delivery.packet.to.0 as usize];
@@ -38,11 +37,13 @@ impl<R: Ranks> Transfers<R> {
                         self.take_packet(now, &delivery);
                     }
                 }
-                Arrival::Lost(_) if self.nodes.messages[index].cast != NONE => {
-                    self.nodes.statistics.casts_lost += 1;
-                    self.copy_over(index);
-                }
                 Arrival::Lost(loss) => {
+                    let index = self.nodes.part.index_of(&loss.packet, &self.nodes.messages);
+                    if self.nodes.messages[index].cast != NONE {
+                        self.nodes.statistics.casts_lost += 1;
+                        self.copy_over(index);
+                        continue;
+                    }
                     self.nodes.messages[index].lost = true;
                     self.packet_arrived(now, index, (now, loss.packet.bytes));
                 }
@@ -52,7 +53,7 @@ impl<R: Ranks> Transfers<R> {
 
     /// Takes a packet from a node's buffer. Frees its room there when the node's units have admitted it.
     pub fn take_packet(&mut self, now: Time, delivery: &Packet) {
-        let index = index_of(delivery.packet.message);
+        let index = self.nodes.part.index_of(&delivery.packet, &self.nodes.messages);
         let arrived = (delivery.head, delivery.packet.bytes);
         let taken = match self.nodes.messages[index].cast {
             NONE => self.packet_arrived(now, index, arrived),

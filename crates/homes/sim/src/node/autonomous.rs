@@ -95,7 +95,7 @@ impl<R: Ranks> Nodes<R> {
         let message = &mut self.messages[index];
         (message.phase, message.delivery) = (Phase::Response, delivery);
         let to = message.to;
-        self.statistics.note(&[u64::from(to), now.0, 4000 + u64::from(delivery.fail)]);
+        self.rank_states[to].note(&[now.0, 4000 + u64::from(delivery.fail)]);
         self.respond(now, index);
     }
 

@@ -107,14 +107,14 @@ impl<R: Ranks> Transfers<R> {
         nodes.count_for_job(from, delivery.mlength, Some(finish.saturating_sub(started)));
         nodes.statistics.entries_searched += compared;
         nodes.statistics.delivered_after(finish.saturating_sub(started));
-        nodes.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
+        nodes.rank_states[to].note(&[now.0, u64::from(delivery.fail), delivery.mlength, compared]);
         match delivery.fail {
             fail::OK => nodes.hold_slots(index),
             fail::DROPPED if message_class == Class::Velo => nodes.statistics.velo_discarded += 1,
             _ => {}
         }
         if nodes.messages[index].phase == Phase::Kept {
-            return nodes.statistics.note(&[4100]);
+            return nodes.rank_states[to].note(&[4100]);
         }
         nodes.schedule_fired(to, ni, finish);
         // The library reads a line of memory for each further item of the message.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events of a simulation, and the queue of future ones.
 //!
-//! The queue also detects a stuck run. A *poll* is a turn of a rank that has polled and found nothing, or an attempt of
-//! a command that was refused often. The run is stuck if the queue holds only polls or nothing, and polls have found
-//! nothing for a given time and [`FAILED_POLLS_MAX`] times. Time alone is no criterion: pauses double, so it passes
-//! within some hundred polls, and a program may poll that often before it does something else.
+//! The queue also counts polls, so that a stuck run ends (`course.rs`). A *poll* is a turn of a rank that has polled and
+//! found nothing, or an attempt of a command that was refused often.
+//!
+//! Events of one time: faults and deaths first, then those of the network by their place, then those of nodes in the
+//! order in which they were scheduled.
 
 use crate::network::{NetworkEvent, Schedule};
 use crate::queue::Queue;
@@ -60,48 +61,90 @@ pub(super) enum Event {
     },
 }
 
-/// Consecutive polls of all ranks that find nothing before the run counts as stuck.
-const FAILED_POLLS_MAX: u32 = 5_000;
+/// The place of the network's first event among the events of a time, and of the nodes' first.
+const OF_NETWORK: u64 = 1 << 60;
+const OF_NODES: u64 = 1 << 61;
 
-/// Future events in order of time, and the last progress.
+/// Future events in order of time, and progress.
 pub(super) struct Events {
     queue: Queue<Event>,
+    /// Number of the next event of a node.
+    number: u64,
     queued_polls: usize,
+    /// Events that do not depend on the division of the fabric, and the time of the last.
+    counted: u64,
+    last: Time,
+    polls: Polls,
+}
+
+/// Polls since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Polls {
     /// Time of the last event other than a poll that found nothing.
-    last_progress: Time,
-    /// Polls since then.
-    failed_polls: u32,
+    pub progress: Option<Time>,
+    /// Polls that found nothing.
+    pub failed: u32,
 }
 
 impl Events {
     pub fn new() -> Events {
-        Events { queue: Queue::new(), queued_polls: 0, last_progress: Time::ZERO, failed_polls: 0 }
+        let polls = Polls::default();
+        Events { queue: Queue::new(), number: 0, queued_polls: 0, counted: 0, last: Time::ZERO, polls }
     }
 
     pub fn now(&self) -> Time {
         self.queue.now()
     }
 
-    pub fn taken(&self) -> u64 {
-        self.queue.taken()
+    /// Returns the number of events taken, without those by which the network looks at a channel again.
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Returns the time of the last of them.
+    pub fn last(&self) -> Time {
+        self.last
+    }
+
+    /// Returns the time of the next event.
+    pub fn next_at(&mut self) -> Option<Time> {
+        self.queue.next_at()
+    }
+
+    /// Returns the number of queued events other than polls.
+    pub fn queued_without_polls(&self) -> usize {
+        self.queue.len() - self.queued_polls
     }
 
     #[inline]
     pub fn schedule(&mut self, at: Time, event: Event) {
-        self.queue.schedule(at, event);
+        self.number += 1;
+        self.queue.schedule_as(at, OF_NODES | self.number, event);
+    }
+
+    /// Schedules a fault or a death: before all other events of its time.
+    pub fn schedule_change(&mut self, at: Time, event: Event) {
+        self.number += 1;
+        self.queue.schedule_as(at, self.number, event);
     }
 
     /// Schedules like [`Events::schedule`] an event that may be a poll.
     #[inline]
     pub fn schedule_as(&mut self, at: Time, event: Event, is_poll: bool) {
         self.queued_polls += usize::from(is_poll);
-        self.queue.schedule(at, event);
+        self.schedule(at, event);
     }
 
-    /// Takes the next event. If it was scheduled as a poll, call [`Events::leave_poll`].
+    /// Takes the next event, if its time is not after `last`. If it was scheduled as a poll, call
+    /// [`Events::leave_poll`].
     #[inline]
-    pub fn take(&mut self) -> Option<(Time, Event)> {
-        self.queue.take()
+    pub fn take_by(&mut self, last: Time) -> Option<(Time, Event)> {
+        let (at, event) = self.queue.take_by(last)?;
+        if !matches!(&event, Event::Network(event) if event.is_wake()) {
+            self.counted += 1;
+            self.last = at;
+        }
+        Some((at, event))
     }
 
     /// Names coming events ([`Queue::look_ahead`]).
@@ -119,29 +162,24 @@ impl Events {
     /// Counts an event that may be a poll that finds nothing.
     #[inline]
     pub fn count_poll(&mut self, is_poll: bool) {
-        self.failed_polls = self.failed_polls.saturating_add(u32::from(is_poll));
+        self.polls.failed = self.polls.failed.saturating_add(u32::from(is_poll));
     }
 
     /// Records an event other than a poll.
     #[inline]
     pub fn progress(&mut self, now: Time) {
-        (self.last_progress, self.failed_polls) = (now, 0);
+        self.polls = Polls { progress: Some(now), failed: 0 };
     }
 
-    /// Whether the run is stuck: only polls are queued, and they find nothing.
-    #[inline]
-    pub fn is_stuck(&self, after: Time) -> bool {
-        if self.queue.len() != self.queued_polls {
-            return false;
-        }
-        let idle = self.queue.now().saturating_sub(self.last_progress);
-        self.queue.is_empty() || (idle >= after && self.failed_polls >= FAILED_POLLS_MAX)
+    /// Takes the polls since the last call.
+    pub fn take_polls(&mut self) -> Polls {
+        std::mem::take(&mut self.polls)
     }
 }
 
 impl Schedule for Events {
     #[inline]
-    fn schedule(&mut self, at: Time, _place: u32, event: NetworkEvent) {
-        self.queue.schedule(at, Event::Network(event));
+    fn schedule(&mut self, at: Time, place: u32, event: NetworkEvent) {
+        self.queue.schedule_as(at, OF_NETWORK | event.order(place), Event::Network(event));
     }
 }

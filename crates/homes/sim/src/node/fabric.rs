@@ -23,6 +23,8 @@ use super::options::{Fault, Model};
 pub(super) enum Fabric {
     Packets(Box<Network>),
     Messages(Box<MessageNetwork>),
+    /// The network of a part between two windows, while all networks are looked at together.
+    Lent,
 }
 
 impl Fabric {
@@ -114,7 +116,7 @@ impl Fabric {
         match (self, is_up) {
             (Fabric::Packets(network), true) => network.repair_link(now, channel, events),
             (Fabric::Packets(network), false) => network.fail_link(now, channel, events),
-            (Fabric::Messages(_), _) => {}
+            (Fabric::Messages(_) | Fabric::Lent, _) => {}
         }
     }
 
@@ -122,7 +124,7 @@ impl Fabric {
     pub fn observe(&mut self, observer: Box<dyn Observe>) -> bool {
         match self {
             Fabric::Packets(network) => network.observe(observer),
-            Fabric::Messages(_) => return false,
+            Fabric::Messages(_) | Fabric::Lent => return false,
         }
         true
     }
@@ -135,6 +137,7 @@ impl Fabric {
         match self {
             Fabric::Packets(network) => network.add_tree(tree),
             Fabric::Messages(network) => network.add_tree(tree),
+            Fabric::Lent => lent(),
         }
     }
 
@@ -151,14 +154,7 @@ impl Fabric {
         match self {
             Fabric::Packets(network) => &**network,
             Fabric::Messages(network) => &**network,
-        }
-    }
-
-    /// Returns a measure of the fabric's progress: events, or hops in the model without events.
-    pub fn moved(&self) -> u64 {
-        match self {
-            Fabric::Packets(network) => network.statistics().events,
-            Fabric::Messages(network) => network.statistics().hops,
+            Fabric::Lent => lent(),
         }
     }
 
@@ -167,6 +163,7 @@ impl Fabric {
         match self {
             Fabric::Packets(network) => ("packet", network.take_spans()),
             Fabric::Messages(network) => ("message", network.take_spans()),
+            Fabric::Lent => lent(),
         }
     }
 
@@ -174,6 +171,7 @@ impl Fabric {
         match self {
             Fabric::Packets(network) => network.stop_trace(),
             Fabric::Messages(network) => network.stop_trace(),
+            Fabric::Lent => lent(),
         }
     }
 }
@@ -183,6 +181,7 @@ impl Reroute for Fabric {
         match self {
             Fabric::Packets(network) => network.allow_rerouting(),
             Fabric::Messages(network) => network.allow_rerouting(),
+            Fabric::Lent => lent(),
         }
     }
 
@@ -190,6 +189,7 @@ impl Reroute for Fabric {
         match self {
             Fabric::Packets(network) => network.set_routes(router, plan),
             Fabric::Messages(network) => network.set_routes(router, plan),
+            Fabric::Lent => lent(),
         }
     }
 
@@ -197,6 +197,7 @@ impl Reroute for Fabric {
         match self {
             Fabric::Packets(network) => network.abandon(now, channel, queue),
             Fabric::Messages(network) => network.abandon(now, channel, queue),
+            Fabric::Lent => lent(),
         }
     }
 
@@ -204,6 +205,12 @@ impl Reroute for Fabric {
         match self {
             Fabric::Packets(network) => network.losses(),
             Fabric::Messages(network) => network.losses(),
+            Fabric::Lent => lent(),
         }
     }
+}
+
+#[cold]
+fn lent() -> ! {
+    panic!("a part's network is lent between two windows, and it handles no event then")
 }

@@ -3,6 +3,7 @@
 //! streams, the queue of commands, and the messages behind a full mailbox.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut, Range};
 
 use crate::machine::Machine;
 use crate::machine::graph::Graph;
@@ -11,6 +12,35 @@ use crate::time::Time;
 
 use super::ranks::MailboxState;
 use super::units::NodeUnits;
+
+/// The nodes of a part of the machine, by number.
+#[derive(Clone, Debug)]
+pub(super) struct Hardware {
+    first: usize,
+    nodes: Vec<NodeHardware>,
+}
+
+impl Hardware {
+    pub fn new(nodes: Range<u32>, graph: &Graph) -> Hardware {
+        Hardware { first: nodes.start as usize, nodes: vec![NodeHardware::new(graph); nodes.len()] }
+    }
+}
+
+impl Index<usize> for Hardware {
+    type Output = NodeHardware;
+
+    #[inline]
+    fn index(&self, node: usize) -> &NodeHardware {
+        &self.nodes[node - self.first]
+    }
+}
+
+impl IndexMut<usize> for Hardware {
+    #[inline]
+    fn index_mut(&mut self, node: usize) -> &mut NodeHardware {
+        &mut self.nodes[node - self.first]
+    }
+}
 
 /// A node: its units, and the other resources that its messages share.
 #[derive(Clone, Debug, Default)]

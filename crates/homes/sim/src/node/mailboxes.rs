@@ -85,7 +85,7 @@ impl<R: Ranks> Nodes<R> {
         let mailbox = self.mailbox_state(index);
         let is_new = self.hardware[target as usize].blocked.block(index, mailbox);
         self.statistics.blocked += u64::from(is_new);
-        self.statistics.note(&[u64::from(to), now.0, 3000]);
+        self.rank_states[to].note(&[now.0, 3000]);
     }
 
     /// Returns the rank whose mailbox blocks the messages of a rank with a full command queue.

@@ -248,7 +248,21 @@ impl Messages {
         (index, Some(before))
     }
 
+    /// Takes a record for a message that another part has begun. Returns its index, and the command of the message that
+    /// had the record before.
+    pub fn adopt(&mut self, message: Message) -> (u32, Option<Box<Command>>) {
+        self.started += 1;
+        let message = Message { number: self.started & NUMBER_MASK, ..message };
+        let Some(index) = self.free.pop() else {
+            self.records.push(message);
+            return (self.records.len() as u32 - 1, None);
+        };
+        let before = std::mem::replace(&mut self.records[index as usize], message);
+        (index, Some(before.command))
+    }
+
     pub fn free(&mut self, index: u32) {
+        self.records[index as usize].phase = Phase::Free;
         self.free.push(index);
     }
 

@@ -40,6 +40,9 @@
 //! | `list_search` | the cost of searching an ordered list |
 //! | `livelock`, `slices` | ranks that repeat themselves; time slices of those that contend |
 //! | `pace` | hosts that vary |
+//! | `course` | `Course`: until when events are handled at once, and how a run ends |
+//! | [`parts`] | [`PartedSimulation`]: a machine in parts, each on a thread |
+//! | `part` | `Part`: the nodes of a part, and its messages to other parts |
 //! | `jobs`, `background` | the jobs of a run; when those in the background stop |
 //! | [`ranks`] | the interface to the processes of a job: real processes, or futures |
 //! | [`aggregation`] | trees and a job's share of the aggregation nodes, made before the run |
@@ -61,6 +64,7 @@ mod arrival;
 mod autonomous;
 mod background;
 mod commands;
+mod course;
 mod credits;
 mod delivery;
 mod departure;
@@ -80,6 +84,8 @@ mod options;
 mod order;
 pub mod outcome;
 mod pace;
+mod part;
+pub mod parts;
 mod rank_commands;
 mod rank_states;
 pub mod ranks;
@@ -101,6 +107,7 @@ pub use livelock::{Operation, Repeated, Repetition};
 pub use options::{Death, Fault, Model, Options, SimulationError};
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
 pub use pace::Variation;
+pub use parts::{MakeRanks, PartedSimulation, Whole, whole};
 pub use rank_commands::RankCommands;
 pub use ranks::{Bytes, Incoming, KILLED, Meter, RankRequest, Ranks, RegisterSums, StartFlags, TimedRequest};
 pub use run::{Simulation, View};

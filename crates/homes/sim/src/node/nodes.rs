@@ -15,11 +15,12 @@ use crate::time::Time;
 
 use super::credits::Credits;
 use super::events::{Event, Events};
-use super::hardware::NodeHardware;
+use super::hardware::{Hardware, NodeHardware};
 use super::jobs::JobTable;
 use super::livelock::{Signature, Watch};
-use super::message::{Message, Messages, Phase};
+use super::message::{Message, Messages};
 use super::outcome::Statistics;
+use super::part::Part;
 use super::rank_states::RankStates;
 use super::ranks::{Bytes, Ranks};
 use super::slices::Slices;
@@ -35,8 +36,10 @@ pub(super) struct Nodes<R> {
     pub jobs: JobTable,
     /// The node of each rank and aggregation node.
     pub placement: Vec<u32>,
-    /// By node, up to the last node that has a rank.
-    pub hardware: Vec<NodeHardware>,
+    /// The nodes that are simulated here.
+    pub part: Part,
+    /// Of these nodes, up to the last one that has a rank.
+    pub hardware: Hardware,
     pub messages: Messages,
     pub credits: Credits,
     pub statistics: Statistics,
@@ -52,7 +55,8 @@ impl<R: Ranks> Nodes<R> {
     // ---- Messages ------------------------------------------------------------------------------------------------
 
     pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
-        self.rank_states[from].unanswered += 1;
+        let rank_state = &mut self.rank_states[from];
+        rank_state.unanswered = rank_state.unanswered.wrapping_add(1);
         let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
         let (index, before) = self.messages.begin(at, (from, ni), command, payload, signature);
         if let Some(command) = before {
@@ -64,11 +68,10 @@ impl<R: Ranks> Nodes<R> {
     /// Ends a message. Credits that it still has return to its sender.
     pub fn free_message(&mut self, index: u32) {
         let message = &mut self.messages[index];
-        message.phase = Phase::Free;
         message.payload = Bytes::new();
         let (from, credit) = (message.from, message.credit.take());
         let rank_state = &mut self.rank_states[from];
-        rank_state.unanswered = rank_state.unanswered.saturating_sub(1);
+        rank_state.unanswered = rank_state.unanswered.wrapping_sub(1);
         if let Some(credit) = credit {
             self.credits.give_back(from, credit);
             let now = self.events.now();
@@ -105,7 +108,7 @@ impl<R: Ranks> Nodes<R> {
     pub fn conclude(&mut self, at: Time, index: u32) {
         let message = &self.messages[index];
         let (from, ni) = (message.from, message.ni);
-        self.statistics.note(&[u64::from(from), at.0, u64::from(message.delivery.fail)]);
+        self.rank_states[from].note(&[at.0, u64::from(message.delivery.fail)]);
         if message.command.wants_response() {
             self.ranks.with_nic(from, ni, &mut |nic| nic.complete_response(&message.command, &message.delivery));
             self.schedule_fired(from, ni, at);

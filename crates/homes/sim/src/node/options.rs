@@ -159,6 +159,8 @@ pub enum SimulationError {
         "credits for {ranks} ranks need mailboxes of {needed} slots, but limits.mailbox_slots is {slots}: raise it, or use fewer ranks"
     )]
     TooFewSlots { ranks: u32, needed: u64, slots: u32 },
+    #[error("threads cannot be started: {why}; allow more processes, or give --threads 1")]
+    Threads { why: String },
     #[error(transparent)]
     Network(#[from] NetworkError),
     #[error(transparent)]

@@ -115,7 +115,7 @@ pub struct Statistics {
     pub(crate) latency_last: (u64, u64),
     /// Messages of each job, if the options name jobs.
     pub jobs: Vec<JobCounts>,
-    /// A hash of all events, in order.
+    /// The sum of the hashes of all ranks: of the turns of each, and of what reached it, in order.
     pub hash: u64,
 }
 
@@ -147,7 +147,7 @@ impl Default for Statistics {
             latency,
             latency_last: (0, 0),
             jobs: Vec::new(),
-            hash: 0xcbf2_9ce4_8422_2325,
+            hash: 0,
         }
     }
 }
@@ -178,12 +178,59 @@ impl Statistics {
         }
     }
 
-    /// Mixes words into the hash: a multiplication and a rotation for each.
-    #[inline]
-    pub(super) fn note(&mut self, words: &[u64]) {
-        for word in words {
-            self.hash = (self.hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        }
+    /// Adds the counts of another part of the machine.
+    pub(super) fn add(&mut self, other: &Statistics) {
+        let Statistics {
+            events,
+            turns,
+            messages,
+            payload_bytes,
+            responses,
+            triggered,
+            entries_searched,
+            interrupts,
+            refused,
+            aggregation_refused,
+            casts_lost,
+            casts_repeated,
+            lost,
+            commands,
+            commands_refused,
+            commands_waited,
+            commands_split,
+            credits_lacked,
+            blocked,
+            velo_discarded,
+            command_start,
+            latency,
+            latency_last: _,
+            jobs: _,
+            hash,
+        } = other;
+        self.events += events;
+        self.turns += turns;
+        self.messages += messages;
+        self.payload_bytes += payload_bytes;
+        self.responses += responses;
+        self.triggered += triggered;
+        self.entries_searched += entries_searched;
+        self.interrupts += interrupts;
+        self.refused += refused;
+        self.aggregation_refused += aggregation_refused;
+        self.casts_lost += casts_lost;
+        self.casts_repeated += casts_repeated;
+        self.lost += lost;
+        self.commands += commands;
+        self.commands_refused += commands_refused;
+        self.commands_waited += commands_waited;
+        self.commands_split += commands_split;
+        self.credits_lacked += credits_lacked;
+        self.blocked += blocked;
+        self.velo_discarded += velo_discarded;
+        // They resize themselves, so they take every value.
+        let _ = self.command_start.add(command_start);
+        let _ = self.latency.add(latency);
+        self.hash = self.hash.wrapping_add(*hash);
     }
 }
 

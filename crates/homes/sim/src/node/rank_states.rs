@@ -70,6 +70,8 @@ pub(super) struct RankState {
     pub code: Option<i32>,
     /// The run does not wait for its end.
     pub background: bool,
+    /// A hash of its turns and of what has reached it, in order.
+    pub hash: u64,
 }
 
 /// First of the random streams for split stores, one for each rank.
@@ -102,6 +104,15 @@ impl RankState {
             ended: None,
             code: None,
             background: job.background,
+            hash: 0xcbf2_9ce4_8422_2325 ^ u64::from(rank),
+        }
+    }
+
+    /// Mixes words into its hash: a multiplication and a rotation for each.
+    #[inline]
+    pub fn note(&mut self, words: &[u64]) {
+        for word in words {
+            self.hash = (self.hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
     }
 
@@ -210,9 +221,9 @@ impl RankStates {
         0..self.states.len() as u32
     }
 
-    /// Schedules the first turn of each rank.
-    pub fn begin(&self, events: &mut Events, jobs: &JobTable) {
-        for rank in 0..self.ranks {
+    /// Schedules the first turn of each rank that is here.
+    pub fn begin(&self, events: &mut Events, jobs: &JobTable, is_here: impl Fn(u32) -> bool) {
+        for rank in (0..self.ranks).filter(|&rank| is_here(rank)) {
             events.schedule(jobs.of(rank).0.start, Event::Resume { rank, generation: 0, is_poll: false });
         }
     }

@@ -101,6 +101,13 @@ impl RegisterSums {
         }
     }
 
+    /// Adds the sums over other NICs.
+    pub fn join(&mut self, other: &RegisterSums) {
+        for (sum, of_others) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.wrapping_add(of_others);
+        }
+    }
+
     /// Returns names and sums of the registers that are not zero.
     pub fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let all = Register::ALL.iter().map(|register| register.name()).zip(self.0);

@@ -7,16 +7,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::Machine;
-use crate::network::{Counted, Observe, Reroute};
+use crate::network::{Counted, Network, Observe, Reroute};
 use crate::rerouting::Rerouter;
 use crate::time::Time;
 
 use super::background::Background;
+use super::course::{Course, Ending, How, Status, Step};
 use super::credits::Credits;
 use super::events::{Event, Events};
 use super::fabric::Fabric;
 use super::fetch::fetch_ahead;
-use super::hardware::NodeHardware;
+use super::hardware::Hardware;
 use super::jobs::{JobCounts, JobTable};
 use super::list_search;
 use super::livelock::{Repetition, Watch};
@@ -25,7 +26,8 @@ use super::nodes::Nodes;
 use super::options::{Fault, Options, SimulationError};
 use super::order::PairOrder;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
-use super::rank_commands::fairness;
+use super::part::{Letter, Part};
+use super::rank_commands::{RankCommands, fairness};
 use super::rank_states::RankStates;
 use super::ranks::{Ranks, RegisterSums};
 use super::same_node::Unpublished;
@@ -40,9 +42,12 @@ pub struct Simulation<R: Ranks> {
     pub(super) unpublished: Unpublished,
     pub(super) options: Options,
     pub(super) background: Background,
-    /// Ranks of the foreground, and those of them that have ended.
+    /// Ranks of the foreground, those of them that have ended, and the time at which the last of them did.
     foreground: u32,
     pub(super) ended: u32,
+    pub(super) ended_at: Time,
+    /// The time that an event at one node needs at least to act on another.
+    lookahead: Time,
     /// The job was aborted or interrupted.
     pub(super) over: bool,
     /// A rank was killed, and the options end the job then.
@@ -72,6 +77,17 @@ impl View<'_> {
 
 impl<R: Ranks> Simulation<R> {
     pub fn new(machine: Arc<Machine>, ranks: R, options: Options) -> Result<Simulation<R>, SimulationError> {
+        Simulation::of_part(machine, ranks, options, Part::whole(), None)
+    }
+
+    /// Makes the simulation of a part of a machine, with its network; or of the whole.
+    pub(super) fn of_part(
+        machine: Arc<Machine>,
+        ranks: R,
+        options: Options,
+        part: Part,
+        network: Option<Box<Network>>,
+    ) -> Result<Simulation<R>, SimulationError> {
         let size = ranks.size();
         let mut placement = placement(&machine, size, &options)?;
         options.network.check(&machine)?;
@@ -88,7 +104,11 @@ impl<R: Ranks> Simulation<R> {
         };
         placement.truncate(size as usize);
         placement.extend(switches.nodes());
-        let mut fabric = Fabric::new(options.network, &machine, options.trace_limit > 0)?;
+        let mut fabric = match network {
+            Some(network) => Fabric::Packets(network),
+            None => Fabric::new(options.network, &machine, options.trace_limit > 0)?,
+        };
+        let lookahead = machine.network.lookahead(&machine.topology);
         let of_fabric = |channel| options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
         fabric.expect_faults(sorted(&options.faults).into_iter().map(|f| Fault { channel: of_fabric(f.channel), ..f }));
         let rerouting = options.rerouting.clone();
@@ -105,7 +125,8 @@ impl<R: Ranks> Simulation<R> {
         let mut nodes = Nodes {
             events: Events::new(),
             rank_states: RankStates::new(size, placement.len() as u32, &jobs, memory_access),
-            hardware: vec![NodeHardware::new(&machine.graph); highest],
+            hardware: Hardware::new(part.nodes_below(highest as u32), &machine.graph),
+            part,
             placement,
             messages: Messages::default(),
             credits: Credits::default(),
@@ -121,12 +142,13 @@ impl<R: Ranks> Simulation<R> {
             ranks,
         };
         for (number, fault) in options.faults.iter().enumerate() {
-            nodes.events.schedule(fault.at, Event::Fault(number as u32));
+            nodes.events.schedule_change(fault.at, Event::Fault(number as u32));
         }
         for death in &options.deaths {
-            nodes.events.schedule(death.at, Event::Kill(death.rank));
+            nodes.events.schedule_change(death.at, Event::Kill(death.rank));
         }
-        nodes.rank_states.begin(&mut nodes.events, &nodes.jobs);
+        let (part, placement) = (&nodes.part, &nodes.placement);
+        nodes.rank_states.begin(&mut nodes.events, &nodes.jobs, |rank| part.has(placement[rank as usize]));
         let mut background = Background::default();
         if (1..size).contains(&foreground) {
             background.look_later(Time::ZERO, &mut nodes.events);
@@ -141,6 +163,8 @@ impl<R: Ranks> Simulation<R> {
             background,
             foreground,
             ended: 0,
+            ended_at: Time::ZERO,
+            lookahead,
             over: false,
             died: false,
             rerouter,
@@ -149,64 +173,127 @@ impl<R: Ranks> Simulation<R> {
 
     /// Runs the simulation to its end. If `observe`, called from time to time, returns false, it is interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
-        let mut until_observed = self.options.observe_every;
-        let end = loop {
-            if self.ended == self.foreground && !self.is_all_background() {
-                break End::Completed;
-            }
-            fetch_ahead(&mut self.transfers);
-            let events = &mut self.transfers.nodes.events;
-            if events.is_stuck(self.options.stuck_after) {
-                break End::Stuck(self.waiting());
-            }
-            let Some((now, event)) = events.take() else {
-                break if self.is_all_background() { End::Completed } else { End::Stuck(self.waiting()) };
-            };
-            if now >= self.options.time_limit {
-                break End::Interrupted;
-            }
-            self.handle(now, event);
-            if self.died {
-                break End::Died;
-            }
-            if self.over {
-                break End::Interrupted;
-            }
-            until_observed -= 1;
-            if until_observed == 0 {
-                until_observed = self.options.observe_every;
-                self.collect_spans();
-                let nodes = &self.transfers.nodes;
-                let (states, watch) = (&nodes.rank_states, nodes.watch.as_ref());
-                let view = View { progress: self.progress(), network: self.network(), states, watch };
-                if !observe(&view) {
-                    break End::Interrupted;
+        let mut course = Course::new(&self.options, self.waits_for(), self.lookahead);
+        let ending = loop {
+            match course.next(&self.status()) {
+                Step::Until(end) => self.handle_before(end),
+                Step::Observe => {
+                    self.collect_spans();
+                    if !observe(&self.view(self.progress(), self.network())) {
+                        break Ending { how: How::Interrupted, at: self.transfers.nodes.events.last() };
+                    }
                 }
+                Step::End(ending) => break ending,
             }
         };
         self.collect_spans();
-        self.outcome(end)
+        let end = match ending.how {
+            How::Completed => End::Completed,
+            How::Stuck => End::Stuck(self.waiting()),
+            How::Interrupted => End::Interrupted,
+            How::Died => End::Died,
+        };
+        let mut outcome = self.outcome(end, ending.at);
+        outcome.fairness = fairness_of(&self.transfers.nodes.placement, &outcome.commands);
+        outcome
     }
 
-    /// Whether nothing but a limit of time ends the run.
-    fn is_all_background(&self) -> bool {
-        self.foreground == 0 && self.transfers.nodes.ranks.size() > 0
+    /// Handles all events before a time, or until the job ends early.
+    pub(super) fn handle_before(&mut self, end: Time) {
+        let last = Time(end.0.saturating_sub(1));
+        loop {
+            fetch_ahead(&mut self.transfers);
+            let Some((now, event)) = self.transfers.nodes.events.take_by(last) else { return };
+            self.handle(now, event);
+            if self.died || self.over {
+                return;
+            }
+        }
     }
 
-    fn outcome(&mut self, end: End) -> Outcome {
+    /// Returns the state of the run, and begins to count polls anew.
+    pub(super) fn status(&mut self) -> Status {
+        let events = &mut self.transfers.nodes.events;
+        Status {
+            next: events.next_at(),
+            queued: events.queued_without_polls(),
+            polls: events.take_polls(),
+            ended: self.ended,
+            ended_at: self.ended_at,
+            events: events.counted(),
+            last: events.last(),
+            messages: self.transfers.nodes.statistics.messages,
+            died: self.died,
+            over: self.over,
+        }
+    }
+
+    // ---- A part of a machine -------------------------------------------------------------------------------------
+
+    /// Takes what another part has sent: the records of messages, then their packets.
+    pub(super) fn accept(&mut self, Letter { mut parcel, messages }: Letter) {
+        let Transfers { nodes, fabric, .. } = &mut self.transfers;
+        for message in messages {
+            let from = message.from();
+            if let Some(command) = nodes.part.accept(message, &mut nodes.messages) {
+                nodes.ranks.recycle(from, command);
+            }
+        }
+        if let Fabric::Packets(network) = fabric {
+            network.accept(&mut parcel, &mut nodes.events);
+        }
+    }
+
+    /// Takes what was sent to another part.
+    pub(super) fn take_letter(&mut self, to: usize) -> Letter {
+        let Transfers { nodes, fabric, .. } = &mut self.transfers;
+        let mut letter = Letter { messages: nodes.part.take_leaving(to), ..Letter::default() };
+        if let Fabric::Packets(network) = fabric {
+            network.exchange_parcel(to, &mut letter.parcel);
+        }
+        letter
+    }
+
+    /// Gives the network away until [`Simulation::take_network`].
+    pub(super) fn lend_network(&mut self) -> Box<Network> {
+        match std::mem::replace(&mut self.transfers.fabric, Fabric::Lent) {
+            Fabric::Packets(network) => network,
+            Fabric::Messages(_) | Fabric::Lent => panic!("a part has a network of packets"),
+        }
+    }
+
+    pub(super) fn take_network(&mut self, network: Box<Network>) {
+        self.transfers.fabric = Fabric::Packets(network);
+    }
+
+    pub(super) fn view<'a>(&'a self, progress: Progress, network: &'a dyn Counted) -> View<'a> {
+        let nodes = &self.transfers.nodes;
+        View { progress, network, states: &nodes.rank_states, watch: nodes.watch.as_ref() }
+    }
+
+    /// Returns the number of ranks for whose end the run waits. `None`: only a limit of time ends it.
+    fn waits_for(&self) -> Option<u32> {
+        (self.foreground > 0 || self.transfers.nodes.ranks.size() == 0).then_some(self.foreground)
+    }
+
+    /// Returns the outcome, without fairness.
+    pub(super) fn outcome(&mut self, end: End, time: Time) -> Outcome {
         let nodes = &mut self.transfers.nodes;
-        nodes.statistics.events = nodes.events.taken();
+        nodes.statistics.events = nodes.events.counted();
         nodes.statistics.settle();
+        let (part, placement) = (&nodes.part, &nodes.placement);
+        let ranks = nodes.rank_states.of_ranks();
+        let here = ranks.iter().zip(placement).filter(|(_, node)| part.has(**node));
+        nodes.statistics.hash = here.fold(0, |sum: u64, (rank, _)| sum.wrapping_add(rank.hash));
         let mut registers = RegisterSums::default();
         nodes.ranks.sum_registers(&mut registers);
-        let ranks = nodes.rank_states.of_ranks();
         Outcome {
             registers,
             end,
-            time: nodes.events.now(),
+            time,
             ended: ranks.iter().map(|rank| rank.ended).collect(),
             codes: ranks.iter().map(|rank| rank.code).collect(),
-            fairness: fairness_of(nodes),
+            fairness: None,
             commands: ranks.iter().map(|rank| rank.commands).collect(),
             statistics: nodes.statistics.clone(),
             rerouting: self.rerouter.as_ref().map(|rerouter| rerouter.finish(&self.transfers.fabric)),
@@ -216,9 +303,9 @@ impl<R: Ranks> Simulation<R> {
     pub fn progress(&self) -> Progress {
         let nodes = &self.transfers.nodes;
         Progress {
-            time: nodes.events.now(),
-            events: nodes.events.taken(),
-            hops: self.transfers.fabric.moved(),
+            time: nodes.events.last(),
+            events: nodes.events.counted(),
+            hops: self.network().statistics().hops,
             messages: nodes.statistics.messages,
             ranks_ended: self.ended,
             ranks: self.foreground,
@@ -360,21 +447,26 @@ impl<R: Ranks> Simulation<R> {
     // ---- The end -------------------------------------------------------------------------------------------------
 
     /// Returns the ranks that have not ended, and what they wait for.
-    fn waiting(&mut self) -> Vec<Waiting> {
+    pub(super) fn waiting(&mut self) -> Vec<Waiting> {
         let nodes = &mut self.transfers.nodes;
         let mut waiting = Vec::new();
         for rank in nodes.rank_states.numbers() {
             let rank_state = &nodes.rank_states[rank];
-            if rank_state.has_ended() || rank_state.background {
+            if rank_state.has_ended() || rank_state.background || !nodes.part.has(nodes.node_of(rank)) {
                 continue;
             }
-            let (mut what, since) = rank_state.doing(nodes.events.now());
+            let (mut what, since) = rank_state.doing(nodes.events.last());
             let unanswered = rank_state.unanswered;
             what.push_str(&nodes.why_full(rank).unwrap_or_default());
             let receives = open_receives(nodes, rank);
             waiting.push(Waiting { rank, what, since_ns: since.as_ns(), unanswered, receives });
         }
         waiting
+    }
+
+    /// Returns for each rank the messages that were begun here less those that ended here, with wrap-around.
+    pub(super) fn unanswered(&self) -> Vec<u64> {
+        self.transfers.nodes.rank_states.of_ranks().iter().map(|rank| rank.unanswered).collect()
     }
 
     fn collect_spans(&mut self) {
@@ -403,7 +495,7 @@ fn sorted(faults: &[Fault]) -> Vec<Fault> {
 }
 
 /// Returns the node of each rank, from the options or by default.
-fn placement(machine: &Machine, size: u32, options: &Options) -> Result<Vec<u32>, SimulationError> {
+pub(super) fn placement(machine: &Machine, size: u32, options: &Options) -> Result<Vec<u32>, SimulationError> {
     let node_count = machine.topology.nodes();
     let nodes = if options.placement.is_empty() {
         if size > node_count {
@@ -426,16 +518,13 @@ fn placement(machine: &Machine, size: u32, options: &Options) -> Result<Vec<u32>
 }
 
 /// Returns the fairness among the ranks of the node that has taken most commands.
-fn fairness_of<R: Ranks>(nodes: &Nodes<R>) -> Option<f64> {
-    let mut taken = vec![0; nodes.hardware.len()];
-    let ranks = || nodes.rank_states.of_ranks().iter().zip(&nodes.placement);
-    for (state, node) in ranks() {
-        taken[*node as usize] += state.commands.accepted;
-    }
+pub(super) fn fairness_of(placement: &[u32], commands: &[RankCommands]) -> Option<f64> {
+    let ranks = || commands.iter().zip(placement);
+    let mut taken = vec![0; placement.iter().max().map_or(0, |node| *node as usize + 1)];
+    ranks().for_each(|(commands, node)| taken[*node as usize] += commands.accepted);
     let most = taken.iter().max()?;
     let busiest = taken.iter().position(|count| count == most)? as u32;
-    let of_node = ranks().filter(|(_, node)| **node == busiest);
-    fairness(of_node.map(|(state, _)| state.commands))
+    fairness(ranks().filter(|(_, node)| **node == busiest).map(|(commands, _)| *commands))
 }
 
 /// Returns the posted receives of a rank, for the report on stuck ranks.

@@ -56,7 +56,7 @@ impl Unpublished {
             nodes.statistics.messages += 1;
             nodes.statistics.payload_bytes += message.bytes;
             nodes.count_for_job(from, message.bytes, None);
-            nodes.statistics.note(&[u64::from(to.0), now.0, message.number, message.bytes]);
+            nodes.rank_states[to.0].note(&[now.0, message.number, message.bytes]);
             nodes.wake(to.0, now);
         }
     }

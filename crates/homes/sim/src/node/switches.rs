@@ -223,7 +223,7 @@ impl Switches {
         nodes.statistics.payload_bytes += payload.len() as u64;
         nodes.statistics.delivered_after(now.saturating_sub(started));
         nodes.count_for_job(from, payload.len() as u64, Some(now.saturating_sub(started)));
-        nodes.statistics.note(&[u64::from(at), now.0, u64::from(request.kind), taken.is_ok().into()]);
+        nodes.rank_states[at].note(&[now.0, u64::from(request.kind), taken.is_ok().into()]);
         nodes.free_message(index);
         match taken {
             Ok(_) if !self.is_node(from) => {

@@ -247,8 +247,12 @@ impl<R: Ranks> Transfers<R> {
         let hardware = &mut nodes.hardware[source as usize];
         let leaves = hardware.sent.max(now);
         hardware.sent = leaves + network.injection_time(NodeId(source), bytes as u32);
+        let leaves_part = !nodes.part.has(pair.1.0);
         if message.bytes_to_send == message.framed_bytes {
             message.left = leaves;
+            if leaves_part {
+                nodes.part.hand_over(message, index);
+            }
         }
         message.bytes_to_send -= bytes;
         let left = message.bytes_to_send;
@@ -275,6 +279,9 @@ impl<R: Ranks> Transfers<R> {
             }
             if request {
                 nodes.complete_send(now, index);
+            }
+            if leaves_part {
+                nodes.messages.free(index);
             }
             if nodes.machine.interface.is_some() {
                 self.take_held(now, source);

@@ -20,7 +20,7 @@ impl<R: Ranks> Simulation<R> {
         let at = turn.at.max(now);
         nodes.statistics.turns += 1;
         self.over = nodes.ranks.is_over();
-        nodes.statistics.note(&[u64::from(rank), at.0, code_of(&turn.request)]);
+        nodes.rank_states[rank].note(&[at.0, code_of(&turn.request)]);
         if at > now && nodes.trace.limit > 0 {
             let span =
                 Span { node: rank, unit: Unit::Program, name: "runs", start: now, end: at, message: 0, bytes: 0 };
@@ -143,7 +143,7 @@ impl<R: Ranks> Simulation<R> {
         self.made_progress(now);
         let nodes = &mut self.transfers.nodes;
         let code = nodes.ranks.kill(rank);
-        nodes.statistics.note(&[u64::from(rank), now.0, 2000 + u64::from(code as u32)]);
+        nodes.rank_states[rank].note(&[now.0, 2000 + u64::from(code as u32)]);
         self.end(rank, now, code);
         self.lose_process(rank, now);
         self.died |= !self.options.keep_going;
@@ -153,7 +153,10 @@ impl<R: Ranks> Simulation<R> {
     fn end(&mut self, rank: u32, at: Time, code: i32) {
         let nodes = &mut self.transfers.nodes;
         nodes.rank_states[rank].end(at, code);
-        self.ended += u32::from(!nodes.rank_states[rank].background);
+        if !nodes.rank_states[rank].background {
+            self.ended += 1;
+            self.ended_at = nodes.events.now();
+        }
         nodes.mailboxes_ended(rank, at);
         nodes.kept_ended(rank, at);
     }

@@ -15,11 +15,10 @@ use rayon::prelude::*;
 use super::part::{Counts, Part, Plan};
 use super::results::Snapshot;
 use super::{Progress, Stop};
-use crate::network::{ChannelStatistics, Counted, NetworkStatistics, Parcel};
+use crate::network::{Counted, Network, NetworkStatistics, Networks, Parcel};
 use crate::node::Fault;
 use crate::rerouting::Rerouter;
 use crate::time::Time;
-use selvedge_fabric::Topology;
 
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 14;
@@ -38,27 +37,6 @@ pub(super) struct Run<'a> {
     pub faults: usize,
     pub begin: Option<Snapshot>,
     pub end: Option<Snapshot>,
-}
-
-/// The network of all partitions, as an observer sees it between two windows.
-struct All<'a, 'b> {
-    parts: &'b [Part<'a>],
-    statistics: NetworkStatistics,
-}
-
-impl Counted for All<'_, '_> {
-    fn topology(&self) -> &Topology {
-        self.parts[0].network.topology()
-    }
-
-    fn statistics(&self) -> &NetworkStatistics {
-        &self.statistics
-    }
-
-    fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
-        let of_parts = self.parts.iter().map(|part| part.network.channel_statistics(channel));
-        of_parts.fold(ChannelStatistics::default(), ChannelStatistics::add)
-    }
 }
 
 impl<'a> Run<'a> {
@@ -117,24 +95,23 @@ impl<'a> Run<'a> {
         let all = self.all();
         let channels = 0..all.topology().channels();
         let flits = channels.map(|channel| all.channel_statistics(channel).flits).collect();
-        Snapshot { at, statistics: all.statistics, flits }
+        Snapshot { at, statistics: all.statistics().clone(), flits }
     }
 
-    fn all(&self) -> All<'a, '_> {
-        let mut statistics = NetworkStatistics::default();
-        self.parts.iter().for_each(|part| statistics.add(part.network.statistics()));
-        All { parts: &self.parts, statistics }
+    /// Returns the network of all partitions, as an observer sees it between two windows.
+    fn all(&self) -> Networks<&Network> {
+        Networks::new(self.parts.iter().map(|part| &part.network).collect())
     }
 
     /// Shows the progress at a time.
     pub fn show(&self, now: Time, progress: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
         let all = self.all();
-        let (hops, in_flight) = (all.statistics.hops, self.in_flight());
+        let (hops, in_flight) = (all.statistics().hops, self.in_flight());
         progress(Progress { now, until: self.plan.until, hops, in_flight, network: &all })
     }
 
     pub fn statistics(&self) -> NetworkStatistics {
-        self.all().statistics
+        self.all().statistics().clone()
     }
 
     /// Returns the packets in the network and in the nodes' queues, of a run whose parcels have been taken in.

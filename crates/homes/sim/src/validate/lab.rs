@@ -195,7 +195,7 @@ impl Experiment<'_> {
         }
         match outcome.codes.iter().position(|code| *code != Some(0)) {
             None => {
-                let recorded = simulation.ranks().results().clone();
+                let recorded = simulation.ranks().results();
                 Ok((outcome, recorded))
             }
             Some(rank) => {

@@ -652,7 +652,7 @@ fn a_solver_sums_in_the_switches() {
             let options = Options { aggregation: Some(aggregation), placement, ..Options::default() };
             let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
             completed(&simulation.run(&mut |_| true));
-            let results = simulation.ranks().results().clone();
+            let results = simulation.ranks().results();
             assert!(results.wrong.is_empty(), "{topology}, {algorithm}: {:?}", results.wrong);
             results.of("exchange and sums, us").next().unwrap().1
         });

@@ -37,7 +37,7 @@ fn run(machine: &Arc<Machine>, ranks: u32, line: &str, options: Options) -> (Out
     let tasks = prepared.unwrap_or_else(|error| panic!("{line}: {error}")).tasks(ranks, machine);
     let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
     let outcome = simulation.run(&mut |_| true);
-    let results = simulation.ranks().results().clone();
+    let results = simulation.ranks().results();
     (outcome, results)
 }
 

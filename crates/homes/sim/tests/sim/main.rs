@@ -12,6 +12,7 @@ mod kept_locks;
 mod machines;
 mod models;
 mod multicast;
+mod parts;
 mod process;
 mod programs;
 mod ready;

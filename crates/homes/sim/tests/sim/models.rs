@@ -21,7 +21,7 @@ fn tasks(machine: &Arc<Machine>, ranks: u32, line: &str) -> Tasks {
 fn run_with(machine: &Arc<Machine>, ranks: u32, line: &str, options: Options) -> (Outcome, Results) {
     let mut simulation = Simulation::new(machine.clone(), tasks(machine, ranks, line), options).unwrap();
     let outcome = simulation.run(&mut |_| true);
-    let results = simulation.ranks().results().clone();
+    let results = simulation.ranks().results();
     assert!(results.wrong.is_empty(), "{line}: {:?}", results.wrong);
     (outcome, results)
 }

@@ -24,7 +24,7 @@ fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
 }
 
 /// Returns the name and the parameters of a program, from a command line.
-fn words(line: &str) -> (String, Vec<(String, String)>) {
+pub fn words(line: &str) -> (String, Vec<(String, String)>) {
     let mut words = line.split_whitespace().map(str::to_owned);
     let name = words.next().unwrap();
     let rest: Vec<String> = words.collect();
@@ -45,7 +45,7 @@ fn run_by(network: Model, machine: &Arc<Machine>, ranks: u32, line: &str) -> (Ou
     let options = Options { network, ..Options::default() };
     let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
     let outcome = simulation.run(&mut |_| true);
-    let results = simulation.ranks().results().clone();
+    let results = simulation.ranks().results();
     (outcome, results)
 }
 
@@ -55,7 +55,7 @@ fn first_of(results: &Results, series: &str, x: f64) -> f64 {
 }
 
 /// Every program with all of its variants, small; the numbers of ranks; whether it has payload.
-const LINES: &[(&str, &[u32], bool)] = &[
+pub const LINES: &[(&str, &[u32], bool)] = &[
     ("ping-pong sizes 0,8,100,9000 iterations 3", &[2, 5], true),
     ("ping-pong sizes 8,2000 how counting iterations 3", &[2, 3], true),
     ("ping-pong sizes 8,2000 how flag iterations 3", &[2, 3], true),

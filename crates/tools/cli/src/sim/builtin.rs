@@ -19,7 +19,7 @@ use super::output::Output;
 use super::program_options::RESERVED;
 use super::progress::Interrupt;
 use super::usage::Usage;
-use super::{runner, traffic};
+use super::{runner, threads, traffic};
 
 /// Runs a built-in program.
 pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
@@ -64,18 +64,23 @@ fn run_jobs(args: &Args, machine: Arc<Machine>, job: JobDescription, others: Vec
     let settings = prepared.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let mut plan = args.plan(&machine, name, settings.collect(), ranks, VARIATION_DEFAULT, jobs)?;
     let interrupt = Interrupt::listen()?;
-    let mut tasks = prepared.tasks(ranks, &machine);
     if prepared.needs.groups > 0 {
         args.refuse_beside_switches()?;
         let made =
             Aggregation::avoiding(&machine, &runner::place(&plan)?, prepared.needs.groups, &plan.lost_at_start());
         let aggregation = Arc::new(made.map_err(|error| Usage(error.to_string()))?);
-        tasks.grant(&aggregation);
         plan.aggregation = Some(aggregation);
     }
-    let finished = runner::simulate(&plan, tasks, &args.output, &interrupt, None)?;
-    let mut run = finished.run;
-    let results = finished.ranks.results().clone();
+    let threads = threads::of_program(args, &machine, &runner::options(&plan, &args.output, false)?, ranks)?;
+    let (mut run, results, exit_code) = if threads > 1 {
+        let finished = runner::simulate_in_parts(&plan, &prepared, threads, &args.output, &interrupt)?;
+        (finished.run, finished.ranks, finished.exit_code)
+    } else {
+        let mut tasks = prepared.tasks(ranks, &machine);
+        plan.aggregation.iter().for_each(|aggregation| tasks.grant(aggregation));
+        let finished = runner::simulate(&plan, tasks, &args.output, &interrupt, None)?;
+        (finished.run, finished.ranks.results(), finished.exit_code)
+    };
     match &mut run.jobs {
         Some(jobs) => {
             jobs.jobs[0].run.results = results;
@@ -89,7 +94,7 @@ fn run_jobs(args: &Args, machine: Arc<Machine>, job: JobDescription, others: Vec
         }
     }
     args.output.write_with_links(&run.document(), run.heat.as_ref(), || run.json())?;
-    Ok(finished.exit_code)
+    Ok(exit_code)
 }
 
 /// Most ranks without `-n`.

@@ -89,8 +89,8 @@ pub struct Args {
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
 
-    /// Threads that simulate traffic; the results are the same for every number [default: the cores, fewer for a small
-    /// machine]
+    /// Threads that simulate traffic or a built-in program; the results are the same for every number [default: the
+    /// cores, fewer for few nodes or ranks]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
 

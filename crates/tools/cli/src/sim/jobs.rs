@@ -157,7 +157,7 @@ pub fn alone(plan: &RunPlan, output: &Output, interrupt: &Interrupt) -> Result<V
             line.update(|seconds| format!("{} alone: {}", job.description.name, words_of(&view.progress, seconds)));
             !interrupt.is_set()
         });
-        let results = simulation.ranks().results().clone();
+        let results = simulation.ranks().results();
         runs.push((outcome.end == End::Completed).then(|| job_run(job, &outcome, (0, 0), results)));
     }
     Ok(runs)

@@ -41,6 +41,7 @@ mod routes;
 mod runner;
 mod statistics;
 pub mod text;
+mod threads;
 mod traffic;
 mod usage;
 mod watched;
@@ -126,10 +127,8 @@ fn dispatch(args: &Args) -> Result<u8> {
     if args.output.watch.is_some() && (args.study || args.describe || args.routes.is_some()) {
         return Err(Usage("--watch is for programs and --traffic; leave it out".to_owned()).into());
     }
-    if args.threads.is_some_and(|threads| threads > 1) && args.traffic.is_none() {
-        return Err(
-            Usage("--threads is for --traffic, because programs run on one thread; leave it out".to_owned()).into()
-        );
+    if !args.command.is_empty() {
+        threads::of_processes(args)?;
     }
     if args.variation.is_some() && !runs_ranks {
         return Err(Usage(

@@ -2,7 +2,7 @@
 //! Runs ranks on a machine and makes the report, for real processes and for built-in programs.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -10,11 +10,15 @@ use clap::ValueEnum;
 use selvedge_fabric::NodeId;
 use selvedge_sim::jobs::{self, Jobs, NodeSet};
 use selvedge_sim::machine::Machine;
+use selvedge_sim::network::Counted;
+use selvedge_sim::node::trace::Trace;
 use selvedge_sim::node::{
-    Aggregation, Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError, Variation,
+    self, Aggregation, Death, End, Fault, MakeRanks, Model, Options, Outcome, PartedSimulation, Ranks, Simulation,
+    SimulationError, Variation, View,
 };
-use selvedge_sim::observers::by_job::ByJob;
-use selvedge_sim::program::{Results, Tasks};
+use selvedge_sim::observers::by_job::{ByJob, FabricByJob};
+use selvedge_sim::program::ready::Prepared;
+use selvedge_sim::program::{Results, Shared, Tasks};
 use selvedge_sim::report::run::pairs_of;
 use selvedge_sim::report::timeline::{self, Names};
 use selvedge_sim::report::{Fabric, Heat, Run, Samples, Wall, channels};
@@ -194,7 +198,7 @@ pub fn simulate<R: Ranks>(
     let FinishedRun { mut run, exit_code, .. } = simulate_all(plan, Jobs::new(all), output, interrupt, warner)?;
     let reports = run.jobs.iter_mut().flat_map(|jobs| jobs.jobs.iter_mut().skip(1));
     for (report, tasks) in reports.zip(&tasks) {
-        report.run.results = tasks.results().clone();
+        report.run.results = tasks.results();
     }
     Ok(FinishedRun { run, ranks, exit_code })
 }
@@ -205,20 +209,11 @@ fn simulate_all<R: Ranks>(
     ranks: R,
     output: &Output,
     interrupt: &Interrupt,
-    mut warner: Option<Warner>,
+    warner: Option<Warner>,
 ) -> Result<FinishedRun<R>> {
-    let placement = plan.places()?;
-    let options = Options {
-        placement: placement.clone(),
-        jobs: plan.jobs.iter().map(|job| job.span(plan.variation)).collect(),
-        trace_limit: output.spans(),
-        watch: warner.is_some(),
-        ..plan.options()
-    };
-    let mut simulation = Simulation::new(plan.machine.clone(), ranks, options).map_err(|error| match error {
-        SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
-        other => Usage(other.to_string()),
-    })?;
+    let options = options(plan, output, warner.is_some())?;
+    let simulation = Simulation::new(plan.machine.clone(), ranks, options);
+    let mut simulation = simulation.map_err(|error| refusal(plan, error))?;
     for observer in plan.observing.observers(simulation.network().topology(), &simulation.machine().network)? {
         simulation.observe(observer);
     }
@@ -229,6 +224,108 @@ fn simulate_all<R: Ranks>(
     });
     let counted = by_job.as_ref().map(ByJob::result);
     by_job.into_iter().for_each(|by_job| simulation.observe(Box::new(by_job)));
+    let (run, exit_code) = follow(plan, &mut simulation, output, interrupt, (warner, counted))?;
+    Ok(FinishedRun { run, exit_code, ranks: simulation.into_ranks() })
+}
+
+/// Runs a built-in program without other jobs on several threads.
+pub fn simulate_in_parts(
+    plan: &RunPlan,
+    prepared: &Prepared,
+    threads: u32,
+    output: &Output,
+    interrupt: &Interrupt,
+) -> Result<FinishedRun<Results>> {
+    let options = options(plan, output, false)?;
+    let shared = Shared::default();
+    let make = |is_here: &dyn Fn(u32) -> bool| prepared.some_tasks(plan.ranks, &plan.machine, is_here, &shared);
+    let simulation = PartedSimulation::new(plan.machine.clone(), plan.ranks, make, options, threads);
+    let mut simulation = simulation.map_err(|error| refusal(plan, error))?;
+    let (run, exit_code) = follow(plan, &mut simulation, output, interrupt, (None, None))?;
+    Ok(FinishedRun { run, exit_code, ranks: shared.results() })
+}
+
+/// Options of the simulation of all jobs.
+pub fn options(plan: &RunPlan, output: &Output, watch: bool) -> Result<Options, Usage> {
+    Ok(Options {
+        placement: plan.places()?,
+        jobs: plan.jobs.iter().map(|job| job.span(plan.variation)).collect(),
+        trace_limit: output.spans(),
+        watch,
+        ..plan.options()
+    })
+}
+
+fn refusal(plan: &RunPlan, error: SimulationError) -> Usage {
+    match error {
+        SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
+        other => Usage(other.to_string()),
+    }
+}
+
+/// A simulation, whole or in parts.
+trait Subject {
+    fn progress(&self) -> node::Progress;
+    fn network(&self) -> &dyn Counted;
+    fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Result<Outcome, SimulationError>;
+    fn end_observation(&mut self) -> std::io::Result<()>;
+    /// The spans of the run; none in parts.
+    fn trace(&self) -> Option<&Trace>;
+}
+
+impl<R: Ranks> Subject for Simulation<R> {
+    fn progress(&self) -> node::Progress {
+        self.progress()
+    }
+
+    fn network(&self) -> &dyn Counted {
+        self.network()
+    }
+
+    fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Result<Outcome, SimulationError> {
+        Ok(self.run(observe))
+    }
+
+    fn end_observation(&mut self) -> std::io::Result<()> {
+        self.end_observation()
+    }
+
+    fn trace(&self) -> Option<&Trace> {
+        Some(self.trace())
+    }
+}
+
+impl<M: MakeRanks> Subject for PartedSimulation<M> {
+    fn progress(&self) -> node::Progress {
+        self.progress()
+    }
+
+    fn network(&self) -> &dyn Counted {
+        self.network()
+    }
+
+    fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Result<Outcome, SimulationError> {
+        self.run(observe)
+    }
+
+    fn end_observation(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn trace(&self) -> Option<&Trace> {
+        None
+    }
+}
+
+/// Runs a simulation to its end, shows its progress, makes the report, and writes the timeline.
+fn follow(
+    plan: &RunPlan,
+    simulation: &mut dyn Subject,
+    output: &Output,
+    interrupt: &Interrupt,
+    (mut warner, counted): (Option<Warner>, Option<Arc<Mutex<FabricByJob>>>),
+) -> Result<(Run, u8)> {
+    let placement = plan.places()?;
     let (mut line, mut samples) = (Progress::polled(output.quiet), Samples::default());
     // Where switches reduce, the topology has nodes in them, and other numbers.
     let channel = |channel| plan.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
@@ -239,7 +336,7 @@ fn simulate_all<R: Ranks>(
     let mut watched = Watched::start(output, &title, heat.as_ref())?;
     let started = Instant::now();
     samples.add(&simulation.progress());
-    let outcome = simulation.run(&mut |view| {
+    let outcome = simulation.run(&mut |view: &View<'_>| {
         samples.add(&view.progress);
         if let Some(heat) = &mut heat {
             heat.look(view.network, view.progress.time);
@@ -251,6 +348,7 @@ fn simulate_all<R: Ranks>(
         }
         !interrupt.is_set()
     });
+    let outcome = outcome.map_err(|error| refusal(plan, error))?;
     samples.add(&simulation.progress());
     if let Some(heat) = &mut heat {
         heat.end(simulation.network(), outcome.time);
@@ -277,13 +375,13 @@ fn simulate_all<R: Ranks>(
         fabric: Fabric::of(simulation.network(), outcome.time),
         samples,
         heat,
-        pairs: pairs_of(simulation.trace()),
+        pairs: simulation.trace().map_or_else(Default::default, pairs_of),
         spans: None,
         notes: plan.deaths.iter().filter_map(|death| not_killed(death, &outcome)).chain(lost(&outcome)).collect(),
         wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
         outcome,
     };
-    if let Some(path) = &output.trace {
+    if let (Some(path), Some(trace)) = (&output.trace, simulation.trace()) {
         // The topology also has the nodes inside switches.
         let topology = simulation.network().topology();
         let names = Names {
@@ -292,7 +390,7 @@ fn simulate_all<R: Ranks>(
             node: &|node| topology.node_name(NodeId(node)),
             channel: &|channel| channels::channel_name(topology, channel),
         };
-        let written = stream(path, |out| timeline::write(simulation.trace(), &names, out))?;
+        let written = stream(path, |out| timeline::write(trace, &names, out))?;
         run.spans = Some((written.spans, written.left_out));
         if written.left_out > 0 {
             let left_out = selvedge_sim::report::words::count(written.left_out);
@@ -300,7 +398,7 @@ fn simulate_all<R: Ranks>(
                 .push(format!("{left_out} spans are not in {}; a larger --trace-limit keeps more", path.display()));
         }
     }
-    Ok(FinishedRun { run, exit_code, ranks: simulation.into_ranks() })
+    Ok((run, exit_code))
 }
 
 /// Says what became of messages that the fabric has lost.

@@ -9,12 +9,13 @@ use anyhow::Result;
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::DeadlockPolicy;
 use selvedge_sim::report::{Heat, Traffic, Wall, words};
-use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load, undivided};
+use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run_observed as one_load};
 use selvedge_terminal::Progress;
 
 use super::command_line::Args;
 use super::progress::Interrupt;
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
+use super::threads;
 use super::usage::Usage;
 use super::watched::Watched;
 
@@ -52,7 +53,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
         seed: args.seed,
         faults: args.faults(&machine.topology)?,
         rerouting: args.rerouting(&machine.topology)?,
-        threads: threads(args, machine)?,
+        threads: threads::of_traffic(args, machine)?,
         ..TrafficConfig::default()
     };
     let mut network = machine.network.clone();
@@ -103,31 +104,6 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let report = Traffic { machine, config, options, results, heat, wall };
     args.output.write_with_links(&report.document(), report.heat.as_ref(), || report.json())?;
     Ok(if interrupted { EXIT_INTERRUPTED } else { 0 })
-}
-
-/// Nodes for which another thread is worth its windows.
-const NODES_A_THREAD: u32 = 512;
-
-/// Returns the number of threads: the given one, or the cores, but at most one for every [`NODES_A_THREAD`] nodes.
-fn threads(args: &Args, machine: &Machine) -> Result<u32, Usage> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
-    let Some(threads) = args.threads else { return Ok(cores.min(machine.topology.nodes() / NODES_A_THREAD).max(1)) };
-    if let Some(why) = undivided(&machine.topology, &machine.routing, &machine.network).filter(|_| threads > 1) {
-        return Err(Usage(format!(
-            "this machine is simulated by one thread: {}; give --threads 1, or change it by --set",
-            why.words()
-        )));
-    }
-    let observed = [
-        (args.rerouting(&machine.topology)?.is_some(), "managers that reroute", "--no-reroute"),
-        (args.observing.given().is_some(), "an observer of packets", "leave its option out"),
-    ];
-    match observed.into_iter().find(|(holds, ..)| *holds && threads > 1) {
-        Some((_, who, remedy)) => Err(Usage(format!(
-            "{who} looks at the whole fabric, so it is simulated by one thread; give --threads 1, or {remedy}"
-        ))),
-        None => Ok(threads),
-    }
 }
 
 /// The study of seed 002, figures 2-20 to 2-22, as the scenario of [`crate::study`].
