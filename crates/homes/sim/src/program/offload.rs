@@ -58,6 +58,10 @@ impl NicBarrier {
 }
 
 /// A sum of 8-byte words up and down a binomial tree, by counting atomics; the last child's count triggers the next.
+///
+/// The source of a put may change only when the NIC has read it. The count that triggers a put of the root does not say
+/// so: the program may see it first. So a rank clears the sum of one collective at the end of the next, which no rank
+/// enters without the result of the first.
 pub struct NicSum {
     window: u32,
     bytes: u64,
@@ -66,8 +70,9 @@ pub struct NicSum {
     entered: u64,
 }
 
-/// Two sums may be active: a rank may start the next while others still read the last.
-const SLOTS: u64 = 2;
+/// Sums that exist at a time: one that ranks start while others are still in the one before, and the last, which is
+/// cleared meanwhile.
+const SLOTS: u64 = 3;
 
 impl NicSum {
     /// Number of windows: up and down for each slot.
@@ -107,6 +112,7 @@ impl NicSum {
     /// Replaces these words by their sum over all ranks.
     pub async fn add(&mut self, process: &Process, words: &mut [u8]) {
         let slot = Slot::of(self, self.entered, process);
+        let last = self.entered.checked_sub(1).map(|last| Slot::of(self, last, process));
         self.entered += 1;
         process.add_counting(process.rank(), slot.up.window, slot.sum, words).await;
         let (trigger, from) = match process.rank() {
@@ -116,7 +122,9 @@ impl NicSum {
         process.wait_count(trigger.window, trigger.count).await;
         let mut memory = process.memory_mut();
         words.copy_from_slice(&memory[from as usize..][..words.len()]);
-        memory[slot.sum as usize..][..words.len()].fill(0);
+        if let Some(last) = last {
+            memory[last.sum as usize..][..words.len()].fill(0);
+        }
     }
 }
 

@@ -355,6 +355,30 @@ fn a_nic_does_a_barrier_faster_than_its_hosts() {
     assert!(time("nic") < time("dissemination"));
 }
 
+/// When a count arrives, when the NIC has read what the count triggers, and when the program looks, differs with each
+/// of these machines.
+#[test]
+fn collectives_by_nics_are_right_whoever_is_first() {
+    let lines = [
+        "barrier iterations 5 algorithm nic ahead 3",
+        "allreduce sizes 8,2000 iterations 5 algorithm nic ahead 3",
+        "broadcast sizes 8,2000 iterations 5 algorithm nic ahead 3",
+        "all-to-all sizes 8,2000 iterations 5 protocol triggered eager-bytes 0",
+    ];
+    for latency in ["1", "100", "1000"] {
+        for command in ["5", "70", "500"] {
+            let machine = machine(&[("link.latency_ns", latency), ("nic.command_ns", command)]);
+            for (line, ranks, network) in lines.iter().flat_map(|line| {
+                [2, 3, 7, 8, 12].into_iter().flat_map(move |ranks| MODELS.map(|network| (line, ranks, network)))
+            }) {
+                let (outcome, results) = run_by(network, &machine, ranks, line);
+                let at = format!("{line}, {ranks} ranks, latency {latency}, command {command}, {network:?}");
+                assert_eq!((outcome.code(), &outcome.end), (0, &End::Completed), "{at}: {:?}", results.wrong);
+            }
+        }
+    }
+}
+
 #[test]
 fn more_streams_than_a_nic_knows_cost_time_but_no_message() {
     let time = |most: &str| {
