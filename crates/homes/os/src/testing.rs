@@ -32,7 +32,7 @@ impl Child {
                     // The test harness captures the output of a test, and this process will never show it.
                     let words = panic.downcast_ref::<String>().map(String::as_str);
                     let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
-                    libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+                    say(words);
                     101
                 });
                 libc::_exit(code);
@@ -72,6 +72,12 @@ impl Drop for Child {
             self.reap();
         }
     }
+}
+
+/// Writes to standard error, past the test harness.
+fn say(words: &str) {
+    // SAFETY: the pointer and length are those of `words`.
+    unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
 }
 
 /// Runs a test in a process of its own. So threads of other tests do not map memory where this one has unmapped some,
@@ -140,7 +146,11 @@ pub fn unmap(base: *mut u8, bytes: usize) {
     assert_eq!(unsafe { libc::munmap(base.cast(), bytes) }, 0);
 }
 
-/// A new folder, removed when dropped; `mount`ed ones are unmounted first.
+/// Room for the files of a test that does not say how much it needs.
+const ROOM_BYTES: u64 = 32 << 20;
+
+/// A new folder, removed when dropped; `mount`ed ones are unmounted first. It is in the folder for temporary files, and
+/// not in /dev/shm, which has 64 MiB in a container.
 pub struct Folder {
     path: PathBuf,
     mounted: bool,
@@ -148,10 +158,24 @@ pub struct Folder {
 
 impl Folder {
     pub fn new() -> Folder {
+        Folder::with_room(ROOM_BYTES)
+    }
+
+    /// Makes a folder for files of `bytes`. Panics if its file system has less room.
+    pub fn with_room(bytes: u64) -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("selvedge-test-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
+        let parent = std::env::temp_dir();
+        let free = room(&parent).0;
+        assert!(
+            free >= bytes,
+            "this test needs {bytes} bytes in {}, whose file system has {} too few; make room there, or set TMPDIR to \
+             a folder with more",
+            parent.display(),
+            bytes - free
+        );
+        let path = parent.join(format!("selvedge-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Folder { path, mounted: false }
     }
 
@@ -178,6 +202,11 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // Other tests may have taken the room that there was at the start.
+        if std::thread::panicking() {
+            let (free, whole) = room(&self.path);
+            say(&format!("{}: its file system has {free} of {whole} bytes free\n", self.path.display()));
+        }
         if self.mounted {
             let target = std::ffi::CString::new(self.path.to_str().unwrap()).unwrap();
             // SAFETY: the string ends in NUL and outlives the call.
@@ -187,7 +216,29 @@ impl Drop for Folder {
     }
 }
 
+/// Returns the free bytes of a folder's file system, and all of them; 0 if the system does not say.
+fn room(folder: &Path) -> (u64, u64) {
+    let bytes = |blocks: u64, each: u64| blocks.saturating_mul(each);
+    rustix::fs::statvfs(folder)
+        .map_or((0, 0), |status| (bytes(status.f_bavail, status.f_frsize), bytes(status.f_blocks, status.f_frsize)))
+}
+
 /// Whether the test runs as root. Only root can give files away and mount.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_room_names_its_place_and_the_missing_bytes() {
+        let panic = catch_unwind(|| Folder::with_room(u64::MAX)).map(|_| ()).expect_err("no file system is as large");
+        let words = panic.downcast_ref::<String>().expect("a text");
+        let place = std::env::temp_dir();
+        for part in [place.to_str().expect("a name"), "too few", "TMPDIR"] {
+            assert!(words.contains(part), "{part} in: {words}");
+        }
+    }
 }

@@ -60,7 +60,7 @@ fn check_books(arena: &Arena) {
 
 #[test]
 fn agrees_with_a_plain_list() {
-    let folder = Folder::new();
+    let folder = Folder::with_room(256 << 20);
     let arena = arena(&folder, 256 << 20);
     let mut dice = Dice(7);
     // Address to length, and the byte that fills it.
@@ -112,7 +112,7 @@ fn agrees_with_a_plain_list() {
 
 #[test]
 fn large_buffers_are_not_rounded_up_to_powers_of_two() {
-    let folder = Folder::new();
+    let folder = Folder::with_room(256 << 20);
     let arena = arena(&folder, 1 << 30);
     // Twelve buffers just above 4 MiB would take 96 MiB by a buddy.
     let held: Vec<_> = (0..12).map(|_| arena.alloc(4 * MIB + 1).unwrap()).collect();
@@ -124,7 +124,7 @@ fn large_buffers_are_not_rounded_up_to_powers_of_two() {
 
 #[test]
 fn new_memory_is_zero_and_peers_see_it() {
-    let folder = Folder::new();
+    let folder = Folder::with_room(64 << 20);
     let arena = arena(&folder, 64 << 20);
     let peer = Mapping::open(&folder.join("1.arena"), 1, 64 << 20).unwrap();
     for bytes in [1, 64, 5_000, 100_000, 9 * MIB] {
@@ -160,7 +160,7 @@ fn wrong_addresses_are_refused() {
 
 #[test]
 fn resizes_in_place_where_it_can() {
-    let folder = Folder::new();
+    let folder = Folder::with_room(256 << 20);
     let arena = arena(&folder, 256 << 20);
     let small = arena.alloc(100).unwrap();
     assert_eq!(arena.realloc(small, 128).unwrap(), Some(small), "it already has that length");
@@ -271,7 +271,7 @@ fn a_forked_child_leaves_it_alone() {
 
 #[test]
 fn threads_never_get_the_same_memory() {
-    let folder = Folder::new();
+    let folder = Folder::with_room(512 << 20);
     let arena = arena(&folder, 512 << 20);
     std::thread::scope(|scope| {
         for thread in 1..=4u8 {
