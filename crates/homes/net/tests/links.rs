@@ -565,14 +565,15 @@ fn long_payloads(faults: &str) {
         for number in 0..40 {
             let bytes = if number % 4 == 3 { 9 } else { PAYLOAD_MAX as usize };
             let since = Instant::now();
+            let mut copied = payload(number, bytes);
             loop {
-                let mut copied = payload(number, bytes);
-                let payload = match number % 2 {
+                let source = match number % 2 {
+                    // A full link leaves it alone.
                     0 => Source::Taken(&mut copied),
                     // SAFETY: `lent` lives until all have come.
                     _ => Source::Lent(unsafe { Lent::new(lent[number as usize].as_ptr(), bytes) }),
                 };
-                match a.send(to_b, NIC, &packet(number, bytes), payload, SendTiming::Now) {
+                match a.send(to_b, NIC, &packet(number, bytes), source, SendTiming::Now) {
                     Ok(()) => break,
                     Err(SendError::Full) => [&a, &b].iter().for_each(|links| links.poll()),
                     Err(SendError::Gone) => panic!("the peer is lost"),
