@@ -42,6 +42,6 @@ pub use dependency::Dependencies;
 pub use id::{AnId, Hop, NodeId, Peer, Port, RouterId, Vc};
 pub use multicast::{Branch, MulticastTree};
 pub use path::{Path, PathError};
-pub use routing::{Algorithm, Choices, RouteState, RoutesError, Routing, RoutingError};
+pub use routing::{Algorithm, CHOICES_MAX, Choices, RouteState, RoutesError, Routing, RoutingError};
 pub use shortest::NextHops;
 pub use topology::{Cable, EdgeSpeed, Kind, LinkClasses, Station, Topology, TopologyError};

@@ -23,8 +23,9 @@
 //! | Valiant | HyperX | 2 for each dimension | no; not minimal |
 //! | Valiant | Slim Fly | 4 | no; not minimal |
 //! | UGAL, local | as Valiant | as Valiant | no; adaptive |
-//! | UGAL, global | dragonfly | 3 | no; adaptive |
+//! | UGAL, global | dragonflies of both kinds | as Valiant | no; adaptive |
 //! | progressive adaptive | dragonfly | 4 | no; adaptive |
+//! | progressive adaptive | dragonfly+ | 2 | no; adaptive |
 //!
 //! # Invariants
 //!
@@ -272,10 +273,7 @@ impl Routing {
                         let (from, to) = ends();
                         dragonfly::intermediate(dragonfly.groups, dragonfly.group(from), dragonfly.group(to), entropy)
                     }
-                    Kind::DragonflyPlus(fly) => {
-                        let (from, to) = ends();
-                        dragonfly::intermediate(fly.groups, fly.group(from), fly.group(to), entropy)
-                    }
+                    Kind::DragonflyPlus(fly) => dragonfly_plus::start(fly, ends(), entropy),
                     _ => intermediate_router(topology, ends(), entropy),
                 };
                 if detours != Detours::Always {
@@ -408,7 +406,7 @@ impl Routing {
 fn intermediates(topology: &Topology) -> u32 {
     match topology.kind() {
         Kind::Dragonfly(dragonfly) => dragonfly.groups.saturating_sub(2),
-        Kind::DragonflyPlus(fly) => fly.groups.saturating_sub(2),
+        Kind::DragonflyPlus(fly) => fly.groups.saturating_sub(2) * fly.copies,
         _ => topology.routers(),
     }
 }

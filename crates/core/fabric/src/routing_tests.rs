@@ -604,6 +604,8 @@ fn queues_decide_between_a_minimal_route_and_a_detour() {
         (&hyperx, Algorithm::UgalLocal),
         (&slim, Algorithm::UgalLocal),
         (&plus, Algorithm::UgalLocal),
+        (&plus, Algorithm::UgalGlobal),
+        (&plus, Algorithm::Progressive),
     ] {
         let needed = algorithm.virtual_channels_needed(topology).unwrap();
         let routing = Routing::new(topology, algorithm, needed).unwrap();
@@ -625,8 +627,8 @@ fn queues_decide_between_a_minimal_route_and_a_detour() {
             let last = *choices.as_slice().last().unwrap();
             let choose = |bias, minimal, detour| {
                 let mut state = start;
-                let queue = |is_detour, _| if is_detour { detour } else { minimal };
-                let hop = choices.choose(&mut state, bias, |hop| hop.port, queue).unwrap();
+                let queue = |place, _| if choices.is_detour(place) { detour } else { minimal };
+                let hop = choices.choose(&mut state, bias, |place| place, queue).unwrap();
                 (hop == last && state != start, state)
             };
             assert!(!choose(0, 0, 0).0, "{algorithm}: equal queues");

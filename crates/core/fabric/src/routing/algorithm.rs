@@ -130,11 +130,11 @@ impl Algorithm {
                 Kind::DragonflyPlus(fly) => Some(if topology.nodes() > fly.nodes() { 3 } else { 2 }),
                 _ => None,
             },
-            Algorithm::UgalGlobal => match kind {
-                Kind::Dragonfly(d) => Some(d.groups.min(3) as u8),
+            Algorithm::UgalGlobal | Algorithm::Progressive => match kind {
+                Kind::Dragonfly(_) if self == Algorithm::Progressive => Some(4),
+                Kind::Dragonfly(_) | Kind::DragonflyPlus(_) => Algorithm::Valiant.virtual_channels_needed(topology),
                 _ => None,
             },
-            Algorithm::Progressive => matches!(kind, Kind::Dragonfly(_)).then_some(4),
         }
     }
 
@@ -148,7 +148,7 @@ impl Algorithm {
             Algorithm::Minimal | Algorithm::Valiant | Algorithm::UgalLocal => {
                 "dragonflies of both kinds, HyperX and Slim Flies"
             }
-            Algorithm::UgalGlobal | Algorithm::Progressive => "dragonflies",
+            Algorithm::UgalGlobal | Algorithm::Progressive => "dragonflies of both kinds",
         }
     }
 

@@ -5,9 +5,10 @@ use crate::id::{Hop, Port, Vc};
 /// The routing state of a packet: 8 bytes, which `start` sets and the packet carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteState {
-    /// Detours: the group or router to pass through, or `DIRECT`; with `OPEN`, a candidate. Grids: for each dimension a
-    /// bit in each of two bytes; see `grid::directions` and `grid::wraps_first`. Explicit routes: the pair.
-    /// Adaptive routing on trees: a number that turns the choice of uplinks.
+    /// Detours: the group or router to pass through, or `DIRECT`; with `OPEN`, a candidate. On a dragonfly+ group and copy
+    /// of the link to it. Grids: for each dimension a bit in each of two bytes; see `grid::directions` and
+    /// `grid::wraps_first`. Explicit routes: the pair. Adaptive routing on trees: a number that turns the choice of
+    /// uplinks.
     pub(super) via: u32,
     /// Of the caller's choice, 0 after `start`: which of several routings the packet follows. No routing reads it.
     pub tag: u16,
@@ -93,33 +94,36 @@ impl Choices {
 
     /// Chooses the hop of least load; the first of equal ones. Where a detour begins here, the packet takes it if the
     /// queue of the best minimal hop, times the links to the destination, exceeds the same product of the detour by more
-    /// than `bias` (UGAL: Singh, 2005). `state` remembers the decision.
+    /// than `bias` (UGAL: Singh, 2005). `load` and `queue` get a hop's place. `queue` also gets whether both hops are on
+    /// one link: then only their virtual channels differ (UGAL-L VC: Kim and others 2008). `state` remembers the decision.
     #[inline]
     pub fn choose<L: Ord>(
         &self,
         state: &mut RouteState,
         bias: u64,
-        mut load: impl FnMut(Hop) -> L,
-        mut queue: impl FnMut(bool, Hop) -> u64,
+        mut load: impl FnMut(usize) -> L,
+        mut queue: impl FnMut(usize, bool) -> u64,
     ) -> Option<Hop> {
-        let (minimal, detour) = self.as_slice().split_at(self.detour.min(self.count).into());
-        let mut best = |hops: &[Hop]| match hops {
-            [hop] => Some(*hop),
-            hops => hops.iter().copied().min_by_key(|hop| load(*hop)),
+        let (all, first_detour) = (self.len(), usize::from(self.detour.min(self.count)));
+        let mut best = |places: core::ops::Range<usize>| match places.len() {
+            1 => Some(places.start),
+            _ => places.min_by_key(|place| load(*place)),
         };
-        let (Some(direct), around) = (best(minimal), best(detour)) else { return best(detour) };
-        let Some(around) = around else { return Some(direct) };
-        let [near, far] = self.links.map(u64::from);
-        if queue(false, direct) * near <= queue(true, around) * far + bias {
-            return Some(direct);
-        }
-        state.via &= !OPEN;
-        Some(around)
+        let place = match (best(0..first_detour), best(first_detour..all)) {
+            (Some(direct), Some(around)) => {
+                let [near, far] = self.links.map(u64::from);
+                let alone = self.hops[direct].port == self.hops[around].port;
+                let is_minimal = queue(direct, alone) * near <= queue(around, alone) * far + bias;
+                if is_minimal { direct } else { around }
+            }
+            (direct, around) => direct.or(around)?,
+        };
+        self.take(place, state)
     }
 
     /// Takes a hop by its place: the decision that [`Choices::choose`] makes by load.
     pub fn take(&self, place: usize, state: &mut RouteState) -> Option<Hop> {
-        if place >= self.detour.into() {
+        if self.is_detour(place) {
             state.via &= !OPEN;
         }
         self.as_slice().get(place).copied()
@@ -134,6 +138,12 @@ impl Choices {
     #[inline]
     pub fn has_detour(&self) -> bool {
         self.detour < self.count
+    }
+
+    /// Whether the hop at a place begins a detour.
+    #[inline]
+    pub fn is_detour(&self, place: usize) -> bool {
+        place >= self.detour.into()
     }
 
     pub fn iter(&self) -> core::slice::Iter<'_, Hop> {

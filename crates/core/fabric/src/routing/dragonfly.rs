@@ -7,13 +7,16 @@
 //! enters this group to the destination. Within a group both routes are one local hop.
 //!
 //! The class of a hop is the number of global links already taken. Within a group and class there is at most one local
-//! hop, then a global one, then the next class: there is no cycle.
+//! hop, then a global one, then the next class: there is no cycle. Where both kinds of routes exist, a minimal route
+//! begins in class 1, as the second half of a detour. So on their first local link, which may be the same, packets that
+//! wait for the minimal route's global link do not wait in front of those that begin a detour, and the queues of both can
+//! be told apart (UGAL-L VC of Kim and others).
 //!
 //! **UGAL** decides at the router of the source between these two routes. **Progressive adaptive routing** (Jiang, Kim
 //! and Dally, ISCA 2009) decides again at the router of the global link, where the packet may turn to another router of
 //! its group. So it has classes in the order local 0, local 1, global 1, local 2, global 2, local 3, and every hop goes
 //! to a later one.
-use super::{Choices, DIRECT, Detours, RouteState, Routing, mix};
+use super::{Choices, DIRECT, Detours, RouteState, Routing, dragonfly_plus, mix};
 use crate::id::{Port, RouterId, Vc};
 use crate::topology::{Dragonfly, Kind, Topology};
 
@@ -38,17 +41,20 @@ impl Routing {
         let Kind::Dragonfly(dragonfly) = topology.kind() else { return Choices::default() };
         let progressive = detours == Detours::InGroup;
         let arrived = arrived.map(|(port, vc)| (port, vc.0 % self.needed));
+        let begin = if state.detour().is_some() { 0 } else { self.needed.saturating_sub(2) };
         // The classes of a local and of a global hop, and whether the packet is in its first group.
         let (local, global, first) = match arrived {
             Some((port, class)) if dragonfly.is_global(port) => (class + 1, class + 1, false),
             Some((port, class)) if is_local(dragonfly, port) => match progressive {
                 true => (class + 1, class.max(1), class < 2),
-                false => (class, class, class == 0),
+                false => (class, class, class == begin),
             },
-            _ => (0, u8::from(progressive), true),
+            _ if progressive => (0, 1, true),
+            _ => (begin, begin, true),
         };
         let here = dragonfly.group(at);
         let vc = |port: Port| self.vc(if dragonfly.is_global(port) { global } else { local }, state);
+        let begins = |port: Port| if progressive { vc(port) } else { self.vc(0, state) };
         let group = state.detour().filter(|_| first).unwrap_or(dragonfly.group(to));
         if here == group {
             let port = dragonfly.local_port(at, to);
@@ -59,7 +65,7 @@ impl Routing {
         let decides = first && (progressive || !matches!(arrived, Some((port, _)) if is_local(dragonfly, port)));
         if let Some(around) = state.candidate().filter(|_| decides) {
             let (port, links) = self.detour(dragonfly, at, around, to, state);
-            choices.push_detour(port, vc(port), [minimal_links(dragonfly, &leg, group, here, to), links]);
+            choices.push_detour(port, begins(port), [minimal_links(dragonfly, &leg, group, here, to), links]);
         }
         choices
     }
@@ -80,19 +86,27 @@ impl Routing {
         (first.port, first.links + minimal_links(dragonfly, &last, dragonfly.group(to), around, to))
     }
 
-    /// The global links whose queues decide between a minimal route and a detour: those of both at this group.
-    pub fn global_links(
+    /// The global link of the source's group that a hop leads to, whose queue UGAL-G knows. `None`: the hop leads to none,
+    /// or is one.
+    pub fn link_behind(
         &self,
         topology: &Topology,
         at: RouterId,
+        (choices, place): (&Choices, usize),
         to: RouterId,
         state: &RouteState,
-    ) -> Option<[(RouterId, Port); 2]> {
-        let Kind::Dragonfly(dragonfly) = topology.kind() else { return None };
-        let around = state.candidate()?;
-        let here = dragonfly.group(at);
-        let to_group = |group| leg(dragonfly, at, here, group, to, state.salt).gateway;
-        Some([to_group(dragonfly.group(to)), to_group(around)])
+    ) -> Option<(RouterId, Port)> {
+        let port = choices.as_slice().get(place)?.port;
+        let candidate = state.candidate().filter(|_| choices.is_detour(place));
+        match topology.kind() {
+            Kind::Dragonfly(dragonfly) => {
+                let (here, group) = (dragonfly.group(at), candidate.unwrap_or(dragonfly.group(to)));
+                let is_behind = here != group && !dragonfly.is_global(port);
+                is_behind.then(|| leg(dragonfly, at, here, group, to, state.salt).gateway)
+            }
+            Kind::DragonflyPlus(fly) => dragonfly_plus::link_behind(fly, (at, port), to, candidate),
+            _ => None,
+        }
     }
 }
 

@@ -115,6 +115,21 @@ impl DragonflyPlus {
         (self.spine(group, link / self.global_links_per_spine), Port(port as u16))
     }
 
+    /// The connected global links of a spine, given its number within its group.
+    #[inline]
+    pub fn links_of_spine(&self, within: u32) -> u32 {
+        let first = within * self.global_links_per_spine;
+        (self.copies * (self.groups - 1)).saturating_sub(first).min(self.global_links_per_spine)
+    }
+
+    /// The group that a spine's n-th global link leads to, and its copy.
+    #[inline]
+    pub fn link_of_spine(&self, spine: RouterId, n: u32) -> (u32, u32) {
+        let link = self.within(spine) * self.global_links_per_spine + n;
+        let (copy, offset) = (link / (self.groups - 1), link % (self.groups - 1) + 1);
+        ((self.group(spine) + self.groups - offset) % self.groups, copy)
+    }
+
     /// Links between two leaves; None for others.
     pub(super) fn distance(&self, from: RouterId, to: RouterId) -> Option<u32> {
         match (self.is_leaf(from) && self.is_leaf(to), from == to, self.group(from) == self.group(to)) {

@@ -121,10 +121,22 @@ impl Queues<'_> {
 
     fn flits(&self, now: Time, output: u32, flits: u32, alone: bool) -> u64 {
         let stage = self.buffers.staged(output);
-        let waiting = u64::from(self.buffers.links[self.channel(stage) as usize].waiting);
+        let waiting =
+            if alone { self.waiting(stage) } else { self.buffers.links[self.channel(stage) as usize].waiting };
         let next = self.used(now, output, self.config.link.buffer_flits, alone);
         let own = self.config.switch.speed_up.map_or(0, |speed_up| self.used(now, stage, speed_up.output_flits, alone));
-        waiting * u64::from(flits) + next + own
+        u64::from(waiting) * u64::from(flits) + next + own
+    }
+
+    /// Returns the packets that wait for an output, its owner included.
+    fn waiting(&self, output: u32) -> u32 {
+        let out = &self.buffers.vcs[output as usize];
+        let (mut waiter, mut count) = (out.waiters, u32::from(out.owner != NONE));
+        while waiter != NONE {
+            count += 1;
+            waiter = self.buffers.residents[waiter].next_waiter;
+        }
+        count
     }
 
     /// Whether a switch marks a packet that leaves it: too many flits wait for its output, and the next buffer is not the

@@ -3,7 +3,7 @@
 //!
 //! Arbitration is in `serve.rs`.
 
-use selvedge_fabric::{Choices, Hop, Port, RouterId, Vc};
+use selvedge_fabric::{CHOICES_MAX, Choices, Hop, Port, RouterId, Vc};
 
 use super::adaptive::{DOWN, Queues};
 use super::edges;
@@ -164,29 +164,33 @@ impl Network {
     fn choose(&mut self, now: Time, router: RouterId, packet: u32, choices: &Choices) -> Option<Hop> {
         let flight = &self.buffers.flights[packet];
         let (flits, mut route) = (flight.flits, flight.route);
-        let watched = match &mut self.past {
-            Some(past) if choices.has_detour() => {
-                let to = self.topology.attachment(flight.packet.to).0;
-                let links = self.routing.global_links(&self.topology, router, to, &route);
-                links.map(|links| {
-                    links.map(|(at, port)| {
-                        let channel = self.buffers.output(self.topology.channel(at, port));
-                        let link = &self.buffers.links[channel as usize];
-                        if link.is_up { past.queue(channel, now) * link.flit_time.0 } else { DOWN }
-                    })
-                })
+        let channel = |router, port| self.buffers.output(self.topology.channel(router, port));
+        // The queues of global links of other routers, in picoseconds.
+        let mut further = [0; CHOICES_MAX];
+        if let Some(past) = &mut self.past {
+            let to = self.topology.attachment(flight.packet.to).0;
+            for (place, further) in further.iter_mut().enumerate().take(choices.len()) {
+                let behind = self.routing.link_behind(&self.topology, router, (choices, place), to, &route);
+                if let Some((router, port)) = behind {
+                    let channel = channel(router, port);
+                    let link = &self.buffers.links[channel as usize];
+                    *further = if link.is_up { past.queue(channel, now) * link.flit_time.0 } else { DOWN };
+                }
             }
-            _ => None,
+        }
+        let output = |place: usize| {
+            let hop = choices.as_slice()[place];
+            channel(router, hop.port) * self.buffers.virtual_channels + u32::from(hop.vc.0)
         };
-        let channel = |hop: Hop| self.buffers.output(self.topology.channel(router, hop.port));
-        let output = |hop: Hop| channel(hop) * self.buffers.virtual_channels + u32::from(hop.vc.0);
         let queues = Queues { buffers: &self.buffers, config: &self.config };
-        let load = |hop: Hop| queues.load(now, output(hop));
-        let queue = |detour: bool, hop: Hop| match watched {
-            Some(past) => past[usize::from(detour)],
-            None => queues.queue(now, output(hop), flits, self.routing.counts_hops()),
+        let queue = |place, alone| queues.queue(now, output(place), flits, alone) + further[place];
+        let load = |place: usize| match self.past {
+            Some(_) => (queue(place, false), queues.load(now, output(place))),
+            None => (0, queues.load(now, output(place))),
         };
-        let chosen = choices.choose(&mut route, self.detour_bias, load, queue);
+        let alone = self.routing.counts_hops();
+        let chosen =
+            choices.choose(&mut route, self.detour_bias, load, |place, one_link| queue(place, alone || one_link));
         self.buffers.flights[packet].route = route;
         chosen
     }

@@ -500,25 +500,25 @@ impl MessageNetwork {
         // No route uses a channel twice.
         while self.route.len() <= self.schedules.len() {
             let channel = |hop: &selvedge_fabric::Hop| self.topology.channel(at, hop.port);
-            let wait = |hop| self.schedules[channel(&hop) as usize].free_at.saturating_sub(head);
+            let wait = |channel: u32| self.schedules[channel as usize].free_at.saturating_sub(head);
             let hop = match rerouted {
                 Some(rerouted) => rerouted.next(&self.topology, at, arrived, to, &mut state)?,
                 None => {
                     let choices = self.routing.next(&self.topology, at, arrived, to, &mut state);
                     let bias = self.config.flit_time().0 * u64::from(self.config.detour_bias_flits);
-                    let links = match self.routing.algorithm() == Algorithm::UgalGlobal && choices.has_detour() {
-                        true => self.routing.global_links(&self.topology, at, self.topology.attachment(to).0, &state),
-                        false => None,
+                    let (is_global, whole) = (self.routing.algorithm() == Algorithm::UgalGlobal, state);
+                    let queue = |place: usize| {
+                        let behind = match is_global {
+                            true => {
+                                let end = self.topology.attachment(to).0;
+                                self.routing.link_behind(&self.topology, at, (&choices, place), end, &whole)
+                            }
+                            false => None,
+                        };
+                        let further = behind.map(|(router, port)| wait(self.topology.channel(router, port)));
+                        wait(channel(&choices.as_slice()[place])) + further.unwrap_or_default()
                     };
-                    let queue = |detour: bool, hop| match links {
-                        Some(links) => {
-                            let (router, port) = links[usize::from(detour)];
-                            let free_at = self.schedules[self.topology.channel(router, port) as usize].free_at;
-                            free_at.saturating_sub(head).0
-                        }
-                        None => wait(hop).0,
-                    };
-                    choices.choose(&mut state, bias, wait, queue)?
+                    choices.choose(&mut state, bias, queue, |place, _| queue(place).0)?
                 }
             };
             let channel = channel(&hop);

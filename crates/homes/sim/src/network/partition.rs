@@ -74,7 +74,8 @@ impl Partition {
 fn unit(topology: &Topology, algorithm: Algorithm) -> u32 {
     match topology.kind() {
         Kind::Dragonfly(dragonfly) => dragonfly.routers_per_group,
-        Kind::DragonflyPlus(fly) => topology.routers() / fly.groups,
+        // Leaves and spines of a group are no run of routers.
+        Kind::DragonflyPlus(fly) if algorithm != Algorithm::UgalGlobal => topology.routers() / fly.groups,
         _ if algorithm == Algorithm::UgalGlobal => topology.routers(),
         _ => 1,
     }
