@@ -23,7 +23,7 @@
 //! | Valiant | HyperX | 2 for each dimension | no; not minimal |
 //! | Valiant | Slim Fly | 4 | no; not minimal |
 //! | UGAL, local | as Valiant | as Valiant | no; adaptive |
-//! | UGAL, global | dragonflies of both kinds | as Valiant | no; adaptive |
+//! | UGAL, global | dragonfly | 3 | no; adaptive |
 //! | progressive adaptive | dragonfly | 4 | no; adaptive |
 //! | progressive adaptive | dragonfly+ | 2 | no; adaptive |
 //!

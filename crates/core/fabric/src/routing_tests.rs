@@ -20,7 +20,7 @@ const MINIMAL: [Algorithm; 7] = [
 /// The routers and hops of a route; `choose` picks one of several hops. Checks at each router that a second call gives
 /// the same hops, and that the route stays in one set of virtual channels.
 #[track_caller]
-fn walk(
+pub(super) fn walk(
     topology: &Topology,
     routing: &Routing,
     (from, to): (NodeId, NodeId),
@@ -604,7 +604,6 @@ fn queues_decide_between_a_minimal_route_and_a_detour() {
         (&hyperx, Algorithm::UgalLocal),
         (&slim, Algorithm::UgalLocal),
         (&plus, Algorithm::UgalLocal),
-        (&plus, Algorithm::UgalGlobal),
         (&plus, Algorithm::Progressive),
     ] {
         let needed = algorithm.virtual_channels_needed(topology).unwrap();

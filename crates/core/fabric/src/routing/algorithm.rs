@@ -130,9 +130,13 @@ impl Algorithm {
                 Kind::DragonflyPlus(fly) => Some(if topology.nodes() > fly.nodes() { 3 } else { 2 }),
                 _ => None,
             },
-            Algorithm::UgalGlobal | Algorithm::Progressive => match kind {
-                Kind::Dragonfly(_) if self == Algorithm::Progressive => Some(4),
-                Kind::Dragonfly(_) | Kind::DragonflyPlus(_) => Algorithm::Valiant.virtual_channels_needed(topology),
+            Algorithm::UgalGlobal => match kind {
+                Kind::Dragonfly(d) => Some(d.groups.min(3) as u8),
+                _ => None,
+            },
+            Algorithm::Progressive => match kind {
+                Kind::Dragonfly(_) => Some(4),
+                Kind::DragonflyPlus(_) => Algorithm::Valiant.virtual_channels_needed(topology),
                 _ => None,
             },
         }
@@ -148,7 +152,8 @@ impl Algorithm {
             Algorithm::Minimal | Algorithm::Valiant | Algorithm::UgalLocal => {
                 "dragonflies of both kinds, HyperX and Slim Flies"
             }
-            Algorithm::UgalGlobal | Algorithm::Progressive => "dragonflies of both kinds",
+            Algorithm::UgalGlobal => "dragonflies",
+            Algorithm::Progressive => "dragonflies of both kinds",
         }
     }
 

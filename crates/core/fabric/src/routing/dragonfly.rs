@@ -16,7 +16,7 @@
 //! and Dally, ISCA 2009) decides again at the router of the global link, where the packet may turn to another router of
 //! its group. So it has classes in the order local 0, local 1, global 1, local 2, global 2, local 3, and every hop goes
 //! to a later one.
-use super::{Choices, DIRECT, Detours, RouteState, Routing, dragonfly_plus, mix};
+use super::{Choices, DIRECT, Detours, RouteState, Routing, mix};
 use crate::id::{Port, RouterId, Vc};
 use crate::topology::{Dragonfly, Kind, Topology};
 
@@ -98,15 +98,10 @@ impl Routing {
     ) -> Option<(RouterId, Port)> {
         let port = choices.as_slice().get(place)?.port;
         let candidate = state.candidate().filter(|_| choices.is_detour(place));
-        match topology.kind() {
-            Kind::Dragonfly(dragonfly) => {
-                let (here, group) = (dragonfly.group(at), candidate.unwrap_or(dragonfly.group(to)));
-                let is_behind = here != group && !dragonfly.is_global(port);
-                is_behind.then(|| leg(dragonfly, at, here, group, to, state.salt).gateway)
-            }
-            Kind::DragonflyPlus(fly) => dragonfly_plus::link_behind(fly, (at, port), to, candidate),
-            _ => None,
-        }
+        let Kind::Dragonfly(dragonfly) = topology.kind() else { return None };
+        let (here, group) = (dragonfly.group(at), candidate.unwrap_or(dragonfly.group(to)));
+        let is_behind = here != group && !dragonfly.is_global(port);
+        is_behind.then(|| leg(dragonfly, at, here, group, to, state.salt).gateway)
     }
 }
 

@@ -155,22 +155,6 @@ fn at_spine(fly: &DragonflyPlus, at: RouterId, end: u32, over: Over) -> Option<O
     picked.map(|(group, copy)| Over { group, copy }).find(|over| over.group != end)
 }
 
-/// The global link behind a leaf's uplink, or behind that of the candidate's detour.
-pub(super) fn link_behind(
-    fly: &DragonflyPlus,
-    (at, port): (RouterId, Port),
-    to: RouterId,
-    candidate: Option<u32>,
-) -> Option<(RouterId, Port)> {
-    let (here, end) = (fly.group(at), fly.group(to));
-    if !fly.is_leaf(at) || here == end {
-        return None;
-    }
-    match candidate {
-        Some(via) => Some(Over::of(fly, via).gateway(fly, here)),
-        None => {
-            let gateways = (0..fly.copies).map(|copy| fly.gateway(here, end, copy));
-            gateways.into_iter().find(|(spine, _)| fly.within(*spine) == u32::from(port.0))
-        }
-    }
-}
+#[cfg(test)]
+#[path = "dragonfly_plus_tests.rs"]
+mod tests;

@@ -111,8 +111,13 @@ impl Queues<'_> {
         }
     }
 
+    /// Whether the next buffer has no room for a packet, as far as its credits have returned.
+    pub fn is_full(&self, now: Time, output: u32, flits: u32) -> bool {
+        self.free(now, output) < flits
+    }
+
     /// Returns the time of the queue of a link's output, in picoseconds. Each packet that waits counts as `flits`.
-    /// `alone`: without the other virtual channels' buffers.
+    /// `alone`: without packets of the other virtual channels.
     pub fn queue(&self, now: Time, output: u32, flits: u32, alone: bool) -> u64 {
         let link = &self.buffers.links[self.channel(output) as usize];
         let down = if link.is_up { 0 } else { DOWN };

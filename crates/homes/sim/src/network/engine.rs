@@ -184,13 +184,14 @@ impl Network {
         };
         let queues = Queues { buffers: &self.buffers, config: &self.config };
         let queue = |place, alone| queues.queue(now, output(place), flits, alone) + further[place];
-        let load = |place: usize| match self.past {
-            Some(_) => (queue(place, false), queues.load(now, output(place))),
-            None => (0, queues.load(now, output(place))),
-        };
+        let load = |place: usize| queues.load(now, output(place));
         let alone = self.routing.counts_hops();
-        let chosen =
-            choices.choose(&mut route, self.detour_bias, load, |place, one_link| queue(place, alone || one_link));
+        // Packets that wait for a link delay both hops over it. Those that wait for room behind it tell the hops apart.
+        let compared = |place: usize, one_link: bool| match one_link && !queues.is_full(now, output(place), flits) {
+            true => further[place],
+            false => queue(place, alone || one_link),
+        };
+        let chosen = choices.choose(&mut route, self.detour_bias, load, compared);
         self.buffers.flights[packet].route = route;
         chosen
     }

@@ -74,8 +74,7 @@ impl Partition {
 fn unit(topology: &Topology, algorithm: Algorithm) -> u32 {
     match topology.kind() {
         Kind::Dragonfly(dragonfly) => dragonfly.routers_per_group,
-        // Leaves and spines of a group are no run of routers.
-        Kind::DragonflyPlus(fly) if algorithm != Algorithm::UgalGlobal => topology.routers() / fly.groups,
+        Kind::DragonflyPlus(fly) => topology.routers() / fly.groups,
         _ if algorithm == Algorithm::UgalGlobal => topology.routers(),
         _ => 1,
     }
