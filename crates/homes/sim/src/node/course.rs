@@ -12,6 +12,7 @@ use crate::time::Time;
 
 use super::events::Polls;
 use super::options::Options;
+use super::outcome::{End, Waiting};
 
 /// Consecutive polls of all ranks that find nothing before the run counts as stuck.
 const FAILED_POLLS_MAX: u32 = 5_000;
@@ -87,6 +88,18 @@ pub(super) enum How {
     Stuck,
     Interrupted,
     Died,
+}
+
+impl How {
+    /// Returns the end of a run; `waiting`: the ranks that wait in a stuck one.
+    pub fn with(self, waiting: Vec<Waiting>) -> End {
+        match self {
+            How::Completed => End::Completed,
+            How::Stuck => End::Stuck(waiting),
+            How::Interrupted => End::Interrupted,
+            How::Died => End::Died,
+        }
+    }
 }
 
 pub(super) struct Course {

@@ -257,12 +257,7 @@ impl<M: MakeRanks> PartedSimulation<M> {
         let mut outcome = sum.expect("a machine has one part at least");
         waiting.sort_by_key(|waiting: &Waiting| waiting.rank);
         waiting.iter_mut().for_each(|waiting| waiting.unanswered = unanswered[waiting.rank as usize]);
-        outcome.end = match ending.how {
-            How::Completed => End::Completed,
-            How::Stuck => End::Stuck(waiting),
-            How::Interrupted => End::Interrupted,
-            How::Died => End::Died,
-        };
+        outcome.end = ending.how.with(waiting);
         outcome.fairness = fairness_of(&self.placement, &outcome.commands);
         outcome
     }
@@ -303,15 +298,26 @@ fn work<R: Ranks>(mut part: Simulation<R>, parts: usize, orders: &Receiver<Order
                 Ok(Order::Take(network)) => part.take_network(network),
                 Ok(Order::Lend) => break Answer::Lent(part.lend_network()),
                 Ok(Order::Run(end, letters)) => {
-                    letters.into_iter().for_each(|letter| part.accept(letter));
-                    part.handle_before(end);
-                    let letters = (0..parts).map(|to| part.take_letter(to)).collect();
-                    break Answer::Ran(part.status(), letters);
+                    let (status, letters) = run_window(&mut part, parts, end, letters);
+                    break Answer::Ran(status, letters);
                 }
                 Ok(Order::End { is_stuck, at }) => break Answer::Ended(Box::new(end(&mut part, is_stuck, at))),
             }
         };
     }
+}
+
+/// Takes letters and handles all events before `end`. Returns the state, and a letter for each part.
+fn run_window<R: Ranks>(
+    part: &mut Simulation<R>,
+    parts: usize,
+    end: Time,
+    letters: Vec<Letter>,
+) -> (Status, Vec<Letter>) {
+    letters.into_iter().for_each(|letter| part.accept(letter));
+    part.handle_before(end);
+    let letters = (0..parts).map(|to| part.take_letter(to)).collect();
+    (part.status(), letters)
 }
 
 fn end<R: Ranks>(part: &mut Simulation<R>, is_stuck: bool, at: Time) -> Ended {
@@ -398,12 +404,8 @@ impl<R: Ranks> Parts<R> {
                 self.workers[part - 1].order(Order::Run(window, letters));
             }
             if busy.first() == Some(&0) {
-                for letter in std::mem::take(&mut self.letters[0]) {
-                    self.first.accept(letter);
-                }
-                self.first.handle_before(window);
-                let letters = (0..self.states.len()).map(|to| self.first.take_letter(to)).collect();
-                let status = self.first.status();
+                let letters = std::mem::take(&mut self.letters[0]);
+                let (status, letters) = run_window(&mut self.first, self.states.len(), window, letters);
                 self.ran(0, status, letters);
             }
             for &part in busy.iter().filter(|&&part| part > 0) {

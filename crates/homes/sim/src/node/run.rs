@@ -46,8 +46,6 @@ pub struct Simulation<R: Ranks> {
     foreground: u32,
     pub(super) ended: u32,
     pub(super) ended_at: Time,
-    /// The time that an event at one node needs at least to act on another.
-    lookahead: Time,
     /// The job was aborted or interrupted.
     pub(super) over: bool,
     /// A rank was killed, and the options end the job then.
@@ -108,7 +106,6 @@ impl<R: Ranks> Simulation<R> {
             Some(network) => Fabric::Packets(network),
             None => Fabric::new(options.network, &machine, options.trace_limit > 0)?,
         };
-        let lookahead = machine.network.lookahead(&machine.topology);
         let of_fabric = |channel| options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
         fabric.expect_faults(sorted(&options.faults).into_iter().map(|f| Fault { channel: of_fabric(f.channel), ..f }));
         let rerouting = options.rerouting.clone();
@@ -164,7 +161,6 @@ impl<R: Ranks> Simulation<R> {
             foreground,
             ended: 0,
             ended_at: Time::ZERO,
-            lookahead,
             over: false,
             died: false,
             rerouter,
@@ -173,7 +169,9 @@ impl<R: Ranks> Simulation<R> {
 
     /// Runs the simulation to its end. If `observe`, called from time to time, returns false, it is interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
-        let mut course = Course::new(&self.options, self.waits_for(), self.lookahead);
+        let machine = &self.transfers.nodes.machine;
+        let lookahead = machine.network.lookahead(&machine.topology);
+        let mut course = Course::new(&self.options, self.waits_for(), lookahead);
         let ending = loop {
             match course.next(&self.status()) {
                 Step::Until(end) => self.handle_before(end),
@@ -187,13 +185,8 @@ impl<R: Ranks> Simulation<R> {
             }
         };
         self.collect_spans();
-        let end = match ending.how {
-            How::Completed => End::Completed,
-            How::Stuck => End::Stuck(self.waiting()),
-            How::Interrupted => End::Interrupted,
-            How::Died => End::Died,
-        };
-        let mut outcome = self.outcome(end, ending.at);
+        let waiting = if ending.how == How::Stuck { self.waiting() } else { Vec::new() };
+        let mut outcome = self.outcome(ending.how.with(waiting), ending.at);
         outcome.fairness = fairness_of(&self.transfers.nodes.placement, &outcome.commands);
         outcome
     }

@@ -73,8 +73,7 @@ fn run_jobs(args: &Args, machine: Arc<Machine>, job: JobDescription, others: Vec
     }
     let threads = threads::of_program(args, &machine, &runner::options(&plan, &args.output, false)?, ranks)?;
     let (mut run, results, exit_code) = if threads > 1 {
-        let finished = runner::simulate_in_parts(&plan, &prepared, threads, &args.output, &interrupt)?;
-        (finished.run, finished.ranks, finished.exit_code)
+        runner::simulate_in_parts(&plan, &prepared, threads, &args.output, &interrupt)?
     } else {
         let mut tasks = prepared.tasks(ranks, &machine);
         plan.aggregation.iter().for_each(|aggregation| tasks.grant(aggregation));

@@ -235,14 +235,14 @@ pub fn simulate_in_parts(
     threads: u32,
     output: &Output,
     interrupt: &Interrupt,
-) -> Result<FinishedRun<Results>> {
+) -> Result<(Run, Results, u8)> {
     let options = options(plan, output, false)?;
     let shared = Shared::default();
     let make = |is_here: &dyn Fn(u32) -> bool| prepared.some_tasks(plan.ranks, &plan.machine, is_here, &shared);
     let simulation = PartedSimulation::new(plan.machine.clone(), plan.ranks, make, options, threads);
     let mut simulation = simulation.map_err(|error| refusal(plan, error))?;
     let (run, exit_code) = follow(plan, &mut simulation, output, interrupt, (None, None))?;
-    Ok(FinishedRun { run, exit_code, ranks: shared.results() })
+    Ok((run, shared.results(), exit_code))
 }
 
 /// Options of the simulation of all jobs.
