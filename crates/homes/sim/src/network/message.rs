@@ -577,4 +577,4 @@ impl Counted for MessageNetwork {
 
 #[cfg(test)]
 #[path = "message_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -10,7 +10,7 @@ use super::super::{Arbitration, LinkSpeed, Network, Switching};
 use super::*;
 
 /// A message of one packet whose head leaves at `head`.
-fn packet(network: &MessageNetwork, from: u32, to: u32, bytes: u32, head: Time) -> Departure {
+pub(in crate::network) fn packet(network: &MessageNetwork, from: u32, to: u32, bytes: u32, head: Time) -> Departure {
     let flits = u64::from(network.flits(bytes));
     Departure {
         from: NodeId(from),

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use selvedge_fabric::{Algorithm, MulticastTree, NodeId, Routing, Topology};
 
+use super::super::message::tests::packet as one_packet;
 use super::super::tests::{Script, all_routings, assert_empty, config, run};
 use super::super::{
-    Arbitration, Arrival, DeadlockPolicy, Departure, ErrorRates, MessageNetwork, Network, NetworkConfig, Packet,
+    Arbitration, Arrival, DeadlockPolicy, ErrorRates, MessageNetwork, Network, NetworkConfig, Packet,
     RetransmissionConfig, Switching,
 };
 use crate::congestion::Header;
@@ -72,20 +73,7 @@ fn alone_each_copy_takes_as_long_as_a_packet_and_both_models_agree() {
         }
         let mut whole = MessageNetwork::new(topology.clone(), routing.clone(), cut).unwrap();
         let number = whole.add_tree(&made);
-        let (flits, missing) = (u64::from(whole.flits(200)), u64::from(whole.missing(200)));
-        let departure = Departure {
-            from: NodeId(1),
-            to: NodeId(1),
-            bytes: 200,
-            packets: 1,
-            flits,
-            first_flits: flits,
-            missing,
-            first_missing: missing,
-            head: Time::ZERO,
-            tail: whole.injection_time(NodeId(0), 200),
-            message: 0,
-        };
+        let departure = one_packet(&whole, 1, 1, 200, Time::ZERO);
         let arrivals = whole.send_cast(Time::ZERO, &departure, number);
         let whole_times: BTreeMap<u32, Time> = arrivals.iter().map(|(to, times)| (to.0, times.tail)).collect();
         assert_eq!(whole_times.keys().collect::<Vec<_>>(), times.keys().collect::<Vec<_>>());

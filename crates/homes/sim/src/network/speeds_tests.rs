@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
 
+use super::super::message::tests::packet as one_packet;
 use super::super::tests::{Script, config, run};
-use super::super::{
-    Arbitration, Arrival, Departure, LinkSpeed, MessageNetwork, Network, NetworkConfig, Packet, Switching,
-};
+use super::super::{Arbitration, Arrival, LinkSpeed, MessageNetwork, Network, NetworkConfig, Packet, Switching};
 use crate::congestion::Header;
 use crate::time::Time;
 
@@ -35,20 +34,7 @@ fn times(topology: &Arc<Topology>, algorithm: Algorithm, config: &NetworkConfig,
     let arrivals = run(&mut network, &[(Time::ZERO, Script::Inject(packet))]);
     let [Arrival::Delivered(delivery)] = arrivals[..] else { panic!("{arrivals:?}") };
     let mut whole = MessageNetwork::new(topology.clone(), routing, config.clone()).unwrap();
-    let (flits, missing) = (u64::from(whole.flits(bytes)), u64::from(whole.missing(bytes)));
-    let departure = Departure {
-        from,
-        to,
-        bytes: bytes.into(),
-        packets: 1,
-        flits,
-        first_flits: flits,
-        missing,
-        first_missing: missing,
-        head: Time::ZERO,
-        tail: whole.injection_time(from, bytes),
-        message: 0,
-    };
+    let departure = one_packet(&whole, from.0, to.0, bytes, Time::ZERO);
     [delivery.at, whole.send(Time::ZERO, &departure).unwrap().tail]
 }
 
