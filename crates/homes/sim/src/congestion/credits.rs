@@ -139,7 +139,7 @@ impl Receiver {
         self.out -= flits as i64;
     }
 
-    /// Returns the time of the next credit. `None`: nobody waits, or packets have to arrive first.
+    /// Returns the time of the next credit. `None`: no sender waits, or packets have to arrive first.
     pub fn due(&self) -> Option<Time> {
         (!self.turns.is_empty() && self.out < self.most as i64).then_some(self.next)
     }

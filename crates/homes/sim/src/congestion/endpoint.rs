@@ -16,7 +16,7 @@ use crate::time::Time;
 /// Facts about the network that all nodes know.
 pub(crate) struct Rules<'a> {
     pub congestion: &'a CongestionConfig,
-    /// Flits of a packet with a payload of so many bytes.
+    /// Flits of a packet, given the bytes of its payload.
     pub flits: &'a dyn Fn(u32) -> u32,
     /// Time of a full packet from one node to another, and of a control packet back, through the empty network.
     pub round_trip: &'a dyn Fn(u32, u32) -> Time,

@@ -19,7 +19,7 @@ use crate::time::Time;
 
 /// The least window, as a part of a packet.
 const LEAST: f64 = 1.0 / 512.0;
-/// A flow that has been idle for so many round trips begins anew.
+/// Round trips for which a flow is idle before it begins anew.
 const IDLE_ROUNDS: u64 = 64;
 
 #[derive(Clone, Debug)]

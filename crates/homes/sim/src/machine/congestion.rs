@@ -38,7 +38,7 @@ pub(super) fn config(
         Some(figure) => figure.whole(least, FLITS_MAX).map_err(|why| (key, why)),
         None => Ok(default.min(FLITS_MAX)),
     };
-    // What a link and the switch behind it hold is no queue.
+    // Flits on a link and in the switch behind it do not wait.
     let link = (network.link.latency + network.switch.latency).0.div_ceil(network.flit_time().0.max(1));
     let control = match is_ecn {
         true => Control::Ecn(Ecn {

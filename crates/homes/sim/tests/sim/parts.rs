@@ -183,7 +183,7 @@ fn what_needs_the_whole_machine_has_a_reason() {
     assert!(matches!(reason(&[("link.latency_ns", "0")], &none), Some(Whole::Fabric(_))));
 }
 
-/// All ranks wait for a message that nobody sends.
+/// Rank 6 waits for a message that no rank sends, and the others wait for rank 6.
 #[test]
 fn stuck_runs_end_alike() {
     let machine = common::dragonfly();
