@@ -11,12 +11,16 @@ LIBDIR ?= lib
 FULL_PREFIX = $(if $(filter /%,$(firstword $(PREFIX))),$(PREFIX),$(CURDIR)/$(PREFIX))
 CARGO ?= cargo
 CC ?= cc
+# Where the tree is made, and the profile of Cargo.toml that it is built in. make test has a tree of its own.
 TREE := build
+PROFILE := release
 VERSION := $(shell packaging/version.sh)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# How cargo builds a release, and where it puts that. packaging/wheel.sh builds for an older C library.
+# How cargo builds, and where it puts that. packaging/wheel.sh builds for an older C library.
 CARGO_VERB ?= build
-RELEASE ?= $(TARGET)/release
+BUILT ?= $(TARGET)/$(PROFILE)
+# The crates of the tree. tests/run.sh builds the workspace, because with another choice cargo builds crates anew.
+CRATES ?= -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-sim-mpi -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
 # How the linker takes this file: GNU's as an input, LLVM's by -T.
 SMA_SCRIPT ?= $(TREE)/link/libsma.ld
 # Empty: without Open MPI's component.
@@ -81,29 +85,29 @@ build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOADED) 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(RELEASE)/libsma.a $(SMA_LINK) &: FORCE
-	$(CARGO) $(CARGO_VERB) --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpi-collectives -p selvedge-mpich-preload -p selvedge-openmpi-preload -p selvedge-sim-pmix -p selvedge-sim-mpi -p selvedge-extoll -p selvedge-sharp -p selvedge-nccl
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOADED) $(EXTOLL) $(SHARP) $(NCCL) $(BUILT)/libsma.a $(SMA_LINK) &: FORCE
+	$(CARGO) $(CARGO_VERB) --locked --profile $(PROFILE) $(CRATES)
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/sharp $(TREE)/include/sharp/api $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/examples/gasnet $(TREE)/libexec/selvedge/shmem $(TREE)/libexec/selvedge/extoll
-	@cmp -s $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1 || install -m 755 $(RELEASE)/libportals.so $(TREE)/lib/libportals.so.1
+	@cmp -s $(BUILT)/libportals.so $(TREE)/lib/libportals.so.1 || install -m 755 $(BUILT)/libportals.so $(TREE)/lib/libportals.so.1
 	@ln -sf libportals.so.1 $(TREE)/lib/libportals.so
-	@cmp -s $(RELEASE)/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(RELEASE)/libselvedge_extoll.so $(EXTOLL)
+	@cmp -s $(BUILT)/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(BUILT)/libselvedge_extoll.so $(EXTOLL)
 	@rm -f $(TREE)/lib/libselvedge/libselvedge_extoll.so # of earlier builds
 	@for name in velo2 rma2 atoll swordfish gasnet-selvedge; do ln -sf libselvedge_extoll.so.1 $(TREE)/lib/lib$$name.so; done
-	@cmp -s $(RELEASE)/libselvedge_fi.so $(PROVIDER) || install -m 755 $(RELEASE)/libselvedge_fi.so $(PROVIDER)
+	@cmp -s $(BUILT)/libselvedge_fi.so $(PROVIDER) || install -m 755 $(BUILT)/libselvedge_fi.so $(PROVIDER)
 	@for file in $(PRELOADED); do \
-		cmp -s $(RELEASE)/$$(basename $$file) $$file || install -m 755 $(RELEASE)/$$(basename $$file) $$file; done
-	@cmp -s $(RELEASE)/libselvedge_sharp.so $(SHARP) || install -m 755 $(RELEASE)/libselvedge_sharp.so $(SHARP)
+		cmp -s $(BUILT)/$$(basename $$file) $$file || install -m 755 $(BUILT)/$$(basename $$file) $$file; done
+	@cmp -s $(BUILT)/libselvedge_sharp.so $(SHARP) || install -m 755 $(BUILT)/libselvedge_sharp.so $(SHARP)
 	@for name in $(SHARP_NAMES); do ln -sf libsharp_coll.so.5 $(TREE)/lib/sharp/$$name; done
-	@cmp -s $(RELEASE)/libselvedge_nccl.so $(NCCL) || install -m 755 $(RELEASE)/libselvedge_nccl.so $(NCCL)
-	@$(RELEASE)/libsma-link-files $(TREE)/link
-	@cmp -s $(RELEASE)/selvedge $(TREE)/bin/selvedge || install -m 755 $(RELEASE)/selvedge $(TREE)/bin/
+	@cmp -s $(BUILT)/libselvedge_nccl.so $(NCCL) || install -m 755 $(BUILT)/libselvedge_nccl.so $(NCCL)
+	@$(BUILT)/libsma-link-files $(TREE)/link
+	@cmp -s $(BUILT)/selvedge $(TREE)/bin/selvedge || install -m 755 $(BUILT)/selvedge $(TREE)/bin/
 
 # Open MPI 4.1's component for collective operations, where its headers for components are installed.
 component: | $(PRELOADED)
 	@CC="$(CC)" crates/doors/mpi-collectives/mca/build.sh $(TREE)
 
-$(TREE)/lib/libsma.so.1: $(RELEASE)/libsma.a $(SMA_LINK)
-	$(CC) -shared -o $@ $(SMA_SCRIPT) $(RELEASE)/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
+$(TREE)/lib/libsma.so.1: $(BUILT)/libsma.a $(SMA_LINK)
+	$(CC) -shared -o $@ $(SMA_SCRIPT) $(BUILT)/libsma.a -Wl,--version-script=$(TREE)/link/libsma.map \
 		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
 
 $(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
@@ -134,10 +138,10 @@ packaged: | $(TREE)/lib/libportals.so
 # Manual pages and completions, made anew with the command.
 .PHONY: manual
 manual: $(TREE)/link/manual
-$(TREE)/link/manual: $(TREE)/bin/selvedge $(RELEASE)/libsma.a packaging/script-manual.sh | packaged
+$(TREE)/link/manual: $(TREE)/bin/selvedge $(BUILT)/libsma.a packaging/script-manual.sh | packaged
 	@rm -rf $(TREE)/share/man
 	@$(TREE)/bin/selvedge manual-pages $(TREE)/share/man
-	@$(RELEASE)/libsma-manual-pages $(TREE)/share/man/man3
+	@$(BUILT)/libsma-manual-pages $(TREE)/share/man/man3
 	@for name in oshcc oshrun velorun; do \
 		packaging/script-manual.sh $(TREE)/bin/$$name $(VERSION) >$(TREE)/share/man/man1/$$name.1; done
 	@ln -sf oshcc.1 $(TREE)/share/man/man1/oshc++.1

@@ -31,7 +31,7 @@ END
 chmod +x "$tools/bin/old-cc"
 PATH=$tools/bin:$PATH CPATH=$cargo_target/headers CARGO_TARGET_DIR=$cargo_target CARGO_ZIGBUILD_PYTHON_PATH=$PWD/packaging/zig.py \
     make --no-print-directory build TREE="$tree" CC="$tools/bin/old-cc" CARGO_VERB="zigbuild --target $target.$glibc" COMPONENT= \
-    SMA_SCRIPT="-Wl,-T,$tree/link/libsma.ld" RELEASE="$cargo_target/$target/release" >"$cargo_target/log" 2>&1 ||
+    SMA_SCRIPT="-Wl,-T,$tree/link/libsma.ld" BUILT="$cargo_target/$target/release" >"$cargo_target/log" 2>&1 ||
     { tail -20 "$cargo_target/log" >&2 && exit 1; }
 
 stage=$(mktemp -d)

@@ -4,11 +4,11 @@
 # Runs the examples, as processes and on a simulated machine (make check-examples). Each checks its own
 # results, and exits with an error when a byte is wrong. A failure does not end the script: its last lines list what has failed.
 #
-# usage: tests/examples.sh       the tree is build/
+# usage: tests/examples.sh       the tree is build/, or the one that SELVEDGE_PREFIX names
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-tree=build
+tree=${SELVEDGE_PREFIX:-$PWD/build}
 export SELVEDGE_LOG=warn
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
@@ -43,7 +43,7 @@ sim() {
 rm -f "$tree/examples/by_hand_ring" "$tree/examples/by_hand_put"
 try env OSHCC_CC="${CC:-cc}" "$tree/bin/oshcc" -std=gnu11 -Wall -Wextra -Werror examples/shmem/ring.c -o "$tree/examples/by_hand_ring"
 try "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror "-I$tree/include" examples/first_put.c -o "$tree/examples/by_hand_put" \
-    "-L$tree/lib" -lportals "-Wl,-rpath,$PWD/$tree/lib"
+    "-L$tree/lib" -lportals "-Wl,-rpath,$tree/lib"
 
 run 4 by_hand_ring
 run 2 by_hand_put

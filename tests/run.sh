@@ -7,6 +7,9 @@
 #
 # usage: make test    or, where setup.sh has run: tests/run.sh [--build]     with --build it only builds
 #
+# The tests use a tree of their own, target/checked/tree, which is built in their profile: each crate is compiled once, and the
+# assertions of the libraries count in every suite. `make build` builds the tree of users.
+#
 # CARGO and TEST_PROFILE (checked) are those of the Makefile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +19,13 @@ export SELVEDGE_CONFIG=/dev/null
 
 read -ra cargo <<<"${CARGO:-cargo}"
 # Suites are chosen by name in the whole workspace, because a choice of packages has other features and is built anew.
-workspace=(--locked --profile "${TEST_PROFILE:-checked}" --workspace --exclude selvedge-rtl)
+profile=${TEST_PROFILE:-checked}
+crates=(--workspace --exclude selvedge-rtl)
+workspace=(--locked --profile "$profile" "${crates[@]}")
+tree=${CARGO_TARGET_DIR:-target}/$profile/tree # relative if it can be: make takes a space in the path of the repository for an end
+SELVEDGE_PREFIX=$tree
+[[ $tree = /* ]] || SELVEDGE_PREFIX=$PWD/$tree
+export SELVEDGE_PREFIX
 # Suites whose processes mostly wait. They run beside the others, one after the other.
 waiting=(death outside live one_host service_ends)
 
@@ -24,20 +33,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=()
 
-# Tests and libraries are built concurrently: each build alone leaves a core idle for a minute.
-"${cargo[@]}" test "${workspace[@]}" --no-run &
-tests=$!
-make --no-print-directory build || failed+=("make build")
-wait "$tests" || failed+=("cargo test --no-run: the tests cannot be compiled")
-if [[ ${#failed[@]} != 0 ]]; then
-    printf '\n*** make test: nothing was tested, because this failed:\n' >&2
-    printf '    %s\n' "${failed[@]}" >&2
+# Tests and tree by one command of cargo: with two, some crates have other features, and are built twice.
+if ! make --no-print-directory build TREE="$tree" PROFILE="$profile" CRATES="${crates[*]} --lib --bins --tests"; then
+    printf '\n*** make test: nothing was tested, because the tests or their tree cannot be built\n' >&2
     exit 1
 fi
 [[ ${1:-} != --build ]] || exit 0
 
 make --no-print-directory check-registers || failed+=("make check-registers")
-make --no-print-directory check-examples || failed+=("make check-examples")
+tests/examples.sh || failed+=("tests/examples.sh (make check-examples)")
 
 # names_of_suites [NAME]...: --test and name of each suite of the workspace that is not named.
 names_of_suites() {
