@@ -3,7 +3,8 @@
 //!
 //! It answers the requests that MPICH's launchers answer, so that an MPICH program also runs under `selvedge run`:
 //! `init`, `get_maxes`, `get_appnum`, `get_my_kvsname`, `get_universe_size`, `put`, `get`, `getbyidx`, `barrier_in`,
-//! `finalize`, `abort`. Refused: name publishing and spawning.
+//! `finalize`, `abort`. Refused: name publishing and spawning. For our own library it also answers `exchange_in`: a
+//! barrier that gathers a value of each rank.
 //!
 //! Invariants
 //! 1. A barrier never waits for a rank that has ended or left: it completes when all others have entered it.
@@ -16,6 +17,8 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_job::exchange_table;
+
 const KVS_NAME_CHARS_MAX: usize = 256;
 const KEY_CHARS_MAX: usize = 64;
 const VALUE_CHARS_MAX: usize = 1024;
@@ -27,6 +30,17 @@ pub(crate) struct Server {
     keys: BTreeMap<(u32, String), String>,
     /// The node of each rank, as `PMI_process_mapping`. `None`: programs find out without it.
     mapping: Option<String>,
+    /// The number of the next exchange, and the tables of those that are complete.
+    exchange_next: u64,
+    tables: Vec<Table>,
+}
+
+/// The table of a complete exchange, which every host with ranks needs before their answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) number: u64,
+    /// As [`exchange_table`] makes it.
+    pub(crate) text: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +56,8 @@ struct Member {
     state: State,
     generation: u32,
     in_barrier: bool,
+    /// Its value for an exchange, in base64url; complete when it is in the barrier.
+    offered: Option<String>,
     /// Its `init` waits until other ranks leave the previous generation.
     init_held: bool,
     /// Between `mcmd=` and `endcmd`.
@@ -67,6 +83,7 @@ impl Server {
             state: State::Fresh,
             generation: 0,
             in_barrier: false,
+            offered: None,
             init_held: false,
             in_long_command: false,
             clients: [false; 2],
@@ -77,6 +94,8 @@ impl Server {
             keys: BTreeMap::new(),
             // All ranks are on one node, so that MPICH uses shared memory.
             mapping: Some(format!("(vector,(0,1,{size}))")),
+            exchange_next: 0,
+            tables: Vec::new(),
         }
     }
 
@@ -102,6 +121,7 @@ impl Server {
         let member = &mut self.members[rank];
         member.state = State::Gone;
         member.in_barrier = false;
+        member.offered = None;
         member.init_held = false;
         self.answer_waiting(replies);
     }
@@ -122,6 +142,11 @@ impl Server {
         let answer = match command {
             "init" => return self.init(rank, line, replies),
             "barrier_in" => return self.barrier_in(rank, replies),
+            "exchange_more" => self.offer(rank, line),
+            "exchange_in" => {
+                self.offer(rank, line);
+                return self.barrier_in(rank, replies);
+            }
             "finalize" => return self.finalize(rank, line, replies),
             "abort" => {
                 let code = word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1);
@@ -189,6 +214,17 @@ impl Server {
         None
     }
 
+    /// Appends to the value that a rank gives to an exchange.
+    fn offer(&mut self, rank: usize, line: &str) -> String {
+        self.members[rank].offered.get_or_insert_default().push_str(word(line, "value").unwrap_or_default());
+        "cmd=exchange_more rc=0".to_owned()
+    }
+
+    /// Returns the tables of the exchanges that are complete since the last call. They go to all hosts before any reply.
+    pub(crate) fn take_tables(&mut self) -> Vec<Table> {
+        std::mem::take(&mut self.tables)
+    }
+
     fn finalize(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
         let member = &mut self.members[rank];
         member.clients[client(line)] = false;
@@ -223,13 +259,27 @@ impl Server {
             if !self.barrier_is_complete(generation) {
                 incomplete = Some(generation);
             } else {
-                for (to, member) in self.members.iter_mut().enumerate() {
-                    if member.in_barrier && member.generation == generation {
-                        member.in_barrier = false;
-                        replies.push((to, "cmd=barrier_out rc=0".to_owned()));
-                    }
-                }
+                self.end_barrier(generation, replies);
             }
+        }
+    }
+
+    /// Answers the ranks of a complete barrier. Those that have given a value get the number of the table of all values.
+    fn end_barrier(&mut self, generation: u32, replies: &mut Replies) {
+        let is_in = |member: &Member| member.in_barrier && member.generation == generation;
+        let values = || self.members.iter().map(|member| member.offered.as_deref().filter(|_| is_in(member)));
+        let number = self.exchange_next;
+        if values().any(|value| value.is_some()) {
+            self.tables.push(Table { number, text: exchange_table(values()) });
+            self.exchange_next += 1;
+        }
+        for (to, member) in self.members.iter_mut().enumerate().filter(|(_, member)| is_in(member)) {
+            member.in_barrier = false;
+            let answer = match member.offered.take() {
+                Some(_) => format!("cmd=exchange_out rc=0 table={number}"),
+                None => "cmd=barrier_out rc=0".to_owned(),
+            };
+            replies.push((to, answer));
         }
     }
 

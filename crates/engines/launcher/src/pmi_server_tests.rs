@@ -192,3 +192,43 @@ fn a_program_and_its_library_share_the_connection() {
     assert_eq!(session.send(1, "cmd=barrier_in"), released(&[0, 1]));
     assert!(session.ask(1, "cmd=get kvsname=job key=a").ends_with("value=seen"));
 }
+
+#[test]
+fn an_exchange_is_a_barrier_with_a_table() {
+    let mut session = Session::new(3);
+    (0..3).for_each(|rank| session.init(rank));
+    assert_eq!(session.ask(2, "cmd=exchange_more value=YQ"), "cmd=exchange_more rc=0");
+    assert_eq!(session.send(2, "cmd=exchange_in value=YQ"), []);
+    assert_eq!(session.send(0, "cmd=exchange_in value="), []);
+    assert_eq!(session.server.take_tables(), []);
+    let out = |number| (0..3).map(|rank| (rank, format!("cmd=exchange_out rc=0 table={number}"))).collect::<Replies>();
+    assert_eq!(session.send(1, "cmd=exchange_in value=Yg"), out(0));
+    assert_eq!(session.server.take_tables(), [Table { number: 0, text: "\nYg\nYQYQ\n".to_owned() }]);
+    assert_eq!(session.server.take_tables(), []);
+    (0..2).for_each(|rank| assert_eq!(session.send(rank, "cmd=exchange_in value=YQ"), []));
+    assert_eq!(session.send(2, "cmd=exchange_in value=YQ"), out(1));
+}
+
+#[test]
+fn a_rank_that_ends_gives_nothing_to_an_exchange() {
+    let mut session = Session::new(3);
+    (0..3).for_each(|rank| session.init(rank));
+    assert_eq!(session.send(1, "cmd=exchange_in value=YQ"), []);
+    assert_eq!(session.rank_ended(1), []);
+    assert_eq!(session.send(0, "cmd=exchange_in value=YQ"), []);
+    // One that waits in a barrier gives nothing, either.
+    let replies = session.send(2, "cmd=barrier_in");
+    assert_eq!(replies, [(0, "cmd=exchange_out rc=0 table=0".to_owned()), (2, "cmd=barrier_out rc=0".to_owned())]);
+    assert_eq!(session.server.take_tables(), [Table { number: 0, text: "YQ\n-\n-\n".to_owned() }]);
+}
+
+#[test]
+fn programs_of_two_generations_have_exchanges_of_their_own() {
+    let mut session = Session::new(2);
+    (0..2).for_each(|rank| session.init(rank));
+    assert_eq!(session.send(0, "cmd=exchange_in value=YQ"), []);
+    // The second program of rank 1 begins, and waits until rank 0 has left the first generation.
+    assert_eq!(session.send(1, "cmd=finalize").len(), 2);
+    let tables = session.server.take_tables();
+    assert_eq!(tables, [Table { number: 0, text: "YQ\n-\n".to_owned() }]);
+}

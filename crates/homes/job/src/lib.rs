@@ -22,6 +22,7 @@
 
 mod claim;
 mod directory;
+mod exchange_table;
 pub mod fabric;
 mod folder;
 mod job;
@@ -35,6 +36,7 @@ mod testing;
 
 pub use claim::{Claim, ClaimError, PORTALS_PID_MAX};
 pub use directory::JobDirectory;
+pub use exchange_table::exchange_table;
 pub use folder::{DirectoryError, jobs_folder, usable_folder};
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};

@@ -5,7 +5,10 @@ use super::*;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use crate::testing::Parent;
 
 /// Starts a launcher of one rank with this limit on values. The thread returns the values that were put, when the rank closes.
 fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
@@ -31,6 +34,7 @@ fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
                 },
                 "barrier_in" => "cmd=barrier_out".to_owned(),
                 "finalize" => "cmd=finalize_ack".to_owned(),
+                "exchange_more" | "exchange_in" => "cmd=exchange rc=-1 msg=unknown_command".to_owned(),
                 other => panic!("{other}"),
             };
             // Send the answer in two pieces, as a socket may deliver it.
@@ -179,5 +183,79 @@ fn a_value_is_split_at_the_limit_exactly() {
         let text: String = values.concat().split_off(announced.len() + 1);
         assert_eq!(announced.parse(), Ok(text.len()));
         assert_eq!(base64url_decode(&text), Some(bytes));
+    }
+}
+
+/// Starts a launcher of two ranks that knows exchanges: rank 1 has ended without a value.
+fn exchanging(directory: Arc<JobDirectory>) -> RawFd {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    std::thread::spawn(move || {
+        let (mut answers, mut value) = (ours.try_clone().expect("cloned"), String::new());
+        for line in BufReader::new(ours).lines() {
+            let line = line.expect("text");
+            assert!(line.len() < LINE_BYTES_MAX, "{} characters", line.len());
+            let answer = match word(&line, "cmd").unwrap_or_default() {
+                "init" => "cmd=response_to_init rc=0",
+                "get_maxes" => "cmd=maxes vallen_max=64",
+                "get_my_kvsname" => "cmd=my_kvsname kvsname=k",
+                "exchange_more" => {
+                    value.push_str(word(&line, "value").expect("a value"));
+                    "cmd=exchange_more rc=0"
+                }
+                "exchange_in" => {
+                    value.push_str(word(&line, "value").expect("a value"));
+                    let table = crate::exchange_table([Some(std::mem::take(&mut value).as_str()), None].into_iter());
+                    directory.write_exchange(5, table.as_bytes()).expect("written");
+                    "cmd=exchange_out rc=0 table=5"
+                }
+                other => panic!("{other}"),
+            };
+            answers.write_all(format!("{answer}\n").as_bytes()).expect("sent");
+        }
+    });
+    theirs.into_raw_fd()
+}
+
+#[test]
+fn an_exchange_of_any_length_is_one_table() {
+    let parent = Parent::new();
+    let directory = Arc::new(JobDirectory::create_in(parent.path(), "job").expect("made"));
+    let mut pmi = Pmi1::start(LineSocket::new(exchanging(directory.clone())), 0, 2).expect("initialised");
+    for length in [0, 1, 200, 36_863, 36_864, 36_865, 200_000] {
+        let bytes: Vec<u8> = (0..length).map(|at: usize| (at * 7) as u8).collect();
+        let table = pmi.exchange(&bytes, &directory).expect("answered").expect("known");
+        assert!(table == [Some(bytes), None], "{length} bytes");
+    }
+    close(pmi);
+}
+
+#[test]
+fn a_launcher_without_exchanges_refuses_them() {
+    let parent = Parent::new();
+    let directory = JobDirectory::create_in(parent.path(), "job").expect("made");
+    let (fd, thread) = launcher(64);
+    let mut pmi = Pmi1::start(LineSocket::new(fd), 0, 1).expect("initialised");
+    for length in [3, 50_000] {
+        assert!(pmi.exchange(&vec![1; length], &directory).expect("answered").is_none());
+    }
+    pmi.put("a", b"b").expect("the connection still works");
+    close(pmi);
+    thread.join().expect("no panic");
+}
+
+#[test]
+fn answers_to_an_exchange_without_a_table_are_errors() {
+    let parent = Parent::new();
+    let directory = JobDirectory::create_in(parent.path(), "job").expect("made");
+    for (answer, said) in [
+        ("cmd=exchange_out rc=0 table=../x", "table=../x"),
+        ("cmd=exchange_out rc=0", "exchange_out"),
+        ("cmd=exchange_out rc=0 table=7", "exchange-7"),
+    ] {
+        let fd = sends(&format!("{GREETING}{answer}\n"));
+        let mut pmi = Pmi1::start(LineSocket::new(fd), 0, 1).expect("initialised");
+        let error = pmi.exchange(b"a", &directory).expect_err(answer).to_string();
+        assert!(error.contains(said), "{error}");
+        close(pmi);
     }
 }

@@ -85,6 +85,12 @@ pub(crate) enum Order {
         rank: usize,
         line: String,
     },
+    /// Write the table of an exchange, for the answers that follow.
+    Table {
+        number: u64,
+        #[serde(skip)]
+        text: Vec<u8>,
+    },
     /// Record the end of a rank that has ended, end its remaining processes if it failed, and reap it.
     Bury {
         rank: usize,

@@ -22,6 +22,7 @@ use selvedge_host::segment::mark_dead;
 use selvedge_job::{Identity, JobDirectory, LostRank, Tombstone, write_missing_tombstones};
 
 use super::messages::{Event, Order, Status};
+use crate::error::with_causes;
 use crate::rank::connection::{Connection, ConnectionState};
 use crate::rank::output::Stream;
 use crate::rank::spawn::SpawnPlan;
@@ -177,6 +178,11 @@ impl Ranks {
                 if let Some(connection) = self.rank_mut(rank).and_then(|rank| rank.connection.as_mut()) {
                     // A closed connection is detected at the next read.
                     connection.send(&line);
+                }
+            }
+            Order::Table { number, text } => {
+                if let Err(error) = self.directory.write_exchange(number, &text) {
+                    say(&format!("the start of the job's ranks fails on this host: {}", with_causes(&error)));
                 }
             }
             Order::Bury { rank, orderly, job_goes_on } => self.bury(rank, orderly, job_goes_on),

@@ -24,7 +24,7 @@ use super::messages::{Event, Order};
 use super::poll_set::PollSet;
 use super::ranks::Ranks;
 use crate::options::JobOptions;
-use crate::pmi_server::{Abort, Replies, Server};
+use crate::pmi_server::{Abort, Replies, Server, Table};
 use crate::rank::output::{Printer, STANDARD_STREAMS};
 use crate::report::{EXIT_TIMEOUT, describe_end, exit_code, say, signal_name};
 use crate::signals::{Signals, stop_self};
@@ -474,6 +474,11 @@ impl<'a> Supervisor<'a> {
     }
 
     fn deliver(&mut self, replies: Replies) {
+        for Table { number, text } in self.server.take_tables() {
+            for host in 0..self.hosts.len() {
+                self.order(host, Order::Table { number, text: text.clone().into_bytes() });
+            }
+        }
         for (rank, line) in replies {
             self.order_for(rank, Order::Answer { rank, line });
         }

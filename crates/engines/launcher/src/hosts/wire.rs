@@ -16,7 +16,7 @@ use super::messages::{Event, Order};
 use crate::options::JobOptions;
 
 /// Changes with every change of the channel's wire format.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 const GREETING: &str = "selvedge agent ";
 
 /// The job, for an agent.
@@ -95,7 +95,7 @@ impl Message for Report {
 impl Message for Request {
     fn bytes(&mut self) -> Option<&mut Vec<u8>> {
         match self {
-            Request::Order(Order::Input(bytes)) => Some(bytes),
+            Request::Order(Order::Input(bytes) | Order::Table { text: bytes, .. }) => Some(bytes),
             _ => None,
         }
     }

@@ -20,7 +20,7 @@ use super::rank::{RankProcess, RankState, has_ended};
 use super::spin;
 use super::watchdog::{Activity, FirstThread, Watchdog};
 use crate::error::with_causes;
-use crate::pmi_server::{Abort, Replies, Server};
+use crate::pmi_server::{Abort, Replies, Server, Table};
 use crate::rank::connection::ConnectionState;
 use crate::rank::output::PrintedStream;
 use crate::rank::spawn::SpawnPlan;
@@ -346,6 +346,11 @@ impl SimulatedJob {
 
     /// Sends answers: at once to the rank that has the turn; to a blocked rank at its next turn.
     fn pass_replies(&mut self, replies: Replies) {
+        for Table { number, text } in self.server.take_tables() {
+            if let Some(Err(error)) = self.directory.as_ref().map(|here| here.write_exchange(number, text.as_bytes())) {
+                say(&error.to_string());
+            }
+        }
         for (to, line) in replies {
             let Some(rank) = &mut self.ranks[to] else { continue };
             match rank.state {
@@ -525,7 +530,7 @@ impl Drop for SimulatedJob {
 fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
     let answered = replies.iter().any(|(to, _)| *to == number as usize);
     match line.split_ascii_whitespace().find_map(|word| word.strip_prefix("cmd=")) {
-        Some("barrier_in") => true,
+        Some("barrier_in" | "exchange_in") => true,
         Some("init") => !answered,
         _ => false,
     }

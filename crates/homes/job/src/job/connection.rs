@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::errors::JobError;
 use super::pmi1::{self, Pmi1, Uninitialised};
 use super::pmix::{self, Pmix};
+use crate::directory::JobDirectory;
 
 /// Numbers exchanges, so that no key is used twice. Never reset, because a launcher's key space outlives `finalize`.
 static EXCHANGES: AtomicU64 = AtomicU64::new(0);
@@ -45,11 +46,22 @@ impl Connection {
         }
     }
 
-    /// Gathers the bytes of every rank at every rank. This rank is `own` of `size`.
-    pub(super) fn exchange(&mut self, own: u32, size: u32, mine: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
+    /// Gathers the bytes of every rank at every rank. This rank is `own` of `size`. `tables`: the job's directory, where
+    /// its launcher may write the table of an exchange.
+    pub(super) fn exchange(
+        &mut self,
+        (own, size): (u32, u32),
+        mine: &[u8],
+        tables: Option<&JobDirectory>,
+    ) -> Result<Vec<Vec<u8>>, JobError> {
         let nth = EXCHANGES.fetch_add(1, Ordering::Relaxed);
         match self {
             Connection::Pmi1(pmi) => {
+                let table = tables.map(|directory| pmi.exchange(mine, directory)).transpose()?.flatten();
+                if let Some(mut table) = table {
+                    let mut of = |rank| table.get_mut(rank as usize)?.take();
+                    return collect(own, size, mine, |rank| of(rank).ok_or(JobError::PeerLost { rank }));
+                }
                 pmi.put(&format!("{nth}-{own}"), mine)?;
                 pmi.barrier()?;
                 // The key is missing after a barrier if the rank was dead when the barrier completed without it.

@@ -66,6 +66,9 @@ pub enum JobError {
         /// The rank.
         rank: u32,
     },
+    /// The launcher could not write what the ranks gave, or this rank cannot read it.
+    #[error("the values that the ranks gave to the exchange are missing on this host: {0}")]
+    NoTable(DirectoryError),
     /// Ranks gave different numbers of bytes to a call that needs equal ones.
     #[error("rank {rank} gave {theirs_bytes} bytes to the exchange, this rank {own_bytes}")]
     UnequalLengths {

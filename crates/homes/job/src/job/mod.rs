@@ -20,8 +20,8 @@
 //!    same socket. The first barrier or exchange sends.
 //! 4. A forked child of a rank is not that rank: its calls fail with [`JobError::Forked`].
 //!
-//! Cost: a barrier is one round trip to the launcher; an exchange is one put for each 750 bytes or so under PMI-1, a
-//! barrier, and as many gets for each rank.
+//! Cost: a barrier is one round trip to the launcher. So is an exchange under `selvedge run`; each rank then reads a file.
+//! Under another PMI-1 launcher it is one put for each 750 bytes or so, a barrier, and as many gets for each rank.
 
 mod connection;
 mod environment;
@@ -137,7 +137,8 @@ impl Job {
     /// Gathers the bytes of every rank at every rank, by rank. The numbers of bytes may differ.
     pub fn exchange_each(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
         self.check_process()?;
-        self.initialised()?.exchange(self.inner.rank, self.inner.size, mine)
+        let tables = self.under_selvedge_run().then_some(&self.inner.directory);
+        self.initialised()?.exchange((self.inner.rank, self.inner.size), mine, tables)
     }
 
     /// Publishes bytes under a name, for any rank to look up. They are visible after this rank's next barrier at the latest. A name

@@ -12,7 +12,11 @@
 //! | `cmd=barrier_in` | `cmd=barrier_out`, when all are in |
 //! | `cmd=get kvsname=.. key=..` | `cmd=get_result rc=0 value=..` |
 //! | `cmd=finalize` | `cmd=finalize_ack` |
+//! | `cmd=exchange_in value=..`, after `cmd=exchange_more value=..` | `cmd=exchange_out rc=0 table=..`, when all are in |
 //! | `cmd=abort exitcode=..` | none |
+//!
+//! Only `selvedge run` knows the exchange. It writes the values of all ranks into a file ([`crate::exchange_table`]). With
+//! another launcher each rank asks for each value.
 //!
 //! A program that uses MPI, or PMI itself, uses the same socket, and some do so from another thread or finalize before
 //! this library does. So nothing is sent before the first barrier or exchange. Until then rank, size and job come from
@@ -38,10 +42,13 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::environment::number;
 use super::errors::{JobError, JoinError};
+use crate::directory::JobDirectory;
 use crate::names::{base64url_decode, base64url_encode};
 use selvedge_os::process::Identity;
 
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// Characters of an exchange's value in one line.
+const EXCHANGE_CHARS: usize = 48 << 10;
 
 /// A connection on which nothing has been sent, for a job that is known without a request.
 pub(super) struct Uninitialised {
@@ -191,6 +198,31 @@ impl Pmi1 {
     pub(super) fn barrier(&mut self) -> Result<(), JobError> {
         let answer = self.socket.ask("cmd=barrier_in", "barrier_out")?;
         check_rc("barrier_in", &answer)
+    }
+
+    /// Gathers the bytes of every rank by one request. A rank that has ended without giving any has `None`. `Ok(None)`: this
+    /// launcher knows no such request, and answers all ranks so.
+    pub(super) fn exchange(
+        &mut self,
+        mine: &[u8],
+        directory: &JobDirectory,
+    ) -> Result<Option<Vec<Option<Vec<u8>>>>, JobError> {
+        let text = base64url_encode(mine);
+        let (parts, last) = text.split_at(text.len() - text.len() % EXCHANGE_CHARS);
+        for part in parts.as_bytes().chunks(EXCHANGE_CHARS) {
+            self.socket.send(&format!("cmd=exchange_more value={}", String::from_utf8_lossy(part)))?;
+            if check_rc("exchange_more", &self.socket.line()?).is_err() {
+                return Ok(None);
+            }
+        }
+        self.socket.send(&format!("cmd=exchange_in value={last}"))?;
+        let answer = self.socket.line()?;
+        if word(&answer, "cmd") != Some("exchange_out") {
+            return Ok(None);
+        }
+        let number = word(&answer, "table").and_then(|text| text.parse().ok());
+        let number = number.ok_or_else(|| refused("exchange_in", &answer))?;
+        directory.read_exchange(number).map(Some).map_err(JobError::NoTable)
     }
 
     /// Publishes bytes under a name. Other ranks see them after the next barrier.
