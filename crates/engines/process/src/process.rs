@@ -19,7 +19,7 @@ use selvedge_host::interface::{ArenaRange, open_interfaces};
 use selvedge_host::wait::TICK;
 use selvedge_host::{Config, Interface, Mode, OpenError, Path};
 pub use selvedge_job::ClaimError;
-use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
+use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError, id_of_rank, ranks_of_id};
 use selvedge_net::Progress;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_nic::Limits;
@@ -155,8 +155,8 @@ impl Process {
         }
     }
 
-    /// Opens a NIC. Without `pid` it takes the id that the process has, else its rank plus one, else any free one above
-    /// 0.
+    /// Opens a NIC. Without `pid` it takes the id that the process has, else that of its rank ([`id_of_rank`]), else any
+    /// free one above 0.
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
         self.open_as(ni, pid, limits, self.arena_range(), TICK)
     }
@@ -170,8 +170,7 @@ impl Process {
         memory: ArenaRange,
         nap: Duration,
     ) -> Result<Opened, ProcessError> {
-        let preferred = u16::try_from(self.rank).map_or(u16::MAX, |rank| rank.saturating_add(1));
-        let claim = self.directory().claim(pid, preferred)?;
+        let claim = self.directory().claim(pid, id_of_rank(self.rank))?;
         let hosts = self.hosts()?;
         let nid = if hosts.is_some() { self.nid() } else { 0 };
         if let Some(hosts) = &hosts {
@@ -219,12 +218,14 @@ impl Process {
             return Ok(Some(hosts.clone()));
         }
         let job = self.job()?;
-        let look_up = move |name: &str, rank| {
-            let found = job.look_up(name, rank);
-            found.unwrap_or_else(|error| {
-                log::error!("a process of another host cannot be looked up: {error}");
-                None
-            })
+        let look_up = move |name: &str, pid| {
+            let of = |rank| {
+                job.look_up(name, rank).unwrap_or_else(|error| {
+                    log::error!("a process of another host cannot be looked up: {error}");
+                    None
+                })
+            };
+            ranks_of_id(pid, job.size()).take(if job.finds_by_name() { 1 } else { usize::MAX }).find_map(of)
         };
         let opened = hosts::of_job(&self.hosts, self.nid(), Box::new(look_up))?;
         Ok(Some(self.links.get_or_init(|| opened).clone()))

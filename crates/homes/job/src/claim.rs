@@ -28,6 +28,18 @@ use selvedge_os::sync::IgnorePoison;
 /// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
 pub const PORTALS_PID_MAX: u16 = 1024;
 
+/// Returns the Portals process id that a rank takes if it is free. Ids count within a host, so up to 1,024 consecutive
+/// ranks of one host have ids of their own.
+pub fn id_of_rank(rank: u32) -> u16 {
+    (rank % u32::from(PORTALS_PID_MAX)) as u16 + 1
+}
+
+/// Returns the ranks of a job of this size that take this id if it is free, the first ones first.
+pub fn ranks_of_id(pid: u16, size: u32) -> impl Iterator<Item = u32> {
+    let first = u32::from(pid).saturating_sub(1);
+    (first..size).step_by(PORTALS_PID_MAX.into())
+}
+
 /// Reasons for which an id cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {

@@ -158,3 +158,14 @@ fn out_of_descriptors_no_claim_is_replaced() {
     assert_eq!(claimants(&job), [(3, other.identity)]);
     other.end();
 }
+
+#[test]
+fn a_thousand_consecutive_ranks_have_ids_of_their_own() {
+    assert_eq!([0, 1, 1023, 1024, 4095].map(id_of_rank), [1, 2, 1024, 1, 1024]);
+    assert_eq!(ranks_of_id(1, 2500).collect::<Vec<_>>(), [0, 1024, 2048]);
+    assert_eq!(ranks_of_id(1024, 1024).collect::<Vec<_>>(), [1023]);
+    assert_eq!(ranks_of_id(1024, 1023).count(), 0);
+    for rank in (0..70_000).step_by(77) {
+        assert!(ranks_of_id(id_of_rank(rank), 70_000).any(|one| one == rank));
+    }
+}

@@ -59,7 +59,8 @@ mod tests {
         let directory = JobDirectory::create_in(folder.path(), "job").expect("made");
         let values = [Some(vec![]), None, Some(vec![7]), Some((0..=255).collect())];
         for number in 0..3 {
-            let texts: Vec<Option<String>> = values.iter().map(|value| value.as_deref().map(base64url_encode)).collect();
+            let texts: Vec<Option<String>> =
+                values.iter().map(|value| value.as_deref().map(base64url_encode)).collect();
             let table = exchange_table(texts.iter().map(Option::as_deref));
             directory.write_exchange(number, table.as_bytes()).expect("written");
             assert_eq!(directory.read_exchange(number).expect("there"), values);

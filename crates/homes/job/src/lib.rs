@@ -34,7 +34,7 @@ mod sweep;
 #[cfg(test)]
 mod testing;
 
-pub use claim::{Claim, ClaimError, PORTALS_PID_MAX};
+pub use claim::{Claim, ClaimError, PORTALS_PID_MAX, id_of_rank, ranks_of_id};
 pub use directory::JobDirectory;
 pub use exchange_table::exchange_table;
 pub use folder::{DirectoryError, jobs_folder, usable_folder};

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use selvedge_job::PORTALS_PID_MAX;
 use selvedge_launcher::hosts::{self, agent};
 use selvedge_launcher::report::say;
 use selvedge_launcher::{Binding, Gdb, JobOptions, LauncherError, MemoryPath, NicMode, RankList};
@@ -28,7 +27,7 @@ use crate::values::time_above_zero;
 pub struct Args {
     /// Number of processes; also -np
     #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX)))]
+          value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
 
     /// Hosts to run on, as `a,b:2,c`, each with its slots; they are reached by ssh

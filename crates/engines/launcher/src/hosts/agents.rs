@@ -78,7 +78,7 @@ pub(super) fn prepare(
     deadline: Option<Instant>,
 ) -> Result<Agents, NotPrepared> {
     let shell = RemoteShell::new(signals.mask_before()).map_err(LauncherError::OwnFile)?;
-    let (names, host_of) = used_hosts(entries, &place(options.ranks as usize, entries));
+    let (names, host_of) = used_hosts(entries, &place(options.ranks as usize, entries).map_err(LauncherError::Hosts)?);
     // Three pipes for each.
     allow_open_files(3 * names.len() + 64)?;
     let mut links = Vec::with_capacity(names.len());
@@ -366,7 +366,7 @@ mod tests {
             ..JobOptions::default()
         })
         .expect("good");
-        let (names, host_of) = used_hosts(&entries, &place(3, &entries));
+        let (names, host_of) = used_hosts(&entries, &place(3, &entries).expect("few"));
         assert_eq!((names, host_of), (vec!["a".to_owned(), "b".to_owned()], vec![0, 1, 1]));
     }
 

@@ -10,9 +10,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use selvedge_job::PORTALS_PID_MAX;
+
 use crate::options::JobOptions;
 
 const SLOTS_MAX: u32 = 1 << 20;
+/// The most hosts of a job. 0xffff, the next number, stands for any node in EXTOLL's interfaces.
+const HOSTS_MAX: usize = 0xffff;
 /// The longest value that PMI-1 returns.
 const MAPPING_CHARS_MAX: usize = 1024;
 
@@ -36,6 +40,12 @@ pub enum HostsError {
     Unreadable { file: PathBuf, source: std::io::Error },
     #[error("{what} names no host")]
     Empty { what: String },
+    #[error("{what} names {hosts} hosts, and a job has at most {HOSTS_MAX}")]
+    Many { what: String, hosts: usize },
+    #[error(
+        "{ranks} ranks of a job are too many for {name}: a host has at most {PORTALS_PID_MAX}; name more hosts (--hosts)"
+    )]
+    Crowded { ranks: usize, name: String },
 }
 
 /// Mistakes in one entry.
@@ -148,10 +158,43 @@ fn merge(entries: Vec<HostEntry>, what: &str) -> Result<Vec<HostEntry>, HostsErr
             None => merged.push(entry),
         }
     }
-    Ok(merged)
+    match merged.len() {
+        hosts if hosts > HOSTS_MAX => Err(HostsError::Many { what: what.to_owned(), hosts }),
+        _ => Ok(merged),
+    }
 }
 
-pub(super) fn place(ranks: usize, hosts: &[HostEntry]) -> Vec<usize> {
+/// Checks that all ranks have room on this host.
+pub(super) fn check_room_here(ranks: usize) -> Result<(), HostsError> {
+    check_room(ranks, || "this host".to_owned())
+}
+
+fn check_room(ranks: usize, name: impl Fn() -> String) -> Result<(), HostsError> {
+    match ranks > PORTALS_PID_MAX.into() {
+        true => Err(HostsError::Crowded { ranks, name: name() }),
+        false => Ok(()),
+    }
+}
+
+/// Returns the host of each rank.
+///
+/// # Errors
+/// A host gets more ranks than it can have.
+pub(super) fn place(ranks: usize, hosts: &[HostEntry]) -> Result<Vec<usize>, HostsError> {
+    // Before there is an entry for each of them.
+    if ranks > hosts.len() * usize::from(PORTALS_PID_MAX) {
+        return Err(HostsError::Crowded { ranks, name: format!("{} hosts", hosts.len()) });
+    }
+    let host_of = place_anywhere(ranks, hosts);
+    let mut counts = vec![0; hosts.len()];
+    host_of.iter().for_each(|&host| counts[host] += 1);
+    for (host, &count) in hosts.iter().zip(&counts) {
+        check_room(count, || host.name.clone())?;
+    }
+    Ok(host_of)
+}
+
+fn place_anywhere(ranks: usize, hosts: &[HostEntry]) -> Vec<usize> {
     if hosts.iter().all(|host| host.slots.is_none()) {
         let (each, more) = (ranks / hosts.len(), ranks % hosts.len());
         let blocks = (0..hosts.len()).map(|host| (host, each + usize::from(host < more)));
@@ -241,11 +284,22 @@ mod tests {
     #[test]
     fn placement() {
         let even = [host("a", None), host("b", None), host("c", None)];
-        assert_eq!(place(7, &even), [0, 0, 0, 1, 1, 2, 2]);
-        assert_eq!(place(2, &even), [0, 1]);
+        let place = |ranks, hosts: &[HostEntry]| place(ranks, hosts).map_err(|error| error.to_string());
+        assert_eq!(place(7, &even), Ok(vec![0, 0, 0, 1, 1, 2, 2]));
+        assert_eq!(place(2, &even), Ok(vec![0, 1]));
         let slots = [host("a", None), host("b", Some(2)), host("c", None)];
-        assert_eq!(place(3, &slots), [0, 1, 1]);
-        assert_eq!(place(7, &slots), [0, 1, 1, 2, 0, 1, 1]);
+        assert_eq!(place(3, &slots), Ok(vec![0, 1, 1]));
+        assert_eq!(place(7, &slots), Ok(vec![0, 1, 1, 2, 0, 1, 1]));
+        assert_eq!(place(3072, &even).map(|host_of| host_of.len()), Ok(3072));
+        let crowded = |ranks, name| {
+            Err(format!(
+                "{ranks} ranks of a job are too many for {name}: a host has at most 1024; name more hosts (--hosts)"
+            ))
+        };
+        assert_eq!(place(3073, &even), crowded(3073, "3 hosts"));
+        assert_eq!(place(usize::MAX, &even), crowded(usize::MAX, "3 hosts"));
+        // Two of three ranks are the second host's.
+        assert_eq!(place(2100, &[host("a", Some(1)), host("b", Some(2)), host("c", Some(0))]), crowded(1400, "b"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::process::ExitStatus;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use selvedge_host::segment::mark_dead;
-use selvedge_job::{Identity, JobDirectory, LostRank, Tombstone, write_missing_tombstones};
+use selvedge_job::{Identity, JobDirectory, LostRank, Tombstone, id_of_rank, write_missing_tombstones};
 
 use super::messages::{Event, Order, Status};
 use crate::error::with_causes;
@@ -292,7 +292,7 @@ impl Ranks {
     /// Marks the NICs of a rank that has finalized and has ended without closing them. A rank that has closed them has also
     /// released its Portals process id, so a normal end needs no search through all segments.
     fn mark_open_nics(&self, rank: usize, who: Identity) {
-        if u16::try_from(rank).is_ok_and(|pid| self.directory.claim_file(pid).exists()) {
+        if u32::try_from(rank).is_ok_and(|rank| self.directory.claim_file(id_of_rank(rank)).exists()) {
             self.mark_dead(who.pid);
         }
     }

@@ -148,6 +148,11 @@ impl Job {
         self.initialised()?.publish(name, bytes)
     }
 
+    /// Whether a name alone finds what was published. Otherwise [`Job::look_up`] needs the rank that has published it.
+    pub fn finds_by_name(&self) -> bool {
+        self.inner.launcher != Launcher::Pmix
+    }
+
     /// Returns the bytes that a rank has published under a name; None if this rank can see none.
     pub fn look_up(&self, name: &str, rank: u32) -> Result<Option<Vec<u8>>, JobError> {
         self.check_process()?;

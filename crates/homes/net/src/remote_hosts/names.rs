@@ -23,9 +23,9 @@ use selvedge_os::sync::IgnorePoison;
 
 use crate::{ADDRESS_BYTES, LinkAddress, Links, PeerId};
 
-/// Looks up the bytes that another process published under a name. The arguments are the name and the rank that most
-/// processes with that id have. None if none are visible to this process.
-pub type LookUp = Box<dyn Fn(&str, u32) -> Option<Vec<u8>> + Send + Sync>;
+/// Looks up the bytes that another process published under a name. The arguments are the name and the Portals process id
+/// of that process. None if none are visible to this process.
+pub type LookUp = Box<dyn Fn(&str, u16) -> Option<Vec<u8>> + Send + Sync>;
 
 /// The way to name processes of other hosts.
 pub enum Names {
@@ -91,8 +91,7 @@ impl Names {
         if HANDS_IN.get() {
             return Lookup::NotNow;
         }
-        // Most processes have the id that follows from their rank.
-        let Some(bytes) = look_up(&name_of(id), (id as u32).saturating_sub(1)) else {
+        let Some(bytes) = look_up(&name_of(id), id as u16) else {
             return known.map_or(Lookup::Unknown, |known| Lookup::Peer(known.peer));
         };
         let Some(address) = bytes.first_chunk().filter(|_| bytes.len() == ADDRESS_BYTES) else {
