@@ -40,6 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The same after a PE that has exited in order and without `shmem_finalize`: messages of other PEs, which no longer
 /// need it, may come late on a busy machine. No PE waits after `shmem_finalize`, but for the last steps of its barrier.
 const PATIENCE_AFTER_EXIT: Duration = Duration::from_secs(5);
+/// The time for which a PE waits before it watches the next host, where PEs share cores: there waits of seconds are
+/// common, and the link that it needs loads libfabric.
+const WATCH_AFTER_CROWDED: Duration = Duration::from_secs(5);
 /// The exit status of a PE that ends because of a loss.
 const EXIT_LOST: i32 = 1;
 /// A look checks one in this number of PEs of this host, where there is no launcher's record.
@@ -134,7 +137,9 @@ impl World {
                     self.end_after(lost);
                 }
             }
-            if let Some(pe) = self.losses.watched.filter(|_| !std::mem::replace(&mut wait.is_watching, true)) {
+            let is_long = !self.oversubscribed || now >= began + WATCH_AFTER_CROWDED;
+            if let Some(pe) = self.losses.watched.filter(|_| is_long && !wait.is_watching) {
+                wait.is_watching = true;
                 self.interface.watch_remote(self.nics[pe].id);
             }
         }

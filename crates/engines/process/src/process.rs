@@ -8,9 +8,10 @@
 //! 2. All interfaces of a process share the arena; each publishes its address and committed size to peers.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use selvedge_host::arena::Arena;
@@ -52,6 +53,9 @@ pub enum ProcessError {
 /// virtual machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
 const SPIN_NS: u64 = 2_000_000;
 const SPIN_NS_CROWDED: u64 = 2_000;
+
+/// The first and the longest pause between looks at the interfaces, while a call to the launcher blocks.
+const PROGRESS_PAUSES: Range<Duration> = Duration::from_micros(20)..Duration::from_millis(1);
 
 /// The largest number of a host: one more is `PTL_NID_ANY`.
 const NID_MAX: u32 = u32::MAX - 1;
@@ -395,17 +399,25 @@ impl Process {
         if !has_links && !interfaces.iter().any(depends) {
             return blocking();
         }
-        let worker = std::thread::Builder::new().spawn(blocking).unwrap_or_else(|error| {
+        // A worker that panics drops its end, which also ends the wait.
+        let (done, ended) = mpsc::sync_channel(1);
+        let work = move || {
+            let value = blocking();
+            let _ = done.send(());
+            value
+        };
+        let worker = std::thread::Builder::new().spawn(work).unwrap_or_else(|error| {
             match Shortage::of_io(&error, Need::Object("a thread")) {
                 Some(shortage) => shortage.end_process(),
                 None => panic!("a thread was refused: {error}"),
             }
         });
-        while !worker.is_finished() {
+        let mut pause = PROGRESS_PAUSES.start;
+        while ended.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
             for interface in &interfaces {
                 interface.progress();
             }
-            std::thread::sleep(std::time::Duration::from_micros(20));
+            pause = (2 * pause).min(PROGRESS_PAUSES.end);
         }
         match worker.join() {
             Ok(value) => value,
