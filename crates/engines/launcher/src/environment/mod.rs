@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use shell::{Shell, shell_word};
+pub(crate) use variables::of_links;
 pub use variables::{PROVIDER, Target, Variable, libraries, preloads, variables};
 
 /// The folder of the provider and of the libraries that ranks load, beside the public libraries. It holds no other library of

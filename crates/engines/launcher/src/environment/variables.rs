@@ -3,6 +3,7 @@
 //!
 //! libfabric: `FI_PROVIDER_PATH` is the directory of providers. `FI_PROVIDER` hides all but ours, for the MPI, and
 //! those that carry our links to other hosts: tcp with ofi_rxm, or the provider in `SELVEDGE_NET_PROVIDER`.
+//! `FI_OFI_RXM_MSG_RX_SIZE` keeps the memory of ofi_rxm small; ranks of `selvedge run` get it, too.
 //!
 //! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
 //! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set below that
@@ -73,6 +74,16 @@ const PASS_ON: &str = "PMIX_MCA_pmdl_ompi_include_envars";
 
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];
 
+/// The receive buffers of `ofi_rxm`, unless the user has set their number. With its own number, 128, an endpoint of
+/// libfabric 1.17 takes 88 MB at its first message; with 64 it takes 36 MB.
+const RECEIVES_OF_RXM: (&str, &str) = ("FI_OFI_RXM_MSG_RX_SIZE", "64");
+
+/// Settings of libfabric for processes whose links it carries.
+pub(crate) fn of_links() -> Variable {
+    let (name, value) = RECEIVES_OF_RXM;
+    Variable { name, value: std::env::var_os(name).unwrap_or_else(|| value.into()) }
+}
+
 /// The whole environment, in the order in which it is printed.
 pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variable>, EnvironmentError> {
     if provider_directory.as_os_str().as_encoded_bytes().contains(&b':') {
@@ -83,12 +94,15 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
         Target::Mpich => MPICH,
         Target::Ofi => &[],
     };
-    let of_links = selvedge_settings::text("SELVEDGE_NET_PROVIDER");
+    let named = selvedge_settings::text("SELVEDGE_NET_PROVIDER");
     let mut all = vec![
         Variable { name: "FI_PROVIDER_PATH", value: provider_directory.into() },
-        Variable { name: "FI_PROVIDER", value: providers(target, of_links.as_deref()).into() },
+        Variable { name: "FI_PROVIDER", value: providers(target, named.as_deref()).into() },
     ];
     all.extend(own.iter().map(|(name, value)| Variable { name, value: value.into() }));
+    if target != Target::Ofi {
+        all.push(of_links());
+    }
     if target == Target::Openmpi {
         let before = std::env::var(PASS_ON).unwrap_or_default();
         all.push(Variable { name: PASS_ON, value: passed_on(&before).into() });
@@ -223,7 +237,7 @@ mod tests {
         assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
         assert!(names(Target::Openmpi).contains(&PASS_ON) && !names(Target::Ofi).contains(&PASS_ON));
         assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
-        assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL"]);
+        assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL", "FI_OFI_RXM_MSG_RX_SIZE"]);
     }
 
     #[test]

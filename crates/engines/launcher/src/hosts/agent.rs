@@ -31,6 +31,7 @@ use super::poll_set::PollSet;
 use super::presence::{Watch, WatchEvent};
 use super::ranks::{self, Ranks};
 use super::wire::{Hello, HostPlace, Report, Request, Start, greeting};
+use crate::environment::of_links;
 use crate::error::{LauncherError, with_causes};
 use crate::job_directory;
 use crate::rank::runner::Runner;
@@ -330,5 +331,6 @@ fn variables(place: HostPlace, ranks_here: usize) -> Vec<(&'static str, OsString
         // MPICH's launcher sets it, too.
         ("MPI_LOCALNRANKS", ranks_here.to_string().into()),
     ];
-    own.into_iter().chain(manager).collect()
+    let of_links = of_links();
+    own.into_iter().chain(manager).chain([(of_links.name, of_links.value)]).collect()
 }
