@@ -90,8 +90,8 @@ struct Open {
     /// The sender has said that it has sent the frames before this number.
     sent_before: u64,
     missing: MissingFrame,
-    /// The time at which the control connection ended, or the last frame came after that.
-    ended: Option<Instant>,
+    /// The silence since the control connection ended, or the last frame came after that.
+    ended: Option<Silence>,
     /// The reason for which it ended.
     why: Option<LinkError>,
     /// Number of frames that were damaged, doubled or out of order.
@@ -114,10 +114,28 @@ pub(crate) struct ReceivedCounts {
 #[derive(Clone, Copy)]
 struct MissingFrame {
     number: u64,
-    /// The time for which it has been missing.
+    silence: Silence,
+}
+
+/// The time for which nothing has come, as far as this process has looked. Of a long pause between two looks only a part
+/// counts: frames may have come meanwhile, and this process had no core to take them.
+#[derive(Clone, Copy)]
+struct Silence {
     time: Duration,
-    /// The time of the last check.
-    checked: Instant,
+    looked: Instant,
+}
+
+impl Silence {
+    fn from(now: Instant) -> Silence {
+        Silence { time: Duration::ZERO, looked: now }
+    }
+
+    /// Looks once more, and returns the time so far.
+    fn look(&mut self, now: Instant) -> Duration {
+        self.time += now.saturating_duration_since(self.looked).min(PAUSE_MAX);
+        self.looked = now;
+        self.time
+    }
 }
 
 pub(crate) struct ProvenSender {
@@ -184,7 +202,7 @@ impl Incoming {
                 }
             }
             if let Err(end) = ended {
-                open.ended.get_or_insert_with(Instant::now);
+                open.ended.get_or_insert_with(|| Silence::from(Instant::now()));
                 open.why.get_or_insert(LinkError::of_end(end, open.order.is_end_announced()));
             }
             self.send_due(Instant::now());
@@ -221,7 +239,7 @@ impl Incoming {
             reads: ReadQueue::default(),
             held: BTreeMap::new(),
             sent_before: 0,
-            missing: MissingFrame { number: 0, time: Duration::ZERO, checked: Instant::now() },
+            missing: MissingFrame { number: 0, silence: Silence::from(Instant::now()) },
             ended: None,
             why: None,
             faults: 0,
@@ -301,8 +319,8 @@ impl Incoming {
             Arrival::Duplicate => return Err(RejectedFrame::Duplicate(header.number)),
             Arrival::Early { .. } => return Err(RejectedFrame::Early(header.number)),
         }
-        if let Some(at) = &mut open.ended {
-            *at = Instant::now();
+        if let Some(silence) = &mut open.ended {
+            *silence = Silence::from(Instant::now());
         }
         for record in records {
             open.take_record(record?, to)?;
@@ -332,16 +350,15 @@ impl Incoming {
     }
 
     /// Returns the number of a frame that has been missing for this time, while later ones came or its sender said that
-    /// it was sent. Long pauses between the calls do not count: frames may have come meanwhile.
+    /// it was sent.
     pub fn missing_frame(&mut self, patience: Duration, now: Instant) -> Option<u64> {
         let Stage::Open(open) = &mut self.stage else { return None };
         let number = open.order.expected();
-        let before = open.missing;
         let is_missing = !open.held.is_empty() || open.sent_before > number;
-        let pause = now.saturating_duration_since(before.checked).min(PAUSE_MAX);
-        let time = if is_missing && before.number == number { before.time + pause } else { Duration::ZERO };
-        open.missing = MissingFrame { number, time, checked: now };
-        (time > patience).then_some(number)
+        if !is_missing || open.missing.number != number {
+            open.missing = MissingFrame { number, silence: Silence::from(now) };
+        }
+        (open.missing.silence.look(now) > patience).then_some(number)
     }
 
     /// Whether the control connection has ended.
@@ -350,9 +367,9 @@ impl Incoming {
     }
 
     /// Whether the peer has ended, and its last frames have come.
-    pub fn is_over(&self) -> bool {
-        let is_over = |open: &Open| open.ended.is_some_and(|at| at.elapsed() > LAST_FRAMES || open.order.is_complete());
-        self.open().is_some_and(is_over)
+    pub fn is_over(&mut self, now: Instant) -> bool {
+        let Stage::Open(open) = &mut self.stage else { return false };
+        open.ended.as_mut().is_some_and(|silence| silence.look(now) > LAST_FRAMES || open.order.is_complete())
     }
 
     /// Returns the peer and the reason for which its control connection has ended.

@@ -156,7 +156,7 @@ impl ProgressState {
             incoming.send_due(now);
             let is_lost = incoming.peer().is_some_and(|peer| shared.is_lost(peer));
             missing.extend(incoming.peer().zip(incoming.missing_frame(shared.settings.timeout, now)));
-            if incoming.is_over() {
+            if incoming.is_over(now) {
                 over.extend(incoming.end());
                 self.drop_incoming(shared, number);
             } else if is_lost {

@@ -71,8 +71,8 @@ use selvedge_os::forked::ParentOnly;
 
 /// The longest time that a process that ends waits for its last frames to be sent, and then for its peers to
 /// acknowledge them.
-const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(2);
-const LAST_ACKS: Duration = Duration::from_millis(500);
+const LAST_FRAMES_LEAVE: Duration = Duration::from_secs(5);
+const LAST_ACKS: Duration = Duration::from_secs(2);
 
 /// The time at which a packet is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
