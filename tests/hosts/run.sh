@@ -5,14 +5,16 @@
 # that is cut off, PEs that wait for lost ones, a thousand strangers, a rank that computes, ranks that are killed while
 # all connect, settings that differ or are wrong (links.c, ../death/traffic.c, ../shmem/lost/program.c). Then jobs of the
 # launchers of MPIs, and processes without a launcher (services.c). Afterwards no process and no file is left on any
-# host. With --long more examples, modes, settings, launchers and kills.
+# host. With --long more examples, modes, settings, launchers and kills. With --scale it measures jobs of many ranks instead
+# (scale.sh, whose options follow).
 #
-# usage: tests/hosts/run.sh [--long]
+# usage: tests/hosts/run.sh [--long | --scale [OPTION]...]
 #
 # Tree and exit status: common.sh.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
+[ "${1:-}" != --scale ] || { shift && exec tests/hosts/scale.sh "$@"; }
 long=
 [ "${1:-}" != --long ] || long=1
 . tests/mpi/common.sh

@@ -10,7 +10,7 @@
 #     --turns N    the median of N jobs (1)
 #     --busy N     beside N loops that use a core each
 #
-# `tests/hosts/run.sh --scale` runs this. Tree and exit status: common.sh.
+# Tree and exit status: common.sh.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/hosts/common.sh

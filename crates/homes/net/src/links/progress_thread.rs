@@ -23,6 +23,10 @@ const SHORT: Duration = Duration::from_millis(1);
 /// Wakes in a row for nothing, after which the thread no longer sleeps on the endpoint's descriptor, and polls the
 /// endpoint until something arrives. Some providers leave the descriptor readable (`net` of libfabric 1.17).
 const VAIN_WAKES_MAX: u32 = 64;
+/// Times in a row that the endpoint asks to be polled before a sleep, and then has nothing. After these the thread sleeps
+/// between polls, at first for [`FIRST_PAUSE`] and ever longer: `ofi_rxm` asks so as long as it connects.
+const POSTPONED_MAX: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
 /// The longest sleep. It bounds the delay of work that other processes of the host leave to this one, because they
 /// cannot wake the thread.
 const LONG: Duration = Duration::from_millis(20);
@@ -31,7 +35,7 @@ pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
     // The first step sends the packets that gathered before; later ones wake this thread.
     shared.state.thread_started();
     let mut polls = shared.polls.number();
-    let mut vain_wakes = 0;
+    let (mut vain_wakes, mut postponed) = (0, 0);
     while !shared.state.load().is_closing() {
         let now = shared.polls.number();
         let has_polled = now != polls;
@@ -47,7 +51,7 @@ pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
             (found, progress.waits_for_time(shared))
         };
         if found {
-            vain_wakes = 0;
+            (vain_wakes, postponed) = (0, 0);
             continue;
         }
         shared.sink.run_owner_work();
@@ -57,10 +61,15 @@ pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
         match sleep {
             EndpointSleep::Closed if program_polls => timeout = PROGRAM_POLLS,
             EndpointSleep::Closed => {}
-            EndpointSleep::NotNow => continue,
+            EndpointSleep::NotNow => {
+                postponed += 1;
+                let Some(doublings) = u32::checked_sub(postponed, POSTPONED_MAX + 1) else { continue };
+                timeout = (FIRST_PAUSE * 2u32.pow(doublings.min(6))).min(SHORT);
+            }
             EndpointSleep::Never => timeout = SHORT,
             EndpointSleep::On(_) if vain_wakes > VAIN_WAKES_MAX => timeout = SHORT,
             EndpointSleep::On(descriptors) => {
+                postponed = 0;
                 // SAFETY: the endpoint of frames is closed only after this thread has ended. The descriptor of a reader
                 // that was closed meanwhile may belong to another file: then the thread wakes for nothing, or sleeps
                 // its full time.
