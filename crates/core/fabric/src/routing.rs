@@ -43,6 +43,7 @@
 use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};
 use crate::path::Path;
 use crate::topology::{Kind, Topology};
+use alloc::boxed::Box;
 use alloc::string::ToString;
 
 mod algorithm;
@@ -84,7 +85,9 @@ pub struct Routing {
 
 #[derive(Clone, Debug)]
 enum Plan {
-    DimensionOrder { guarded: bool },
+    DimensionOrder {
+        guarded: bool,
+    },
     Modified,
     Hypercube,
     WestFirst,
@@ -96,6 +99,8 @@ enum Plan {
     SlimFly(Detours, slim_fly::Neighbours),
     Table(table::Table),
     Explicit(explicit::Explicit),
+    /// The routing of each plane.
+    Planes(Box<Routing>),
 }
 
 /// Whether packets pass through an intermediate group or router.
@@ -113,6 +118,10 @@ enum Detours {
 impl Routing {
     /// A routing for a topology whose links have the given number of virtual channels.
     pub fn new(topology: &Topology, algorithm: Algorithm, virtual_channels: u8) -> Result<Routing, RoutingError> {
+        if let Kind::Planes(planes) = topology.kind() {
+            let routing = Routing::new(&planes.plane, algorithm, virtual_channels)?;
+            return Ok(Routing { plan: Plan::Planes(Box::new(routing.clone())), ..routing });
+        }
         let needed = algorithm.virtual_channels_needed(topology).ok_or_else(|| RoutingError::NotFor {
             algorithm,
             topology: topology.kind().to_string(),
@@ -235,6 +244,24 @@ impl Routing {
                 None => Choices::default(),
             },
             Plan::Explicit(explicit) => explicit.others().next(topology, at, arrived, to, state),
+            Plan::Planes(routing) => routing.next_in_plane(topology, (at, arrived), (router, to), state),
+        }
+    }
+
+    /// The hops of a packet in its plane; none, if its destination is in another one. `self`: the routing of a plane.
+    fn next_in_plane(
+        &self,
+        topology: &Topology,
+        (at, arrived): (RouterId, Option<(Port, Vc)>),
+        (router, to): (RouterId, NodeId),
+        state: &mut RouteState,
+    ) -> Choices {
+        match topology.kind() {
+            Kind::Planes(planes) if planes.of(at) == planes.of(router) => {
+                let node = NodeId(topology.rails().node(to));
+                self.next(&planes.plane, planes.local(at), arrived, node, state)
+            }
+            _ => Choices::default(),
         }
     }
 
@@ -253,6 +280,10 @@ impl Routing {
     pub fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
         if let Plan::Explicit(explicit) = &self.plan {
             return explicit.start(topology, from, to, entropy);
+        }
+        if let (Plan::Planes(routing), Kind::Planes(planes)) = (&self.plan, topology.kind()) {
+            let node = |endpoint| NodeId(topology.rails().node(endpoint));
+            return routing.start(&planes.plane, node(from), node(to), entropy);
         }
         let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
         let vc_set = if self.vc_sets > 1 { ((hash >> 32) % u64::from(self.vc_sets)) as u8 } else { 0 };
@@ -365,6 +396,7 @@ impl Routing {
             Plan::DragonflyPlus(_) | Plan::HyperX(_) | Plan::SlimFly(..) => false,
             Plan::Tree(up) => *up == tree::Up::ByDestination,
             Plan::Explicit(explicit) => explicit.others().has_one_route(),
+            Plan::Planes(routing) => routing.has_one_route(),
             _ => self.algorithm != Algorithm::WestFirst,
         }
     }
@@ -375,6 +407,7 @@ impl Routing {
         match &self.plan {
             Plan::HyperX(_) | Plan::SlimFly(..) => true,
             Plan::Explicit(explicit) => explicit.others().counts_hops(),
+            Plan::Planes(routing) => routing.counts_hops(),
             _ => false,
         }
     }
@@ -387,6 +420,7 @@ impl Routing {
             | Plan::HyperX(detours)
             | Plan::SlimFly(detours, _) => *detours != Detours::Never,
             Plan::Explicit(explicit) => explicit.others().takes_detours(),
+            Plan::Planes(routing) => routing.takes_detours(),
             _ => false,
         }
     }

@@ -7,7 +7,8 @@
 //! # Invariants
 //!
 //! 1. Links have two directions: the peer of a port's peer is that port.
-//! 2. Every node is attached to exactly one port, and every node reaches every other.
+//! 2. Every endpoint is attached to exactly one port, and every one reaches every other; in a fabric of planes, every
+//!    other one of its plane. An endpoint is a node, or one rail of a node ([`Rails`]).
 //! 3. The output channel of port `p` of router `r` has number `first_port[r] + p`. After these come the injection
 //!    channels of the nodes, in the order of the nodes. The numbers are dense, unconnected ports included.
 //!
@@ -16,6 +17,7 @@
 //! 8 bytes for each port and each node, 4 for each router, and 2 for each router and dimension: under 6 MB for a 3-D
 //! torus of 65,536 routers with one node each. `peer`, `attachment` and `channel` are O(1).
 use crate::id::{NodeId, Peer, Port, RouterId};
+use crate::rails::Rails;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -30,18 +32,21 @@ mod error;
 mod graph;
 mod grid;
 mod hyperx;
+mod inside;
 mod links;
+mod planes;
 mod slim_fly;
 mod tree;
 
 pub use class::{EdgeSpeed, LinkClasses};
-use draft::{Draft, PackedPeer, PeerKind, UNCONNECTED};
+use draft::{Draft, PackedPeer, UNCONNECTED};
 pub use dragonfly::Dragonfly;
 pub use dragonfly_plus::DragonflyPlus;
 pub use error::TopologyError;
 pub use grid::DIMENSIONS_MAX;
 pub use hyperx::HyperX;
 pub use links::{Cable, Station};
+pub use planes::Planes;
 pub use slim_fly::SlimFly;
 pub use tree::{FatTree, TREE_LEVELS_MAX, TreeLevel, TreePlace};
 
@@ -52,6 +57,7 @@ pub const PORTS_MAX: u32 = 1 << 25;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     kind: Kind,
+    rails: Rails,
     /// The index in `peers` of each router's first port, and the number of all ports at the end.
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
@@ -82,6 +88,7 @@ pub enum Kind {
     SlimFly(SlimFly),
     Crossbar { nodes: u32 },
     Graph,
+    Planes(Planes),
 }
 
 impl Topology {
@@ -89,6 +96,7 @@ impl Topology {
         &self.kind
     }
 
+    /// Its endpoints. [`Rails::nodes`] has the nodes of the machine.
     pub fn nodes(&self) -> u32 {
         self.attachments.len() as u32
     }
@@ -204,23 +212,30 @@ impl Topology {
             Kind::Dragonfly(dragonfly) => dragonfly.router_name(router),
             Kind::DragonflyPlus(fly) => fly.router_name(router),
             Kind::SlimFly(fly) => fly.router_name(router),
+            Kind::Planes(planes) => {
+                alloc::format!("plane {} {}", planes.of(router), planes.plane.router_name(planes.local(router)))
+            }
             Kind::Crossbar { .. } | Kind::Graph => router.to_string(),
         }
     }
 
-    /// A node's name: from a graph's text, or its number.
+    /// An endpoint's name: from a graph's text, or its number; with several rails, its node and rail.
     pub fn node_name(&self, node: NodeId) -> String {
-        self.node_names.get(node.0 as usize).cloned().unwrap_or_else(|| node.to_string())
+        match self.node_names.get(node.0 as usize) {
+            Some(name) => name.clone(),
+            None if self.rails.count() > 1 => self.rail_name(node),
+            None => node.to_string(),
+        }
     }
 
     /// The fewest routers on a route between two different nodes: one more than the links between routers, and the
     /// number of calls of `Routing::next` on a minimal route. Costs as much as [`Topology::distance`].
     pub fn hops_min(&self, from: NodeId, to: NodeId) -> u32 {
-        self.distance(self.attachment(from).0, self.attachment(to).0) + 1
+        self.distance(self.attachment(from).0, self.attachment(to).0).saturating_add(1)
     }
 
     /// The fewest links between two routers. O(dimensions) for meshes, tori, hypercubes, O(levels) between the leaves of
-    /// a tree, O(links per router squared) on a dragonfly, O(links) and an allocation otherwise.
+    /// a tree, O(links per router squared) on a dragonfly, O(links) and an allocation otherwise. `u32::MAX` between planes.
     pub fn distance(&self, from: RouterId, to: RouterId) -> u32 {
         let known = match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => Some(self.grid_distance(from, to)),
@@ -230,6 +245,8 @@ impl Topology {
             Kind::DragonflyPlus(fly) => fly.distance(from, to),
             Kind::HyperX(_) => Some(hyperx::distance(self, from, to)),
             Kind::Crossbar { .. } => Some(0),
+            Kind::Planes(planes) if planes.of(from) != planes.of(to) => Some(u32::MAX),
+            Kind::Planes(planes) => Some(planes.plane.distance(planes.local(from), planes.local(to))),
             Kind::SlimFly(_) | Kind::Graph => None,
         };
         known.unwrap_or_else(|| self.distances(from)[to.0 as usize])
@@ -308,6 +325,7 @@ impl Topology {
             Kind::DragonflyPlus(fly) => fly.diameter(),
             Kind::SlimFly(_) => 2,
             Kind::Crossbar { .. } => 0,
+            Kind::Planes(planes) => planes.plane.diameter(),
             Kind::Dragonfly(_) | Kind::Graph => {
                 let hosts = self.host_routers();
                 let farthest = |&from: &RouterId| {
@@ -339,6 +357,7 @@ impl Topology {
             Kind::Dragonfly(dragonfly) => dragonfly.bisection(),
             Kind::DragonflyPlus(fly) => fly.bisection(),
             Kind::HyperX(hyperx) => hyperx.bisection(),
+            Kind::Planes(planes) => Some(planes.plane.bisection_channels()? * planes.count),
             Kind::SlimFly(_) | Kind::Crossbar { .. } | Kind::Graph => None,
         }
     }
@@ -346,9 +365,11 @@ impl Topology {
     /// The upper bound of every routing under uniform traffic (all other nodes are equally likely): the share of a
     /// channel's bandwidth at which each node can inject, as a fraction (numerator, denominator) of at most 1, in
     /// lowest terms. It follows from the load of the busiest cut, or of all channels of a dimension together. None for
-    /// graphs.
+    /// graphs, and for one fabric with several rails of each node, whose endpoints send to those of their rail only.
     pub fn saturation_uniform(&self) -> Option<(u64, u64)> {
         let bound = match &self.kind {
+            Kind::Planes(planes) => return planes.plane.saturation_uniform(),
+            _ if self.rails.count() > 1 => return None,
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_saturation(),
             Kind::Hypercube { order, nodes_per_router } => {
                 let nodes = u128::from(self.nodes());
@@ -373,43 +394,9 @@ impl Topology {
 
     /// Returns the network with one further node at each of these routers, behind a port of its own: the unit inside a
     /// switch that ends packets, such as an aggregation node (seed 001, section III.F). These nodes are numbered after
-    /// the others, in this order. The kind stays the same.
+    /// the others, in this order. The kind stays the same. Each node has one rail.
     pub fn with_nodes_inside(&self, routers: &[RouterId]) -> Result<Topology, TopologyError> {
-        let mut more = alloc::vec![0u32; self.routers() as usize];
-        routers.iter().for_each(|router| more[router.0 as usize] += 1);
-        let ports = self.peers.len() as u64 + routers.len() as u64;
-        if ports > PORTS_MAX.into() {
-            return Err(TopologyError::TooLarge { what: "ports", is: ports, limit: PORTS_MAX });
-        }
-        let mut wider = self.clone();
-        (wider.first_port, wider.peers, wider.weights) = (alloc::vec![0], Vec::new(), Vec::new());
-        wider.edge_numbers = Vec::new();
-        for (router, &inside) in more.iter().enumerate() {
-            let own = self.first_port[router] as usize..self.first_port[router + 1] as usize;
-            wider.peers.extend_from_slice(&self.peers[own.clone()]);
-            wider.peers.resize(wider.peers.len() + inside as usize, UNCONNECTED);
-            if self.is_weighted() {
-                wider.weights.extend_from_slice(&self.weights[own.clone()]);
-                wider.weights.resize(wider.peers.len(), 1);
-            }
-            if let Some(numbers) = self.edge_numbers.get(own) {
-                wider.edge_numbers.extend_from_slice(numbers);
-                wider.edge_numbers.resize(wider.peers.len(), u16::MAX);
-            }
-            wider.first_port.push(wider.peers.len() as u32);
-        }
-        wider.node_names = (0..self.nodes()).map(|node| self.node_name(NodeId(node))).collect();
-        for &router in routers {
-            let node = wider.attachments.len() as u32;
-            let free = more[router.0 as usize];
-            more[router.0 as usize] -= 1;
-            let port = u16::try_from(u32::from(wider.ports(router)) - free).unwrap_or(u16::MAX);
-            let channel = wider.channel(router, Port(port)) as usize;
-            wider.peers[channel] = PackedPeer { id: node, port: 0, kind: PeerKind::Node };
-            wider.attachments.push((router, Port(port)));
-            wider.node_names.push(alloc::format!("inside {}", self.router_name(router)));
-        }
-        Ok(wider)
+        inside::with_nodes(self, routers)
     }
 
     /// A HyperX of these dimensions: all routers of a line are linked to each other, by `trunks` links in each dimension;
@@ -439,6 +426,15 @@ impl Topology {
     /// A Slim Fly for a prime power `q` from 3 to 200. `nodes_per_router`: None: half as many as links, rounded up.
     pub fn slim_fly(q: u32, nodes_per_router: Option<u32>) -> Result<Topology, TopologyError> {
         slim_fly::make(q, nodes_per_router)
+    }
+
+    pub fn dragonfly(
+        groups: u32,
+        routers_per_group: u32,
+        nodes_per_router: u32,
+        global_links_per_router: u32,
+    ) -> Result<Topology, TopologyError> {
+        dragonfly::make(groups, routers_per_group, nodes_per_router, global_links_per_router)
     }
 
     /// A dragonfly+ of groups of these (leaves, spines).
@@ -506,6 +502,7 @@ impl fmt::Display for Kind {
             Kind::HyperX(hyperx) => hyperx.fmt(f),
             Kind::SlimFly(fly) => fly.fmt(f),
             Kind::Crossbar { nodes } => write!(f, "crossbar of {nodes} nodes"),
+            Kind::Planes(planes) => planes.fmt(f),
             Kind::Graph => f.write_str("graph"),
         }
     }

@@ -93,12 +93,16 @@ impl Algorithm {
             Kind::Dragonfly(_) | Kind::DragonflyPlus(_) => Algorithm::Minimal,
             Kind::HyperX(_) => Algorithm::DimensionOrder,
             Kind::SlimFly(_) => Algorithm::Minimal,
+            Kind::Planes(planes) => Algorithm::default_for(&planes.plane),
             Kind::Crossbar { .. } | Kind::Graph => Algorithm::UpDown,
         }
     }
 
     /// The virtual channels that an algorithm needs on a topology; None: it does not work there.
     pub fn virtual_channels_needed(self, topology: &Topology) -> Option<u8> {
+        if let Kind::Planes(planes) = topology.kind() {
+            return self.virtual_channels_needed(&planes.plane);
+        }
         let kind = topology.kind();
         let grid = matches!(kind, Kind::Mesh { .. } | Kind::Torus { .. });
         let wraps = matches!(kind, Kind::Torus { wrap, .. } if wrap.contains(&true));

@@ -16,7 +16,7 @@
 //! and Dally, ISCA 2009) decides again at the router of the global link, where the packet may turn to another router of
 //! its group. So it has classes in the order local 0, local 1, global 1, local 2, global 2, local 3, and every hop goes
 //! to a later one.
-use super::{Choices, DIRECT, Detours, RouteState, Routing, mix};
+use super::{Choices, DIRECT, Detours, Plan, RouteState, Routing, mix};
 use crate::id::{Port, RouterId, Vc};
 use crate::topology::{Dragonfly, Kind, Topology};
 
@@ -96,6 +96,11 @@ impl Routing {
         to: RouterId,
         state: &RouteState,
     ) -> Option<(RouterId, Port)> {
+        if let (Plan::Planes(routing), Kind::Planes(planes)) = (&self.plan, topology.kind()) {
+            let (plane, here, end) = (planes.of(at), planes.local(at), planes.local(to));
+            let (router, port) = routing.link_behind(&planes.plane, here, (choices, place), end, state)?;
+            return Some((planes.whole(router, plane), port));
+        }
         let port = choices.as_slice().get(place)?.port;
         let candidate = state.candidate().filter(|_| choices.is_detour(place));
         let Kind::Dragonfly(dragonfly) = topology.kind() else { return None };

@@ -43,6 +43,7 @@ impl Topology {
             Kind::HyperX(hyperx) => LinkClasses::Dimensions(hyperx.dimensions.len() as u32),
             Kind::FatTree(tree) => LinkClasses::Levels(tree.levels().len() as u32 - 1),
             Kind::Dragonfly(_) | Kind::DragonflyPlus(_) | Kind::SlimFly(_) => LinkClasses::LocalAndGlobal,
+            Kind::Planes(planes) => planes.plane.link_classes(),
             Kind::Crossbar { .. } | Kind::Graph => LinkClasses::One,
         }
     }
@@ -61,6 +62,7 @@ impl Topology {
             Kind::Dragonfly(dragonfly) => dragonfly.is_global(port).into(),
             Kind::DragonflyPlus(fly) => (!fly.is_leaf(router) && at >= fly.leaves_per_group).into(),
             Kind::SlimFly(fly) => (at >= fly.degree() - fly.q).into(),
+            Kind::Planes(planes) => planes.plane.link_class(planes.local(router), port),
             Kind::Crossbar { .. } | Kind::Graph => 0,
         }
     }
@@ -97,6 +99,7 @@ mod tests {
             Kind::Dragonfly(fly) => u32::from(fly.group(a) != fly.group(b)),
             Kind::DragonflyPlus(fly) => u32::from(fly.group(a) != fly.group(b)),
             Kind::SlimFly(_) => group(|topology, router| router.0 / (topology.routers() / 2)),
+            Kind::Planes(_) => unreachable!("no sample has planes"),
             Kind::Crossbar { .. } | Kind::Graph => 0,
         }
     }

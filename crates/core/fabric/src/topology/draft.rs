@@ -2,6 +2,7 @@
 //! A topology that is being made: the tables of ports and nodes, and their packed form.
 use super::{Kind, PORTS_MAX, Topology, TopologyError};
 use crate::id::{NodeId, Peer, Port, RouterId};
+use crate::rails::Rails;
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,7 @@ impl Draft {
     pub fn finish(self, kind: Kind) -> Result<Topology, TopologyError> {
         Ok(Topology {
             kind,
+            rails: Rails::one(self.attachments.len() as u32),
             first_port: self.first_port,
             peers: self.peers,
             attachments: self.attachments,

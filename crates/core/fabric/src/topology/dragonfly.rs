@@ -25,41 +25,40 @@ pub struct Dragonfly {
     pub copies: u32,
 }
 
-impl Topology {
-    pub fn dragonfly(
-        groups: u32,
-        routers_per_group: u32,
-        nodes_per_router: u32,
-        global_links_per_router: u32,
-    ) -> Result<Topology, TopologyError> {
-        let of = "dragonfly";
-        for (what, is) in [("groups", groups), ("routers per group", routers_per_group)] {
-            if is == 0 {
-                return Err(TopologyError::Zero { what, of });
-            }
+/// See [`Topology::dragonfly`].
+pub(super) fn make(
+    groups: u32,
+    routers_per_group: u32,
+    nodes_per_router: u32,
+    global_links_per_router: u32,
+) -> Result<Topology, TopologyError> {
+    let of = "dragonfly";
+    for (what, is) in [("groups", groups), ("routers per group", routers_per_group)] {
+        if is == 0 {
+            return Err(TopologyError::Zero { what, of });
         }
-        let links = u64::from(routers_per_group) * u64::from(global_links_per_router);
-        if u64::from(groups) - 1 > links {
-            return Err(TopologyError::TooManyGroups { groups, routers_per_group, global_links_per_router, links });
-        }
-        let routers = u64::from(groups) * u64::from(routers_per_group);
-        let nodes = node_count(routers, nodes_per_router, of)?;
-        let to_routers = (routers_per_group - 1).saturating_add(global_links_per_router);
-        let mut draft = Draft::new(routers, |_| to_routers.saturating_add(nodes_per_router), nodes)?;
-        let copies = if groups > 1 { (links / u64::from(groups - 1)) as u32 } else { 0 };
-        let dragonfly = Dragonfly { groups, routers_per_group, nodes_per_router, global_links_per_router, copies };
-        for group in 0..groups {
-            let first = group * routers_per_group;
-            for a in 0..routers_per_group {
-                for b in a + 1..routers_per_group {
-                    draft.link(RouterId(first + a), b - 1, RouterId(first + b), a);
-                }
-            }
-            link_groups(&mut draft, group, copies, |group, to, copy| dragonfly.gateway(group, to, copy));
-        }
-        attach_evenly(&mut draft, nodes, nodes_per_router, to_routers);
-        draft.finish(Kind::Dragonfly(dragonfly))
     }
+    let links = u64::from(routers_per_group) * u64::from(global_links_per_router);
+    if u64::from(groups) - 1 > links {
+        return Err(TopologyError::TooManyGroups { groups, routers_per_group, global_links_per_router, links });
+    }
+    let routers = u64::from(groups) * u64::from(routers_per_group);
+    let nodes = node_count(routers, nodes_per_router, of)?;
+    let to_routers = (routers_per_group - 1).saturating_add(global_links_per_router);
+    let mut draft = Draft::new(routers, |_| to_routers.saturating_add(nodes_per_router), nodes)?;
+    let copies = if groups > 1 { (links / u64::from(groups - 1)) as u32 } else { 0 };
+    let dragonfly = Dragonfly { groups, routers_per_group, nodes_per_router, global_links_per_router, copies };
+    for group in 0..groups {
+        let first = group * routers_per_group;
+        for a in 0..routers_per_group {
+            for b in a + 1..routers_per_group {
+                draft.link(RouterId(first + a), b - 1, RouterId(first + b), a);
+            }
+        }
+        link_groups(&mut draft, group, copies, |group, to, copy| dragonfly.gateway(group, to, copy));
+    }
+    attach_evenly(&mut draft, nodes, nodes_per_router, to_routers);
+    draft.finish(Kind::Dragonfly(dragonfly))
 }
 
 /// The number, within `group`, of the global link `copy` to group `to`.

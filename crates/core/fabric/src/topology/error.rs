@@ -78,6 +78,13 @@ pub enum TopologyError {
     PortTwice { cable: usize, router: RouterId, port: Port },
     #[error("cable {cable} joins {router} to itself: name two different routers")]
     CableToItself { cable: usize, router: RouterId },
+    #[error(
+        "{endpoints} ports for {rails} rails of each node ({layout}): give a multiple of {multiple}{}",
+        if *group > 1 { alloc::format!(", for groups of {group} nodes have {rails} rails each") } else { String::new() }
+    )]
+    RailsLeftOver { endpoints: u32, rails: u32, layout: &'static str, group: u32, multiple: u64 },
+    #[error("routers have different numbers of nodes, so no leaf says how many nodes a group of rails has: give it")]
+    NoLeaves,
     #[error("there is no path from router `{from}` to router `{to}`: add a cable that joins the parts")]
     Apart { from: String, to: String },
     #[error("there is no path from router `{from}` to router `{to}` (line {line}): add a link that joins the parts")]
