@@ -11,7 +11,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use selvedge_fabric::{Kind, NodeId, Topology};
+use selvedge_fabric::{Kind, Topology};
 
 /// Nodes in the order in which they were named, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,8 @@ impl NodeSet {
         let groups = if self.parts.iter().any(|part| part.is_group) { groups(topology) } else { Vec::new() };
         let mut nodes = Vec::new();
         for part in &self.parts {
-            let (what, count) = if part.is_group { ("group", groups.len() as u32) } else { ("node", topology.nodes()) };
+            let (what, count) =
+                if part.is_group { ("group", groups.len() as u32) } else { ("node", topology.rails().nodes()) };
             if part.last >= count {
                 return Err(NodesError::None { what, given: part.last, last: count.saturating_sub(1) });
             }
@@ -106,15 +107,15 @@ impl NodeSet {
 /// Returns the nodes of each group: of a dragonfly or dragonfly+; elsewhere of each router that has nodes.
 pub fn groups(topology: &Topology) -> Vec<Vec<u32>> {
     let group_of = |node| {
-        let router = topology.attachment(NodeId(node)).0;
-        match topology.kind() {
+        let router = topology.plane().attachment(topology.seat(node)).0;
+        match topology.plane().kind() {
             Kind::Dragonfly(dragonfly) => dragonfly.group(router),
             Kind::DragonflyPlus(dragonfly) => dragonfly.group(router),
             _ => router.0,
         }
     };
     let mut groups = vec![Vec::new(); topology.routers() as usize];
-    (0..topology.nodes()).for_each(|node| groups[group_of(node) as usize].push(node));
+    (0..topology.rails().nodes()).for_each(|node| groups[group_of(node) as usize].push(node));
     groups.retain(|group| !group.is_empty());
     groups
 }

@@ -74,7 +74,7 @@ pub fn place(
 
 /// Returns nodes in the order in which groups take turns.
 fn spread(topology: &Topology, nodes: &[u32]) -> Vec<u32> {
-    let mut group_of = vec![0; topology.nodes() as usize];
+    let mut group_of = vec![0; topology.rails().nodes() as usize];
     for (number, group) in (0..).zip(nodes::groups(topology)) {
         group.iter().for_each(|node| group_of[*node as usize] = number);
     }
@@ -93,7 +93,7 @@ fn spread(topology: &Topology, nodes: &[u32]) -> Vec<u32> {
 /// Returns the node of each rank of each job. `seeds`: the seed of each job.
 pub fn place_jobs(topology: &Topology, jobs: &[JobDescription], seeds: &[u64]) -> Result<Vec<Vec<u32>>, JobError> {
     const FREE: usize = usize::MAX;
-    let mut owner = vec![FREE; topology.nodes() as usize];
+    let mut owner = vec![FREE; topology.rails().nodes() as usize];
     let mut named: Vec<Option<Vec<u32>>> = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
         let Some(set) = &job.nodes else {

@@ -5,8 +5,8 @@
 //! share what a job's messages share. [`crate::traffic`] has traffic on the network alone, without hosts.
 //!
 //! Each rank draws the gaps between its messages and their targets from numbers of its own: a function of the job's
-//! seed, the rank and the message. The load is the share of the time for which the injection channel of a rank's node
-//! is busy, at one rank on a node.
+//! seed, the rank and the message. The load is the share of the time for which the injection channels of a rank's node,
+//! one for each rail, are busy, at one rank on a node.
 //!
 //! Traffic without a number of messages has no end. Its ranks keep at most [`QUEUE`] messages before the network, and
 //! leave out messages that are late by more than [`LATE_MAX`] gaps, so an overloaded network fills no memory. Traffic
@@ -52,10 +52,11 @@ impl TrafficJob {
         TrafficJob { pattern, load: 0.3, message_bytes: 4096, messages: None }
     }
 
-    /// Returns the time for which a message keeps the injection channel of its node busy.
+    /// Returns the time for which a message keeps the injection channels of its node busy, as the mean over its rails.
     pub fn busy(&self, machine: &Machine) -> Time {
         let frame = machine.graph.path(Class::Request).frame_bytes;
-        machine.network.message_time(u64::from(self.message_bytes) + frame)
+        let one = machine.network.message_time(u64::from(self.message_bytes) + frame);
+        one / u64::from(machine.topology.rails().count())
     }
 
     /// Returns the number of ranks on these nodes that send.

@@ -84,6 +84,13 @@ pub struct TopologyTable {
     pub global_links_per_spine: Option<Figure>,
     /// file: the path of the graph, relative to this file; GraphML, if it ends in .graphml.
     pub file: Option<String>,
+    /// Ports of a node to the fabric. Default: 1.
+    pub rails: Option<Figure>,
+    /// packed (default): rails of a node on neighbouring ports; rail-optimised: rail k of a group of nodes on neighbouring
+    /// ports; planes: rail k in copy k of the fabric.
+    pub rail_layout: Option<String>,
+    /// rail-optimised: nodes of a group. Default: as many as a leaf has ports to nodes.
+    pub rail_group: Option<Figure>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -93,6 +100,8 @@ pub struct RoutingTable {
     /// ugal-l, ugal-g, progressive: a minimal route is taken as long as its queue exceeds that of a detour by no more
     /// than this. Default: the flits of a packet.
     pub bias_flits: Option<Figure>,
+    /// hash (default), round-robin, striped: how a message chooses among the rails of its node.
+    pub rail_choice: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -93,7 +93,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     fn machine(&self, description: Description) -> Result<Machine, MachineError> {
-        let topology = self.topology(&description.topology)?;
+        let topology = self.rails(self.topology(&description.topology)?, &description.topology)?;
         let channels = self.whole("link", "virtual_channels", &description.link.virtual_channels, 1, 64)? as u8;
         let algorithm: Algorithm = description.routing.algorithm.parse().map_err(|error| self.routing_error(error))?;
         let routing = Routing::new(&topology, algorithm, channels).map_err(|error| self.routing_error(error))?;
@@ -198,6 +198,7 @@ impl Reader<'_> {
             }
             None => None,
         };
+        network.rail_choice = self.rail_choice(description, topology)?;
         network.detour_bias_flits = match &description.routing.bias_flits {
             Some(figure) => self.whole("routing", "bias_flits", figure, 0, 1 << 30)? as u32,
             None => network.flits(network.link.packet_bytes),
@@ -457,6 +458,6 @@ pub(super) fn time(ns: &Figure) -> Time {
     Time::from_ns_f64(ns.value)
 }
 
-fn choice(given: &str, choices: &[&str]) -> String {
+pub(super) fn choice(given: &str, choices: &[&str]) -> String {
     format!("'{given}' must be one of {}", choices.join(", "))
 }

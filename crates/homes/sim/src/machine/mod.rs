@@ -7,6 +7,7 @@
 //! | [`description`] | the file, key by key |
 //! | [`load`] | reads and checks the file |
 //! | `topology` | its section `[topology]` |
+//! | `rails` | rails of nodes, in its sections `[topology]` and `[routing]` |
 //! | `speeds` | links of other speeds, in its section `[link]` |
 //! | `base` | a file that extends another |
 //! | `congestion` | congestion control of the nodes |
@@ -33,6 +34,7 @@ mod graphml;
 pub mod interface;
 pub mod load;
 mod names;
+mod rails;
 mod speeds;
 mod topology;
 
@@ -86,6 +88,7 @@ impl Machine {
         let errors = &self.network.errors;
         self.routing.deadlock_free()
             && self.routing.has_one_route()
+            && (self.topology.rails().count() == 1 || self.network.rail_choice.keeps_order())
             && errors.loss == 0.0
             && errors.corruption == 0.0
             && self.nic.streams_max == 0

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use selvedge_fabric::{Routing, Topology};
 
+use super::RailChoice;
 use super::speeds::Speed;
 use crate::congestion::{CongestionConfig, Control};
 use crate::time::Time;
@@ -42,6 +43,8 @@ pub struct NetworkConfig {
     pub deadlock: DeadlockPolicy,
     /// An adaptive routing prefers a minimal route as long as its queue exceeds that of a detour by no more than this.
     pub detour_bias_flits: u32,
+    /// For nodes with several rails.
+    pub rail_choice: RailChoice,
     pub seed: u64,
     /// Whether to record the time of each packet on each channel.
     pub trace: bool,
@@ -200,6 +203,7 @@ impl Default for NetworkConfig {
             link_down_limit: Time::from_ns(1_000_000),
             deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(10_000) },
             detour_bias_flits: 0,
+            rail_choice: RailChoice::Hash,
             seed: 1,
             trace: false,
         }
@@ -262,6 +266,13 @@ impl NetworkConfig {
         let most = u64::from(self.link.packet_bytes).max(1);
         let (full, last) = if bytes <= most { (0, bytes) } else { ((bytes - 1) / most, (bytes - 1) % most + 1) };
         self.packet_time(flit_time, self.link.packet_bytes) * full + self.packet_time(flit_time, last as u32)
+    }
+
+    /// Returns the bytes of a message, with its frame, that leave by the rail with most of them, of a node's `rails`.
+    pub(crate) fn longest_share(&self, bytes: u64, rails: u32) -> u64 {
+        let most = u64::from(self.link.packet_bytes).max(1);
+        let packets = bytes.div_ceil(most).div_ceil(self.rail_choice.width(rails).into());
+        bytes.min(packets * most)
     }
 
     /// Returns the time of a full flit on a link without a speed of its own.

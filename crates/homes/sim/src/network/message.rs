@@ -535,12 +535,14 @@ impl MessageNetwork {
 
     /// Returns the time for which a packet with `bytes` of payload occupies the injection channel of its node.
     pub fn injection_time(&self, node: NodeId, bytes: u32) -> Time {
-        self.config.packet_time(self.schedules[self.topology.injection_channel(node) as usize].flit_time, bytes)
+        self.config.packet_time(self.injection_speed(node).flit_time, bytes)
     }
 
-    /// Returns the latency of a node's injection channel.
-    pub fn injection_latency(&self, node: NodeId) -> Time {
-        self.schedules[self.topology.injection_channel(node) as usize].latency
+    /// Returns the speed of a node's injection channel.
+    #[inline]
+    pub fn injection_speed(&self, node: NodeId) -> Speed {
+        let ChannelSchedule { flit_time, latency, .. } = self.schedules[self.topology.injection_channel(node) as usize];
+        Speed { flit_time, latency }
     }
 
     /// Returns the flits of a packet with `bytes` of payload.

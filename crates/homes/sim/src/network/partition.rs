@@ -61,6 +61,10 @@ impl Partition {
             let due = partitions.len() as u64 + 1;
             if seen * u64::from(count) >= all * due {
                 let past = (begin.nodes.end..nodes).find(|&node| router_of(node) >= end).unwrap_or(nodes);
+                // All rails of a node stay together.
+                if !topology.rails().is_whole(past) {
+                    continue;
+                }
                 begin = Partition { routers: begin.routers.end..end, nodes: begin.nodes.end..past };
                 partitions.push(begin.clone());
             }
@@ -73,6 +77,7 @@ impl Partition {
 /// UGAL-G.
 fn unit(topology: &Topology, algorithm: Algorithm) -> u32 {
     match topology.kind() {
+        Kind::Planes(planes) => unit(&planes.plane, algorithm) * planes.count,
         Kind::Dragonfly(dragonfly) => dragonfly.routers_per_group,
         Kind::DragonflyPlus(fly) => topology.routers() / fly.groups,
         _ if algorithm == Algorithm::UgalGlobal => topology.routers(),

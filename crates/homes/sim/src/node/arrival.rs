@@ -17,6 +17,7 @@ use crate::time::Time;
 
 use super::events::Event;
 use super::message::{NONE, Phase};
+use super::rails::queue_of;
 use super::ranks::Ranks;
 use super::trace::Unit;
 use super::transfers::Transfers;
@@ -26,19 +27,21 @@ impl<R: Ranks> Transfers<R> {
 
     /// Takes arrivals, losses, and notices that a node may inject again from the packet network.
     pub fn take_arrivals(&mut self, now: Time) {
-        while let Some(node) = self.fabric.take_notification() {
-            self.inject_another(now, node.0);
+        while let Some(endpoint) = self.fabric.take_notification() {
+            let (node, rail) = self.nodes.machine.topology.rails().place(endpoint);
+            self.inject_another(now, node, queue_of(&self.nodes.machine, rail));
         }
         while let Some(arrival) = self.fabric.take_arrival() {
             match arrival {
                 Arrival::Delivered(delivery) => {
-                    let hardware = &mut self.nodes.hardware[delivery.packet.to.0 as usize];
+                    let node = self.nodes.machine.topology.rails().node(delivery.packet.to);
+                    let hardware = &mut self.nodes.hardware[node as usize];
                     if !hardware.blocked.keeps_packet(&delivery) {
                         self.take_packet(now, &delivery);
                     }
                 }
                 Arrival::Lost(loss) => {
-                    let index = self.nodes.part.index_of(&loss.packet, &self.nodes.messages);
+                    let index = self.message_of(&loss.packet);
                     if self.nodes.messages[index].cast != NONE {
                         self.nodes.statistics.casts_lost += 1;
                         self.copy_over(index);
@@ -53,13 +56,23 @@ impl<R: Ranks> Transfers<R> {
 
     /// Takes a packet from a node's buffer. Frees its room there when the node's units have admitted it.
     pub fn take_packet(&mut self, now: Time, delivery: &Packet) {
-        let index = self.nodes.part.index_of(&delivery.packet, &self.nodes.messages);
+        let index = self.message_of(&delivery.packet);
         let arrived = (delivery.head, delivery.packet.bytes);
         let taken = match self.nodes.messages[index].cast {
             NONE => self.packet_arrived(now, index, arrived),
-            _ => self.copy_arrived(now, index, delivery.packet.to.0, arrived),
+            _ => {
+                let node = self.nodes.machine.topology.rails().node(delivery.packet.to);
+                self.copy_arrived(now, index, node, arrived)
+            }
         };
         self.fabric.give_back(taken, delivery, &mut self.nodes.events);
+    }
+
+    /// Returns the index of a packet's message.
+    #[inline]
+    fn message_of(&mut self, packet: &crate::network::Packet) -> u32 {
+        let from = self.nodes.machine.topology.rails().node(packet.from);
+        self.nodes.part.index_of((from, packet.message), &self.nodes.messages)
     }
 
     /// Handles an arrived packet. Returns the time at which the node's units admit it, which frees its room.

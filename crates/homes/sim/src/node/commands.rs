@@ -235,7 +235,7 @@ impl<R: Ranks> Transfers<R> {
     /// Whether too many messages of the node wait for the fabric, so that its NIC takes no command.
     fn is_held_up(&self, node: u32) -> bool {
         let most = interface_of(&self.nodes.machine).outgoing;
-        self.fabric.has_packets() && self.nodes.hardware[node as usize].leaving.len() >= most
+        self.fabric.has_packets() && self.nodes.hardware[node as usize].rails.leaving() >= most
     }
 
     /// Lets the NIC take held commands, after a message of the node has left.

@@ -12,7 +12,7 @@ use selvedge_fabric::{MulticastTree, NodeId, RouterId};
 use crate::machine::Machine;
 use crate::network::{
     Arrival, Counted, Delivery, HopSpan, Losses, MessageNetwork, Network, NetworkError, NetworkEvent, Observe, Plan,
-    Reroute, Schedule,
+    Reroute, Schedule, Speed,
 };
 use crate::time::Time;
 
@@ -55,13 +55,13 @@ impl Fabric {
         if let Fabric::Packets(network) = self { network.take_arrival() } else { None }
     }
 
-    /// Takes a node that waited until it may inject.
+    /// Takes an endpoint that waited until it may inject.
     #[inline]
     pub fn take_notification(&mut self) -> Option<NodeId> {
         if let Fabric::Packets(network) = self { network.take_notification() } else { None }
     }
 
-    /// Takes back a node's request for a notification. Returns whether there was one.
+    /// Takes back an endpoint's request for a notification. Returns whether there was one.
     #[inline]
     pub fn take_request(&mut self, node: NodeId) -> bool {
         if let Fabric::Packets(network) = self { network.take_request(node) } else { false }
@@ -83,11 +83,11 @@ impl Fabric {
         }
     }
 
-    /// Fetches the state of a node that may be about to inject a packet.
+    /// Fetches the state of an endpoint that may be about to inject a packet.
     #[inline]
-    pub fn fetch_source(&self, node: u32) {
+    pub fn fetch_source(&self, endpoint: NodeId) {
         if let Fabric::Packets(network) = self {
-            network.fetch_source(NodeId(node));
+            network.fetch_source(endpoint);
         }
     }
 
@@ -102,6 +102,15 @@ impl Fabric {
     pub fn give_back(&mut self, at: Time, delivery: &Delivery, events: &mut Events) {
         if let Fabric::Packets(network) = self {
             network.give_back(at, delivery, events);
+        }
+    }
+
+    /// Returns the speed of an endpoint's injection channel, in the model of whole messages.
+    #[inline]
+    pub fn injection_speed(&self, endpoint: NodeId) -> Speed {
+        match self {
+            Fabric::Messages(network) => network.injection_speed(endpoint),
+            Fabric::Packets(_) | Fabric::Lent => lent(),
         }
     }
 

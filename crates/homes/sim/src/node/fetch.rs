@@ -4,6 +4,7 @@
 //! The state of an event is its message's record and command, or its rank. A NIC's tables are not fetched: a transition
 //! loads many of their lines at once, so its loads hide each other.
 
+use selvedge_fabric::Rails;
 use selvedge_os::lines::about_to_change;
 
 use super::events::Event;
@@ -18,8 +19,8 @@ use crate::network::FETCHED_AHEAD;
 /// Fetches the state of coming events, if there are many.
 #[inline]
 pub(super) fn fetch_ahead<R: Ranks>(Transfers { nodes, fabric, .. }: &mut Transfers<R>) {
-    let Nodes { events, messages, rank_states, ranks, .. } = nodes;
-    let state = State { fabric, messages, rank_states, ranks };
+    let Nodes { events, messages, rank_states, ranks, machine, .. } = nodes;
+    let state = State { fabric, messages, rank_states, ranks, rails: machine.topology.rails() };
     events.look_ahead(FETCHED_AHEAD, |event, step| state.fetch(event, step));
 }
 
@@ -29,6 +30,7 @@ struct State<'a, R> {
     messages: &'a Messages,
     rank_states: &'a RankStates,
     ranks: &'a R,
+    rails: &'a Rails,
 }
 
 impl<R: Ranks> State<'_, R> {
@@ -60,7 +62,9 @@ impl<R: Ranks> State<'_, R> {
             1 => {
                 about_to_change(&*record.command);
                 self.fetch_rank(record.to);
-                self.fabric.fetch_source(record.source);
+                if record.source < self.rails.nodes() {
+                    self.fabric.fetch_source(self.rails.endpoint(record.source, record.rail));
+                }
             }
             _ => {}
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Resources that the messages of a node share: its units, the queue of leaving messages, the order of deliveries,
+//! Resources that the messages of a node share: its units, its rails with their leaving messages, the order of deliveries,
 //! streams, the queue of commands, and the messages behind a full mailbox.
 
 use std::collections::VecDeque;
@@ -10,6 +10,7 @@ use crate::machine::graph::Graph;
 use crate::network::Delivery as Packet;
 use crate::time::Time;
 
+use super::rails::RailPorts;
 use super::ranks::MailboxState;
 use super::units::NodeUnits;
 
@@ -21,8 +22,8 @@ pub(super) struct Hardware {
 }
 
 impl Hardware {
-    pub fn new(nodes: Range<u32>, graph: &Graph) -> Hardware {
-        Hardware { first: nodes.start as usize, nodes: vec![NodeHardware::new(graph); nodes.len()] }
+    pub fn new(nodes: Range<u32>, graph: &Graph, rails: u32) -> Hardware {
+        Hardware { first: nodes.start as usize, nodes: vec![NodeHardware::new(graph, rails); nodes.len()] }
     }
 }
 
@@ -46,10 +47,9 @@ impl IndexMut<usize> for Hardware {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeHardware {
     pub units: NodeUnits,
-    /// Messages that leave this node, one after the other. A short one does not overtake a long one.
-    pub leaving: VecDeque<u32>,
-    /// Time at which the last injected packet, or the last message, has left the node.
-    pub sent: Time,
+    pub rails: RailPorts,
+    /// Turns that its messages have taken over its rails.
+    pub turn: u32,
     /// Time at which the last message from this node to itself has arrived.
     looped: Time,
     /// Time of the last delivery: no message overtakes another.
@@ -63,8 +63,8 @@ pub(super) struct NodeHardware {
 }
 
 impl NodeHardware {
-    pub fn new(graph: &Graph) -> NodeHardware {
-        NodeHardware { units: NodeUnits::new(graph), ..NodeHardware::default() }
+    pub fn new(graph: &Graph, rails: u32) -> NodeHardware {
+        NodeHardware { units: NodeUnits::new(graph), rails: RailPorts::new(rails), ..NodeHardware::default() }
     }
 
     /// Returns the arrival of a message from this node to itself that is ready at `at`: not before the previous one.

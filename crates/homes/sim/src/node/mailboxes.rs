@@ -93,7 +93,7 @@ impl<R: Ranks> Nodes<R> {
         if !matches!(self.rank_states[rank].activity, Activity::Offering { .. }) {
             return None;
         }
-        let next = *self.hardware[self.node_of(rank) as usize].leaving.front()?;
+        let next = self.hardware[self.node_of(rank) as usize].rails.front()?;
         let target = self.messages[next].target;
         let message = self.hardware[target as usize].blocked.message()?;
         Some(self.messages[message].to)

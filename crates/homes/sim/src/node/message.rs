@@ -123,6 +123,8 @@ pub(super) struct Message {
     pub cast: u32,
     /// A number for traces that grows with each message.
     pub number: u64,
+    /// The rail of its first packet.
+    pub rail: u32,
     /// Of the request, if ranks are watched.
     pub signature: Signature,
 }
@@ -156,6 +158,7 @@ impl Message {
             credit: None,
             cast: NONE,
             number: 0,
+            rail: 0,
             signature: Signature::NEW,
         }
     }
@@ -171,6 +174,7 @@ impl Message {
         (self.refused, self.has_stream, self.lost) = (false, false, false);
         self.sequence = u64::MAX;
         self.cast = NONE;
+        self.rail = 0;
         self.offer = Offer::default();
     }
 

@@ -28,6 +28,7 @@
 //! | `same_node` | messages in rings of ranks that share memory |
 //! | `fabric` | `Fabric`: the network, in either of its models |
 //! | `fetch` | the state of coming events, fetched into the cache |
+//! | `rails` | the rails of nodes: which one a message takes |
 //! | `order` | `PairOrder`: the order of messages between two ranks |
 //! | `multicast` | `MulticastGroups`: receivers of results that are cast |
 //! | `rank_states` | `RankStates`: activity and next turn of each rank |
@@ -86,6 +87,7 @@ pub mod outcome;
 mod pace;
 mod part;
 pub mod parts;
+mod rails;
 mod rank_commands;
 mod rank_states;
 pub mod ranks;

@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use selvedge_fabric::NodeId;
 use selvedge_nic::portals::fail;
 use selvedge_nic::tables::Command;
 
@@ -211,8 +210,9 @@ impl<R: Ranks> Nodes<R> {
     pub fn keep_until_sent(&mut self, node: u32, stage: &[Pass], bytes: u64) -> bool {
         let mut keeps = false;
         for pass in stage.iter().filter(|pass| pass.until_sent) {
-            let flit_time = self.machine.network.speed_of_node(&self.machine.topology, NodeId(node)).flit_time;
-            let time = self.machine.network.message_time_at(flit_time, bytes);
+            let (topology, network) = (&self.machine.topology, &self.machine.network);
+            let flit_time = network.speed_of_node(topology, topology.rails().endpoint(node, 0)).flit_time;
+            let time = network.message_time_at(flit_time, network.longest_share(bytes, topology.rails().count()));
             self.hardware[node as usize].units.prolong(pass.unit, time);
             keeps = true;
         }

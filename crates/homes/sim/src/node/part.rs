@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use selvedge_nic::tables::Command;
 
-use crate::network::{Packet, Parcel};
+use crate::network::Parcel;
 use crate::time::Time;
 
 use super::message::{Message, Messages, index_of};
@@ -107,18 +107,17 @@ impl Part {
         before
     }
 
-    /// Returns the index of a packet's message.
+    /// Returns the index of the message of a packet, by the node that sent it and its tag.
     #[inline]
-    pub fn index_of(&mut self, packet: &Packet, messages: &Messages) -> u32 {
-        match self.has(packet.from.0) {
-            true => index_of(packet.message),
-            false => self.foreign_index(packet, messages),
+    pub fn index_of(&mut self, (from, tag): (u32, u64), messages: &Messages) -> u32 {
+        match self.has(from) {
+            true => index_of(tag),
+            false => self.foreign_index((from, tag), messages),
         }
     }
 
     #[cold]
-    fn foreign_index(&mut self, packet: &Packet, messages: &Messages) -> u32 {
-        let key = (packet.from.0, packet.message);
+    fn foreign_index(&mut self, key: (u32, u64), messages: &Messages) -> u32 {
         let index = *self.arriving.get(&key).expect("a message's record is here before its packets");
         if messages[index].packets_to_come <= 1 {
             self.arriving.remove(&key);

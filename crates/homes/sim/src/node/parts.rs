@@ -150,12 +150,15 @@ impl<M: MakeRanks> PartedSimulation<M> {
         let placement = super::run::placement(&machine, ranks, &options)?;
         let mut weights = vec![0u64; machine.topology.routers() as usize];
         for node in placement.iter().take(ranks as usize) {
-            weights[machine.topology.attachment(selvedge_fabric::NodeId(*node)).0.0 as usize] += RANK_PORTS;
+            // All rails of a node are in one part.
+            let endpoint = machine.topology.rails().endpoint(*node, 0);
+            weights[machine.topology.attachment(endpoint).0.0 as usize] += RANK_PORTS;
         }
         let partitions = Partition::divide_by(&machine.topology, machine.routing.algorithm(), threads, |router| {
             weights[router as usize]
         });
-        let ends: Arc<[u32]> = partitions.iter().map(|partition| partition.nodes.end).collect();
+        let rails = machine.topology.rails();
+        let ends: Arc<[u32]> = partitions.iter().map(|partition| partition.nodes.end / rails.count()).collect();
         let lookahead = machine.network.lookahead(&machine.topology);
         let routing = Arc::new(machine.routing.clone());
         let networks = Network::divided(machine.topology.clone(), routing, &machine.network, partitions)?;

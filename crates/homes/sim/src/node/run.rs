@@ -122,7 +122,7 @@ impl<R: Ranks> Simulation<R> {
         let mut nodes = Nodes {
             events: Events::new(),
             rank_states: RankStates::new(size, placement.len() as u32, &jobs, memory_access),
-            hardware: Hardware::new(part.nodes_below(highest as u32), &machine.graph),
+            hardware: Hardware::new(part.nodes_below(highest as u32), &machine.graph, machine.topology.rails().count()),
             part,
             placement,
             messages: Messages::default(),
@@ -476,7 +476,8 @@ impl<R: Ranks> Simulation<R> {
             let channel = Unit::Channel(hop.channel);
             let message = hop.message & NUMBER_MASK;
             let (start, end) = (hop.start, hop.end);
-            nodes.trace.add(Span { node: hop.to.0, unit: channel, name, start, end, message, bytes: 0 });
+            let node = nodes.machine.topology.rails().node(hop.to);
+            nodes.trace.add(Span { node, unit: channel, name, start, end, message, bytes: 0 });
         }
     }
 }
@@ -489,7 +490,7 @@ fn sorted(faults: &[Fault]) -> Vec<Fault> {
 
 /// Returns the node of each rank, from the options or by default.
 pub(super) fn placement(machine: &Machine, size: u32, options: &Options) -> Result<Vec<u32>, SimulationError> {
-    let node_count = machine.topology.nodes();
+    let node_count = machine.topology.rails().nodes();
     let nodes = if options.placement.is_empty() {
         if size > node_count {
             return Err(SimulationError::TooManyRanks { ranks: size, nodes: node_count });

@@ -10,6 +10,9 @@
 //! - `(j div n) * (wire + round_trip) + (j mod n) * step` otherwise.
 //!
 //! The last packet may be shorter: it is read in less time, and fits into a buffer beside more full packets.
+//!
+//! A striped message has a train for each rail. The bus reads packets of all rails in turn, so that of a rail's next packet
+//! takes `bus` for each of them.
 
 use crate::machine::Machine;
 use crate::machine::graph::Path;
@@ -27,21 +30,25 @@ pub(super) struct PacketTrain {
     /// Time to read the full packets after the first, and time to read the last packet.
     read: Time,
     read_last: Time,
+    /// Packets before the last one, with the first of which it may be read.
+    ahead: u64,
     last: u64,
 }
 
 impl PacketTrain {
-    /// `wire` and `latency`: the time of a full packet on the node's channel, and the channel's latency.
+    /// `packets`: of one rail, with the bytes of the last one. `wire` and `latency`: the time of a full packet on the
+    /// rail's channel, and the channel's latency. `width`: the rails whose packets the bus reads in turn.
     pub fn new(
         machine: &Machine,
         path: &Path,
-        packets: u32,
-        last_bytes: u32,
+        (packets, last_bytes): (u32, u32),
         (wire, latency): (Time, Time),
+        width: u32,
     ) -> PacketTrain {
         let (link, network) = (&machine.network.link, &machine.network);
         let bus = |bytes: u32| path.read_time(bytes.into());
-        let (each, full) = (bus(link.packet_bytes), network.flits(link.packet_bytes));
+        let others = bus(link.packet_bytes) * u64::from(width - 1);
+        let (each, full) = (bus(link.packet_bytes) + others, network.flits(link.packet_bytes));
         let last = u64::from(packets - 1);
         PacketTrain {
             wire,
@@ -50,7 +57,8 @@ impl PacketTrain {
             room: u64::from(link.buffer_flits / full).max(1),
             room_beside_last: u64::from(link.buffer_flits.saturating_sub(network.flits(last_bytes)) / full),
             read: each * (last - 1),
-            read_last: bus(last_bytes),
+            read_last: bus(last_bytes) + others,
+            ahead: if width > 1 { 1 } else { 2 },
             last,
         }
     }
@@ -78,9 +86,10 @@ impl PacketTrain {
         last
     }
 
-    /// Returns the time at which the last packet is read: not before the packet two before it has departed.
+    /// Returns the time at which the last packet is read: not before the packet two before it has departed; with packets
+    /// of several rails in turn, the packet before it.
     pub fn last_read(&self, head: Time, begins: Time) -> Time {
-        let ahead = self.last.checked_sub(2).map_or(Time::ZERO, |packet| self.sets_out(packet));
+        let ahead = self.last.checked_sub(self.ahead).map_or(Time::ZERO, |packet| self.sets_out(packet));
         (begins + self.to_read()).max(head + ahead)
     }
 }

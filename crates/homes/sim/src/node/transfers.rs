@@ -14,7 +14,6 @@
 //! | `delivery` | `deliver` and `answer`; full mailboxes that have room again |
 //! | `commands` | before `issue`, on a machine with a host interface |
 
-use selvedge_fabric::NodeId;
 use selvedge_nic::Register;
 use selvedge_nic::portals::{Delivery, fail};
 use selvedge_nic::tables::Command;
@@ -30,6 +29,7 @@ use super::livelock::Operation;
 use super::message::{NONE, Phase};
 use super::nodes::Nodes;
 use super::order::PairOrder;
+use super::rails::{Way, choose, queue_of, way};
 use super::ranks::{Bytes, Ranks};
 use super::switches::Switches;
 use super::trace::Unit;
@@ -212,23 +212,26 @@ impl<R: Ranks> Transfers<R> {
                 nodes.complete_send(last, index);
             }
             nodes.events.schedule(last, Event::Arrived(index));
-        } else if !self.fabric.has_packets() {
-            self.queue_departure(now, index, ready);
-        } else {
-            let message = &nodes.messages[index];
-            if message.cast == NONE {
-                let pair = (NodeId(source), NodeId(target));
-                self.fabric.expect(now, pair, message.framed_bytes, &mut nodes.events);
-            }
-            let leaving = &mut nodes.hardware[source as usize].leaving;
-            leaving.push_back(index);
-            let is_alone = leaving.len() == 1;
-            if is_alone {
-                nodes.events.schedule(ready, Event::Inject(index));
-            } else if self.fabric.take_request(NodeId(source)) {
-                // The others wait for congestion control, and this one may leave.
-                self.inject_another(now, source);
-            }
+            return;
+        }
+        choose(&machine, &mut nodes.hardware[source as usize], &mut nodes.messages[index]);
+        if !self.fabric.has_packets() {
+            return self.queue_departure(now, index, ready);
+        }
+        let message = &nodes.messages[index];
+        let way = way(&machine, message);
+        if message.cast == NONE {
+            self.fabric.expect(now, (way.from, way.to), message.framed_bytes, &mut nodes.events);
+        }
+        let queue = queue_of(&machine, way.rail);
+        let leaving = &mut nodes.hardware[source as usize].rails[queue].leaving;
+        leaving.push_back(index);
+        let is_alone = leaving.len() == 1;
+        if is_alone {
+            nodes.events.schedule(ready, Event::Inject(index));
+        } else if self.fabric.take_request(way.from) {
+            // The others wait for congestion control, and this one may leave.
+            self.inject_another(now, source, queue);
         }
     }
 
@@ -238,16 +241,17 @@ impl<R: Ranks> Transfers<R> {
         let nodes = &mut self.nodes;
         let most = u64::from(nodes.machine.network.link.packet_bytes).max(1);
         let message = &mut nodes.messages[index];
-        let (source, target) = (message.source, message.target);
-        let pair = (NodeId(source), NodeId(if message.cast == NONE { target } else { source }));
-        if !network.may_inject(pair.0, pair.1, AHEAD) {
-            return self.inject_another(now, source);
+        let (source, target) = (message.source, if message.cast == NONE { message.target } else { message.source });
+        let Way { rail, from, to } = way(&nodes.machine, message);
+        let queue = queue_of(&nodes.machine, rail);
+        if !network.may_inject(from, to, AHEAD) {
+            return self.inject_another(now, source, queue);
         }
         let bytes = message.bytes_to_send.min(most);
-        let hardware = &mut nodes.hardware[source as usize];
-        let leaves = hardware.sent.max(now);
-        hardware.sent = leaves + network.injection_time(NodeId(source), bytes as u32);
-        let leaves_part = !nodes.part.has(pair.1.0);
+        let port = &mut nodes.hardware[source as usize].rails[rail];
+        let leaves = port.sent.max(now);
+        port.sent = leaves + network.injection_time(from, bytes as u32);
+        let leaves_part = !nodes.part.has(target);
         if message.bytes_to_send == message.framed_bytes {
             message.left = leaves;
             if leaves_part {
@@ -257,9 +261,9 @@ impl<R: Ranks> Transfers<R> {
         message.bytes_to_send -= bytes;
         let left = message.bytes_to_send;
         let packet = Packet {
-            from: pair.0,
+            from,
             // On a tree each copy has its own target.
-            to: pair.1,
+            to,
             bytes: bytes as u32,
             message: message.tag(index),
             last: left == 0,
@@ -271,7 +275,7 @@ impl<R: Ranks> Transfers<R> {
             tree => network.inject_cast(now, packet, tree, &mut nodes.events),
         }
         if left == 0 {
-            let leaving = &mut nodes.hardware[source as usize].leaving;
+            let leaving = &mut nodes.hardware[source as usize].rails[queue].leaving;
             let place = leaving.iter().position(|message| *message == index);
             place.and_then(|place| leaving.remove(place));
             if let Some(&next) = leaving.front() {
@@ -288,26 +292,25 @@ impl<R: Ranks> Transfers<R> {
             }
             return;
         }
-        // The node reads at most one packet ahead of its injection channel.
-        let free = network.injection_free_at(NodeId(source));
-        let ahead = network.injection_time(NodeId(source), most as u32);
+        // The node reads at most one packet ahead of the next packet's injection channel.
+        let next = way(&nodes.machine, &nodes.messages[index]).from;
+        let (free, ahead) = (network.injection_free_at(next), network.injection_time(next, most as u32));
         let class = nodes.messages[index].class;
         let read = nodes.read_on(source, class, now, left.min(most));
         nodes.events.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
     }
 
-    /// Lets a node inject the first of its messages that may leave, or waits until one may. Congestion control can hold
-    /// back messages to some targets.
-    pub fn inject_another(&mut self, now: Time, node: u32) {
+    /// Lets a node inject the first message of a rail's queue that may leave, or waits until one may. Congestion control
+    /// can hold back messages to some targets.
+    pub fn inject_another(&mut self, now: Time, node: u32, queue: u32) {
         let Fabric::Packets(network) = &mut self.fabric else { return };
         let nodes = &mut self.nodes;
         let may_leave = |index: &u32| {
-            let message = &nodes.messages[*index];
-            let target = if message.cast == NONE { message.target } else { node };
-            network.may_inject(NodeId(node), NodeId(target), AHEAD)
+            let way = way(&nodes.machine, &nodes.messages[*index]);
+            network.may_inject(way.from, way.to, AHEAD)
         };
-        let leaving = &nodes.hardware[node as usize].leaving;
-        // Without control all wait for the same room.
+        let leaving = &nodes.hardware[node as usize].rails[queue].leaving;
+        // Without control all wait for the same room, or for the first one.
         let candidates = if network.is_controlled() { leaving.len() } else { 1 };
         match leaving.iter().copied().take(candidates).find(may_leave) {
             Some(index) => {
@@ -316,8 +319,10 @@ impl<R: Ranks> Transfers<R> {
                 let ready = if has_begun { now } else { message.left };
                 nodes.events.schedule(ready.max(now), Event::Inject(index));
             }
-            None if leaving.is_empty() => {}
-            None => network.notify_when_taken(NodeId(node)),
+            None => {
+                let first = leaving.front().map(|&index| way(&nodes.machine, &nodes.messages[index]).from);
+                first.into_iter().for_each(|endpoint| network.notify_when_taken(endpoint));
+            }
         }
     }
 

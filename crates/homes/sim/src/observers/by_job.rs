@@ -9,6 +9,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use selvedge_fabric::Topology;
+
 use crate::network::{Arrival, Observe, Packet, Transmission};
 use crate::time::Time;
 
@@ -54,7 +56,7 @@ impl FabricByJob {
 /// Counts packets by job.
 #[derive(Debug)]
 pub struct ByJob {
-    /// The job of each node; [`NO_JOB`]: none.
+    /// The job of each endpoint; [`NO_JOB`]: none.
     job_of: Vec<u32>,
     counted: FabricByJob,
     /// Receives the counts at the end of the run.
@@ -65,13 +67,14 @@ pub struct ByJob {
 const NO_JOB: u32 = u32::MAX;
 
 impl ByJob {
-    /// Counts on a network of so many nodes and channels. `jobs`: the node of each rank of each job.
-    pub fn new(nodes: u32, channels: u32, jobs: &[Vec<u32>]) -> ByJob {
-        let mut job_of = vec![NO_JOB; nodes as usize];
+    /// Counts on a network. `jobs`: the node of each rank of each job.
+    pub fn new(topology: &Topology, jobs: &[Vec<u32>]) -> ByJob {
+        let mut job_of = vec![NO_JOB; topology.nodes() as usize];
         for (job, placement) in (0..).zip(jobs) {
-            placement.iter().for_each(|node| job_of[*node as usize] = job);
+            let endpoints = placement.iter().flat_map(|node| topology.rails().of_node(*node));
+            endpoints.for_each(|endpoint| job_of[endpoint.0 as usize] = job);
         }
-        let busy = vec![Time::ZERO; channels as usize * jobs.len()];
+        let busy = vec![Time::ZERO; topology.channels() as usize * jobs.len()];
         let counted = FabricByJob { jobs: vec![JobPackets::default(); jobs.len()], busy };
         ByJob { job_of, counted, result: Arc::default() }
     }

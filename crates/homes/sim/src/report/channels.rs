@@ -52,12 +52,13 @@ impl Fabric {
         let mut steps = vec![0u64; STEPS];
         let (mut links, mut used, mut sum) = (0u64, 0u64, 0.0);
         let mut busy: Vec<(Reverse<u64>, u32)> = Vec::new();
-        let mut flits_in = vec![0; topology.nodes() as usize];
+        let rails = topology.rails();
+        let mut flits_in = vec![0; rails.nodes() as usize];
         for channel in 0..topology.channels() {
             let counted = network.channel_statistics(channel);
             match target(topology, channel) {
                 Peer::Unconnected => continue,
-                Peer::Node(node) => flits_in[node.0 as usize] = counted.flits,
+                Peer::Node(node) => flits_in[rails.node(node) as usize] += counted.flits,
                 Peer::Router { .. } if topology.channel_source(channel).is_some() => {
                     links += 1;
                     if counted.flits > 0 {
@@ -86,14 +87,15 @@ impl Fabric {
             let name = channel_name(topology, channel);
             Channel { name, packets: counted.packets, flits: counted.flits, busy: counted.busy, utilisation }
         });
-        let injected = |node| network.channel_statistics(topology.injection_channel(NodeId(node))).flits;
+        let injected = |endpoint| network.channel_statistics(topology.injection_channel(endpoint)).flits;
+        let injected = |node| rails.of_node(node).map(injected).sum();
         Fabric {
             busiest: busiest.collect(),
             links,
             links_used: used,
             utilisation_steps: if used > 0 { steps } else { Vec::new() },
             utilisation_mean: if used > 0 { sum / used as f64 } else { 0.0 },
-            flits_out: (0..topology.nodes()).map(injected).collect(),
+            flits_out: (0..rails.nodes()).map(injected).collect(),
             flits_in,
             statistics: network.statistics().clone(),
         }

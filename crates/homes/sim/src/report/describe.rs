@@ -55,7 +55,7 @@ impl Facts {
         let network = Network::new(topology.clone(), machine.routing.clone(), machine.network.clone())?;
         let saturation = topology.saturation_uniform().map(|(of, whole)| of as f64 / whole as f64);
         Ok(Facts {
-            nodes: topology.nodes(),
+            nodes: topology.rails().nodes(),
             routers: topology.routers(),
             channels: topology.channels(),
             diameter_links: topology.diameter(),
@@ -71,6 +71,9 @@ impl Facts {
         let mut parts = Table::of_values();
         parts.value("topology", machine.topology.kind());
         parts.value("nodes", words::count(self.nodes.into()));
+        if let Some(rails) = machine.rails_words() {
+            parts.value("rails of each", rails);
+        }
         parts.value("routers", words::count(self.routers.into()));
         parts.value("channels", words::count(self.channels.into()));
         parts.value("diameter", format!("{} links", self.diameter_links));
@@ -159,12 +162,16 @@ impl Facts {
 
 fn deadlock(machine: &Machine) -> Deadlock {
     let (topology, routing) = (&*machine.topology, &machine.routing);
-    let nodes = u64::from(topology.nodes());
-    let pairs = nodes.saturating_mul(nodes).saturating_mul(routing.variants());
+    let rails = topology.rails();
+    let nodes = u64::from(rails.nodes());
+    let pairs = nodes.saturating_mul(nodes).saturating_mul(rails.count().into()).saturating_mul(routing.variants());
     if pairs > PAIRS_MAX {
         return if routing.deadlock_free() { Deadlock::Free } else { Deadlock::Possible };
     }
-    let graph = Dependencies::new(topology, routing);
+    // A packet arrives by the rail by which it left.
+    let ends = |rail| (0..rails.nodes()).map(move |node| rails.endpoint(node, rail));
+    let of_rail = |rail| ends(rail).flat_map(move |from| ends(rail).map(move |to| (from, to)));
+    let graph = Dependencies::of_pairs(topology, routing, (0..rails.count()).flat_map(of_rail));
     match graph.cycle(topology) {
         None => Deadlock::Acyclic(graph.len() as u64),
         Some(cycle) => Deadlock::Cycle(dependency::describe(topology, &cycle)),
@@ -174,13 +181,14 @@ fn deadlock(machine: &Machine) -> Deadlock {
 /// Returns latencies from node 0 to the nearest and to the farthest node: 8 bytes, and a full packet.
 fn latencies(machine: &Machine, network: &Network) -> Vec<(&'static str, u32, Time)> {
     let topology = &machine.topology;
-    if topology.nodes() < 2 {
+    let rails = topology.rails();
+    if rails.nodes() < 2 {
         return Vec::new();
     }
-    let from = NodeId(0);
+    let from = rails.endpoint(0, 0);
     let distances = topology.distances(topology.attachment(from).0);
     let links = |node: &NodeId| distances[topology.attachment(*node).0.0 as usize];
-    let others = || (1..topology.nodes()).map(NodeId);
+    let others = || (1..rails.nodes()).map(|node| rails.endpoint(node, 0));
     // Among equally distant nodes the first is taken.
     let nearest = others().min_by_key(|node| (links(node), node.0));
     let farthest = others().max_by_key(|node| (links(node), std::cmp::Reverse(node.0)));

@@ -7,6 +7,7 @@
 //! | hypercube | even bits are columns, odd bits rows |
 //! | fat tree | a level is a row, nodes stand below their leaf |
 //! | dragonfly | groups on a circle, the routers of a group on a small one |
+//! | planes | side by side |
 //! | crossbar | nodes around the router |
 //! | graph | its positions; without them the page finds places |
 use std::f64::consts::TAU;
@@ -51,6 +52,12 @@ pub fn routers(topology: &Topology) -> Option<Vec<Place>> {
             all.map(place).collect()
         }
         Kind::Crossbar { .. } => vec![(0.0, 0.0)],
+        Kind::Planes(planes) => {
+            let one = self::routers(&planes.plane)?;
+            let shift = width(&planes.plane, &one);
+            let place = |router| (one[planes.local(router).0 as usize], f64::from(planes.of(router)) * shift);
+            all.map(place).map(|((x, y), shift)| (x + shift, y)).collect()
+        }
         Kind::Graph if topology.dimensions() == 2 => {
             all.map(|router| topology.coordinates(router)).map(|at| (f64::from(at[0]), f64::from(at[1]))).collect()
         }
@@ -62,6 +69,25 @@ pub fn routers(topology: &Topology) -> Option<Vec<Place>> {
 pub fn node(topology: &Topology, routers: &[Place], node: NodeId) -> Place {
     let router = topology.attachment(node).0;
     let (x, y) = routers[router.0 as usize];
+    match topology.kind() {
+        Kind::Planes(planes) => {
+            let shift = x - routers[planes.whole(planes.local(router), 0).0 as usize].0;
+            let (x, y) = node_at(&planes.plane, (x - shift, y), NodeId(topology.rails().node(node)));
+            (x + shift, y)
+        }
+        _ => node_at(topology, (x, y), node),
+    }
+}
+
+/// The width of a plane's drawing, with its nodes.
+fn width(plane: &Topology, routers: &[Place]) -> f64 {
+    let nodes = (0..plane.nodes()).map(|at| node(plane, routers, NodeId(at)));
+    let (left, right) = routers.iter().copied().chain(nodes).fold((0f64, 0f64), |(l, r), (x, _)| (l.min(x), r.max(x)));
+    right - left + 2.0
+}
+
+fn node_at(topology: &Topology, (x, y): Place, node: NodeId) -> Place {
+    let router = topology.attachment(node).0;
     // Nodes of a router have neighbouring numbers.
     let first = (0..node.0).rev().take_while(|&other| topology.attachment(NodeId(other)).0 == router).count() as u32;
     let later = (node.0..topology.nodes()).take_while(|&other| topology.attachment(NodeId(other)).0 == router).count();
@@ -97,6 +123,7 @@ pub fn bend(topology: &Topology, a: RouterId, b: RouterId) -> f64 {
             if wraps { 0.1 } else { 0.0 }
         }
         Kind::Hypercube { .. } if (a.0 ^ b.0) >= 4 => 0.12,
+        Kind::Planes(planes) => bend(&planes.plane, planes.local(a), planes.local(b)),
         _ => 0.0,
     }
 }
@@ -138,6 +165,7 @@ fn leaf_width(nodes_per_leaf: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_fabric::RailLayout;
 
     #[test]
     fn no_two_vertices_have_one_place() {
@@ -153,6 +181,8 @@ mod tests {
             Topology::dragonfly(5, 4, 2, 1),
             Topology::hyperx(&[4, 3, 3], &[], 2),
             Topology::crossbar(9),
+            Topology::dragonfly(5, 4, 2, 1).and_then(|one| one.with_rails(2, RailLayout::Planes)),
+            Topology::fat_tree(2, 8, (1, 1), None).and_then(|one| one.with_rails(4, RailLayout::Planes)),
         ];
         for topology in all.into_iter().map(Result::unwrap) {
             let routers = routers(&topology).unwrap();

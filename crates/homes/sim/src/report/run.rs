@@ -444,15 +444,19 @@ pub fn file_name(text: &str) -> String {
 
 /// Returns a machine as JSON, with every number of its description.
 pub fn machine_json(machine: &Machine) -> Value {
-    json!({
+    let mut described = json!({
         "name": machine.name,
         "about": machine.about,
         "topology": machine.topology.kind().to_string(),
-        "nodes": machine.topology.nodes(),
+        "nodes": machine.topology.rails().nodes(),
         "routers": machine.topology.routers(),
         "routing": machine.routing.algorithm().to_string(),
         "figures": Sheet::of(&machine.description).json(),
-    })
+    });
+    if let rails @ 2.. = machine.topology.rails().count() {
+        described["rails"] = rails.into();
+    }
+    described
 }
 
 /// Returns a histogram of picoseconds as a plot, with bars of a twentieth of a decade.

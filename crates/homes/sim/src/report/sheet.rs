@@ -91,9 +91,12 @@ impl Sheet {
                 nodes_per_leaf,
                 global_links_per_spine,
                 file,
+                rails,
+                rail_layout,
+                rail_group,
             }
         );
-        add_all!(sheet, "routing", routing, RoutingTable { algorithm, bias_flits });
+        add_all!(sheet, "routing", routing, RoutingTable { algorithm, bias_flits, rail_choice });
         add_all!(
             sheet,
             "link",

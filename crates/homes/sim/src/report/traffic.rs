@@ -74,7 +74,7 @@ impl Traffic {
             title: format!("Traffic on {}: {}", self.machine.name, self.config.pattern),
             about: format!(
                 "{} nodes, simulated; the network alone",
-                words::count(self.machine.topology.nodes().into())
+                words::count(self.machine.topology.rails().nodes().into())
             ),
             sections,
         }
@@ -84,7 +84,10 @@ impl Traffic {
         let mut table = Table::of_values();
         table.value("machine", format!("{}: {}", self.machine.name, self.machine.about));
         table.value("topology", format!("{}, {}", self.machine.topology.kind(), self.machine.routing.algorithm()));
-        table.value("nodes", words::count(self.machine.topology.nodes().into()));
+        table.value("nodes", words::count(self.machine.topology.rails().nodes().into()));
+        if let Some(rails) = self.machine.rails_words() {
+            table.value("rails", rails);
+        }
         table.value("pattern", self.config.pattern);
         table.value("messages", words::bytes(f64::from(self.config.message_bytes)));
         table.value("measured", format!("{} after a warm-up of {}", self.config.measured, self.config.warm_up));

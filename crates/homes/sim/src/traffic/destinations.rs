@@ -69,10 +69,12 @@ const PERMUTATION: u64 = u64::from_le_bytes(*b"permute\0");
 impl Destinations {
     /// Prepares a pattern for all nodes of a network.
     pub fn new(pattern: Pattern, topology: &Topology) -> Result<Destinations, PatternError> {
-        Destinations::among(pattern, topology, &(0..topology.nodes()).collect::<Vec<_>>())
+        Destinations::among(pattern, topology, &(0..topology.rails().nodes()).collect::<Vec<_>>())
     }
 
     /// Prepares a pattern for members on these nodes.
+    ///
+    /// Nodes with several rails are where their first ones are, in a fabric of planes those of a plane.
     pub fn among(pattern: Pattern, topology: &Topology, nodes: &[u32]) -> Result<Destinations, PatternError> {
         let members = nodes.len() as u32;
         if members < 2 {
@@ -114,23 +116,13 @@ impl Destinations {
                 return Err(PatternError::NoShift { distance, nodes: members });
             }
             Pattern::Shift { distance } => fixed(&|member| (member + distance % members) % members),
-            Pattern::Tornado if is_whole(topology, nodes) && topology.dimensions() > 0 => {
-                Kind::Fixed(tornado(topology))
+            Pattern::Tornado if is_whole(topology, nodes) && topology.plane().dimensions() > 0 => {
+                Kind::Fixed(tornado(topology.plane()))
             }
             Pattern::Tornado => fixed(&|member| (member + members.div_ceil(2) - 1) % members),
             Pattern::Adversarial => groups(topology, nodes)?,
         };
         Ok(Destinations { members, kind })
-    }
-
-    /// Whether a node sends messages; the members are the nodes.
-    pub fn sends(&self, from: NodeId) -> bool {
-        self.is_source(from.0)
-    }
-
-    /// Returns the target of a node's next message; it is another node, if the node sends messages.
-    pub fn next(&self, from: NodeId, random: &mut Random) -> NodeId {
-        NodeId(self.target(from.0, random))
     }
 
     /// Whether a member sends messages.
@@ -176,7 +168,7 @@ impl Destinations {
 
 /// Whether the members are all nodes, in order.
 fn is_whole(topology: &Topology, nodes: &[u32]) -> bool {
-    nodes.len() as u32 == topology.nodes() && (0..).zip(nodes).all(|(member, node)| member == *node)
+    nodes.len() as u32 == topology.plane().nodes() && (0..).zip(nodes).all(|(member, node)| member == *node)
 }
 
 /// Returns the members on each router, in order.
@@ -188,12 +180,14 @@ fn on_routers(topology: &Topology, router: &[u32]) -> Vec<Vec<u32>> {
     of_router
 }
 
+/// Returns the router of each node in a plane.
 fn routers(topology: &Topology, nodes: &[u32]) -> Vec<u32> {
-    nodes.iter().map(|node| topology.attachment(NodeId(*node)).0.0).collect()
+    nodes.iter().map(|node| topology.plane().attachment(topology.seat(*node)).0.0).collect()
 }
 
 fn neighbourhoods(topology: &Topology, nodes: &[u32], probability: f64) -> Result<Kind, PatternError> {
     let router = routers(topology, nodes);
+    let topology = topology.plane();
     let of_router = on_routers(topology, &router);
     let near = Lists::new((0..topology.routers()).map(|here| {
         if of_router[here as usize].is_empty() {
@@ -234,8 +228,8 @@ fn permutation(members: u32, seed: u64) -> Kind {
 }
 
 fn groups(topology: &Topology, nodes: &[u32]) -> Result<Kind, PatternError> {
-    let (each, next) = topology.adversary().ok_or(PatternError::NoAdversary)?;
-    let group: Vec<u32> = nodes.iter().map(|node| node / each).collect();
+    let (each, next) = topology.plane().adversary().ok_or(PatternError::NoAdversary)?;
+    let group: Vec<u32> = nodes.iter().map(|&node| topology.seat(node).0 / each).collect();
     let mut of_group = vec![Vec::new(); next.len()];
     for (member, &group) in (0..).zip(&group) {
         of_group[group as usize].push(member);

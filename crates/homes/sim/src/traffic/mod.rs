@@ -45,7 +45,7 @@ use windows::Run;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficConfig {
     pub pattern: Pattern,
-    /// Load: the share of the injection channels' time, above 0 and at most 1.
+    /// Load: the share of the time of the injection channels, of all rails, above 0 and at most 1.
     pub load: f64,
     /// Payload of each message.
     pub message_bytes: u32,
@@ -53,7 +53,7 @@ pub struct TrafficConfig {
     pub measured: Time,
     /// Longest wait for the messages of the interval after its end.
     pub drain_max: Time,
-    /// Most packets in a node's source queue; a node with more generates no message.
+    /// Most packets in the source queues of a node, times its rails; a node with more generates no message.
     pub source_packets_max: u32,
     pub seed: u64,
     /// Failures and repairs of channels, in order of time.
@@ -192,9 +192,11 @@ fn plan<'a>(
     let destinations = Destinations::new(traffic.pattern, topology)?;
     let time = |bytes| network.packet_time(network.node_flit_time(), bytes);
     let busy: Time = cut(traffic.message_bytes, packet_bytes).map(time).sum();
-    let gap_mean_ps = busy.as_ps() as f64 / traffic.load;
+    let rails = *topology.rails();
+    let gap_mean_ps = busy.as_ps() as f64 / traffic.load / f64::from(rails.count());
     let (until, lookahead) = (traffic.warm_up + traffic.measured, network.lookahead(topology));
-    Ok(Plan { traffic, destinations, gap_mean_ps, packets, until, lookahead })
+    let rail_choice = network.rail_choice;
+    Ok(Plan { traffic, destinations, rails, rail_choice, gap_mean_ps, packets, until, lookahead })
 }
 
 /// Starts a thread for each partition; none for one.

@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use selvedge_fabric::NodeId;
+use selvedge_fabric::Rails;
 
 use super::{Destinations, TrafficConfig, cut};
 use crate::congestion::Header;
-use crate::network::{Arrival, FETCHED_AHEAD, LossReason, Network, NetworkEvent, Packet, Parcel, Partition, Schedule};
+use crate::network::{
+    Arrival, FETCHED_AHEAD, LossReason, Network, NetworkEvent, Packet, Parcel, Partition, RailChoice, Schedule,
+};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::time::Time;
@@ -41,6 +43,8 @@ impl Schedule for Events {
 pub(super) struct Plan<'a> {
     pub traffic: &'a TrafficConfig,
     pub destinations: Destinations,
+    pub rails: Rails,
+    pub rail_choice: RailChoice,
     /// Mean time between two messages of a node, in picoseconds.
     pub gap_mean_ps: f64,
     /// Packets of a message.
@@ -143,11 +147,13 @@ impl<'a> Part<'a> {
         Partition { nodes, .. }: &Partition,
         partitions: usize,
     ) -> Part<'a> {
+        // A partition has all rails of its nodes.
+        let nodes = nodes.start / plan.rails.count()..nodes.end / plan.rails.count();
         let (first_node, made) = (nodes.start, vec![0; nodes.len()]);
         let inbox = (0..partitions).map(|_| Parcel::default()).collect();
         let queue = Events::default();
         let mut part = Part { plan, network, queue, inbox, first_node, made, counts: Counts::new() };
-        for node in nodes.clone().filter(|&node| plan.destinations.sends(NodeId(node))) {
+        for node in nodes.filter(|&node| plan.destinations.is_source(node)) {
             let mut random = part.draws(node);
             part.make_after(Time::ZERO, node, &mut random);
         }
@@ -186,10 +192,10 @@ impl<'a> Part<'a> {
         self.take_in();
         let last = Time(end.0 - 1);
         loop {
-            let network = &self.network;
+            let (network, rails) = (&self.network, &self.plan.rails);
             self.queue.0.look_ahead(FETCHED_AHEAD, |event, step| match event {
                 Event::Network(event) => network.fetch(event, step),
-                Event::Make(node) if step == 1 => network.fetch_source(NodeId(*node)),
+                Event::Make(node) if step == 1 => network.fetch_source(rails.endpoint(*node, 0)),
                 Event::Make(_) => {}
             });
             let Some((now, event)) = self.queue.0.take_by(last) else { return };
@@ -204,12 +210,12 @@ impl<'a> Part<'a> {
                         return;
                     }
                 }
-                Event::Make(node) => self.make(now, NodeId(node)),
+                Event::Make(node) => self.make(now, node),
             }
         }
     }
 
-    fn make(&mut self, now: Time, from: NodeId) {
+    fn make(&mut self, now: Time, from: u32) {
         let traffic = self.plan.traffic;
         if now >= self.plan.until {
             return;
@@ -217,27 +223,34 @@ impl<'a> Part<'a> {
         self.counts.events += 1;
         self.counts.last = now;
         let measured = now >= traffic.warm_up;
-        let number = self.made[(from.0 - self.first_node) as usize];
-        let mut random = self.draws(from.0);
-        if self.network.waiting_at_source(from) + self.plan.packets > traffic.source_packets_max {
+        let number = self.made[(from - self.first_node) as usize];
+        let mut random = self.draws(from);
+        let rails = self.plan.rails;
+        let waiting: u32 = rails.of_node(from).map(|endpoint| self.network.waiting_at_source(endpoint)).sum();
+        if waiting + self.plan.packets > traffic.source_packets_max.saturating_mul(rails.count()) {
             self.counts.not_made += u64::from(measured);
         } else {
-            let to = self.plan.destinations.next(from, &mut random);
-            let message = u64::from(from.0) << 32 | u64::from(number);
-            self.network.expect(now, (from, to), traffic.message_bytes.into(), &mut self.queue);
-            let mut left = self.plan.packets;
-            for bytes in cut(traffic.message_bytes, self.network.config().link.packet_bytes) {
-                left -= 1;
+            let to = self.plan.destinations.target(from, &mut random);
+            let message = u64::from(from) << 32 | u64::from(number);
+            let choice = self.plan.rail_choice;
+            let turn = number.wrapping_mul(choice.turns(self.plan.packets));
+            let first = choice.first((from, to), turn, rails.count());
+            let ends = |rail| (rails.endpoint(from, rail), rails.endpoint(to, rail));
+            // A message under congestion control has one rail.
+            self.network.expect(now, ends(first), traffic.message_bytes.into(), &mut self.queue);
+            for (packet, bytes) in (0..).zip(cut(traffic.message_bytes, self.network.config().link.packet_bytes)) {
+                let (from, to) = ends(choice.of_packet(first, packet, rails.count()));
                 if measured {
                     self.counts.begun += 1;
                     self.counts.offered_flits += u64::from(self.network.flits(bytes));
                 }
-                let packet = Packet { from, to, bytes, message, last: left == 0, header: Header::PLAIN };
+                let packet =
+                    Packet { from, to, bytes, message, last: packet + 1 == self.plan.packets, header: Header::PLAIN };
                 self.network.inject(now, packet, &mut self.queue);
                 self.counts.injected += 1;
             }
         }
-        self.make_after(now, from.0, &mut random);
+        self.make_after(now, from, &mut random);
     }
 
     /// Counts the packets that have arrived.

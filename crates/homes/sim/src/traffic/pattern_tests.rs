@@ -77,16 +77,16 @@ fn shares_are_as_asked() {
     };
     assert_eq!(near.len(), 2);
     let to = destinations("locality:0.6", &mesh);
-    let hits = (0..20_000).filter(|_| near.contains(&to.next(corner, &mut random).0)).count() as f64 / 20_000.0;
+    let hits = (0..20_000).filter(|_| near.contains(&to.target(corner.0, &mut random))).count() as f64 / 20_000.0;
     let expected = 0.6 + 0.4 * 2.0 / 63.0;
     assert!((hits - expected).abs() < 0.015, "{hits} for {expected}");
     let to = destinations("hotspot:9:0.3", &mesh);
-    let hits = (0..20_000).filter(|_| to.next(corner, &mut random).0 == 9).count() as f64 / 20_000.0;
+    let hits = (0..20_000).filter(|_| to.target(corner.0, &mut random) == 9).count() as f64 / 20_000.0;
     assert!((hits - (0.3 + 0.7 / 63.0)).abs() < 0.015, "{hits}");
     let to = destinations("uniform", &mesh);
     let mut seen = [0; 64];
     for _ in 0..63_000 {
-        seen[to.next(NodeId(7), &mut random).0 as usize] += 1;
+        seen[to.target(7, &mut random) as usize] += 1;
     }
     assert_eq!(seen[7], 0);
     assert!(seen.iter().enumerate().all(|(node, &count)| node == 7 || (800..1200).contains(&count)), "{seen:?}");
@@ -100,7 +100,7 @@ fn neighbours_on_the_same_router_count() {
     for from in 0..4 {
         let mut seen = [0; 4];
         for _ in 0..3000 {
-            seen[to.next(NodeId(from), &mut random).0 as usize] += 1;
+            seen[to.target(from, &mut random) as usize] += 1;
         }
         for (node, &count) in seen.iter().enumerate() {
             assert!(if node as u32 == from { count == 0 } else { (850..1150).contains(&count) }, "{from}: {seen:?}");
@@ -114,7 +114,7 @@ fn permutations_are_those_of_the_literature() {
     let mut random = Random::new(1, 1);
     let at = |node: NodeId| torus.coordinates(torus.attachment(node).0).to_vec();
     for from in (0..64).map(NodeId) {
-        let there = |pattern: &str, random: &mut Random| destinations(pattern, &torus).next(from, random);
+        let there = |pattern: &str, random: &mut Random| NodeId(destinations(pattern, &torus).target(from.0, random));
         let (here, transposed) = (at(from), at(there("transpose", &mut random)));
         assert_eq!((here[0], here[1]), (transposed[1], transposed[0]));
         assert_eq!(there("bit-complement", &mut random).0, !from.0 & 63);
@@ -124,7 +124,7 @@ fn permutations_are_those_of_the_literature() {
     }
     let reversed = |pattern: &str| -> Vec<u32> {
         let to = destinations(pattern, &torus);
-        (0..64).map(|node| to.next(NodeId(node), &mut Random::new(1, 1)).0).collect()
+        (0..64).map(|node| to.target(node, &mut Random::new(1, 1))).collect()
     };
     assert_eq!(reversed("bit-reverse")[0b000_110], 0b011_000);
     assert_eq!(reversed("shuffle")[0b100_110], 0b001_101);
@@ -137,7 +137,7 @@ fn permutations_are_those_of_the_literature() {
     }
     assert_ne!(reversed("permutation"), reversed("permutation:9"));
     let to = destinations("transpose", &torus);
-    assert_eq!((0..64).filter(|&node| !to.sends(NodeId(node))).count(), 8);
+    assert_eq!((0..64).filter(|&node| !to.is_source(node)).count(), 8);
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn an_incast_has_its_sources_all_round_and_one_target() {
     let crossbar = Topology::crossbar(21).unwrap();
     for (pattern, target, sources) in [("incast:5", 0, vec![1, 5, 9, 13, 17]), ("incast:2:20", 20, vec![0, 10])] {
         let to = destinations(pattern, &crossbar);
-        let found: Vec<u32> = (0..21).filter(|&node| to.sends(NodeId(node))).collect();
+        let found: Vec<u32> = (0..21).filter(|&node| to.is_source(node)).collect();
         assert_eq!(found, sources, "{pattern}");
         let mut random = Random::new(1, 1);
-        assert!(found.iter().all(|&node| to.next(NodeId(node), &mut random) == NodeId(target)), "{pattern}");
+        assert!(found.iter().all(|&node| to.target(node, &mut random) == target), "{pattern}");
     }
-    assert_eq!((0..21).filter(|&node| destinations("incast:20", &crossbar).sends(NodeId(node))).count(), 20);
+    assert_eq!((0..21).filter(|&node| destinations("incast:20", &crossbar).is_source(node)).count(), 20);
 }
 
 #[test]

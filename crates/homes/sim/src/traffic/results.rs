@@ -141,11 +141,11 @@ impl Run<'_> {
         let begin = self.begin.take().unwrap_or_else(|| self.snapshot(end.at));
         let interval = end.at - begin.at;
         let network = &self.parts[0].network;
-        let nodes = network.topology().nodes();
+        let (nodes, endpoints) = (network.topology().rails().nodes(), network.topology().nodes());
         let node_time = network.config().message_time(0).as_ps() as f64 / f64::from(network.flits(0));
         let share = |flits: u64| match interval {
             Time::ZERO => 0.0,
-            interval => flits as f64 * node_time / interval.as_ps() as f64 / f64::from(nodes),
+            interval => flits as f64 * node_time / interval.as_ps() as f64 / f64::from(endpoints),
         };
         let (from, to) = (&begin.statistics, &end.statistics);
         let recovered = to.recovered - from.recovered;

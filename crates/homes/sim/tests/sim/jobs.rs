@@ -47,7 +47,7 @@ fn run(network: Model, machine: &Arc<Machine>, lines: &[&str], of: &[usize]) -> 
     let spans = spans(&jobs, &places);
     let options = Options { network, placement: places.concat(), jobs: spans.clone(), ..Options::default() };
     let mut simulation = Simulation::new(machine.clone(), ranks, options).unwrap();
-    let by_job = ByJob::new(machine.topology.nodes(), machine.topology.channels(), &places);
+    let by_job = ByJob::new(&machine.topology, &places);
     let result = by_job.result();
     if network == Model::Packet {
         simulation.observe(Box::new(by_job));

@@ -15,6 +15,7 @@ mod multicast;
 mod parts;
 mod process;
 mod programs;
+mod rails;
 mod ready;
 mod rerouting;
 mod timeline;

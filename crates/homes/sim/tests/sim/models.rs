@@ -33,7 +33,7 @@ fn run(network: Model, machine: &Arc<Machine>, ranks: u32, line: &str) -> (Outco
 }
 
 /// Checks that both models give equal results, times and latencies, and the same hash over all events in order.
-fn assert_equal(machine: &Arc<Machine>, ranks: u32, line: &str) {
+pub(crate) fn assert_equal(machine: &Arc<Machine>, ranks: u32, line: &str) {
     let (packet, packet_results) = run(Model::Packet, machine, ranks, line);
     let (message, message_results) = run(Model::Message, machine, ranks, line);
     let at = format!("{line} on {} with {ranks} ranks", machine.topology.kind());

@@ -113,18 +113,23 @@ fn every_number_of_threads_runs_programs_alike() {
     assert!(divided > 80, "only {divided} runs were divided");
 }
 
+/// Checks that programs do the same on 1 to `threads` threads, each of which has a part of the machine.
+pub(crate) fn assert_alike_in_parts(machine: &Arc<Machine>, ranks: u32, line: &str, threads: u32) {
+    let options = Options::default();
+    let prepared = prepared(machine, ranks, line);
+    let one = in_one_part(machine, ranks, &prepared, &options);
+    for threads in 1..=threads {
+        let (several, parts) = in_parts(machine, ranks, &prepared, &options, threads);
+        assert_eq!(parts, threads as usize);
+        assert_alike(&one, &several, &format!("{line}, {threads} threads"));
+    }
+}
+
 #[test]
 fn long_messages_and_every_number_of_parts() {
     let machine = common::dragonfly();
-    let options = Options::default();
     for line in ["all-to-all sizes 3000,20000 iterations 2 protocol rendezvous", "uniform messages 40 loads 0.3,0.9"] {
-        let prepared = prepared(&machine, 20, line);
-        let one = in_one_part(&machine, 20, &prepared, &options);
-        for threads in 1..=5 {
-            let (several, parts) = in_parts(&machine, 20, &prepared, &options, threads);
-            assert_eq!(parts, threads as usize);
-            assert_alike(&one, &several, &format!("{line}, {threads} threads"));
-        }
+        assert_alike_in_parts(&machine, 20, line, 5);
     }
 }
 

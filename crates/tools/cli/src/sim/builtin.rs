@@ -31,7 +31,7 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
         Some(nodes) => {
             nodes.resolve(&machine.topology).map_err(|error| Usage(format!("--nodes: {error}")))?.len() as u32
         }
-        None => machine.topology.nodes(),
+        None => machine.topology.rails().nodes(),
     };
     job.ranks = job.ranks.or(Some(room.saturating_mul(args.ranks_per_node).min(RANKS_DEFAULT_MAX)));
     run_jobs(args, machine, job, args.job_options.described()?)

@@ -11,8 +11,8 @@ use selvedge_sim::time::Time;
 use super::arguments::{FailedLink, FailedNode, FailedRouter};
 use super::usage::Usage;
 
-/// The changes of channels, in order of time: both directions of all links of each pair of routers, of each node, and of
-/// all links and nodes of each router. A channel that fails for several reasons returns when the last one is over.
+/// The changes of channels, in order of time: both directions of all links of each pair of routers, of each node or rail,
+/// and of all links and nodes of each router. A channel that fails for several reasons returns when the last one is over.
 pub fn changes(
     topology: &Topology,
     links: &[FailedLink],
@@ -29,9 +29,10 @@ pub fn changes(
         fail(channels(topology, link)?, link.at, link.until);
     }
     for failed in nodes {
-        let node = node(topology, "--fail-node", &failed.node)?;
-        let (router, port) = topology.attachment(node);
-        fail(vec![topology.injection_channel(node), topology.channel(router, port)], failed.at, failed.until);
+        for endpoint in endpoints(topology, "--fail-node", &failed.node)? {
+            let (router, port) = topology.attachment(endpoint);
+            fail(vec![topology.injection_channel(endpoint), topology.channel(router, port)], failed.at, failed.until);
+        }
     }
     for failed in routers {
         let router = failed_router(topology, &failed.router)?;
@@ -140,12 +141,18 @@ fn router(topology: &Topology, text: &str) -> Option<RouterId> {
     number_of(text, topology.routers(), |router| topology.router_name(RouterId(router))).map(RouterId)
 }
 
-/// Resolves a node, given as a number or as a name. The error names `option`.
-pub fn node(topology: &Topology, option: &str, text: &str) -> Result<NodeId, Usage> {
-    let found = number_of(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
-    found.map(NodeId).ok_or_else(|| {
-        let last = topology.nodes() - 1;
-        Usage(format!("{option}: {text} is not a node of this machine: it has nodes 0 to {last}"))
+/// Resolves a node, given as a number or as a name, or one of its rails, given as a name: its endpoints, in the order of
+/// its rails. The error names `option`.
+pub fn endpoints(topology: &Topology, option: &str, text: &str) -> Result<Vec<NodeId>, Usage> {
+    let rails = topology.rails();
+    if let Some(node) = number_of(text, rails.nodes(), |node| topology.whole_node_name(node)) {
+        return Ok(rails.of_node(node).collect());
+    }
+    let one = (0..topology.nodes()).map(NodeId).find(|&endpoint| topology.node_name(endpoint) == text);
+    one.map(|endpoint| vec![endpoint]).ok_or_else(|| {
+        let (last, rail) = (rails.nodes() - 1, topology.node_name(NodeId(0)));
+        let rail = if rails.count() > 1 { format!(", and rails, the first named {rail}") } else { String::new() };
+        Usage(format!("{option}: {text} is not a node of this machine: it has nodes 0 to {last}{rail}"))
     })
 }
 
@@ -171,6 +178,8 @@ pub fn deaths(ranks: u32, given: &[Death]) -> Result<Vec<Death>, Usage> {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_fabric::RailLayout;
+
     use super::*;
     use crate::sim::arguments::{death, failed_link, failed_node};
 
@@ -184,6 +193,19 @@ mod tests {
         let name = |router| mesh.router_name(RouterId(router));
         let text = format!("{}-{}@2us-3us", name(0), name(1));
         assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()], &[], &[]).unwrap(), by_number);
+    }
+
+    #[test]
+    fn a_node_is_all_its_rails_and_a_rail_has_a_name() {
+        let mesh = Topology::mesh(&[3, 3], 1).unwrap().with_rails(2, RailLayout::Planes).unwrap();
+        let of = |text: &str| endpoints(&mesh, "--fail-node", text);
+        assert_eq!(of("4").unwrap(), mesh.rails().of_node(4).collect::<Vec<_>>());
+        assert_eq!(of("node 4").unwrap(), of("4").unwrap());
+        assert_eq!(of("node 4 rail 1").unwrap(), [mesh.rails().endpoint(4, 1)]);
+        let refused = of("9").unwrap_err().0;
+        assert!(refused.contains("nodes 0 to 8, and rails, the first named node 0 rail 0"), "{refused}");
+        let down = changes(&mesh, &[], &[failed_node("4@1us").unwrap()], &[]).unwrap();
+        assert_eq!(down.len(), 4, "two directions of two rails");
     }
 
     #[test]

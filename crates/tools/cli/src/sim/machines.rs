@@ -69,7 +69,7 @@ pub fn described() -> Vec<Described> {
 
 /// The description of a machine whose file has no `about`.
 fn shape(machine: &Machine) -> String {
-    format!("{} nodes; its file has no `about`", machine.topology.nodes())
+    format!("{} nodes; its file has no `about`", machine.topology.rails().nodes())
 }
 
 /// The current folder, the installed tree, and every folder above the executable, for a build folder.

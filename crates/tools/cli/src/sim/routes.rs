@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use selvedge_fabric::{self as fabric, NodeId, Peer, Topology, Vc};
+use selvedge_fabric::{self as fabric, NodeId, Peer, Rails, Topology, Vc};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::report::{Document, Section, Table};
 use serde_json::{Value, json};
@@ -54,14 +54,29 @@ struct Route {
     path: fabric::Path,
 }
 
-/// Prints the routes from A to B and back. `entropy` picks Valiant's intermediate group.
+/// Prints the routes from A to B and back, by each rail that both have. `entropy` picks Valiant's intermediate group.
 pub fn routes(machine: &Machine, pair: &[String], entropy: u64, output: &Output) -> Result<u8> {
     let [a, b] = pair else { return Err(Usage("--routes needs two nodes".to_owned()).into()) };
-    let node = |text: &str| faults::node(&machine.topology, "--routes", text);
-    let (a, b) = (node(a)?, node(b)?);
-    let both = [route(machine, a, b, entropy)?, route(machine, b, a, entropy)?];
+    let rails = machine.topology.rails();
+    let endpoints = |text: &str| faults::endpoints(&machine.topology, "--routes", text);
+    let mut both = Vec::new();
+    for (a, b) in on_one_rail(rails, &endpoints(a)?, &endpoints(b)?) {
+        both.extend([route(machine, a, b, entropy)?, route(machine, b, a, entropy)?]);
+    }
+    if both.is_empty() {
+        return Err(
+            Usage(format!("--routes: no packet goes from {a} to {b}: name two nodes, or one rail of both")).into()
+        );
+    }
     output.write(&document(machine, &both), || json_of(machine, &both))?;
     Ok(0)
+}
+
+/// The pairs of endpoints of two nodes that are on one rail.
+fn on_one_rail(rails: &Rails, a: &[NodeId], b: &[NodeId]) -> Vec<(NodeId, NodeId)> {
+    let rail = |endpoint: &NodeId| rails.place(*endpoint).1;
+    let with = |a: NodeId| b.iter().copied().filter(move |b| rail(b) == rail(&a)).map(move |b| (a, b));
+    a.iter().copied().flat_map(with).collect()
 }
 
 fn route(machine: &Machine, from: NodeId, to: NodeId, entropy: u64) -> Result<Route, Usage> {

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use selvedge_fabric::NodeId;
 use selvedge_sim::jobs::{self, Jobs, NodeSet};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Counted;
@@ -125,7 +124,7 @@ fn room(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
     let topology = &plan.machine.topology;
     match &plan.nodes {
         Some(nodes) => nodes.resolve(topology).map_err(|error| Usage(format!("--nodes: {error}"))),
-        None => Ok((0..topology.nodes()).collect()),
+        None => Ok((0..topology.rails().nodes()).collect()),
     }
 }
 
@@ -220,7 +219,7 @@ fn simulate_all<R: Ranks>(
     let by_job = (plan.network == Model::Packet && !plan.jobs.is_empty()).then(|| {
         let topology = simulation.network().topology();
         let nodes: Vec<Vec<u32>> = plan.jobs.iter().map(|job| job.nodes.clone()).collect();
-        ByJob::new(topology.nodes(), topology.channels(), &nodes)
+        ByJob::new(topology, &nodes)
     });
     let counted = by_job.as_ref().map(ByJob::result);
     by_job.into_iter().for_each(|by_job| simulation.observe(Box::new(by_job)));
@@ -387,7 +386,7 @@ fn follow(
         let names = Names {
             title: &title,
             nodes: &placement,
-            node: &|node| topology.node_name(NodeId(node)),
+            node: &|node| topology.whole_node_name(node),
             channel: &|channel| channels::channel_name(topology, channel),
         };
         let written = stream(path, |out| timeline::write(trace, &names, out))?;

@@ -7,8 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use selvedge_fabric::NodeId;
-
 use super::parameter::{Kind, Parameter, whole};
 use super::payload::{fill, is_payload_of, seed};
 use super::{BuiltIn, Prepared, ProgramError, Setting};
@@ -100,6 +98,7 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
     }
     let network = &setting.machine.network;
     let link = network.node_link.unwrap_or(network.link.speed()).bandwidth_bytes_per_s as f64;
+    let link = link * f64::from(setting.machine.topology.rails().count());
     let mut plan = Plan {
         pattern,
         ranks: setting.ranks,
@@ -156,10 +155,11 @@ fn make(setting: &Setting<'_>, pattern: Pattern) -> Result<Prepared, ProgramErro
 /// Returns the ranks on the nearest nodes, if each rank has its own node; otherwise the ranks before and after.
 fn nearest(machine: &Machine, ranks: u32, rank: u32) -> Vec<u32> {
     let others = || (0..ranks).filter(|other| *other != rank);
-    if ranks > SEARCHED_MAX || ranks > machine.topology.nodes() {
+    if ranks > SEARCHED_MAX || ranks > machine.topology.rails().nodes() {
         return vec![(rank + 1) % ranks, (rank + ranks - 1) % ranks];
     }
-    let hops = |other: u32| machine.topology.hops_min(NodeId(rank), NodeId(other));
+    let topology = &machine.topology;
+    let hops = |other: u32| topology.plane().hops_min(topology.seat(rank), topology.seat(other));
     let least = others().map(hops).min().unwrap_or(0);
     others().filter(|other| hops(*other) == least).take(NEAREST_MAX).collect()
 }
