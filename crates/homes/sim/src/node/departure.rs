@@ -117,7 +117,7 @@ impl<R: Ranks> Transfers<R> {
             None => {
                 hardware.sent = tail;
                 message.lost = true;
-                nodes.events.schedule(tail, Event::Arrived(index));
+                nodes.events.schedule(tail + nodes.lookahead, Event::Arrived(index));
             }
         }
     }

@@ -314,7 +314,7 @@ fn run_window<R: Ranks>(
     end: Time,
     letters: Vec<Letter>,
 ) -> (Status, Vec<Letter>) {
-    letters.into_iter().for_each(|letter| part.accept(letter));
+    part.accept(letters);
     part.handle_before(end);
     let letters = (0..parts).map(|to| part.take_letter(to)).collect();
     (part.status(), letters)

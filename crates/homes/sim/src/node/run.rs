@@ -124,6 +124,7 @@ impl<R: Ranks> Simulation<R> {
             rank_states: RankStates::new(size, placement.len() as u32, &jobs, memory_access),
             hardware: Hardware::new(part.nodes_below(highest as u32), &machine.graph),
             part,
+            lookahead: machine.network.lookahead(&machine.topology),
             placement,
             messages: Messages::default(),
             credits: Credits::default(),
@@ -223,24 +224,33 @@ impl<R: Ranks> Simulation<R> {
 
     // ---- A part of a machine -------------------------------------------------------------------------------------
 
-    /// Takes what another part has sent: the records of messages, then their packets.
-    pub(super) fn accept(&mut self, Letter { mut parcel, messages }: Letter) {
+    /// Takes what other parts have sent: the records of messages, their packets, then notices.
+    pub(super) fn accept(&mut self, letters: Vec<Letter>) {
         let Transfers { nodes, fabric, .. } = &mut self.transfers;
-        for message in messages {
-            let from = message.from();
-            if let Some(command) = nodes.part.accept(message, &mut nodes.messages) {
-                nodes.ranks.recycle(from, command);
+        let mut notices = Vec::new();
+        for mut letter in letters {
+            for message in letter.messages {
+                let from = message.from();
+                if let Some(command) = nodes.part.accept(message, &mut nodes.messages) {
+                    nodes.ranks.recycle(from, command);
+                }
             }
+            if let Fabric::Packets(network) = fabric {
+                network.accept(&mut letter.parcel, &mut nodes.events);
+            }
+            notices.append(&mut letter.notices);
         }
-        if let Fabric::Packets(network) = fabric {
-            network.accept(&mut parcel, &mut nodes.events);
+        // The record of a message may come from another part than news of it.
+        for (at, notice) in notices {
+            nodes.take_notice(at, notice);
         }
     }
 
     /// Takes what was sent to another part.
     pub(super) fn take_letter(&mut self, to: usize) -> Letter {
         let Transfers { nodes, fabric, .. } = &mut self.transfers;
-        let mut letter = Letter { messages: nodes.part.take_leaving(to), ..Letter::default() };
+        let (messages, notices) = (nodes.part.take_leaving(to), nodes.part.take_told(to));
+        let mut letter = Letter { messages, notices, ..Letter::default() };
         if let Fabric::Packets(network) = fabric {
             network.exchange_parcel(to, &mut letter.parcel);
         }
@@ -383,6 +393,8 @@ impl<R: Ranks> Simulation<R> {
             }
             Event::Sent(message) => nodes.complete_send(now, message),
             Event::Arrived(message) => self.transfers.whole_arrived(now, message),
+            Event::Missing(message) => self.transfers.packet_missing(now, message),
+            Event::Failed(message) => self.transfers.message_failed(now, message),
             Event::Deliver(message) => self.transfers.deliver(now, message),
             Event::Answer(message) => self.transfers.answer(now, message),
             Event::Publish(index) => self.unpublished.publish(nodes, now, index),

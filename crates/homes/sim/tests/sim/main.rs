@@ -9,6 +9,7 @@ mod host_interfaces;
 mod host_reduction;
 mod jobs;
 mod kept_locks;
+mod losses;
 mod machines;
 mod models;
 mod multicast;
