@@ -4,8 +4,9 @@
 //! The queue also counts polls, so that a stuck run ends (`course.rs`). A *poll* is a turn of a rank that has polled and
 //! found nothing, or an attempt of a command that was refused often.
 //!
-//! Events of one time: faults and deaths first, then those of the network by their place, then notices of lost messages by
-//! their message, then those of nodes in the order in which they were scheduled.
+//! Events of one time: those of the network by their place, then notices of lost messages by their message, then those of
+//! nodes in the order in which they were scheduled. Faults and deaths are no events: they happen before all events of their
+//! time (`changes.rs`).
 
 use crate::network::{NetworkEvent, Schedule};
 use crate::queue::Queue;
@@ -50,9 +51,6 @@ pub(super) enum Event {
     Failed(u32),
     Deliver(u32),
     Answer(u32),
-    /// The fault with this index in the options happens.
-    Fault(u32),
-    Kill(u32),
     /// The routers' managers have something to do.
     Manage,
     /// The run looks whether its jobs in the background go on.
@@ -101,6 +99,17 @@ impl Events {
         self.queue.now()
     }
 
+    /// Lets time pass: all events before `now` have been taken.
+    pub fn reach(&mut self, now: Time) {
+        self.queue.reach(now);
+    }
+
+    /// Counts a fault or a death like an event.
+    pub fn count_change(&mut self, now: Time) {
+        (self.counted, self.last) = (self.counted + 1, now);
+        self.progress(now);
+    }
+
     /// Returns the number of events taken, without those by which the network looks at a channel again.
     pub fn counted(&self) -> u64 {
         self.counted
@@ -125,12 +134,6 @@ impl Events {
     pub fn schedule(&mut self, at: Time, event: Event) {
         self.number += 1;
         self.queue.schedule_as(at, OF_NODES | self.number, event);
-    }
-
-    /// Schedules a fault or a death: before all other events of its time.
-    pub fn schedule_change(&mut self, at: Time, event: Event) {
-        self.number += 1;
-        self.queue.schedule_as(at, self.number, event);
     }
 
     /// Schedules a notice of a lost message; `order`: that of its message. Its place does not depend on when it is scheduled,

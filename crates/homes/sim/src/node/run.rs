@@ -82,11 +82,12 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn of_part(
         machine: Arc<Machine>,
         ranks: R,
-        options: Options,
+        mut options: Options,
         part: Part,
         network: Option<Box<Network>>,
     ) -> Result<Simulation<R>, SimulationError> {
         let size = ranks.size();
+        options.sort_changes();
         let mut placement = placement(&machine, size, &options)?;
         options.network.check(&machine)?;
         let jobs = JobTable::new(&options.jobs, size, options.variation)?;
@@ -139,12 +140,6 @@ impl<R: Ranks> Simulation<R> {
             machine: Rc::new(machine),
             ranks,
         };
-        for (number, fault) in options.faults.iter().enumerate() {
-            nodes.events.schedule_change(fault.at, Event::Fault(number as u32));
-        }
-        for death in &options.deaths {
-            nodes.events.schedule_change(death.at, Event::Kill(death.rank));
-        }
         let (part, placement) = (&nodes.part, &nodes.placement);
         nodes.rank_states.begin(&mut nodes.events, &nodes.jobs, |rank| part.has(placement[rank as usize]));
         let mut background = Background::default();
@@ -176,6 +171,7 @@ impl<R: Ranks> Simulation<R> {
         let ending = loop {
             match course.next(&self.status()) {
                 Step::Until(end) => self.handle_before(end),
+                Step::Change(at) => self.change(at),
                 Step::Observe => {
                     self.collect_spans();
                     if !observe(&self.view(self.progress(), self.network())) {
@@ -199,7 +195,7 @@ impl<R: Ranks> Simulation<R> {
             fetch_ahead(&mut self.transfers);
             let Some((now, event)) = self.transfers.nodes.events.take_by(last) else { return };
             self.handle(now, event);
-            if self.died || self.over {
+            if self.over {
                 return;
             }
         }
@@ -399,8 +395,6 @@ impl<R: Ranks> Simulation<R> {
             Event::Answer(message) => self.transfers.answer(now, message),
             Event::Publish(index) => self.unpublished.publish(nodes, now, index),
             Event::Fire { rank, ni } => nodes.fire(now, rank, ni),
-            Event::Fault(number) => self.change_link(now, self.options.faults[number as usize]),
-            Event::Kill(rank) => self.kill(now, rank),
             Event::Look => {
                 nodes.events.leave_poll(true);
                 return self.look(now);
@@ -424,7 +418,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    fn change_link(&mut self, now: Time, Fault { channel, up, .. }: Fault) {
+    pub(super) fn change_link(&mut self, now: Time, Fault { channel, up, .. }: Fault) {
         let Transfers { nodes, fabric, switches, .. } = &mut self.transfers;
         switches.change(nodes, now, |manager| match up {
             true => manager.link_back(channel),
@@ -433,7 +427,6 @@ impl<R: Ranks> Simulation<R> {
         let channel = self.options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
         fabric.set_link(now, channel, up, &mut nodes.events);
         self.manage(now, Some((channel, up)));
-        self.transfers.take_arrivals(now);
     }
 
     /// Lets the routers' managers work, after a change of a channel or at their time.

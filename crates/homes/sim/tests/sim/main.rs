@@ -14,6 +14,7 @@ mod machines;
 mod models;
 mod multicast;
 mod parts;
+mod parts_faults;
 mod process;
 mod programs;
 mod ready;
