@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use crate::machine::{FullMailbox, Machine};
-use crate::network::{Counted, ErrorRates, Network, Networks, Partition, Undivided, set_link};
+use crate::network::{Counted, Network, Networks, Partition, Undivided, set_link};
 use crate::time::Time;
 
 use super::changes::Scheduled;
@@ -49,7 +49,6 @@ impl<R: Ranks, F: Fn(&dyn Fn(u32) -> bool) -> R + Sync> MakeRanks for F {
 pub enum Whole {
     Messages,
     Fabric(Undivided),
-    Losses,
     Rerouting,
     Deaths,
     Jobs,
@@ -65,7 +64,6 @@ impl Whole {
         match self {
             Whole::Fabric(why) => why.words(),
             Whole::Messages => "the model of whole messages computes a message's times on all channels at once",
-            Whole::Losses => "a lost packet is known at once to both ends (link.loss, link.corruption)",
             Whole::Deaths => "deaths are known at once on the whole machine",
             Whole::Rerouting => "managers that reroute look at the whole fabric",
             Whole::Jobs => "several jobs are watched together",
@@ -96,7 +94,6 @@ pub fn whole(machine: &Machine, options: &Options) -> Option<Whole> {
         (options.aggregation.is_some(), Whole::Aggregation),
         (!options.jobs.is_empty() || options.watch, Whole::Jobs),
         (options.trace_limit > 0, Whole::Trace),
-        (network.errors != ErrorRates::NONE, Whole::Losses),
         (machine.nic.full_mailbox != FullMailbox::Drop, Whole::Mailboxes),
         (machine.limits.lock_waiters.is_some(), Whole::Locks),
     ];

@@ -183,7 +183,6 @@ fn what_needs_the_whole_machine_has_a_reason() {
     let rerouting = Some(RerouteConfig::default());
     assert_eq!(reason(&[], &Options { rerouting, ..Options::default() }), Some(Whole::Rerouting));
     assert_eq!(reason(&[], &Options { trace_limit: 9, ..Options::default() }), Some(Whole::Trace));
-    assert_eq!(reason(&[("link.loss", "0.01")], &none), Some(Whole::Losses));
     assert!(matches!(reason(&[("link.latency_ns", "0")], &none), Some(Whole::Fabric(_))));
 }
 

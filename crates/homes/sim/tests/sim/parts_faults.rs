@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Machines in several parts whose links and routers fail: programs do the same, at the same times, as in one part.
+//! Machines in several parts whose links and routers fail, and whose links lose packets: the same as in one part.
 
 use std::sync::Arc;
 
@@ -98,6 +98,28 @@ fn every_number_of_threads_runs_programs_with_faults_alike() {
     let (all, divided) = run_all(11, |random, _| {
         let machine = &machines[random.below(machines.len() as u64) as usize];
         let number = 1 + random.below(5);
+        let faults = faults(machine, random, number);
+        (machine.clone(), Options { faults, ..Options::default() })
+    });
+    let (stuck, completed) = (with(&all, "end", "Stuck"), with(&all, "end", "Completed"));
+    let lossy = lossy(&all);
+    assert!(divided > 80 && lossy > 20 && stuck > 10 && completed > 30, "{divided} {lossy} {stuck} {completed}");
+}
+
+#[test]
+fn every_number_of_threads_loses_the_same_packets() {
+    let rates = |loss: &'static str, corruption: &'static str| [("link.loss", loss), ("link.corruption", corruption)];
+    let retransmission = [("link.retransmission", "{ timeout_ns = 3000, window_flits = 256 }")];
+    let streams = [("nic.streams_max", "1"), ("nic.retry_ns", "700")];
+    let machines = [
+        torus(&rates("0.002", "0.001")),
+        torus(&[&rates("0.001", "0.001")[..], &streams].concat()),
+        torus(&[&rates("0.02", "0.01")[..], &retransmission].concat()),
+        torus(&[&rates("0.001", "0")[..], &[("nic.mode", "\"host\""), ("nic.matching", "\"list\"")]].concat()),
+    ];
+    let (all, divided) = run_all(12, |random, _| {
+        let machine = &machines[random.below(machines.len() as u64) as usize];
+        let number = random.below(2);
         let faults = faults(machine, random, number);
         (machine.clone(), Options { faults, ..Options::default() })
     });
