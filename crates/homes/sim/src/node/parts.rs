@@ -50,7 +50,6 @@ pub enum Whole {
     Messages,
     Fabric(Undivided),
     Rerouting,
-    Deaths,
     Jobs,
     Aggregation,
     Mailboxes,
@@ -64,7 +63,6 @@ impl Whole {
         match self {
             Whole::Fabric(why) => why.words(),
             Whole::Messages => "the model of whole messages computes a message's times on all channels at once",
-            Whole::Deaths => "deaths are known at once on the whole machine",
             Whole::Rerouting => "managers that reroute look at the whole fabric",
             Whole::Jobs => "several jobs are watched together",
             Whole::Aggregation => "one manager knows all aggregation nodes",
@@ -90,7 +88,6 @@ pub fn whole(machine: &Machine, options: &Options) -> Option<Whole> {
     let reasons = [
         (options.network == Model::Message, Whole::Messages),
         (options.rerouting.is_some(), Whole::Rerouting),
-        (!options.deaths.is_empty(), Whole::Deaths),
         (options.aggregation.is_some(), Whole::Aggregation),
         (!options.jobs.is_empty() || options.watch, Whole::Jobs),
         (options.trace_limit > 0, Whole::Trace),

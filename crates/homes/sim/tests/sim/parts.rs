@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Counted;
-use selvedge_sim::node::{Death, End, Model, Options, Outcome, PartedSimulation, Simulation, Variation, Whole, whole};
+use selvedge_sim::node::{End, Model, Options, Outcome, PartedSimulation, Simulation, Variation, Whole, whole};
 use selvedge_sim::program::ready::{self, Prepared};
 use selvedge_sim::program::{Needs, Results, Shared, Tasks};
 use selvedge_sim::rerouting::RerouteConfig;
@@ -178,8 +178,6 @@ fn what_needs_the_whole_machine_has_a_reason() {
     let none = Options::default();
     assert_eq!(reason(&[], &none), None);
     assert_eq!(reason(&[], &Options { network: Model::Message, ..Options::default() }), Some(Whole::Messages));
-    let deaths = vec![Death { at: Time::from_ns(5), rank: 1 }];
-    assert_eq!(reason(&[], &Options { deaths, ..Options::default() }), Some(Whole::Deaths));
     let rerouting = Some(RerouteConfig::default());
     assert_eq!(reason(&[], &Options { rerouting, ..Options::default() }), Some(Whole::Rerouting));
     assert_eq!(reason(&[], &Options { trace_limit: 9, ..Options::default() }), Some(Whole::Trace));

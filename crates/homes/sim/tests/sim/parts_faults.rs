@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Machines in several parts whose links and routers fail, and whose links lose packets: the same as in one part.
+//! Machines in several parts whose links, routers and ranks fail, and whose links lose packets: the same as in one part.
 
 use std::sync::Arc;
 
 use selvedge_fabric::RouterId;
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::{Fault, Options, whole};
+use selvedge_sim::node::{Death, Fault, Options, whole};
 use selvedge_sim::random::Random;
 use selvedge_sim::rerouting::channels_of;
 use selvedge_sim::time::Time;
@@ -57,6 +57,11 @@ fn faults(machine: &Machine, random: &mut Random, number: u64) -> Vec<Fault> {
         fail(channels_of(&machine.topology, router), at, random.chance(0.5).then_some(back));
     }
     faults
+}
+
+fn deaths(random: &mut Random, ranks: u32) -> Vec<Death> {
+    let number = random.below(3);
+    (0..number).map(|_| Death { at: ns(random, 15_000), rank: random.below(ranks.into()) as u32 }).collect()
 }
 
 /// Runs all programs in one part and in several. `case` draws a machine and options, which say nothing of placement.
@@ -126,4 +131,19 @@ fn every_number_of_threads_loses_the_same_packets() {
     let (stuck, completed) = (with(&all, "end", "Stuck"), with(&all, "end", "Completed"));
     let lossy = lossy(&all);
     assert!(divided > 80 && lossy > 20 && stuck > 10 && completed > 30, "{divided} {lossy} {stuck} {completed}");
+}
+
+#[test]
+fn every_number_of_threads_kills_ranks_alike() {
+    let machines = sound();
+    let (all, divided) = run_all(13, |random, ranks| {
+        let machine = &machines[random.below(machines.len() as u64) as usize];
+        let (deaths, number) = (deaths(random, ranks), random.below(2));
+        let faults = faults(machine, random, number);
+        let keep_going = random.chance(0.7);
+        (machine.clone(), Options { faults, deaths, keep_going, ..Options::default() })
+    });
+    let killed = with(&all, "ranks", "Some(137)");
+    let (stuck, died) = (with(&all, "end", "Stuck"), with(&all, "end", "Died"));
+    assert!(divided > 80 && killed > 40 && stuck > 10 && died > 10, "{divided} {killed} {stuck} {died}");
 }
