@@ -70,6 +70,24 @@ pub(super) struct Crossing {
     pub lost: bool,
 }
 
+/// Takes a channel of a fabric in partitions out of service, or puts it back. Its two halves may be in two partitions.
+pub(crate) fn set_link<S: Schedule>(parts: &mut [(&mut Network, &mut S)], now: Time, channel: u32, is_up: bool) {
+    match is_up {
+        true => repair_link(parts, now, channel),
+        false => parts.iter_mut().for_each(|(network, queue)| network.fail_link(now, channel, *queue)),
+    }
+}
+
+fn repair_link<S: Schedule>(parts: &mut [(&mut Network, &mut S)], now: Time, channel: u32) {
+    let Some(mut free_at) = parts.iter().find_map(|(network, _)| network.link_free_at(channel)) else { return };
+    for (network, queue) in &mut *parts {
+        free_at = network.send_held_again(now, channel, free_at, *queue);
+    }
+    for (network, queue) in parts {
+        network.put_back(now, channel, free_at, *queue);
+    }
+}
+
 impl Network {
     /// Takes a channel (one direction of a link) out of service. No effect on a channel that is down, or that is not in
     /// this partition.
@@ -106,13 +124,11 @@ impl Network {
 
     /// Puts a channel back into service. No effect on a channel that is up.
     pub fn repair_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
-        let Some(free_at) = self.link_free_at(channel) else { return };
-        let free_at = self.send_held_again(now, channel, free_at, queue);
-        self.put_back(now, channel, free_at, queue);
+        repair_link(&mut [(self, queue)], now, channel);
     }
 
     /// Returns the time at which a channel of the fabric that is down is free. `None`: it is up, or does not begin here.
-    pub(crate) fn link_free_at(&self, channel: u32) -> Option<Time> {
+    fn link_free_at(&self, channel: u32) -> Option<Time> {
         let own = self.buffers.layout().local(channel).filter(|&own| self.buffers.layout().begins_here(own))?;
         let link = &self.buffers.links[own as usize];
         (!link.is_up).then_some(link.free_at)
@@ -120,13 +136,7 @@ impl Network {
 
     /// Of a channel that is repaired: sends again the packets that it held back on their way to a buffer here. Returns
     /// the time at which it is free.
-    pub(crate) fn send_held_again(
-        &mut self,
-        now: Time,
-        channel: u32,
-        mut free_at: Time,
-        queue: &mut impl Schedule,
-    ) -> Time {
+    fn send_held_again(&mut self, now: Time, channel: u32, mut free_at: Time, queue: &mut impl Schedule) -> Time {
         let Some(channel) = self.buffers.layout().local(channel) else { return free_at };
         let link = &mut self.buffers.links[channel as usize];
         let through = link.latency + self.config.switch.latency;
@@ -159,7 +169,7 @@ impl Network {
     }
 
     /// Lets a repaired channel that begins here send again.
-    pub(crate) fn put_back(&mut self, now: Time, channel: u32, free_at: Time, queue: &mut impl Schedule) {
+    fn put_back(&mut self, now: Time, channel: u32, free_at: Time, queue: &mut impl Schedule) {
         let Some(channel) = self.buffers.layout().local(channel) else { return };
         if let Some(rerouted) = &mut self.rerouted {
             rerouted.set_abandoned(channel, false);

@@ -88,6 +88,7 @@ pub use config::{
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
+pub(crate) use faults::set_link;
 pub(crate) use fetch::FETCHED_AHEAD;
 pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub(crate) use networks::Networks;

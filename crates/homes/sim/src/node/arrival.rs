@@ -12,11 +12,12 @@ use selvedge_nic::portals::{Delivery, fail};
 use selvedge_nic::tables::kind;
 
 use crate::machine::graph::{Class, Path};
-use crate::network::{Arrival, Delivery as Packet};
+use crate::network::{self, Arrival, Delivery as Packet};
 use crate::time::Time;
 
 use super::events::Event;
-use super::message::{NONE, Phase};
+use super::message::{NONE, Phase, index_of};
+use super::part::Notice;
 use super::rails::queue_of;
 use super::ranks::Ranks;
 use super::trace::Unit;
@@ -40,23 +41,37 @@ impl<R: Ranks> Transfers<R> {
                         self.take_packet(now, &delivery);
                     }
                 }
-                Arrival::Lost(loss) => {
-                    let index = self.message_of(&loss.packet);
-                    if self.nodes.messages[index].cast != NONE {
-                        self.nodes.statistics.casts_lost += 1;
-                        self.copy_over(index);
-                        continue;
-                    }
-                    self.nodes.messages[index].lost = true;
-                    self.packet_arrived(now, index, (now, loss.packet.bytes));
-                }
+                Arrival::Lost(loss) => self.packet_lost(now, &loss.packet),
             }
+        }
+    }
+
+    /// Tells the node of a lost packet's target, a lookahead later.
+    fn packet_lost(&mut self, now: Time, packet: &network::Packet) {
+        let nodes = &mut self.nodes;
+        if nodes.part.is_whole() && nodes.messages[index_of(packet.message)].cast != NONE {
+            nodes.statistics.casts_lost += 1;
+            return self.copy_over(index_of(packet.message));
+        }
+        let (at, notice) = (now + nodes.lookahead, Notice::Missing(*packet));
+        let target = nodes.machine.topology.rails().node(packet.to);
+        match nodes.part.has(target) {
+            true => nodes.take_notice(at, notice),
+            false => nodes.part.tell(at, target, notice),
+        }
+    }
+
+    /// Counts a lost packet at the node of its target. It passes no units.
+    pub fn packet_missing(&mut self, now: Time, index: u32) {
+        self.nodes.messages[index].lost = true;
+        if self.nodes.count_packet(index) {
+            self.message_arrived(now, index);
         }
     }
 
     /// Takes a packet from a node's buffer. Frees its room there when the node's units have admitted it.
     pub fn take_packet(&mut self, now: Time, delivery: &Packet) {
-        let index = self.message_of(&delivery.packet);
+        let index = self.nodes.message_of(&delivery.packet);
         let arrived = (delivery.head, delivery.packet.bytes);
         let taken = match self.nodes.messages[index].cast {
             NONE => self.packet_arrived(now, index, arrived),
@@ -68,13 +83,6 @@ impl<R: Ranks> Transfers<R> {
         self.fabric.give_back(taken, delivery, &mut self.nodes.events);
     }
 
-    /// Returns the index of a packet's message.
-    #[inline]
-    fn message_of(&mut self, packet: &crate::network::Packet) -> u32 {
-        let from = self.nodes.machine.topology.rails().node(packet.from);
-        self.nodes.part.index_of((from, packet.message), &self.nodes.messages)
-    }
-
     /// Handles an arrived packet. Returns the time at which the node's units admit it, which frees its room.
     fn packet_arrived(&mut self, now: Time, index: u32, (head, bytes): (Time, u32)) -> Time {
         let message = &mut self.nodes.messages[index];
@@ -82,9 +90,8 @@ impl<R: Ranks> Transfers<R> {
         message.head = message.head.min(head);
         let header = if begins { self.first_packet_arrived(index) } else { Time::ZERO };
         let nodes = &mut self.nodes;
-        let message = &mut nodes.messages[index];
-        message.packets_to_come = message.packets_to_come.saturating_sub(1);
-        let is_last = message.packets_to_come == 0 && message.bytes_to_send == 0;
+        let is_last = nodes.count_packet(index);
+        let message = &nodes.messages[index];
         let place = (message.target, message.receiver());
         let machine = nodes.machine.clone();
         let stage = &machine.graph.path(message.class).packet;
@@ -188,23 +195,44 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Handles a message that the fabric has lost for good: its initiator gets an error. Later ones do not wait.
+    /// Handles a message that the fabric has lost for good, at its receiver: its initiator gets an error.
     fn message_lost(&mut self, now: Time, index: u32) {
         let nodes = &mut self.nodes;
         nodes.statistics.lost += 1;
         let message = &mut nodes.messages[index];
-        if message.phase == Phase::Credit {
-            return nodes.free_message(index);
-        }
         message.delivery = Delivery::failed(fail::UNDELIVERABLE);
-        if message.phase == Phase::Request && self.order.is_needed() {
-            let (pair, sequence) = ((message.from, message.to), message.sequence);
+        match message.phase {
+            Phase::Credit => nodes.free_message(index),
+            Phase::Request => self.give_up(now, index),
+            Phase::Refusal => {
+                // The target still waits for the message that it has refused.
+                let to = message.to;
+                nodes.tell_failed(now, index, to);
+            }
+            Phase::Free | Phase::Kept | Phase::Response => nodes.conclude(now, index),
+        }
+    }
+
+    /// Gives up a request at its target: later ones do not wait for it, and its initiator is told.
+    fn give_up(&mut self, now: Time, index: u32) {
+        let message = &mut self.nodes.messages[index];
+        message.phase = Phase::Response;
+        let (pair, sequence) = ((message.from, message.to), message.sequence);
+        if self.order.is_needed() {
             self.order.skip(pair, sequence);
             self.release_in_order(pair, now);
         }
         match self.nodes.messages[index].command.is_aggregation() {
             true => self.switches.lose(&mut self.nodes, now, index),
-            false => self.nodes.conclude(now, index),
+            false => self.nodes.tell_failed(now, index, pair.0),
+        }
+    }
+
+    /// Handles a lost message at the other end, which has been told.
+    pub fn message_failed(&mut self, now: Time, index: u32) {
+        match self.nodes.messages[index].phase {
+            Phase::Refusal => self.give_up(now, index),
+            _ => self.nodes.conclude(now, index),
         }
     }
 

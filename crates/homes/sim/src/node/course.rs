@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The course of a run: until when events are handled at once, when it is observed, and how it ends.
 //!
-//! A run is a sequence of *spells*. Their ends are multiples of a length, and the limit of virtual time. Only between
-//! two spells the whole run is looked at. So what is found does not depend on the number of its parts (`parts.rs`).
+//! A run is a sequence of *spells*. Their ends are multiples of a length, the times of faults and deaths, and the limit of
+//! virtual time. Only between two spells the whole run is looked at, and only there faults and deaths happen. So what is
+//! found does not depend on the number of its parts (`parts.rs`).
 //!
 //! A run is stuck if only polls are queued or nothing, and polls have found nothing for a given time and
 //! [`FAILED_POLLS_MAX`] times. Time alone is no criterion: pauses double, so it passes within some hundred polls, and a
@@ -70,6 +71,8 @@ impl Polls {
 pub(super) enum Step {
     /// Handle all events before this time.
     Until(Time),
+    /// Carry out the faults and deaths of this time. All events before it have been handled.
+    Change(Time),
     /// Show the progress.
     Observe,
     End(Ending),
@@ -112,6 +115,9 @@ pub(super) struct Course {
     observe_every: u64,
     /// Events at the last observation.
     observed: u64,
+    /// Times of faults and deaths, and the number of those that have passed.
+    changes: Vec<Time>,
+    changed: usize,
     /// Time of the last progress, and polls that have found nothing since then.
     progress: Time,
     failed: u32,
@@ -127,6 +133,8 @@ impl Course {
             stuck_after: options.stuck_after,
             observe_every: options.observe_every,
             observed: 0,
+            changes: options.times_of_changes(),
+            changed: 0,
             progress: Time::ZERO,
             failed: 0,
         }
@@ -148,11 +156,12 @@ impl Course {
         if self.foreground == Some(status.ended) {
             return end(How::Completed, status.ended_at);
         }
-        let Some(next) = status.next else {
+        let change = self.changes.get(self.changed).copied();
+        let Some(next) = status.next.into_iter().chain(change).min() else {
             let how = if self.foreground.is_none() { How::Completed } else { How::Stuck };
             return end(how, status.last);
         };
-        if status.queued == 0 && self.polls_in_vain(status.last) {
+        if status.queued == 0 && change.is_none() && self.polls_in_vain(status.last) {
             return end(How::Stuck, status.last);
         }
         if next >= self.time_limit {
@@ -162,8 +171,12 @@ impl Course {
             self.observed = status.events;
             return Step::Observe;
         }
+        if change == Some(next) {
+            self.changed += 1;
+            return Step::Change(next);
+        }
         let spell = Time((next.0 / self.length.0 + 1).saturating_mul(self.length.0));
-        Step::Until(spell.min(self.time_limit))
+        Step::Until(change.into_iter().fold(spell.min(self.time_limit), Time::min))
     }
 
     fn polls_in_vain(&self, now: Time) -> bool {
@@ -173,6 +186,7 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::Death;
     use super::*;
 
     fn course(foreground: Option<u32>) -> Course {
@@ -195,6 +209,22 @@ mod tests {
         assert_eq!(course.next(&status(9_999_999, 1, 0)), Step::Until(Time::from_ns(10_000_000)));
         let end = Ending { how: How::Interrupted, at: Time::from_ns(10_000_000) };
         assert_eq!(course.next(&status(10_000_001, 1, 0)), Step::End(end));
+    }
+
+    #[test]
+    fn changes_happen_between_spells_and_a_run_is_not_stuck_before_them() {
+        let at = Time::from_ns(1_500);
+        let deaths = vec![Death { at, rank: 0 }, Death { at, rank: 1 }];
+        let options = Options { deaths, stuck_after: Time::from_ns(100), ..Options::default() };
+        let mut course = Course::new(&options, Some(1), Time::from_ns(300));
+        assert_eq!(course.next(&status(0, 1, 0)), Step::Until(Time::from_ns(1_200)));
+        assert_eq!(course.next(&status(1_400, 0, 9_999)), Step::Until(at), "polls in vain, until a rank dies");
+        assert_eq!(course.next(&Status { next: None, ..Status::default() }), Step::Change(at));
+        assert_eq!(course.next(&status(1_500, 1, 0)), Step::Until(Time::from_ns(2_400)), "both changes are over");
+        assert_eq!(
+            course.next(&Status { next: None, last: at, ..Status::default() }),
+            Step::End(Ending { how: How::Stuck, at })
+        );
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl<R: Ranks> Transfers<R> {
     fn depart_by_rails(&mut self, now: Time, index: u32, parting: &Parting, first: Share) {
         // The first packet that is there, and its first byte: the header is taken then.
         let (mut first_there, mut tail) = ((Time::MAX, Time::MAX), Time::ZERO);
+        let lookahead = self.nodes.lookahead;
         for share in 0..parting.width {
             let Share { rail, departure, .. } = if share == 0 { first } else { self.departure(index, parting, share) };
             let Fabric::Messages(network) = &mut self.fabric else { return };
@@ -180,7 +181,7 @@ impl<R: Ranks> Transfers<R> {
                 None => {
                     port.sent = departure.tail;
                     message.lost = true;
-                    tail = tail.max(departure.tail);
+                    tail = tail.max(departure.tail + lookahead);
                 }
             }
         }

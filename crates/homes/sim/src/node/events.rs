@@ -4,8 +4,9 @@
 //! The queue also counts polls, so that a stuck run ends (`course.rs`). A *poll* is a turn of a rank that has polled and
 //! found nothing, or an attempt of a command that was refused often.
 //!
-//! Events of one time: faults and deaths first, then those of the network by their place, then those of nodes in the
-//! order in which they were scheduled.
+//! Events of one time: those of the network by their place, then notices of lost messages by their message, then those of
+//! nodes in the order in which they were scheduled. Faults and deaths are no events: they happen before all events of their
+//! time (`changes.rs`).
 
 use crate::network::{NetworkEvent, Schedule};
 use crate::queue::Queue;
@@ -44,11 +45,12 @@ pub(super) enum Event {
     /// A whole message has been read from memory.
     Sent(u32),
     Arrived(u32),
+    /// The node of a message's target learns that the fabric has lost one of its packets.
+    Missing(u32),
+    /// The node at the other end of a message learns that the fabric has lost it.
+    Failed(u32),
     Deliver(u32),
     Answer(u32),
-    /// The fault with this index in the options happens.
-    Fault(u32),
-    Kill(u32),
     /// The routers' managers have something to do.
     Manage,
     /// The run looks whether its jobs in the background go on.
@@ -61,8 +63,9 @@ pub(super) enum Event {
     },
 }
 
-/// The place of the network's first event among the events of a time, and of the nodes' first.
+/// The place of the network's first event among the events of a time, of the first notice, and of the nodes' first event.
 const OF_NETWORK: u64 = 1 << 60;
+const OF_NOTICES: u64 = 3 << 59;
 const OF_NODES: u64 = 1 << 61;
 
 /// Future events in order of time, and progress.
@@ -96,6 +99,17 @@ impl Events {
         self.queue.now()
     }
 
+    /// Lets time pass: all events before `now` have been taken.
+    pub fn reach(&mut self, now: Time) {
+        self.queue.reach(now);
+    }
+
+    /// Counts a fault or a death like an event.
+    pub fn count_change(&mut self, now: Time) {
+        (self.counted, self.last) = (self.counted + 1, now);
+        self.progress(now);
+    }
+
     /// Returns the number of events taken, without those by which the network looks at a channel again.
     pub fn counted(&self) -> u64 {
         self.counted
@@ -122,10 +136,10 @@ impl Events {
         self.queue.schedule_as(at, OF_NODES | self.number, event);
     }
 
-    /// Schedules a fault or a death: before all other events of its time.
-    pub fn schedule_change(&mut self, at: Time, event: Event) {
-        self.number += 1;
-        self.queue.schedule_as(at, self.number, event);
+    /// Schedules a notice of a lost message; `order`: that of its message. Its place does not depend on when it is scheduled,
+    /// since it may come by letter.
+    pub fn schedule_notice(&mut self, at: Time, order: u64, event: Event) {
+        self.queue.schedule_as(at, OF_NOTICES | order, event);
     }
 
     /// Schedules like [`Events::schedule`] an event that may be a poll.

@@ -12,7 +12,7 @@ use selvedge_fabric::{MulticastTree, NodeId, RouterId};
 use crate::machine::Machine;
 use crate::network::{
     Arrival, Counted, Delivery, HopSpan, Losses, MessageNetwork, Network, NetworkError, NetworkEvent, Observe, Plan,
-    Reroute, Schedule, Speed,
+    Reroute, Schedule, Speed, set_link,
 };
 use crate::time::Time;
 
@@ -122,10 +122,8 @@ impl Fabric {
     }
 
     pub fn set_link(&mut self, now: Time, channel: u32, is_up: bool, events: &mut Events) {
-        match (self, is_up) {
-            (Fabric::Packets(network), true) => network.repair_link(now, channel, events),
-            (Fabric::Packets(network), false) => network.fail_link(now, channel, events),
-            (Fabric::Messages(_) | Fabric::Lent, _) => {}
+        if let Fabric::Packets(network) = self {
+            set_link(&mut [(&mut **network, events)], now, channel, is_up);
         }
     }
 

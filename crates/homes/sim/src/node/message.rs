@@ -125,6 +125,10 @@ pub(super) struct Message {
     pub number: u64,
     /// The rail of its first packet.
     pub rail: u32,
+    /// Its place among the messages of its initiator, the same in every division of the machine.
+    pub of_rank: u32,
+    /// Of a message from another part: the tag of its packets.
+    pub foreign_tag: u64,
     /// Of the request, if ranks are watched.
     pub signature: Signature,
 }
@@ -159,6 +163,8 @@ impl Message {
             cast: NONE,
             number: 0,
             rail: 0,
+            of_rank: 0,
+            foreign_tag: 0,
             signature: Signature::NEW,
         }
     }
@@ -205,6 +211,11 @@ impl Message {
             Class::AggregationRequest | Class::Aggregation => false,
             Class::AggregationResult | Class::AggregationMulticast => false,
         }
+    }
+
+    /// Returns its place among the notices of a time, the same in every division of the machine.
+    pub fn order(&self) -> u64 {
+        u64::from(self.from) << 32 | u64::from(self.of_rank)
     }
 
     #[inline]

@@ -42,6 +42,7 @@
 //! | `livelock`, `slices` | ranks that repeat themselves; time slices of those that contend |
 //! | `pace` | hosts that vary |
 //! | `course` | `Course`: until when events are handled at once, and how a run ends |
+//! | `changes` | faults and deaths, between two spells |
 //! | [`parts`] | [`PartedSimulation`]: a machine in parts, each on a thread |
 //! | `part` | `Part`: the nodes of a part, and its messages to other parts |
 //! | `jobs`, `background` | the jobs of a run; when those in the background stop |
@@ -64,6 +65,7 @@ pub mod aggregation;
 mod arrival;
 mod autonomous;
 mod background;
+mod changes;
 mod commands;
 mod course;
 mod credits;

@@ -10,6 +10,7 @@ use selvedge_nic::tables::Command;
 
 use crate::machine::graph::{Class, Pass};
 use crate::machine::{Machine, SameNode};
+use crate::network::Packet;
 use crate::time::Time;
 
 use super::credits::Credits;
@@ -19,7 +20,7 @@ use super::jobs::JobTable;
 use super::livelock::{Signature, Watch};
 use super::message::{Message, Messages};
 use super::outcome::Statistics;
-use super::part::Part;
+use super::part::{Notice, Part};
 use super::rank_states::RankStates;
 use super::ranks::{Bytes, Ranks};
 use super::slices::Slices;
@@ -37,6 +38,8 @@ pub(super) struct Nodes<R> {
     pub placement: Vec<u32>,
     /// The nodes that are simulated here.
     pub part: Part,
+    /// Time after which one node learns at the earliest of what has happened at another: the least latency of a link.
+    pub lookahead: Time,
     /// Of these nodes, up to the last one that has a rank.
     pub hardware: Hardware,
     pub messages: Messages,
@@ -56,12 +59,63 @@ impl<R: Ranks> Nodes<R> {
     pub fn new_message(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
         let rank_state = &mut self.rank_states[from];
         rank_state.unanswered = rank_state.unanswered.wrapping_add(1);
+        rank_state.begun = rank_state.begun.wrapping_add(1);
+        let of_rank = rank_state.begun;
         let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
         let (index, before) = self.messages.begin(at, (from, ni), command, payload, signature);
+        self.messages[index].of_rank = of_rank;
         if let Some(command) = before {
             self.ranks.recycle(from, command);
         }
         index
+    }
+
+    /// Tells the node of a rank that the fabric has lost a message: the record goes there, and takes effect a lookahead
+    /// later ([`Event::Failed`]).
+    pub fn tell_failed(&mut self, now: Time, index: u32, rank: u32) {
+        let (at, node) = (now + self.lookahead, self.node_of(rank));
+        let message = &mut self.messages[index];
+        message.payload = Bytes::new();
+        if self.part.has(node) {
+            return self.events.schedule_notice(at, message.order(), Event::Failed(index));
+        }
+        self.part.tell(at, node, Notice::Failed(Box::new(message.clone())));
+        self.messages.free(index);
+    }
+
+    /// Returns the index of a packet's message.
+    #[inline]
+    pub fn message_of(&self, packet: &Packet) -> u32 {
+        let from = self.machine.topology.rails().node(packet.from);
+        self.part.index_of((from, packet.message))
+    }
+
+    /// Takes a notice of another part. The record of its message is here.
+    pub fn take_notice(&mut self, at: Time, notice: Notice) {
+        let (index, event): (u32, fn(u32) -> Event) = match notice {
+            Notice::Missing(packet) => (self.message_of(&packet), Event::Missing),
+            Notice::Failed(message) => {
+                let from = message.from;
+                let (index, before) = self.messages.adopt(*message);
+                if let Some(command) = before {
+                    self.ranks.recycle(from, command);
+                }
+                (index, Event::Failed)
+            }
+        };
+        self.events.schedule_notice(at, self.messages[index].order(), event(index));
+    }
+
+    /// Counts a packet of a message that has arrived or is missing. Returns whether it was the last.
+    #[inline]
+    pub fn count_packet(&mut self, index: u32) -> bool {
+        let message = &mut self.messages[index];
+        message.packets_to_come = message.packets_to_come.saturating_sub(1);
+        let is_last = message.packets_to_come == 0 && message.bytes_to_send == 0;
+        if is_last {
+            self.part.forget_packets(message);
+        }
+        is_last
     }
 
     /// Ends a message. Credits that it still has return to its sender.

@@ -18,11 +18,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use crate::machine::{FullMailbox, Machine};
-use crate::network::{Counted, ErrorRates, Network, Networks, Partition, Undivided};
+use crate::network::{Counted, Network, Networks, Partition, Undivided, set_link};
 use crate::time::Time;
 
+use super::changes::Scheduled;
 use super::course::{Course, Ending, How, Status, Step};
-use super::options::{Model, Options, SimulationError};
+use super::options::{Fault, Model, Options, SimulationError};
 use super::outcome::{End, Outcome, Progress, Waiting};
 use super::part::{Letter, Part};
 use super::ranks::Ranks;
@@ -48,8 +49,7 @@ impl<R: Ranks, F: Fn(&dyn Fn(u32) -> bool) -> R + Sync> MakeRanks for F {
 pub enum Whole {
     Messages,
     Fabric(Undivided),
-    Losses,
-    Changes,
+    Rerouting,
     Jobs,
     Aggregation,
     Mailboxes,
@@ -63,13 +63,20 @@ impl Whole {
         match self {
             Whole::Fabric(why) => why.words(),
             Whole::Messages => "the model of whole messages computes a message's times on all channels at once",
-            Whole::Losses => "a lost packet is known at once to both ends (link.loss, link.corruption)",
-            Whole::Changes => "faults and deaths are known at once on the whole machine",
+            Whole::Rerouting => "managers that reroute look at the whole fabric",
             Whole::Jobs => "several jobs are watched together",
             Whole::Aggregation => "one manager knows all aggregation nodes",
             Whole::Mailboxes => "credits and full mailboxes are known at once to senders (nic.full_mailbox)",
             Whole::Locks => "kept lock requests are known at once to both ends (limits.lock_waiters)",
             Whole::Trace => "a timeline has the work of all nodes in order",
+        }
+    }
+
+    /// Returns what a user can do about it, as the end of a sentence.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Whole::Rerouting => "add --no-reroute",
+            _ => "change what asks for it",
         }
     }
 }
@@ -78,14 +85,12 @@ impl Whole {
 pub fn whole(machine: &Machine, options: &Options) -> Option<Whole> {
     let network = &machine.network;
     let fabric = network.undivided(&machine.topology, machine.routing.deadlock_free());
-    let changes = !options.faults.is_empty() || !options.deaths.is_empty() || options.rerouting.is_some();
     let reasons = [
         (options.network == Model::Message, Whole::Messages),
-        (changes, Whole::Changes),
+        (options.rerouting.is_some(), Whole::Rerouting),
         (options.aggregation.is_some(), Whole::Aggregation),
         (!options.jobs.is_empty() || options.watch, Whole::Jobs),
         (options.trace_limit > 0, Whole::Trace),
-        (network.errors != ErrorRates::NONE, Whole::Losses),
         (machine.nic.full_mailbox != FullMailbox::Drop, Whole::Mailboxes),
         (machine.limits.lock_waiters.is_some(), Whole::Locks),
     ];
@@ -101,6 +106,8 @@ enum Order {
     Lend,
     /// Take it back.
     Take(Box<Network>),
+    /// Carry out the changes of a time, after those of the network, which has scheduled events.
+    Change(Time, Option<(Box<Network>, Scheduled)>),
     /// End, at a time; of a stuck run, with what the ranks wait for.
     End { is_stuck: bool, at: Time },
 }
@@ -215,8 +222,9 @@ impl<M: MakeRanks> PartedSimulation<M> {
                 status = parts.take_status();
                 match course.next(&status) {
                     Step::Until(end) => parts.run_spell(end)?,
+                    Step::Change(at) => parts.change(at)?,
                     Step::Observe => {
-                        let mut networks = parts.borrow_networks()?;
+                        let mut networks = Networks::new(parts.borrow_networks()?);
                         let goes_on = observe(&parts.first.view(progress(&status, &networks, ranks), &networks));
                         parts.give_back(networks.take());
                         if !goes_on {
@@ -304,6 +312,10 @@ fn work<R: Ranks>(mut part: Simulation<R>, parts: usize, orders: &Receiver<Order
                     let (status, letters) = run_window(&mut part, parts, end, letters);
                     break Answer::Ran(status, letters);
                 }
+                Ok(Order::Change(at, network)) => {
+                    let (status, letters) = change(&mut part, parts, at, network);
+                    break Answer::Ran(status, letters);
+                }
                 Ok(Order::End { is_stuck, at }) => break Answer::Ended(Box::new(end(&mut part, is_stuck, at))),
             }
         };
@@ -317,8 +329,28 @@ fn run_window<R: Ranks>(
     end: Time,
     letters: Vec<Letter>,
 ) -> (Status, Vec<Letter>) {
-    letters.into_iter().for_each(|letter| part.accept(letter));
+    part.accept(letters);
     part.handle_before(end);
+    written(part, parts)
+}
+
+/// Carries out the changes of a time. Returns the same as [`run_window`].
+fn change<R: Ranks>(
+    part: &mut Simulation<R>,
+    parts: usize,
+    at: Time,
+    network: Option<(Box<Network>, Scheduled)>,
+) -> (Status, Vec<Letter>) {
+    if let Some((network, scheduled)) = network {
+        part.take_network(network);
+        scheduled.pass_on(&mut part.transfers.nodes.events);
+    }
+    part.changed(at);
+    written(part, parts)
+}
+
+/// Returns the state of a part, and the letters that it has written.
+fn written<R: Ranks>(part: &mut Simulation<R>, parts: usize) -> (Status, Vec<Letter>) {
     let letters = (0..parts).map(|to| part.take_letter(to)).collect();
     (part.status(), letters)
 }
@@ -402,21 +434,56 @@ impl<R: Ranks> Parts<R> {
             let window = end.min(Time((next.0 / length + 1).saturating_mul(length)));
             let has_events = |part: &usize| self.next_of(*part).is_some_and(|next| next < window);
             let busy: Vec<usize> = (0..self.states.len()).filter(has_events).collect();
-            for &part in busy.iter().filter(|&&part| part > 0) {
-                let letters = std::mem::take(&mut self.letters[part]);
-                self.workers[part - 1].order(Order::Run(window, letters));
-            }
-            if busy.first() == Some(&0) {
-                let letters = std::mem::take(&mut self.letters[0]);
-                let (status, letters) = run_window(&mut self.first, self.states.len(), window, letters);
-                self.ran(0, status, letters);
-            }
-            for &part in busy.iter().filter(|&&part| part > 0) {
-                if let Answer::Ran(status, letters) = self.workers[part - 1].answer()? {
-                    self.ran(part, status, letters);
-                }
+            self.run_window(&busy, window)?;
+        }
+    }
+
+    /// Lets some parts, in order, take their letters and handle their events before `end`.
+    fn run_window(&mut self, busy: &[usize], end: Time) -> Result<(), SimulationError> {
+        let (first, others) = busy.split_at(usize::from(busy.first() == Some(&0)));
+        for &part in others {
+            let letters = std::mem::take(&mut self.letters[part]);
+            self.workers[part - 1].order(Order::Run(end, letters));
+        }
+        if !first.is_empty() {
+            let letters = std::mem::take(&mut self.letters[0]);
+            let (status, letters) = run_window(&mut self.first, self.states.len(), end, letters);
+            self.ran(0, status, letters);
+        }
+        self.take_answers(others)
+    }
+
+    fn take_answers(&mut self, of: &[usize]) -> Result<(), SimulationError> {
+        for &part in of {
+            if let Answer::Ran(status, letters) = self.workers[part - 1].answer()? {
+                self.ran(part, status, letters);
             }
         }
+        Ok(())
+    }
+
+    /// Carries out the changes of a time, before all events of that time.
+    fn change(&mut self, at: Time) -> Result<(), SimulationError> {
+        let has_letters = |part: &usize| !self.letters[*part].is_empty();
+        let waiting: Vec<usize> = (0..self.states.len()).filter(has_letters).collect();
+        self.run_window(&waiting, at)?;
+        let mut networks: Vec<Option<(Box<Network>, Scheduled)>> = self.states.iter().map(|_| None).collect();
+        let faults = self.first.options.faults_at(at).to_vec();
+        if !faults.is_empty() {
+            let lent = self.borrow_networks()?.into_iter();
+            networks = lent.map(|network| Some((Box::new(network), Scheduled::default()))).collect();
+        }
+        for Fault { channel, up, .. } in faults {
+            let lent = networks.iter_mut().flatten().map(|(network, scheduled)| (&mut **network, scheduled));
+            set_link(&mut lent.collect::<Vec<_>>(), at, channel, up);
+        }
+        let mut networks = networks.into_iter();
+        let first = networks.next().flatten();
+        self.workers.iter().zip(networks).for_each(|(worker, network)| worker.order(Order::Change(at, network)));
+        let (status, letters) = change(&mut self.first, self.states.len(), at, first);
+        self.ran(0, status, letters);
+        let others: Vec<usize> = (1..self.states.len()).collect();
+        self.take_answers(&others)
     }
 
     /// Records the state of a part after a window, and the letters that it has written.
@@ -429,7 +496,7 @@ impl<R: Ranks> Parts<R> {
         }
     }
 
-    fn borrow_networks(&mut self) -> Result<Networks<Network>, SimulationError> {
+    fn borrow_networks(&mut self) -> Result<Vec<Network>, SimulationError> {
         self.workers.iter().for_each(|worker| worker.order(Order::Lend));
         let mut networks = vec![*self.first.lend_network()];
         for worker in &self.workers {
@@ -437,7 +504,7 @@ impl<R: Ranks> Parts<R> {
                 networks.push(*network);
             }
         }
-        Ok(Networks::new(networks))
+        Ok(networks)
     }
 
     fn give_back(&mut self, networks: Vec<Network>) {

@@ -51,6 +51,8 @@ pub(super) struct RankState {
     generation: u32,
     pause: Time,
     pub unanswered: u64,
+    /// Messages that it has begun, with wrap-around.
+    pub begun: u32,
     /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn or, if the
     /// rank waits, at [`Event::HandOver`]. A message that has left the processor for the NIC does not count.
     pub handing_over: u32,
@@ -93,6 +95,7 @@ impl RankState {
             generation: 0,
             pause: PAUSE_FIRST,
             unanswered: 0,
+            begun: 0,
             handing_over: NONE,
             pace: Pace::new(variation, rank),
             served: Time::ZERO,

@@ -82,11 +82,12 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn of_part(
         machine: Arc<Machine>,
         ranks: R,
-        options: Options,
+        mut options: Options,
         part: Part,
         network: Option<Box<Network>>,
     ) -> Result<Simulation<R>, SimulationError> {
         let size = ranks.size();
+        options.sort_changes();
         let mut placement = placement(&machine, size, &options)?;
         options.network.check(&machine)?;
         let jobs = JobTable::new(&options.jobs, size, options.variation)?;
@@ -124,6 +125,7 @@ impl<R: Ranks> Simulation<R> {
             rank_states: RankStates::new(size, placement.len() as u32, &jobs, memory_access),
             hardware: Hardware::new(part.nodes_below(highest as u32), &machine.graph, machine.topology.rails().count()),
             part,
+            lookahead: machine.network.lookahead(&machine.topology),
             placement,
             messages: Messages::default(),
             credits: Credits::default(),
@@ -138,12 +140,6 @@ impl<R: Ranks> Simulation<R> {
             machine: Rc::new(machine),
             ranks,
         };
-        for (number, fault) in options.faults.iter().enumerate() {
-            nodes.events.schedule_change(fault.at, Event::Fault(number as u32));
-        }
-        for death in &options.deaths {
-            nodes.events.schedule_change(death.at, Event::Kill(death.rank));
-        }
         let (part, placement) = (&nodes.part, &nodes.placement);
         nodes.rank_states.begin(&mut nodes.events, &nodes.jobs, |rank| part.has(placement[rank as usize]));
         let mut background = Background::default();
@@ -175,6 +171,7 @@ impl<R: Ranks> Simulation<R> {
         let ending = loop {
             match course.next(&self.status()) {
                 Step::Until(end) => self.handle_before(end),
+                Step::Change(at) => self.change(at),
                 Step::Observe => {
                     self.collect_spans();
                     if !observe(&self.view(self.progress(), self.network())) {
@@ -198,7 +195,7 @@ impl<R: Ranks> Simulation<R> {
             fetch_ahead(&mut self.transfers);
             let Some((now, event)) = self.transfers.nodes.events.take_by(last) else { return };
             self.handle(now, event);
-            if self.died || self.over {
+            if self.over {
                 return;
             }
         }
@@ -223,24 +220,33 @@ impl<R: Ranks> Simulation<R> {
 
     // ---- A part of a machine -------------------------------------------------------------------------------------
 
-    /// Takes what another part has sent: the records of messages, then their packets.
-    pub(super) fn accept(&mut self, Letter { mut parcel, messages }: Letter) {
+    /// Takes what other parts have sent: the records of messages, their packets, then notices.
+    pub(super) fn accept(&mut self, letters: Vec<Letter>) {
         let Transfers { nodes, fabric, .. } = &mut self.transfers;
-        for message in messages {
-            let from = message.from();
-            if let Some(command) = nodes.part.accept(message, &mut nodes.messages) {
-                nodes.ranks.recycle(from, command);
+        let mut notices = Vec::new();
+        for mut letter in letters {
+            for message in letter.messages {
+                let from = message.from();
+                if let Some(command) = nodes.part.accept(message, &mut nodes.messages) {
+                    nodes.ranks.recycle(from, command);
+                }
             }
+            if let Fabric::Packets(network) = fabric {
+                network.accept(&mut letter.parcel, &mut nodes.events);
+            }
+            notices.append(&mut letter.notices);
         }
-        if let Fabric::Packets(network) = fabric {
-            network.accept(&mut parcel, &mut nodes.events);
+        // The record of a message may come from another part than news of it.
+        for (at, notice) in notices {
+            nodes.take_notice(at, notice);
         }
     }
 
     /// Takes what was sent to another part.
     pub(super) fn take_letter(&mut self, to: usize) -> Letter {
         let Transfers { nodes, fabric, .. } = &mut self.transfers;
-        let mut letter = Letter { messages: nodes.part.take_leaving(to), ..Letter::default() };
+        let (messages, notices) = (nodes.part.take_leaving(to), nodes.part.take_told(to));
+        let mut letter = Letter { messages, notices, ..Letter::default() };
         if let Fabric::Packets(network) = fabric {
             network.exchange_parcel(to, &mut letter.parcel);
         }
@@ -383,12 +389,12 @@ impl<R: Ranks> Simulation<R> {
             }
             Event::Sent(message) => nodes.complete_send(now, message),
             Event::Arrived(message) => self.transfers.whole_arrived(now, message),
+            Event::Missing(message) => self.transfers.packet_missing(now, message),
+            Event::Failed(message) => self.transfers.message_failed(now, message),
             Event::Deliver(message) => self.transfers.deliver(now, message),
             Event::Answer(message) => self.transfers.answer(now, message),
             Event::Publish(index) => self.unpublished.publish(nodes, now, index),
             Event::Fire { rank, ni } => nodes.fire(now, rank, ni),
-            Event::Fault(number) => self.change_link(now, self.options.faults[number as usize]),
-            Event::Kill(rank) => self.kill(now, rank),
             Event::Look => {
                 nodes.events.leave_poll(true);
                 return self.look(now);
@@ -412,7 +418,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    fn change_link(&mut self, now: Time, Fault { channel, up, .. }: Fault) {
+    pub(super) fn change_link(&mut self, now: Time, Fault { channel, up, .. }: Fault) {
         let Transfers { nodes, fabric, switches, .. } = &mut self.transfers;
         switches.change(nodes, now, |manager| match up {
             true => manager.link_back(channel),
@@ -421,7 +427,6 @@ impl<R: Ranks> Simulation<R> {
         let channel = self.options.aggregation.as_ref().map_or(channel, |made| made.channel(channel));
         fabric.set_link(now, channel, up, &mut nodes.events);
         self.manage(now, Some((channel, up)));
-        self.transfers.take_arrivals(now);
     }
 
     /// Lets the routers' managers work, after a change of a channel or at their time.

@@ -202,6 +202,12 @@ impl<E: Copy> Queue<E> {
         self.filled_words[word / 64] |= 1 << (word % 64);
     }
 
+    /// Lets time pass: `now` becomes the current time. The caller has taken all events before it.
+    pub fn reach(&mut self, now: Time) {
+        debug_assert!(self.next_at().is_none_or(|next| next >= now), "an event is left before {now}");
+        self.now = self.now.max(now);
+    }
+
     /// Takes the next event; its time becomes the current time.
     #[inline(always)]
     pub fn take(&mut self) -> Option<(Time, E)> {

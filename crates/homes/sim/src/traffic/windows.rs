@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use super::part::{Counts, Part, Plan};
 use super::results::Snapshot;
 use super::{Progress, Stop};
-use crate::network::{Counted, Network, NetworkStatistics, Networks, Parcel};
+use crate::network::{Counted, Network, NetworkStatistics, Networks, Parcel, set_link};
 use crate::node::Fault;
 use crate::rerouting::Rerouter;
 use crate::time::Time;
@@ -195,10 +195,8 @@ impl<'a> Run<'a> {
                 break;
             }
             self.faults += 1;
-            match up {
-                true => self.repair(now, channel),
-                false => self.parts.iter_mut().for_each(|part| part.network.fail_link(now, channel, &mut part.queue)),
-            }
+            let parts = self.parts.iter_mut().map(|Part { network, queue, .. }| (network, queue));
+            set_link(&mut parts.collect::<Vec<_>>(), now, channel, up);
             self.manage(now, Some((channel, up)));
         }
         if self.manage_at.is_some_and(|at| at <= now) {
@@ -207,17 +205,6 @@ impl<'a> Run<'a> {
         }
         self.parts.iter_mut().for_each(Part::take_arrivals);
         self.exchange();
-    }
-
-    /// Repairs a channel. Its two halves may be in two partitions.
-    fn repair(&mut self, now: Time, channel: u32) {
-        let Some(mut free_at) = self.parts.iter().find_map(|part| part.network.link_free_at(channel)) else { return };
-        for part in &mut self.parts {
-            free_at = part.network.send_held_again(now, channel, free_at, &mut part.queue);
-        }
-        for part in &mut self.parts {
-            part.network.put_back(now, channel, free_at, &mut part.queue);
-        }
     }
 
     /// Lets the routers' managers work, after a change of a channel or at their time. They need the whole fabric.

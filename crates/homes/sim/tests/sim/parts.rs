@@ -5,23 +5,22 @@ use std::sync::Arc;
 
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Counted;
-use selvedge_sim::node::{
-    Death, End, Fault, Model, Options, Outcome, PartedSimulation, Simulation, Variation, Whole, whole,
-};
+use selvedge_sim::node::{End, Model, Options, Outcome, PartedSimulation, Simulation, Variation, Whole, whole};
 use selvedge_sim::program::ready::{self, Prepared};
 use selvedge_sim::program::{Needs, Results, Shared, Tasks};
+use selvedge_sim::rerouting::RerouteConfig;
 use selvedge_sim::time::Time;
 
 use crate::common;
 use crate::ready::{LINES, words};
 
-fn prepared(machine: &Arc<Machine>, ranks: u32, line: &str) -> Prepared {
+pub fn prepared(machine: &Arc<Machine>, ranks: u32, line: &str) -> Prepared {
     let (name, arguments) = words(line);
     ready::find(&name).unwrap().prepare(ranks, machine, &arguments).unwrap()
 }
 
 /// All that a run shows, by name.
-type Seen = Vec<(&'static str, String)>;
+pub type Seen = Vec<(&'static str, String)>;
 
 fn seen(outcome: &Outcome, results: &Results, network: &dyn Counted) -> Seen {
     let mut statistics = outcome.statistics.clone();
@@ -49,14 +48,14 @@ fn seen(outcome: &Outcome, results: &Results, network: &dyn Counted) -> Seen {
 }
 
 /// Checks that two runs show the same, and names what differs.
-fn assert_alike(one: &Seen, several: &Seen, at: &str) {
+pub fn assert_alike(one: &Seen, several: &Seen, at: &str) {
     let differ = one.iter().zip(several).filter(|(one, several)| one != several);
     let cut = |text: &str| text.chars().take(300).collect::<String>();
     let differ: Vec<_> = differ.map(|(one, several)| (one.0, cut(&one.1), cut(&several.1))).collect();
     assert!(differ.is_empty(), "{at}: {differ:#?}");
 }
 
-fn in_one_part(machine: &Arc<Machine>, ranks: u32, prepared: &Prepared, options: &Options) -> Seen {
+pub fn in_one_part(machine: &Arc<Machine>, ranks: u32, prepared: &Prepared, options: &Options) -> Seen {
     let tasks = prepared.tasks(ranks, machine);
     let mut simulation = Simulation::new(machine.clone(), tasks, options.clone()).unwrap();
     let outcome = simulation.run(&mut |_| true);
@@ -65,7 +64,13 @@ fn in_one_part(machine: &Arc<Machine>, ranks: u32, prepared: &Prepared, options:
 }
 
 /// Returns also the number of parts.
-fn in_parts(machine: &Arc<Machine>, ranks: u32, prepared: &Prepared, options: &Options, threads: u32) -> (Seen, usize) {
+pub fn in_parts(
+    machine: &Arc<Machine>,
+    ranks: u32,
+    prepared: &Prepared,
+    options: &Options,
+    threads: u32,
+) -> (Seen, usize) {
     let shared = Shared::default();
     let make = |is_here: &dyn Fn(u32) -> bool| prepared.some_tasks(ranks, machine, is_here, &shared);
     let mut simulation = PartedSimulation::new(machine.clone(), ranks, make, options.clone(), threads).unwrap();
@@ -178,13 +183,9 @@ fn what_needs_the_whole_machine_has_a_reason() {
     let none = Options::default();
     assert_eq!(reason(&[], &none), None);
     assert_eq!(reason(&[], &Options { network: Model::Message, ..Options::default() }), Some(Whole::Messages));
-    let at = Time::from_ns(5);
-    let faults = vec![Fault { at, channel: 1, up: false }];
-    assert_eq!(reason(&[], &Options { faults, ..Options::default() }), Some(Whole::Changes));
-    let deaths = vec![Death { at, rank: 1 }];
-    assert_eq!(reason(&[], &Options { deaths, ..Options::default() }), Some(Whole::Changes));
+    let rerouting = Some(RerouteConfig::default());
+    assert_eq!(reason(&[], &Options { rerouting, ..Options::default() }), Some(Whole::Rerouting));
     assert_eq!(reason(&[], &Options { trace_limit: 9, ..Options::default() }), Some(Whole::Trace));
-    assert_eq!(reason(&[("link.loss", "0.01")], &none), Some(Whole::Losses));
     assert!(matches!(reason(&[("link.latency_ns", "0")], &none), Some(Whole::Fabric(_))));
 }
 

@@ -61,7 +61,7 @@ fn what_needs_one_thread_refuses_several() {
     let on = |machine: &str, rest: &str| refused(&format!("--machine {} --threads 2 {rest}", machine_file(machine)));
     assert!(on("torus16", "-- ./program").contains("one of the processes runs at a time"));
     assert!(on("torus16", "--program allreduce -n 2 --network message").contains("whole messages"));
-    assert!(on("torus16", "--program allreduce -n 2 --kill 1@1us").contains("deaths are known at once"));
+    assert!(on("torus16", "--program allreduce -n 2 --fail-link (0,0)-(0,1)@1us").contains("--no-reroute"));
     assert!(on("torus16", "--program allreduce -n 2 --sample 1us:/nowhere").contains("observer"));
     assert!(on("torus16", "--traffic uniform --set switch.switching=wormhole").contains("give --threads 1"));
     assert!(on("torus16", "--traffic uniform --set link.latency_ns=0").contains("latency of 0"));

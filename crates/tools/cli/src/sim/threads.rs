@@ -27,7 +27,7 @@ pub fn of_traffic(args: &Args, machine: &Machine) -> Result<u32, Usage> {
 
 /// Returns the number of threads for a built-in program.
 pub fn of_program(args: &Args, machine: &Machine, options: &Options, ranks: u32) -> Result<u32, Usage> {
-    let why = node::whole(machine, options).map(|why| (why.words(), "change what asks for it"));
+    let why = node::whole(machine, options).map(|why| (why.words(), why.remedy()));
     chosen(args, why.or_else(|| observed(args)), ranks / RANKS_A_THREAD)
 }
 
