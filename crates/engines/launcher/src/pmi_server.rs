@@ -337,6 +337,16 @@ impl Server {
 
 const INIT_ANSWER: &str = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0";
 
+/// Whether the rank that sent this line waits for others. A rank that completes a barrier waits, too.
+pub(crate) fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
+    let answered = replies.iter().any(|(to, _)| *to == number as usize);
+    match word(line, "cmd") {
+        Some("barrier_in" | "exchange_in") => true,
+        Some("init") => !answered,
+        _ => false,
+    }
+}
+
 /// The value of `key=value` in a line.
 fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))

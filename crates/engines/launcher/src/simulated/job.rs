@@ -20,7 +20,7 @@ use super::rank::{RankProcess, RankState, has_ended};
 use super::spin;
 use super::watchdog::{Activity, FirstThread, Watchdog};
 use crate::error::with_causes;
-use crate::pmi_server::{Abort, Replies, Server, Table};
+use crate::pmi_server::{Abort, Replies, Server, Table, waits_for_others};
 use crate::rank::connection::ConnectionState;
 use crate::rank::output::PrintedStream;
 use crate::rank::spawn::SpawnPlan;
@@ -523,16 +523,6 @@ impl Drop for SimulatedJob {
         if let Some(directory) = self.directory.take() {
             let _ = directory.remove();
         }
-    }
-}
-
-/// Whether the rank that sent this line waits for others. A rank that completes a barrier waits, too.
-fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
-    let answered = replies.iter().any(|(to, _)| *to == number as usize);
-    match line.split_ascii_whitespace().find_map(|word| word.strip_prefix("cmd=")) {
-        Some("barrier_in" | "exchange_in") => true,
-        Some("init") => !answered,
-        _ => false,
     }
 }
 
