@@ -38,7 +38,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("a wrong option", "run --timout 3 true", 2, &["'--timout'", "a similar argument exists: '--timeout'"]),
     mistake("no program", "run -n 2", 2, &["PROGRAM"]),
     mistake("zero ranks", "run -n 0 true", 2, &["'0'", "0 is not in 1..="]),
-    mistake("too many ranks", "run -n 100000 true", 2, &["100000 is not in 1..="]),
+    mistake("too many ranks", "run -n 100000 true", 2, &["100000 ranks", "at most 1024", "--hosts"]),
     mistake("a missing file", "run ./nowhere", 127, &["./nowhere does not exist"]),
     mistake("a program of this folder without its path", "run here", 127, &["here is not in PATH", "./here"]),
     mistake("a program that is not executable", "run PLACE/plain", 126, &["PLACE/plain is not executable", "chmod +x"]),

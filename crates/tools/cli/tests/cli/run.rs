@@ -118,7 +118,6 @@ fn invalid_command_lines() {
         &["-n", "2"],
         &["--frobnicate", "true"],
         &["-n", "0", "true"],
-        &["-n", "1026", "true"],
         &["-n", "two", "true"],
         &["--timeout", "0", "true"],
         &["--timeout", "-1", "true"],
@@ -133,6 +132,9 @@ fn invalid_command_lines() {
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
         assert!(ended.err.contains("error:"), "{args:?}");
     }
+    let crowded = place.output(&["-n", "1025", "true"]);
+    assert_eq!(crowded.code, Some(2), "{crowded:?}");
+    assert!(crowded.err.contains("1025 ranks of a job are too many for this host"), "{crowded:?}");
 }
 
 #[test]
