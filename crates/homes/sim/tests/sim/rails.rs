@@ -136,9 +136,9 @@ fn both_models_agree_on_an_idle_network() {
 /// A long message, and short ones behind it that would overtake it on another rail.
 #[test]
 fn messages_of_two_ranks_match_in_the_order_of_sending() {
-    for number in 0..3 {
+    for (number, name) in CHOICES.into_iter().enumerate() {
         for machine in layouts(choice(number)) {
-            assert_eq!(machine.keeps_order(), number == 0, "{}", CHOICES[number]);
+            assert_eq!(machine.keeps_order(), number == 0, "{name}");
             for network in [Model::Packet, Model::Message] {
                 let needs = Needs { receives: 64, unexpected: 64, eager_bytes_max: u64::MAX, ..Needs::default() };
                 run(&machine, &needs, Options { network, ..Options::default() }, |process| {
@@ -189,13 +189,13 @@ fn traffic(machine: &Machine, pattern: &str, load: f64, threads: u32) -> Traffic
 #[test]
 fn uniform_traffic_grows_with_the_planes() {
     let one = traffic(&machine(&[]), "uniform", 1.0, 1);
-    for number in 0..3 {
+    for (number, name) in CHOICES.into_iter().enumerate() {
         let four = traffic(&machine(&[FOUR, PLANES, choice(number)]), "uniform", 1.0, 1);
         assert_eq!(four.nodes, one.nodes);
         let ratio = four.accepted_bytes_per_s_per_node / one.accepted_bytes_per_s_per_node;
         // The two packets of a message share no buffer if they are striped.
         let most = if number == 2 { 4.9 } else { 4.3 };
-        assert!((3.7..most).contains(&ratio), "{}: {ratio}", CHOICES[number]);
+        assert!((3.7..most).contains(&ratio), "{name}: {ratio}");
         assert!((four.accepted / one.accepted - ratio / 4.0).abs() < 1e-9, "{} of {}", four.accepted, one.accepted);
     }
     let low = traffic(&machine(&[FOUR, PLANES]), "uniform", 0.2, 1);
@@ -210,18 +210,18 @@ fn a_target_receives_by_all_its_rails() {
     };
     let one = received(&crossbar(&[]));
     assert!((0.9e9..1.0e9).contains(&one), "{one}");
-    for number in 0..3 {
+    for (number, name) in CHOICES.into_iter().enumerate() {
         let four = received(&crossbar(&[FOUR, PLANES, choice(number)]));
-        assert!((3.9..4.05).contains(&(four / one)), "{}: {}", CHOICES[number], four / one);
+        assert!((3.9..4.05).contains(&(four / one)), "{}: {}", name, four / one);
     }
 }
 
 #[test]
 fn a_pair_has_one_rail_under_a_hash_and_all_under_the_others() {
-    for number in 0..3 {
+    for (number, name) in CHOICES.into_iter().enumerate() {
         let accepted = traffic(&crossbar(&[FOUR, PLANES, choice(number)]), "shift:1", 1.0, 1).accepted;
         let expected = if number == 0 { 0.22..0.25 } else { 0.8..1.0 };
-        assert!(expected.contains(&accepted), "{}: {accepted}", CHOICES[number]);
+        assert!(expected.contains(&accepted), "{name}: {accepted}");
     }
 }
 
