@@ -13,7 +13,7 @@
 //! | `<ospid>.arena`, `<ospid>.<k>.spill` | a process's shared memory | that process |
 //! | `<ospid>.links` | the counters of a process's links | that process |
 //! | `gdb`, `windows` | commands for gdb; a socket for the windows of ranks that run under it | the launcher |
-//! | `exchange-<number>` | what each rank gives to an exchange ([`crate::exchange_table`]) | the launcher |
+//! | `exchange-<number>` | what each rank gives to an exchange ([`mod@crate::exchange_table`]) | the launcher |
 //! | `lost` | [`LostRank`]s of all hosts | the launcher, when a rank ends early and the job goes on |
 //! | `<ospid>.dead` | [`Tombstone`] | the launcher, when the process ends early |
 //!

@@ -15,7 +15,7 @@
 //! | `cmd=exchange_in value=..`, after `cmd=exchange_more value=..` | `cmd=exchange_out rc=0 table=..`, when all are in |
 //! | `cmd=abort exitcode=..` | none |
 //!
-//! Only `selvedge run` knows the exchange. It writes the values of all ranks into a file ([`crate::exchange_table`]). With
+//! Only `selvedge run` knows the exchange. It writes the values of all ranks into a file ([`mod@crate::exchange_table`]). With
 //! another launcher each rank asks for each value.
 //!
 //! A program that uses MPI, or PMI itself, uses the same socket, and some do so from another thread or finalize before
