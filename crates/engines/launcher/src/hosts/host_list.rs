@@ -164,14 +164,10 @@ fn merge(entries: Vec<HostEntry>, what: &str) -> Result<Vec<HostEntry>, HostsErr
     }
 }
 
-/// Checks that all ranks have room on this host.
-pub(super) fn check_room_here(ranks: usize) -> Result<(), HostsError> {
-    check_room(ranks, || "this host".to_owned())
-}
-
-fn check_room(ranks: usize, name: impl Fn() -> String) -> Result<(), HostsError> {
+/// Checks that so many ranks have room on a host.
+pub(super) fn check_room(ranks: usize, name: &str) -> Result<(), HostsError> {
     match ranks > PORTALS_PID_MAX.into() {
-        true => Err(HostsError::Crowded { ranks, name: name() }),
+        true => Err(HostsError::Crowded { ranks, name: name.to_owned() }),
         false => Ok(()),
     }
 }
@@ -189,7 +185,7 @@ pub(super) fn place(ranks: usize, hosts: &[HostEntry]) -> Result<Vec<usize>, Hos
     let mut counts = vec![0; hosts.len()];
     host_of.iter().for_each(|&host| counts[host] += 1);
     for (host, &count) in hosts.iter().zip(&counts) {
-        check_room(count, || host.name.clone())?;
+        check_room(count, &host.name)?;
     }
     Ok(host_of)
 }

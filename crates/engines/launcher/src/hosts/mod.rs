@@ -80,7 +80,7 @@ pub fn run(options: &JobOptions) -> Result<u8, LauncherError> {
 }
 
 fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
-    host_list::check_room_here(options.ranks as usize)?;
+    host_list::check_room(options.ranks as usize, "this host")?;
     let executable = options.executable()?;
     let runner = Runner::find(options)?;
     let signals = Signals::block().map_err(LauncherError::Signals)?;

@@ -213,7 +213,7 @@ impl<R: Ranks> Transfers<R> {
         }
     }
 
-    /// Gives up a request at its target: later ones do not wait for it, and its initiator is told.
+    /// Gives up a lost request at its target: tells its initiator, and lets the later messages of the pair pass.
     fn give_up(&mut self, now: Time, index: u32) {
         let message = &mut self.nodes.messages[index];
         message.phase = Phase::Response;
