@@ -33,8 +33,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=()
 
-# Tests and tree by one command of cargo: with two, some crates have other features, and are built twice.
-if ! make --no-print-directory build TREE="$tree" PROFILE="$profile" CRATES="${crates[*]} --lib --bins --tests"; then
+# Tests, their programs and the tree by one command of cargo: with two, some crates have other features, and are built twice.
+if ! make --no-print-directory build TREE="$tree" PROFILE="$profile" CRATES="${crates[*]} --lib --bins --tests --examples"; then
     printf '\n*** make test: nothing was tested, because the tests or their tree cannot be built\n' >&2
     exit 1
 fi
