@@ -22,13 +22,19 @@ const RECEIVE_SLOT_BYTES: usize = CONTEXT_BYTES + LONG_FRAME_BYTES_MAX;
 const SEND_SLOT_BYTES: usize = CONTEXT_BYTES + FRAME_BYTES_MAX;
 const RECEIVE_SLOTS_BYTES: usize = RECEIVE_BUFFERS * RECEIVE_SLOT_BYTES;
 const SLOTS_BYTES: usize = RECEIVE_SLOTS_BYTES + SEND_BUFFERS * SEND_SLOT_BYTES;
-/// One page, so that the allocation is zero without being touched.
-const SLOTS_ALIGN: usize = 4096;
+/// Bytes of a cache line. The first slot begins at one.
+const LINE_BYTES: usize = 64;
+/// Alignment of the allocation: `malloc`'s own. With a greater one `alloc_zeroed` writes all of it, and each endpoint
+/// would occupy 10 MB.
+const ALIGN: usize = 16;
 
 const _: () = assert!(size_of::<fi_context2>() <= CONTEXT_BYTES && CONTEXT_BYTES % align_of::<fi_context2>() == 0);
 
-/// The buffers: first those that receive, then those that send.
-pub(super) struct Slots(*mut u8);
+/// The buffers: first those that receive, then those that send. They occupy memory only where they were used.
+pub(super) struct Slots {
+    allocation: *mut u8,
+    first: *mut u8,
+}
 
 // SAFETY: a slot's bytes are touched by its owner only (invariant 1 of the endpoint), and owners change under the endpoint's `&mut`.
 unsafe impl Sync for Slots {}
@@ -41,15 +47,16 @@ impl Slots {
 
     pub(super) fn new() -> Slots {
         // SAFETY: the layout is not empty.
-        let start = unsafe { alloc_zeroed(Slots::layout()) };
-        if start.is_null() {
+        let allocation = unsafe { alloc_zeroed(Slots::layout()) };
+        if allocation.is_null() {
             handle_alloc_error(Slots::layout());
         }
-        Slots(start)
+        let before = (allocation as usize).next_multiple_of(LINE_BYTES) - allocation as usize;
+        Slots { allocation, first: allocation.wrapping_add(before) }
     }
 
     const fn layout() -> Layout {
-        match Layout::from_size_align(SLOTS_BYTES, SLOTS_ALIGN) {
+        match Layout::from_size_align(SLOTS_BYTES + LINE_BYTES, ALIGN) {
             Ok(layout) => layout,
             Err(_) => panic!("the layout is a constant"),
         }
@@ -59,7 +66,7 @@ impl Slots {
         let sends = buffer.checked_sub(RECEIVE_BUFFERS);
         let at = sends.map_or(buffer * RECEIVE_SLOT_BYTES, |number| RECEIVE_SLOTS_BYTES + number * SEND_SLOT_BYTES);
         assert!(at < SLOTS_BYTES, "there is no such buffer");
-        self.0.wrapping_add(at)
+        self.first.wrapping_add(at)
     }
 
     pub(super) fn frame(&self, buffer: usize) -> *mut u8 {
@@ -68,7 +75,7 @@ impl Slots {
 
     /// Returns the buffer of a context that libfabric hands back.
     pub(super) fn buffer_of(&self, context: *mut c_void) -> Option<usize> {
-        let offset = (context as usize).wrapping_sub(self.0 as usize);
+        let offset = (context as usize).wrapping_sub(self.first as usize);
         let (first, offset, bytes) = match offset.checked_sub(RECEIVE_SLOTS_BYTES) {
             None => (0, offset, RECEIVE_SLOT_BYTES),
             Some(offset) => (RECEIVE_BUFFERS, offset, SEND_SLOT_BYTES),
@@ -81,6 +88,6 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         // SAFETY: `new` has allocated it with this layout.
-        unsafe { dealloc(self.0, Slots::layout()) };
+        unsafe { dealloc(self.allocation, Slots::layout()) };
     }
 }
