@@ -21,24 +21,39 @@ use crate::greeting::{Answer, GreetingError, NO_HOST};
 use crate::ids::PeerId;
 use crate::incoming::{Frame, GREETING_MAX, Incoming, LAST_FRAMES, ProvenSender};
 use crate::random::fill_random;
+use crate::settings::Check;
 
 /// Limit of connections that have not proved themselves. With a further one, a random one of them is closed: so a
 /// stranger's do not keep those of members out, whose greetings take one round trip.
 const UNPROVEN_MAX: usize = 256;
 /// Limit of peers. A member of the job cannot fill this process's memory by claiming one address after the other.
 const PEERS_MAX: usize = 1 << 17;
+/// The pauses between looks at the times of all links, while one of them waits for time to pass, and otherwise. A look
+/// goes over all links, and a process may have hundreds.
+const CHECK_WAITING: Duration = Duration::from_millis(1);
+const CHECK_RESTING: Duration = Duration::from_millis(20);
 /// The time that connections wait when this process has no descriptor for them.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 impl ProgressState {
     /// Continues greetings, and finds peers that have ended. Never blocks.
     pub(super) fn advance_control(&mut self, shared: &Shared) {
-        shared.watch.for_each_ready(|watched| match watched {
-            Watched::Listener => self.accept(shared),
-            Watched::Outgoing(peer) => shared.advance_outgoing(peer),
-            Watched::Incoming(number) => self.advance_incoming(shared, number),
+        shared.watch.for_each_ready(|watched| {
+            self.waits = true;
+            match watched {
+                Watched::Listener => self.accept(shared),
+                Watched::Outgoing(peer) => shared.advance_outgoing(peer),
+                Watched::Incoming(number) => self.advance_incoming(shared, number),
+            }
         });
-        self.check_times(shared);
+        let is_waiting = self.waits || shared.settings.check != Check::None;
+        let pause = if is_waiting { CHECK_WAITING } else { CHECK_RESTING };
+        let now = Instant::now();
+        if self.checked.is_none_or(|checked| now.saturating_duration_since(checked) >= pause) {
+            self.checked = Some(now);
+            self.check_times(shared, now);
+            self.waits = self.links_wait(shared);
+        }
     }
 
     fn accept(&mut self, shared: &Shared) {
@@ -148,9 +163,9 @@ impl ProgressState {
     }
 
     /// Ends greetings that take too long, and links to peers whose last frames have come.
-    fn check_times(&mut self, shared: &Shared) {
+    fn check_times(&mut self, shared: &Shared, now: Instant) {
         self.accept_again(shared);
-        let (mut over, mut missing, mut failed, now) = (Vec::new(), Vec::new(), Vec::new(), Instant::now());
+        let (mut over, mut missing, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for number in self.incoming.numbers() {
             let Some(incoming) = self.incoming.get_mut(number) else { continue };
             incoming.send_due(now);
@@ -196,15 +211,23 @@ impl ProgressState {
         }
     }
 
+    /// Whether the next look at the links must come soon.
     pub(super) fn waits_for_time(&self, shared: &Shared) -> bool {
-        let senders = shared.lock();
+        // Frames that are sent, and frames that come, wait for time only with a check.
+        let has_check = shared.settings.check != Check::None;
+        self.waits
+            || shared.lock().peers.has_busy()
+            || self.faulty.as_ref().is_some_and(FaultyNetwork::holds_frames)
+            || has_check && self.links_wait(shared)
+    }
+
+    /// Whether a link waits for time to pass.
+    fn links_wait(&self, shared: &Shared) -> bool {
         let waits = |link: &crate::outgoing::Outgoing| {
             let connection = &link.connection;
             connection.ending_since().is_some() || connection.was_closed_by_receiver() || link.waits_for_ack()
         };
-        senders.peers.has_busy()
-            || senders.peers.iter().any(|peer| waits(&peer.outgoing))
-            || self.faulty.as_ref().is_some_and(FaultyNetwork::holds_frames)
+        shared.lock().peers.iter().any(|peer| waits(&peer.outgoing))
             || self.incoming.iter().any(Incoming::waits_for_time)
     }
 }

@@ -99,6 +99,9 @@ pub(super) struct ProgressState {
     pub(super) strangers: Strangers,
     /// The time since which no connection can be accepted, for want of descriptors.
     pub(super) refuses_since: Option<Instant>,
+    /// The last look at the times of all links, and whether a link waits for time to pass since then.
+    pub(super) checked: Option<Instant>,
+    pub(super) waits: bool,
     pub(super) rounds: u32,
     pub(super) idle_rounds: u32,
 }

@@ -44,16 +44,15 @@ pub(super) fn run(shared: &Shared, progress: &Mutex<ProgressState>) {
             shared.state.program_computes();
         }
         let program_polls = has_polled && shared.state.program_polls();
-        let (found, waits) = {
+        let waits = {
             let mut progress = progress.lock().ignore_poison();
             progress.advance_control(shared);
-            let found = !program_polls && progress.step(shared, ProgressCaller::Thread);
-            (found, progress.waits_for_time(shared))
+            if !program_polls && progress.step(shared, ProgressCaller::Thread) {
+                (vain_wakes, postponed) = (0, 0);
+                continue;
+            }
+            progress.waits_for_time(shared)
         };
-        if found {
-            (vain_wakes, postponed) = (0, 0);
-            continue;
-        }
         shared.sink.run_owner_work();
         let mut polled = vec![PollFd::from_borrowed_fd(shared.watch.fd(), PollFlags::IN)];
         let mut timeout = if waits { SHORT } else { LONG };
