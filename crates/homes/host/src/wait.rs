@@ -30,7 +30,10 @@ pub const TICK: Duration = Duration::from_millis(20);
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
 /// A wait that has slept for long sleeps for this part of that time before it polls again, so that it costs little.
 const SLEEP_PART: u32 = 32;
+/// Looks of a wait before it reads the clock, and those of a wait that should give its core away soon, because ranks
+/// share it: with links to other hosts a look calls libfabric, which costs a microsecond.
 const LOOKS: u32 = 64;
+const LOOKS_CROWDED: u32 = 4;
 /// The time that a waiter spins before it yields the core between rounds. After this time the wait is longer than the
 /// latency of a message.
 const SELFISH: Duration = Duration::from_micros(100);
@@ -72,7 +75,7 @@ impl Interface {
     ) -> Result<T, WaitEnd> {
         // Most waits end here. Only longer ones are listed, for a thread that closes the interface or frees an object.
         if !ABORTED.load(Relaxed) && self.offers.polls_here {
-            for round in 0..LOOKS {
+            for round in 0..self.looks() {
                 self.progress();
                 if is_due() {
                     if let Some(found) = look() {
@@ -176,12 +179,18 @@ impl Interface {
         }
     }
 
+    #[inline]
+    fn looks(&self) -> u32 {
+        let is_crowded = Duration::from_nanos(self.config.spin_ns) < SELFISH;
+        if is_crowded && self.offers.reaches_hosts { LOOKS_CROWDED } else { LOOKS }
+    }
+
     /// Polls, until some time after the last packet of another host. False if nothing was found.
     fn spin(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<bool, WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
         let mut taken_in = self.packets_received.load(Relaxed);
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..self.looks() {
                 self.progress();
                 if look() {
                     return Ok(true);
