@@ -7,7 +7,7 @@
  *   flags        puts, a fence, then each PE's flag is decremented: twice as many messages;
  *   counting     counting puts: the messages themselves count.
  *
- *     selvedge run -n 4 build/examples/shmem/alltoall [rounds]
+ *     selvedge run -n 4 build/examples/shmem/alltoall [rounds [bytes of the largest message]]
  *
  * Prints the bandwidth of one PE by message size. Ends with an error when a byte is wrong.
  *
@@ -142,11 +142,12 @@ static double bandwidth(enum method method, size_t bytes, int rounds)
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 1000;
+    long largest = argc > 2 ? atol(argv[2]) : MAX_BYTES;
     shmem_init();
     me = shmem_my_pe();
     n = shmem_n_pes();
-    if (rounds < 1) {
-        fprintf(stderr, "usage: selvedge run -n 4 build/examples/shmem/alltoall [rounds]\n");
+    if (rounds < 1 || largest < 8 || largest > MAX_BYTES) {
+        fprintf(stderr, "usage: selvedge run -n 4 build/examples/shmem/alltoall [rounds [bytes, 8 to %d]]\n", MAX_BYTES);
         shmem_global_exit(1);
     }
     inbox = symmetric((size_t)n * MAX_BYTES);
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
     if (me == 0)
         printf("%d PEs, MB/s that each sends\n%10s %12s %12s %12s %12s\n", n, "bytes", names[BARRIER], names[FLAGS],
                names[COUNTING], "cnt/flags");
-    for (size_t bytes = 8; bytes <= MAX_BYTES; bytes *= 8) {
+    for (size_t bytes = 8; bytes <= (size_t)largest; bytes *= 8) {
         double rate[METHODS];
         for (int method = 0; method < METHODS; method++)
             rate[method] = have((enum method)method) ? bandwidth((enum method)method, bytes, rounds) : 0;

@@ -81,7 +81,7 @@ for shape in $shapes; do
     hosts_anew "${shape%x*}"
     measure "${shape%x*}" "${shape#*x}" shmem/hello
     measure "${shape%x*}" "${shape#*x}" triggered_barrier 25
-    [ $((${shape%x*} * ${shape#*x})) -gt 128 ] || measure "${shape%x*}" "${shape#*x}" shmem/alltoall 1
+    [ $((${shape%x*} * ${shape#*x})) -gt 128 ] || measure "${shape%x*}" "${shape#*x}" shmem/alltoall 1 8
 done
 
 if [ -n "$page" ]; then

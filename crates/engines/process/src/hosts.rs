@@ -105,6 +105,7 @@ pub fn link_settings(
         nid,
         check: settings.check,
         progress,
+        links_max: settings.links_max,
         timeout: settings.timeout,
         faults: settings.faults.clone()?,
     })

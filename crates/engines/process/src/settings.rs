@@ -14,6 +14,9 @@ use selvedge_nic::limits::{ADDRESS_TABLES_MAX, LOCK_WAITERS_MAX};
 pub use selvedge_settings::{VARIABLES, Variable};
 use selvedge_settings::{read, units};
 
+/// Links to other processes, and from them, beyond which idle ones are closed.
+const LINKS_MAX: usize = 256;
+
 /// The values of the variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -53,6 +56,7 @@ pub struct HostSettings {
     pub provider: Option<String>,
     pub progress: Progress,
     pub check: Check,
+    pub links_max: usize,
     pub timeout: Duration,
     /// `Err` if they are malformed.
     pub faults: Result<Option<Faults>, FaultsError>,
@@ -88,6 +92,7 @@ impl HostSettings {
             timeout: read("SELVEDGE_NET_TIMEOUT", Duration::from_secs(5), |text| {
                 units::duration(text).ok().filter(|timeout| *timeout >= Duration::from_secs(1))
             }),
+            links_max: read("SELVEDGE_NET_LINKS", LINKS_MAX, |text| text.parse().ok().filter(|&links| links > 0)),
             faults: match selvedge_settings::text("SELVEDGE_NET_FAULTS") {
                 Some(text) if !text.trim().is_empty() => text.parse().map(Some),
                 _ => Ok(None),

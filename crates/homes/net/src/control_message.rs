@@ -8,6 +8,8 @@
 //! | [`ControlMessage::End`] | sender to receiver | the last frame has a smaller number; acknowledge when all were taken |
 //! | | receiver to sender | its process ends in order; the number is 0 |
 //! | [`ControlMessage::Sent`] | sender to receiver | without a check: the last frame so far has a smaller number |
+//! | [`ControlMessage::Rest`] | sender to receiver | as `End`, and the link closes after the acknowledgement, until it is used again |
+//! | | receiver to sender | has too many links: close this one once it is idle; the number is 0 |
 //!
 //! A message is its length (4 bytes), its kind (1), the number (8) and a tag (16). The tag is BLAKE3 over the count of
 //! earlier messages of this side, the kind and the number, with the key from the greeting. So no other process can
@@ -21,6 +23,7 @@ const ACK: u8 = 5;
 const NACK: u8 = 6;
 const END: u8 = 7;
 const SENT: u8 = 8;
+const REST: u8 = 9;
 const BODY_BYTES: usize = 1 + 8 + TAG_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,7 @@ pub(crate) enum ControlMessage {
     Nack(u64),
     End(u64),
     Sent(u64),
+    Rest(u64),
 }
 
 /// Makes or checks the tags of one direction of a connection: its key and its count of messages.
@@ -53,6 +57,7 @@ impl MessageSealer {
             ControlMessage::Nack(number) => (NACK, number),
             ControlMessage::End(number) => (END, number),
             ControlMessage::Sent(number) => (SENT, number),
+            ControlMessage::Rest(number) => (REST, number),
         };
         let mut bytes = (BODY_BYTES as u32).to_le_bytes().to_vec();
         bytes.push(kind);
@@ -75,6 +80,7 @@ impl MessageSealer {
             NACK => Ok(ControlMessage::Nack(number)),
             END => Ok(ControlMessage::End(number)),
             SENT => Ok(ControlMessage::Sent(number)),
+            REST => Ok(ControlMessage::Rest(number)),
             _ => Err(GreetingError::Malformed),
         }
     }
@@ -100,8 +106,8 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_were_sent() {
         let (mut sender, mut receiver) = sealers();
-        use ControlMessage::{Ack, End, Nack, Sent};
-        for message in [Ack(5), Nack(u64::MAX), Sent(7), End(0), Ack(5)] {
+        use ControlMessage::{Ack, End, Nack, Rest, Sent};
+        for message in [Ack(5), Nack(u64::MAX), Sent(7), End(0), Rest(2), Ack(5)] {
             assert_eq!(receiver.open(&sender.seal(message)[LENGTH_BYTES..]), Ok(message));
         }
     }

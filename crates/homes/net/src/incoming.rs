@@ -90,6 +90,12 @@ struct Open {
     /// The sender has said that it has sent the frames before this number.
     sent_before: u64,
     missing: MissingFrame,
+    /// The sender closes the link for a while, because it is idle.
+    is_resting: bool,
+    /// The sender was asked to do so.
+    is_asked_to_rest: bool,
+    /// The number of frames at the last look.
+    seen: u64,
     /// The silence since the control connection ended, or the last frame came after that.
     ended: Option<Silence>,
     /// The reason for which it ended.
@@ -198,6 +204,10 @@ impl Incoming {
                 match open.received.open(&message)? {
                     ControlMessage::End(number) => open.order.end_announced(number),
                     ControlMessage::Sent(number) => open.sent_before = open.sent_before.max(number),
+                    ControlMessage::Rest(number) => {
+                        open.is_resting = true;
+                        open.order.end_announced(number);
+                    }
                     ControlMessage::Ack(_) | ControlMessage::Nack(_) => return Err(GreetingError::Malformed),
                 }
             }
@@ -239,6 +249,9 @@ impl Incoming {
             reads: ReadQueue::default(),
             held: BTreeMap::new(),
             sent_before: 0,
+            is_resting: false,
+            is_asked_to_rest: false,
+            seen: 0,
             missing: MissingFrame { number: 0, silence: Silence::from(Instant::now()) },
             ended: None,
             why: None,
@@ -372,9 +385,29 @@ impl Incoming {
         open.ended.as_mut().is_some_and(|silence| silence.look(now) > LAST_FRAMES || open.order.is_complete())
     }
 
-    /// Returns the peer and the reason for which its control connection has ended.
+    /// Whether frames have come since the last look, or the sender was asked to close the link.
+    pub fn is_used(&mut self) -> bool {
+        let Stage::Open(open) = &mut self.stage else { return true };
+        let before = std::mem::replace(&mut open.seen, open.order.expected());
+        open.is_asked_to_rest || open.is_resting || before != open.seen
+    }
+
+    /// Asks the sender to close the link once it is idle, because this process has too many.
+    pub fn ask_to_rest(&mut self) {
+        if let Stage::Open(open) = &mut self.stage {
+            open.is_asked_to_rest = true;
+            self.control.send(&open.sent.seal(ControlMessage::Rest(0)));
+            // If the connection has ended, the next look at it finds that.
+            let _ = self.control.send_now();
+        }
+    }
+
+    /// Returns the peer and the reason for which its control connection has ended. None if the link only rests.
     pub fn end(&mut self) -> Option<(PeerId, LinkError)> {
         let Stage::Open(open) = &mut self.stage else { return None };
+        if open.is_resting && open.order.is_complete() {
+            return None;
+        }
         Some((open.peer, open.why.take()?))
     }
 

@@ -109,7 +109,7 @@ impl RemoteHosts {
     /// Whether the process behind an id may still answer.
     fn answers(&self, id: u64) -> bool {
         match self.names.find(&self.links, id) {
-            Lookup::Peer(peer) => !self.links.is_lost(peer),
+            Lookup::Peer(peer) => self.links.answers(peer),
             Lookup::Unknown => false,
             Lookup::NotNow => true,
         }

@@ -70,6 +70,8 @@ pub struct Settings {
     pub nid: Option<u32>,
     pub check: Check,
     pub progress: Progress,
+    /// Open links to other processes, beyond which idle ones are closed, and as many from others.
+    pub links_max: usize,
     /// The silence after which a host is lost.
     pub timeout: Duration,
     /// Faults of the network, for tests.

@@ -48,6 +48,7 @@ fn open() -> (Arc<Links>, Arc<Counted>) {
         nid: None,
         check: Check::None,
         progress: Progress::Thread,
+        links_max: 256,
         timeout: Duration::from_secs(5),
         faults: None,
     };

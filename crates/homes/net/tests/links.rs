@@ -81,6 +81,7 @@ fn settings(progress: Progress) -> Settings {
         nid: Some(3),
         check: Check::Crc,
         progress,
+        links_max: 256,
         timeout: Duration::from_secs(5),
         faults: None,
     }
@@ -716,4 +717,99 @@ fn many_wire_up_at_once() {
     for (links, _) in &all {
         links.close();
     }
+}
+
+/// A process sends to more peers than it may have links to, in turns, and they answer. Links are closed and opened again;
+/// all packets arrive in order, also payloads that the receiver reads.
+#[test]
+fn idle_links_beyond_the_limit_are_closed_and_open_again_without_loss() {
+    const PEERS: usize = 6;
+    const ROUNDS: u64 = 12;
+    let ways = [(Check::None, Progress::Thread), (Check::None, Progress::Calls), (Check::Crc, Progress::Thread)];
+    for (check, progress) in ways {
+        let one = |links_max| open(Settings { check, links_max, ..settings(progress) });
+        let (a, at_a) = one(2);
+        let peers: Vec<_> = (0..PEERS).map(|_| one(256)).collect();
+        let all: Vec<&Links> = peers.iter().map(|(links, _)| &**links).chain([&*a]).collect();
+        let count = |kept: &Kept| kept.packets.lock().expect("no panic").len() as u64;
+        for round in 0..ROUNDS {
+            for (b, at_b) in &peers {
+                let (to_b, to_a) = (a.peer(b.address()), b.peer(a.address()));
+                send(&a, to_b, round, length_of(round));
+                poll_until(&all, "it arrives", || count(at_b) == round + 1);
+                let before = count(&at_a);
+                send(b, to_a, round, length_of(round));
+                poll_until(&all, "the answer arrives", || count(&at_a) > before);
+            }
+            poll_until(&all, "idle links are closed", || a.in_use() <= 2);
+        }
+        // The last packets go while links are being closed.
+        for (b, _) in &peers {
+            send(&a, a.peer(b.address()), ROUNDS, length_of(ROUNDS));
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.close());
+            poll_until(&all[..PEERS], "the last arrive", || peers.iter().all(|(_, at_b)| count(at_b) == ROUNDS + 1));
+        });
+        for (b, at_b) in &peers {
+            check_all(at_b, b.peer(a.address()), ROUNDS + 1);
+            let lost = at_a.lost.lock().expect("no panic");
+            assert!(lost.is_empty(), "nobody was lost: {lost:?}");
+            b.close();
+        }
+    }
+}
+
+/// A process that has too many links from others asks their senders to close idle ones.
+#[test]
+fn a_receiver_with_too_many_links_has_idle_ones_closed() {
+    for check in [Check::None, Check::Mac] {
+        let one = |links_max| open(Settings { check, links_max, ..settings(Progress::Thread) });
+        let (a, at_a) = one(1);
+        let peers: Vec<_> = (0..4).map(|_| one(256)).collect();
+        for round in 0..3 {
+            for (b, _) in &peers {
+                send(b, b.peer(a.address()), round, length_of(round));
+            }
+            let count = || at_a.packets.lock().expect("no panic").len() as u64;
+            poll_until(&[], "all arrive", || count() == (round + 1) * 4);
+            let in_use = || peers.iter().map(|(b, _)| b.in_use()).sum::<usize>();
+            poll_until(&[], "three are closed", || in_use() <= 1);
+        }
+        assert!(at_a.lost.lock().expect("no panic").is_empty());
+        peers.iter().for_each(|(b, _)| b.close());
+        a.close();
+    }
+}
+
+/// The end of a peer whose link was closed is noticed at the next packet, and at once while an answer is awaited.
+#[test]
+fn the_end_of_a_peer_with_a_closed_link_is_noticed() {
+    let one = |links_max| open(Settings { check: Check::None, links_max, ..settings(Progress::Thread) });
+    let (a, at_a) = one(1);
+    let [(b, at_b), (c, at_c), (d, _)] = [one(256), one(256), one(256)];
+    let to = [&b, &c, &d].map(|links| a.peer(links.address()));
+    let came = |kept: &Kept| !kept.packets.lock().expect("no panic").is_empty();
+    send(&a, to[0], 0, 8);
+    send(&a, to[1], 0, 8);
+    poll_until(&[], "both come", || came(&at_b) && came(&at_c));
+    poll_until(&[], "an idle link is closed", || a.in_use() <= 1);
+    // An answer is awaited from both: their links open again, and stay.
+    poll_until(&[], "both links are open", || a.answers(to[0]) && a.answers(to[1]) && a.in_use() == 2);
+    b.close();
+    poll_until(&[], "its end is noticed", || !a.answers(to[0]) && at_a.lost.lock().expect("no panic").contains(&to[0]));
+    assert!(a.answers(to[1]));
+    // Nothing is awaited from the third; a packet to it after its end finds out.
+    send(&a, to[2], 0, 8);
+    poll_until(&[], "idle links are closed", || a.in_use() <= 1);
+    d.close();
+    drop(d); // its listener ends with its process
+    let since = Instant::now();
+    while !at_a.lost.lock().expect("no panic").contains(&to[2]) {
+        let _ = a.send(to[2], NIC, &packet(1, 8), Source::Taken(&mut payload(1, 8)), SendTiming::Now);
+        assert!(since.elapsed() < LONG, "the third's end is noticed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    c.close();
+    a.close();
 }

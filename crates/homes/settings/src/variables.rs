@@ -368,6 +368,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         group: "Several hosts",
+        name: "SELVEDGE_NET_LINKS",
+        values: "a number",
+        default: "256",
+        text: "The number of links to other processes, and of links from them, beyond which a process closes idle ones. \
+               A closed link opens again at its next message.",
+    },
+    Variable {
+        group: "Several hosts",
         name: "SELVEDGE_NET_FAULTS",
         values: "loss=0.01,corrupt=0.01,double=0.01,reorder=0.01,refuse=0.01,delay=2ms,seed=7, or some of these",
         default: "none",

@@ -200,9 +200,10 @@ impl ProgressState {
             }
             repeats.into_iter().for_each(|peer| senders.peers.mark_busy(peer));
             for peer in closed {
-                failed.extend(shared.connect(&mut senders, peer).err().map(|error| (peer, error)));
+                failed.extend(shared.connect_now(&mut senders, peer).err().map(|error| (peer, error)));
             }
         }
+        self.keep_within_limit(shared, now, &mut failed);
         for (peer, why) in failed.into_iter().chain(over) {
             shared.lose(shared.lock(), peer, &why);
         }
@@ -227,7 +228,9 @@ impl ProgressState {
             let connection = &link.connection;
             connection.ending_since().is_some() || connection.was_closed_by_receiver() || link.waits_for_ack()
         };
-        shared.lock().peers.iter().any(|peer| waits(&peer.outgoing))
+        let senders = shared.lock();
+        !senders.waiting.is_empty()
+            || senders.peers.iter().any(|peer| waits(&peer.outgoing))
             || self.incoming.iter().any(Incoming::waits_for_time)
     }
 }
@@ -263,6 +266,7 @@ impl Shared {
         }
         let peer = senders.peers.number_of(address, nid);
         senders.count_new_link(peer);
+        senders.peers[peer].outgoing.restart_read_count();
         Ok((peer, Answer { link: link as u32, key: u64::from_le_bytes(key), endpoint }))
     }
 
@@ -278,6 +282,18 @@ impl Shared {
         };
         let connection = &mut target.outgoing.connection;
         match connection.advance(&target.address, &self.address, &self.settings, endpoint, nonce) {
+            Ok(()) if connection.is_rest_acknowledged() => {
+                if let Some(control) = connection.control() {
+                    self.watch.remove(control);
+                }
+                connection.end_rest();
+                target.outgoing.show_state("");
+                if target.outgoing.has_to_send() {
+                    if let Err(error) = self.connect(&mut senders, peer) {
+                        self.lose(senders, peer, &error);
+                    }
+                }
+            }
             Ok(()) => {
                 match connection.control() {
                     Some(control) if connection.was_closed_by_receiver() => self.watch.remove(control),
@@ -288,7 +304,7 @@ impl Shared {
                 peers.mark_busy(peer);
             }
             // Its last frames may still come.
-            Err(end) if end.is_end() && connection.is_open() => {
+            Err(end) if end.is_end() && (connection.is_open() || connection.is_closing()) => {
                 if let Some(control) = connection.control() {
                     self.watch.remove(control);
                 }

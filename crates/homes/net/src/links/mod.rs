@@ -14,6 +14,7 @@
 //! | [`shared`] | the part that every thread uses |
 //! | [`progress_state`] | links from peers, and the reads in flight on them, under one lock |
 //! | [`payloads`], [`connections`], [`step`] | progress: of payloads that are read, of control connections, of all |
+//! | [`limit`] | idle links are closed when there are too many |
 //! | [`progress_thread`] | the thread that makes progress while the program computes |
 //! | this one | [`Links`]: opened, used by the program, closed |
 //!
@@ -30,6 +31,7 @@
 //! Cost: a link has a connection at each side. A poll loads one word of state and counts itself.
 
 mod connections;
+mod limit;
 mod payloads;
 mod peers;
 mod progress_state;
@@ -182,6 +184,11 @@ impl Links {
         Some(self.shared.lock().peers.get(peer)?.address).filter(|address| !address.is_nowhere())
     }
 
+    /// Returns the number of links to peers that have a connection, or make one.
+    pub fn in_use(&self) -> usize {
+        self.shared.lock().peers.iter().filter(|peer| peer.outgoing.connection.is_in_use()).count()
+    }
+
     /// Returns the number of a peer's host in the job; None if it has none.
     pub fn nid_of(&self, peer: PeerId) -> Option<u32> {
         self.shared.lock().peers.nid_of(peer)
@@ -197,20 +204,33 @@ impl Links {
         self.shared.lock().peers.get(peer)?.loss.as_deref().cloned()
     }
 
+    /// Whether a peer, from which this process awaits answers, may still send them. If the link to it rests, it is opened
+    /// again, so that its end is noticed.
+    pub fn answers(&self, peer: PeerId) -> bool {
+        let mut senders = self.shared.lock();
+        let Some(target) = senders.peers.get_mut(peer) else { return false };
+        let connection = &target.outgoing.connection;
+        if connection.is_lost() {
+            return false;
+        }
+        if connection.is_in_use() {
+            target.asked_about = Some(Instant::now());
+        }
+        !connection.is_resting() || self.connect(senders, peer).is_some()
+    }
+
     /// Opens the link to a peer, unless it is open, so that the kernel finds out if the peer's host is lost.
     pub fn watch(&self, peer: PeerId) {
-        let senders = self.shared.lock();
-        if senders.peers.get(peer).is_some_and(|target| target.outgoing.connection.is_closed()) {
-            let _ = self.connect_first(senders, peer);
+        let mut senders = self.shared.lock();
+        let Some(target) = senders.peers.get_mut(peer) else { return };
+        target.is_watched = true;
+        if target.outgoing.connection.is_closed() {
+            let _ = self.connect(senders, peer);
         }
     }
 
-    /// Connects to a peer for the first time. None: the peer is lost.
-    fn connect_first<'a>(
-        &'a self,
-        mut senders: MutexGuard<'a, Senders>,
-        peer: PeerId,
-    ) -> Option<MutexGuard<'a, Senders>> {
+    /// Connects to a peer for the first time, or again. None: the peer is lost.
+    fn connect<'a>(&'a self, mut senders: MutexGuard<'a, Senders>, peer: PeerId) -> Option<MutexGuard<'a, Senders>> {
         let before = self.shared.state.load();
         let connected = self.shared.connect(&mut senders, peer);
         self.start_thread_at_first_link(before);
@@ -241,7 +261,7 @@ impl Links {
             return Err(SendError::Full);
         }
         if target.outgoing.connection.is_closed() {
-            senders = self.connect_first(senders, peer).ok_or(SendError::Gone)?;
+            senders = self.connect(senders, peer).ok_or(SendError::Gone)?;
         }
         let rest = senders.note_taken();
         let id = senders.peers.nid_of(peer).map(|nid| u64::from(nid) << 32 | u64::from(to.pid));
@@ -352,7 +372,8 @@ impl Links {
                         continue;
                     }
                     is_sending |= link.is_sending();
-                    is_unsure |= link.waits_for_ack() || goal == Drained::Acknowledged && link.announce_end();
+                    is_unsure |= link.waits_for_ack()
+                        || goal == Drained::Acknowledged && (link.connection.is_closing() || link.announce_end());
                 }
                 if !is_sending && !is_unsure {
                     return;

@@ -70,16 +70,15 @@ impl ProgressState {
         if senders.endpoint.is_none() || link.is_lost() {
             return false;
         }
-        if link.is_closed() {
-            if let Err(error) = shared.connect(&mut senders, peer) {
-                failed.push((peer, error));
+        if link.endpoint_name().is_none() {
+            if link.is_closed() {
+                if let Err(error) = shared.connect(&mut senders, peer) {
+                    failed.push((peer, error));
+                }
             }
             return false;
         }
-        if link.endpoint_name().is_none() {
-            return false;
-        }
-        let started = match senders.open_reader(shared.settings.at) {
+        let started = match senders.open_reader(shared.settings.at, shared.settings.links_max) {
             Ok(Some((reader, peers))) => {
                 let name = peers[peer].outgoing.connection.endpoint_name().unwrap_or_default();
                 reader.read(peer, name, &part, self.reads.next_tag())

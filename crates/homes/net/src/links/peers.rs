@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
+use std::time::Instant;
 
 use selvedge_host::backend::Loss;
 
@@ -20,6 +21,10 @@ pub(super) struct Peer {
     pub(super) outgoing: Outgoing,
     /// Its end, once it is lost.
     pub(super) loss: Option<Box<Loss>>,
+    /// The program waits for it, and wants to know its end.
+    pub(super) is_watched: bool,
+    /// The last time at which the program asked whether it still answers.
+    pub(super) asked_about: Option<Instant>,
     /// It is in the list of [`Peers::mark_busy`].
     is_busy: bool,
 }
@@ -46,7 +51,15 @@ impl Peers {
             if self.peers.len() == self.peers.capacity() {
                 self.peers.reserve_exact(self.peers.len() / 4 + 16);
             }
-            self.peers.push(Peer { address, nid, outgoing: Outgoing::new(self.check), loss: None, is_busy: false });
+            self.peers.push(Peer {
+                address,
+                nid,
+                outgoing: Outgoing::new(self.check),
+                loss: None,
+                is_watched: false,
+                asked_about: None,
+                is_busy: false,
+            });
         }
         if nid != NO_HOST {
             self[number].nid = nid;

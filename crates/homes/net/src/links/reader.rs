@@ -36,6 +36,11 @@ impl Reader {
         self.is_full || !self.in_flight.is_empty()
     }
 
+    /// Number of peers that it has a connection to.
+    pub(super) fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
     pub(super) fn reads_from(&self, peer: PeerId) -> bool {
         self.in_flight.values().any(|&from| from == peer)
     }

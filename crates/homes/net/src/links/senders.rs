@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use selvedge_host::links::{NONE, Name, Page, Way};
 
+use super::limit::WaitingLinks;
 use super::peers::{Peer, Peers};
 use super::reader::Reader;
 use crate::endpoint::{Completion, Endpoint};
@@ -21,6 +22,7 @@ pub(super) struct Senders {
     reader: Option<Reader>,
     readers_closed: u64,
     pub(super) peers: Peers,
+    pub(super) waiting: WaitingLinks,
     /// Number of times that the program was at rest.
     rests: u64,
     has_taken: bool,
@@ -41,7 +43,16 @@ pub(super) enum EndpointSleep {
 impl Senders {
     pub(super) fn new(check: Check) -> Senders {
         let peers = Peers::new(check);
-        Senders { endpoint: None, reader: None, readers_closed: 0, peers, rests: 0, has_taken: false, page: None }
+        Senders {
+            endpoint: None,
+            reader: None,
+            readers_closed: 0,
+            peers,
+            waiting: WaitingLinks::default(),
+            rests: 0,
+            has_taken: false,
+            page: None,
+        }
     }
 
     /// Counts the links in this page from now on.
@@ -129,7 +140,15 @@ impl Senders {
     }
 
     /// Returns the endpoint that reads. The first read opens it.
-    pub(super) fn open_reader(&mut self, at: IpAddr) -> Result<Option<(&mut Reader, &Peers)>, LinkError> {
+    pub(super) fn open_reader(
+        &mut self,
+        at: IpAddr,
+        links_max: usize,
+    ) -> Result<Option<(&mut Reader, &Peers)>, LinkError> {
+        // It has a connection to each peer that it has read from.
+        if self.reader.as_mut().is_some_and(|reader| reader.peers() > links_max && !reader.is_busy()) {
+            self.close_reader();
+        }
         let Senders { endpoint, reader, peers, .. } = self;
         let Some(endpoint) = endpoint else { return Ok(None) };
         let reader = match reader {

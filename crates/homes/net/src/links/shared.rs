@@ -42,12 +42,22 @@ impl Shared {
         }
     }
 
+    /// Connects to a peer, at once or, if this process has too many links, when an idle one is closed.
     pub(super) fn connect(&self, senders: &mut Senders, peer: PeerId) -> Result<(), LinkError> {
         self.open_endpoint(senders).map_err(|error| LinkError::Endpoint(error.to_string()))?;
-        if self.state.load().is_closing() {
+        // A link that rests may have packets from before the end.
+        if self.state.load().is_closing() && !senders.peers[peer].outgoing.connection.is_resting() {
             return Err(LinkError::Ended);
         }
         self.state.connecting();
+        if !senders.waiting.admit(peer, self.settings.links_max) {
+            senders.peers.mark_busy(peer);
+            return Ok(());
+        }
+        self.connect_now(senders, peer)
+    }
+
+    pub(super) fn connect_now(&self, senders: &mut Senders, peer: PeerId) -> Result<(), LinkError> {
         senders.count_new_link(peer);
         let target = &mut senders.peers[peer];
         target.outgoing.connection.connect(&target.address, &self.settings)?;

@@ -8,6 +8,10 @@
 //! | | | | its end without an answer | `ClosedByReceiver` |
 //! | `ClosedByReceiver` | ended | wait | [`Connection::connect`], after [`RETRY_AFTER`] | `Greeting` |
 //! | `Open` | acknowledgements of frames | are sent | its end ([`Connection::note_end`]) | `Ending` |
+//! | | | | it is idle, and this process has too many links ([`Connection::rest`]) | `Closing` |
+//! | `Closing` | the last acknowledgement | wait | that acknowledgement | `Resting` |
+//! | | | | its end | `Ending` |
+//! | `Resting` | none | wait | [`Connection::connect`], at the next packet | `Greeting` |
 //! | `Ending` | ended | are sent; the peer's last frames may still come | silence of the peer | `Lost` |
 //! | `Lost` | none | refused | | |
 //!
@@ -37,6 +41,8 @@ const TELL_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) struct Connection {
     stage: Stage,
+    /// The name of the peer's endpoint and its entry in the address vector, since the link was first open.
+    known: Option<(Vec<u8>, Destination)>,
 }
 
 enum Stage {
@@ -45,6 +51,8 @@ enum Stage {
     ClosedByReceiver(Box<Greeting>, Instant),
     Open(Box<Open>),
     Ending(Box<Open>, Ending),
+    Closing(Box<Open>),
+    Resting,
     Lost,
 }
 
@@ -62,9 +70,8 @@ struct Greeting {
 
 pub(super) struct Open {
     control: Control,
-    /// The peer's endpoint, and its name.
+    /// The peer's endpoint.
     pub(super) to: Destination,
-    name: Vec<u8>,
     pub(super) header: FrameHeader,
     pub(super) seal: Seal,
     /// None: the link has no check, and no frame is repeated.
@@ -80,16 +87,60 @@ pub(super) struct Open {
     told: u64,
     /// The number of frames at the last look, and the time at which it was first seen.
     seen: (u64, Instant),
+    /// The receiver has asked for the end of the link, once it is idle.
+    is_asked_to_rest: bool,
+    /// The receiver's last message says that it has all frames. Cleared when it is told that the link closes.
+    has_all_acknowledged: bool,
 }
 
 impl Connection {
     pub fn new() -> Connection {
-        Connection { stage: Stage::Closed }
+        Connection { stage: Stage::Closed, known: None }
     }
 
-    /// Whether the link was never opened.
+    /// Whether the link must be opened before it can be used: it never was open, or rests.
     pub fn is_closed(&self) -> bool {
-        matches!(self.stage, Stage::Closed)
+        matches!(self.stage, Stage::Closed | Stage::Resting)
+    }
+
+    /// Whether the link was closed because it was idle.
+    pub fn is_resting(&self) -> bool {
+        matches!(self.stage, Stage::Resting)
+    }
+
+    /// Whether the link waits for the last acknowledgement before it rests.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.stage, Stage::Closing(_))
+    }
+
+    /// Whether the link has a connection, or makes one.
+    pub fn is_in_use(&self) -> bool {
+        !matches!(self.stage, Stage::Closed | Stage::Resting | Stage::Lost)
+    }
+
+    /// Returns the time since which an open link has sent no frame.
+    pub fn idle_since(&self) -> Option<Instant> {
+        let Stage::Open(open) = &self.stage else { return None };
+        (open.seen.0 == open.header.number).then_some(open.seen.1)
+    }
+
+    /// Whether the receiver of an open link has asked for its end.
+    pub fn is_asked_to_rest(&self) -> bool {
+        matches!(&self.stage, Stage::Open(open) if open.is_asked_to_rest)
+    }
+
+    /// Begins to close an open link that has nothing to send, and nothing unacknowledged.
+    pub fn rest(&mut self) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
+            Stage::Open(mut open) => {
+                open.has_all_acknowledged = false;
+                open.control.send(&open.sent.seal(ControlMessage::Rest(open.header.number)));
+                // If the connection has ended, the next look at it finds that.
+                let _ = open.control.send_now();
+                Stage::Closing(open)
+            }
+            other => other,
+        };
     }
 
     pub fn is_lost(&self) -> bool {
@@ -114,12 +165,22 @@ impl Connection {
         self.open().is_some()
     }
 
+    /// Whether a link that closes has the last acknowledgement.
+    pub fn is_rest_acknowledged(&self) -> bool {
+        matches!(&self.stage, Stage::Closing(open) if open.is_rest_acknowledged())
+    }
+
+    /// Ends the control connection of such a link.
+    pub fn end_rest(&mut self) {
+        self.stage = Stage::Resting;
+    }
+
     /// Returns the state for tools.
     pub fn shown_state(&self) -> LinkState {
         match &self.stage {
-            Stage::Closed => LinkState::Closed,
+            Stage::Closed | Stage::Resting => LinkState::Closed,
             Stage::Greeting(_) | Stage::ClosedByReceiver(..) => LinkState::Connecting,
-            Stage::Open(_) => LinkState::Open,
+            Stage::Open(_) | Stage::Closing(_) => LinkState::Open,
             Stage::Ending(..) => LinkState::Ending,
             Stage::Lost => LinkState::Lost,
         }
@@ -128,29 +189,29 @@ impl Connection {
     pub(super) fn open(&self) -> Option<&Open> {
         match &self.stage {
             Stage::Open(open) | Stage::Ending(open, _) => Some(open),
-            Stage::Closed | Stage::Greeting(_) | Stage::ClosedByReceiver(..) | Stage::Lost => None,
+            _ => None,
         }
     }
 
     pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
         match &mut self.stage {
             Stage::Open(open) | Stage::Ending(open, _) => Some(open),
-            Stage::Closed | Stage::Greeting(_) | Stage::ClosedByReceiver(..) | Stage::Lost => None,
+            _ => None,
         }
     }
 
     /// Returns the control connection, if there is one.
     pub fn control(&self) -> Option<&Control> {
         match &self.stage {
-            Stage::Closed | Stage::Lost => None,
+            Stage::Closed | Stage::Resting | Stage::Lost => None,
             Stage::Greeting(greeting) | Stage::ClosedByReceiver(greeting, _) => Some(&greeting.control),
-            Stage::Open(open) | Stage::Ending(open, _) => Some(&open.control),
+            Stage::Open(open) | Stage::Ending(open, _) | Stage::Closing(open) => Some(&open.control),
         }
     }
 
-    /// Returns the name of the peer's endpoint, once the link is open.
+    /// Returns the name of the peer's endpoint, once the link has been open.
     pub fn endpoint_name(&self) -> Option<&[u8]> {
-        self.open().map(|open| &open.name[..])
+        self.known.as_ref().map(|(name, _)| &name[..])
     }
 
     /// Begins to connect, for the first time or after the receiver has closed the last connection.
@@ -183,15 +244,23 @@ impl Connection {
         nonce: impl Fn() -> Nonce,
     ) -> Result<(), LinkError> {
         let Greeting { control, key, .. } = match &mut self.stage {
-            Stage::Closed | Stage::ClosedByReceiver(..) | Stage::Lost => return Ok(()),
+            Stage::Closed | Stage::ClosedByReceiver(..) | Stage::Resting | Stage::Lost => return Ok(()),
             Stage::Open(open) | Stage::Ending(open, _) => return open.advance(),
+            Stage::Closing(open) => {
+                let ended = open.advance();
+                return if open.is_rest_acknowledged() { Ok(()) } else { ended };
+            }
             Stage::Greeting(greeting) => &mut **greeting,
         };
         let ended = control.advance();
         while let Some(message) = control.take_message()? {
             if let Some(key) = key {
                 let answer = Answer::decode(&message, key)?;
-                let to = endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?;
+                let to = match &self.known {
+                    Some((name, to)) if *name == answer.endpoint => *to,
+                    _ => endpoint.insert(&answer.endpoint).map_err(|error| LinkError::Endpoint(error.to_string()))?,
+                };
+                self.known = Some((answer.endpoint, to));
                 let seal = settings.check.seal(key);
                 let (sent, received) = (MessageSealer::for_sender(key), MessageSealer::for_receiver(key));
                 if let Stage::Greeting(greeting) = std::mem::replace(&mut self.stage, Stage::Closed) {
@@ -199,7 +268,6 @@ impl Connection {
                     self.stage = Stage::Open(Box::new(Open {
                         control,
                         to,
-                        name: answer.endpoint,
                         header: FrameHeader { link: answer.link, key: answer.key, number: 0 },
                         window: (settings.check != Check::None).then(Window::default),
                         seal,
@@ -210,6 +278,8 @@ impl Connection {
                         acked: 0,
                         told: 0,
                         seen: (0, Instant::now()),
+                        is_asked_to_rest: false,
+                        has_all_acknowledged: false,
                     }));
                 }
                 // The first acknowledgements may have come with the answer.
@@ -257,7 +327,7 @@ impl Connection {
     /// Notes that the control connection of an open link has ended.
     pub fn note_end(&mut self, since: Instant, why: LinkError) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
-            Stage::Open(open) => Stage::Ending(open, Ending { since, why }),
+            Stage::Open(open) | Stage::Closing(open) => Stage::Ending(open, Ending { since, why }),
             other => other,
         };
     }
@@ -280,6 +350,10 @@ impl Open {
                     self.has_receiver_ended = true;
                     continue;
                 }
+                ControlMessage::Rest(_) => {
+                    self.is_asked_to_rest = true;
+                    continue;
+                }
                 ControlMessage::Sent(_) => return Err(GreetingError::Malformed.into()),
             };
             let moved = match (&mut self.window, message) {
@@ -290,20 +364,27 @@ impl Open {
             };
             moved.map_err(|InvalidAck| GreetingError::Malformed)?;
             self.acked = self.acked.max(number);
+            self.has_all_acknowledged = matches!(message, ControlMessage::Ack(_)) && number == self.header.number;
         }
         ended.map_err(|end| LinkError::of_end(end, self.has_receiver_ended))
     }
 
-    /// Tells the receiver of a link without a check how many frames were sent, when none has followed for a while. So it
-    /// notices if the last one was lost.
+    fn is_rest_acknowledged(&self) -> bool {
+        self.has_all_acknowledged && !self.control.has_to_send()
+    }
+
+    /// Looks whether frames were sent since the last look. If none has followed for a while, tells the receiver of a link
+    /// without a check how many there were. So it notices if the last one was lost.
     pub(super) fn tell_sent(&mut self, now: Instant) {
         let number = self.header.number;
+        if self.seen.0 != number {
+            self.seen = (number, now);
+            return;
+        }
         if self.window.is_some() || number == self.told {
             return;
         }
-        if self.seen.0 != number {
-            self.seen = (number, now);
-        } else if now.saturating_duration_since(self.seen.1) >= TELL_AFTER {
+        if now.saturating_duration_since(self.seen.1) >= TELL_AFTER {
             self.told = number;
             self.control.send(&self.sent.seal(ControlMessage::Sent(number)));
             // If the connection has ended, the next look at it finds that.

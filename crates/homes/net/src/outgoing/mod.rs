@@ -243,6 +243,23 @@ impl Outgoing {
         }
     }
 
+    /// Whether the link is open and idle: nothing is to be sent, in flight or unacknowledged, and no payload is to be read.
+    pub fn is_idle(&self) -> bool {
+        self.connection.idle_since().is_some() && !self.is_sending() && !self.waits_for_ack()
+    }
+
+    /// Begins to close an idle link. It opens again at the next packet.
+    pub fn rest(&mut self) {
+        self.connection.rest();
+        self.exposures = Exposures::default();
+        self.show_state("");
+    }
+
+    /// Notes that the peer has opened a new link to this process: payloads read on it count from 0.
+    pub fn restart_read_count(&mut self) {
+        (self.read_count, self.read_count_sent) = (0, 0);
+    }
+
     /// Announces the end of the link, once. Returns whether frames are unacknowledged.
     pub fn announce_end(&mut self) -> bool {
         self.connection.open_mut().is_some_and(Open::announce_end)

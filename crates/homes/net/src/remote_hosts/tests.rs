@@ -22,6 +22,7 @@ fn open(nid: u32, board: &Board) -> Arc<RemoteHosts> {
         nid: Some(nid),
         check: Check::None,
         progress: Progress::Thread,
+        links_max: 256,
         timeout: Duration::from_secs(5),
         faults: None,
     };

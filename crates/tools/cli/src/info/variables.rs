@@ -174,6 +174,7 @@ mod tests {
             ("SELVEDGE_NET_PROGRESS", "calls", "never"),
             ("SELVEDGE_NET_CHECK", "mac", "md5"),
             ("SELVEDGE_NET_FAULTS", "loss=0.1,delay=2ms,seed=3", "loss=2"),
+            ("SELVEDGE_NET_LINKS", "64", "0"),
             ("SELVEDGE_NET_TIMEOUT", "1", "0.9"),
             ("SELVEDGE_RSH", "sh -x", "/nowhere/rsh"),
             ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),

@@ -134,6 +134,7 @@ pub fn link_settings() -> selvedge_net::Settings {
         nid: None,
         check: Check::Crc,
         progress: Progress::Thread,
+        links_max: 256,
         timeout: Duration::from_secs(5),
         faults: None,
     }
