@@ -236,7 +236,7 @@ fn make_world() -> Result<(World, Vec<MemoryStart>), StartError> {
     // Must happen before other threads run, such as that of links to other hosts.
     let adopted = maps_peers && sizes.adopt(&symmetric);
     let opened: &'static Opened =
-        Box::leak(Box::new(process.open_as(NI, None, &limits.clamped(), symmetric.range(), SLEEP_MAX)?));
+        Box::leak(Box::new(process.open_hidden(NI, &limits.clamped(), symmetric.range(), SLEEP_MAX)?));
     let interface: &'static Interface = &opened.interface;
     let memory_mapped = interface.stores_in_place();
     let near_mapped = maps_peers && !memory_mapped;

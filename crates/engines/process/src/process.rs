@@ -20,7 +20,9 @@ use selvedge_host::interface::{ArenaRange, open_interfaces};
 use selvedge_host::wait::TICK;
 use selvedge_host::{Config, Interface, Mode, OpenError, Path};
 pub use selvedge_job::ClaimError;
-use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError, id_of_rank, ranks_of_id};
+use selvedge_job::{
+    Claim, DirectoryError, Job, JobDirectory, JobError, JoinError, PORTALS_PID_MAX, id_of_rank, ranks_of_id,
+};
 use selvedge_net::Progress;
 use selvedge_net::remote_hosts::RemoteHosts;
 use selvedge_nic::Limits;
@@ -99,6 +101,12 @@ impl Opened {
     }
 }
 
+/// Returns the id of a rank that has none of its own within [`id_of_rank`]'s. The nodes of a simulated machine share one
+/// directory, so their ids count within the machine.
+fn id_of_rank_in_machine(rank: u32) -> Option<u16> {
+    u16::try_from(rank + 1).ok().filter(|&pid| pid > PORTALS_PID_MAX)
+}
+
 static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
 static LOGGING: AtomicBool = AtomicBool::new(false);
 
@@ -162,19 +170,34 @@ impl Process {
     /// Opens a NIC. Without `pid` it takes the id that the process has, else that of its rank ([`id_of_rank`]), else any
     /// free one above 0.
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
-        self.open_as(ni, pid, limits, self.arena_range(), TICK)
+        let claim = self.directory().claim(pid, id_of_rank(self.rank))?;
+        self.open_claimed(ni, claim, limits, self.arena_range(), TICK)
     }
 
-    /// Opens a NIC that offers other memory than the arena to peers, and whose waits sleep no longer than `nap`.
-    pub fn open_as(
+    /// Opens a NIC whose id the program does not see, that offers other memory than the arena to peers, and whose waits
+    /// sleep no longer than `nap`.
+    pub fn open_hidden(
         &self,
         ni: u32,
-        pid: Option<u16>,
         limits: &Limits,
         memory: ArenaRange,
         nap: Duration,
     ) -> Result<Opened, ProcessError> {
-        let claim = self.directory().claim(pid, id_of_rank(self.rank))?;
+        let claim = match id_of_rank_in_machine(self.rank) {
+            Some(pid) if selvedge_host::simulated::is_simulated() => self.directory().claim_for_transport(pid)?,
+            _ => self.directory().claim(None, id_of_rank(self.rank))?,
+        };
+        self.open_claimed(ni, claim, limits, memory, nap)
+    }
+
+    fn open_claimed(
+        &self,
+        ni: u32,
+        claim: Claim,
+        limits: &Limits,
+        memory: ArenaRange,
+        nap: Duration,
+    ) -> Result<Opened, ProcessError> {
         let hosts = self.hosts()?;
         let nid = if hosts.is_some() { self.nid() } else { 0 };
         if let Some(hosts) = &hosts {

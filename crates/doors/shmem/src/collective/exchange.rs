@@ -63,12 +63,13 @@ impl<'a> Exchange<'a> {
     /// writing longer data to every member costs more than another step and a fetch.
     #[inline(always)]
     pub fn limit(self) -> Option<usize> {
-        let holds = slot_bytes(self.members.n) - HEAD_BYTES;
-        match self.members.algorithm {
-            Algorithm::Tree => None,
-            _ if self.members.steps_are_expensive() => Some(holds),
-            _ => Some(holds.min(CHEAP_BYTES / self.members.n.saturating_sub(1).max(1)).max(LINE_BYTES - HEAD_BYTES)),
+        // Such a team may be too large for slots of its members.
+        if self.members.algorithm == Algorithm::Tree {
+            return None;
         }
+        let holds = slot_bytes(self.members.n) - HEAD_BYTES;
+        let cheap = CHEAP_BYTES / self.members.n.saturating_sub(1).max(1);
+        Some(if self.members.steps_are_expensive() { holds } else { holds.min(cheap).max(LINE_BYTES - HEAD_BYTES) })
     }
 
     /// A step to which each member contributes `bytes`, the same number at all members.

@@ -51,8 +51,8 @@ const SLOTS_BYTES: u64 = TEAM_AREA_BYTES - SLOTS_AT;
 
 /// Children of a member at one level of a tree, plus one: the base in which ranks are written.
 pub const RADIX: usize = 8;
-/// Levels of the tallest tree, which has 8 * 8 * 8 * 8 members.
-pub const LEVELS: usize = 4;
+/// Levels of the tallest tree, which has 16 million members.
+pub const LEVELS: usize = 8;
 
 /// Largest team whose members have a slot each.
 pub const MEMBERS_MAX: usize = 64;
@@ -122,7 +122,8 @@ pub const fn tree_slot_bytes(members: usize) -> usize {
     match members {
         0..=8 => 1024,
         9..=64 => 512,
-        _ => 256,
+        65..=4096 => 256,
+        _ => 128,
     }
 }
 
@@ -147,7 +148,8 @@ mod tests {
         assert!(area.ring(7).0 + 512 <= area.chain(0).0);
         assert!(area.chain(1).0 + 1024 <= area.members(0).0);
         assert!(area.members(1).0 + 4096 <= end);
-        for (members, level) in [(8, 0), (64, 1), (512, 2), (1024, 3)] {
+        for (members, level) in [(8, 0), (64, 1), (512, 2), (1024, 3), (4096, 3), (4097, 4), (65_536, 5), (1 << 24, 7)]
+        {
             let bytes = tree_slot_bytes(members);
             assert!(area.parent_slot().0 + bytes as u64 <= area.child_slot(0, 1, bytes).0);
             assert!(area.child_slot(level, 7, bytes).0 + bytes as u64 <= end, "{members}");

@@ -51,8 +51,10 @@ impl TreePosition {
 /// The children of a rank among `n`, nearest first, as level, digit and rank.
 pub fn children(rank: usize, n: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
     let levels = TreePosition::of(rank).map_or(LEVELS, |position| position.level);
-    (0..levels).flat_map(move |level| {
-        let unit = RADIX.pow(level as u32);
+    let unit = |level: usize| RADIX.pow(level as u32);
+    let levels = (0..levels).filter(move |&level| unit(level) < n);
+    levels.flat_map(move |level| {
+        let unit = unit(level);
         (1..RADIX).map(move |digit| (level, digit, rank + digit * unit)).filter(move |child| child.2 < n)
     })
 }
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn every_rank_hangs_on_one_parent() {
-        for n in (1..=80).chain([511, 512, 513, 1024]) {
+        for n in (1..=80).chain([511, 512, 513, 1024, 4096, 4097, 40_000]) {
             let mut parents = vec![None; n];
             for rank in 0..n {
                 for (level, digit, child) in children(rank, n) {
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn folding_follows_the_ranks() {
-        for n in (1..=80).chain([511, 512, 513, 1024]) {
+        for n in (1..=80).chain([511, 512, 513, 1024, 4096, 4097, 40_000]) {
             assert_eq!(range(0, n), (0..n).collect::<Vec<_>>());
         }
     }
