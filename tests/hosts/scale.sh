@@ -3,7 +3,8 @@
 #
 # Jobs of many ranks over test hosts: start and end of shmem/hello, 25 triggered barriers, an all-to-all of 8 bytes. Each
 # checks its results. Prints a table: times of whole jobs, from the command to its end, and the memory of a rank (largest
-# sum of its private pages, by a look every half second). With --write the table goes to docs/results/scale.md.
+# sum of its private pages, by a look every half second). With --write the table goes to docs/results/scale.md. The last
+# shape's hosts then see a rank killed, a host cut off, frames lost, and processes with fewer links than peers.
 #
 # usage: tests/hosts/scale.sh [--write] [--turns N] [--busy N] [SHAPE]...    SHAPE: hosts x ranks, by default 4x8 8x8 16x8 32x8
 #
@@ -84,6 +85,37 @@ for shape in $shapes; do
     [ $((${shape%x*} * ${shape#*x})) -gt 128 ] || measure "${shape%x*}" "${shape#*x}" shmem/alltoall 1 8
 done
 
+# fault WHAT STATUS TEXT [SETTING]...: a long job on the last shape has to end with this status and text, and leave no
+# process. When its ranks have exchanged messages, `$happens` runs.
+fault() {
+    what=$1 wanted=$2 text=$3
+    shift 3
+    hosts_anew "${shape%x*}"
+    : >"$work/printed"
+    on=$(seq -s, -f "host%g:${shape#*x}" 1 "${shape%x*}")
+    began=$(date +%s)
+    env "$@" timeout -k 10 $((limit + 20)) "$selvedge" run --hosts "$on" -n $((${shape%x*} * ${shape#*x})) \
+        --timeout "$limit" "$tree/examples/triggered_barrier" "$rounds" </dev/null >"$work/printed" 2>&1 &
+    job=$!
+    if [ -n "$happens" ]; then
+        while kill -0 $job 2>/dev/null && ! grep -q "barriers and" "$work/printed"; do sleep 0.2; done
+        eval "$happens"
+    fi
+    status=0
+    wait $job || status=$?
+    [ "$status" = "$wanted" ] || complain "$what: exit status $status, not $wanted"
+    grep -q "$text" "$work/printed" || complain "$what: missing in its output: $text"
+    sleep 1
+    ! pgrep -f "^$tree/examples/" >/dev/null || complain "$what: ranks are left"
+    echo "- $what: ended with status $status after $(($(date +%s) - began)) s" | tee -a "$work/faults"
+}
+ranks=$((${shape%x*} * ${shape#*x}))
+# shellcheck disable=SC2016  # evaluated later
+happens='pkill -KILL -o -f "^$tree/examples/triggered_barrier"' rounds=100000 fault "$ranks ranks, one is killed" 137 "killed"
+happens='"$hosts" cut "$set" 3' rounds=100000 fault "$ranks ranks, a host is cut off" 1 "lost\|failed" SELVEDGE_NET_TIMEOUT=5
+happens='' rounds=5 fault "$ranks ranks, one frame of 200 is lost" 0 "sums hold" SELVEDGE_NET_CHECK=crc SELVEDGE_NET_FAULTS=loss=0.005,seed=1
+happens='' rounds=5 fault "$ranks ranks, at most 16 links each" 0 "sums hold" SELVEDGE_NET_LINKS=16
+
 if [ -n "$page" ]; then
     {
         echo "# Jobs of many ranks on several hosts"
@@ -96,6 +128,10 @@ if [ -n "$page" ]; then
         echo "$(date +%Y-%m-%d)$([ "$busy" = 0 ] || echo ", beside $busy busy loops")."
         echo
         cat "$work/rows"
+        echo
+        echo "Faults, with \`triggered_barrier\`:"
+        echo
+        cat "$work/faults"
     } >"$page"
 fi
 verdict

@@ -24,7 +24,7 @@ use crate::errors::LinkError;
 use crate::ids::PeerId;
 
 /// The longest wait for an idle link to close, before one is opened beyond the limit.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(500);
 /// A peer that was asked about in this time has unanswered requests.
 const ASKED_LATELY: Duration = Duration::from_millis(200);
 
