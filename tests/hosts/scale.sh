@@ -86,7 +86,7 @@ for shape in $shapes; do
 done
 
 # fault WHAT STATUS TEXT [SETTING]...: a long job on the last shape has to end with this status and text, and leave no
-# process. When its ranks have exchanged messages, `$happens` runs.
+# process. `$happens` runs some time after all ranks.
 fault() {
     what=$1 wanted=$2 text=$3
     shift 3
@@ -94,11 +94,12 @@ fault() {
     : >"$work/printed"
     on=$(seq -s, -f "host%g:${shape#*x}" 1 "${shape%x*}")
     began=$(date +%s)
-    env "$@" timeout -k 10 $((limit + 20)) "$selvedge" run --hosts "$on" -n $((${shape%x*} * ${shape#*x})) \
-        --timeout "$limit" "$tree/examples/triggered_barrier" "$rounds" </dev/null >"$work/printed" 2>&1 &
+    env "$@" timeout -k 10 $((limit + 20)) "$selvedge" run --hosts "$on" -n "$ranks" --timeout "$limit" \
+        "$tree/examples/$program" "$rounds" 8 </dev/null >"$work/printed" 2>&1 &
     job=$!
     if [ -n "$happens" ]; then
-        while kill -0 $job 2>/dev/null && ! grep -q "barriers and" "$work/printed"; do sleep 0.2; done
+        while kill -0 $job 2>/dev/null && [ "$(pgrep -cf "^$tree/examples/")" -lt "$ranks" ]; do sleep 0.2; done
+        sleep 10
         eval "$happens"
     fi
     status=0
@@ -111,10 +112,10 @@ fault() {
 }
 ranks=$((${shape%x*} * ${shape#*x}))
 # shellcheck disable=SC2016  # evaluated later
-happens='pkill -KILL -o -f "^$tree/examples/triggered_barrier"' rounds=100000 fault "$ranks ranks, one is killed" 137 "killed"
-happens='"$hosts" cut "$set" 3' rounds=100000 fault "$ranks ranks, a host is cut off" 1 "lost\|failed" SELVEDGE_NET_TIMEOUT=5
-happens='' rounds=5 fault "$ranks ranks, one frame of 200 is lost" 0 "sums hold" SELVEDGE_NET_CHECK=crc SELVEDGE_NET_FAULTS=loss=0.005,seed=1
-happens='' rounds=5 fault "$ranks ranks, at most 16 links each" 0 "sums hold" SELVEDGE_NET_LINKS=16
+happens='pkill -KILL -o -f "^$tree/examples/"' program=triggered_barrier rounds=100000 fault "$ranks ranks, one is killed" 137 "killed"
+happens='"$hosts" cut "$set" 3' program=shmem/alltoall rounds=100000 fault "$ranks ranks, a host is cut off" 1 "is lost: " SELVEDGE_NET_TIMEOUT=5
+happens='' program=triggered_barrier rounds=5 fault "$ranks ranks, one frame of 200 is lost" 0 "sums hold" SELVEDGE_NET_CHECK=crc SELVEDGE_NET_FAULTS=loss=0.005,seed=1
+happens='' program=triggered_barrier rounds=5 fault "$ranks ranks, at most 16 links each" 0 "sums hold" SELVEDGE_NET_LINKS=16
 
 if [ -n "$page" ]; then
     {
@@ -129,7 +130,7 @@ if [ -n "$page" ]; then
         echo
         cat "$work/rows"
         echo
-        echo "Faults, with \`triggered_barrier\`:"
+        echo "Faults, with \`triggered_barrier\`, and \`shmem/alltoall\` where a host is cut off:"
         echo
         cat "$work/faults"
     } >"$page"
