@@ -250,9 +250,10 @@ unequal SELVEDGE_SECRET=00
 says "has another SELVEDGE_SECRET"
 SELVEDGE_NET_PROVIDER=nosuch job "no such provider" 3 "$two" 4 "$work/links" once
 says "libfabric has no provider nosuch"
+SELVEDGE_NET_PROVIDER=sockets job "the deprecated provider" 3 "$two" 4 "$work/links" once
+says "SELVEDGE_NET_PROVIDER=sockets: messages stop"
 SELVEDGE_NET_INTERFACE=eth9 job "no such interface" 1 "$two" 4 "$work/links" once
 says "SELVEDGE_NET_INTERFACE=eth9 is no interface or address of this host"
-if [ "$long" ]; then SELVEDGE_NET_PROVIDER=sockets job "libfabric's sockets" 0 "$two" 4 "$work/links" once; fi
 
 echo "hosts: a faulty network"
 faults=loss=0.02,corrupt=0.02,double=0.02,reorder=0.02,delay=1ms

@@ -73,3 +73,11 @@ fn a_provider_that_does_not_exist_is_named_in_the_error() {
     let error = Endpoint::open(Ipv4Addr::LOCALHOST.into(), Some("nosuch")).err().expect("refused");
     assert!(error.to_string().contains("nosuch"), "{error}");
 }
+
+#[test]
+fn the_deprecated_provider_is_refused_and_others_are_named() {
+    for name in ["sockets", "ofi_hook;sockets"] {
+        let error = Endpoint::open(Ipv4Addr::LOCALHOST.into(), Some(name)).err().expect("refused").to_string();
+        assert!(error.contains("SELVEDGE_NET_PROVIDER=sockets") && error.contains("tcp;ofi_rxm"), "{error}");
+    }
+}
