@@ -42,7 +42,7 @@ fn the_tail_of_a_long_frame_follows_its_buffer() {
     for (bytes, range) in [(100, 7..20_007), (32, 0..LONG_FRAME_BYTES_MAX - 32), (64, 1..160_001)] {
         let buffer = sender.take_buffer().expect("all are free");
         sender.buffer_mut(buffer)[..bytes].fill(9);
-        let tail = Tail { payload: Payload::Own(payload.clone()), range: range.clone() };
+        let tail = Tail { payload: payload.clone(), range: range.clone() };
         while sender.send(buffer, bytes, Some(&tail), to, 7).is_err() {
             sender.poll(&mut Vec::new());
             receiver.poll(&mut Vec::new());

@@ -18,7 +18,7 @@
 use crate::address::{ADDRESS_BYTES, LinkAddress};
 
 /// Version of greeting and frames.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Bytes of the longest message.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 pub const LENGTH_BYTES: usize = 4;

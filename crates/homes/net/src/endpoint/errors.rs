@@ -32,6 +32,8 @@ pub enum EndpointError {
 pub enum SubmitError {
     /// There is no room now; the caller keeps the frame.
     Full,
+    /// The program has unmapped the memory that is to be read to.
+    Unmapped,
     /// The provider refuses it, with the reason.
     Broken(String),
 }

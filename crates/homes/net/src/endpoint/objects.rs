@@ -187,6 +187,13 @@ impl Objects {
         mode & FI_MR_VIRT_ADDR as c_int != 0
     }
 
+    /// Whether the provider pins memory when it is registered, so that it stays when the program unmaps it.
+    pub(super) fn pins_memory(&self) -> bool {
+        // SAFETY: the structure is open until the drop.
+        let mode = unsafe { (*(*self.info).domain_attr).mr_mode };
+        mode & FI_MR_ALLOCATED as c_int != 0
+    }
+
     /// Registers memory that the provider uses. It stays until the region is closed.
     pub(super) fn register(&self, start: *const u8, bytes: usize, access: u32) -> Result<*mut fid_mr, c_int> {
         let access = u64::from(access);

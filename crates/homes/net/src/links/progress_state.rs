@@ -85,6 +85,10 @@ impl StartedReads {
     pub(super) fn remove(&mut self, tag: u64) -> Option<usize> {
         self.links.remove(&tag)
     }
+
+    pub(super) fn link_of(&self, tag: u64) -> Option<usize> {
+        self.links.get(&tag).copied()
+    }
 }
 
 #[derive(Default)]
@@ -99,6 +103,8 @@ pub(super) struct ProgressState {
     pub(super) strangers: Strangers,
     /// The time since which no connection can be accepted, for want of descriptors.
     pub(super) refuses_since: Option<Instant>,
+    /// The end of the last step, if libfabric may access memory of the program in the next.
+    pub(super) stepped: Option<Instant>,
     pub(super) rounds: u32,
     pub(super) idle_rounds: u32,
 }
