@@ -300,8 +300,9 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
 }
 
 /// Fails a request of this process to the NICs number `ni` of another host, because its payload cannot be read any more.
+/// As for a peer that is lost: with [`fail::SEGV`], which is the target's fault, senders of messages take them for sent.
 pub fn fail_unreadable(request: &Packet, ni: u32) {
-    if let Some(response) = refusal(request, fail::SEGV) {
+    if let Some(response) = refusal(request, fail::UNDELIVERABLE) {
         let own = Arrival { pid: request.origin as u32, ni, packet: &response, in_call: true, is_sender: &|_| true };
         own.hand_in(&[]);
     }

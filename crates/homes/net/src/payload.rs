@@ -85,7 +85,8 @@ unsafe impl Sync for Lent {}
 
 impl Lent {
     /// # Safety
-    /// The bytes stay readable and unchanged until the peer has answered the packet, or [`crate::Sink::lost`] was called for it.
+    /// The bytes stay readable and unchanged until the peer has answered the packet, or [`crate::Sink::lost`] was called
+    /// for it. If the program unmaps them too early, [`crate::Sink::unreadable`] is called.
     pub unsafe fn new(start: *const u8, bytes: usize) -> Lent {
         Lent { start, bytes }
     }
