@@ -347,14 +347,19 @@ fn a_receiver_unmaps_a_place_before_the_first_byte_comes() {
     alone("a_receiver_unmaps_a_place_before_the_first_byte_comes", || {
         for (bytes, is_early) in [40_000, 1 << 20].into_iter().flat_map(|bytes| [(bytes, true), (bytes, false)]) {
             let two = Two::new(Progress::Calls, Check::None, None);
-            let place = Memory::new(bytes, 0);
-            two.at_b.answer(&[Answer::NotYet]);
+            let (first, place) = (Memory::new(bytes, 0), Memory::new(bytes, 0));
+            let at_first = Answer::At(first.start as usize);
+            two.at_b.answer(&[at_first, Answer::NotYet]);
+            // The first one connects.
             two.send(1, bytes, Source::Taken(&mut vec![1; bytes]));
-            two.until("it is announced", || two.at_b.asked.load(SeqCst) > 0);
+            two.until("the first comes", || two.at_b.ends().len() == 1);
+            let asked = two.at_b.asked.load(SeqCst);
+            two.send(2, bytes, Source::Taken(&mut vec![2; bytes]));
+            two.until("the second is announced", || two.at_b.asked.load(SeqCst) > asked);
             if is_early {
                 place.unmap();
             }
-            two.at_b.answer(&[Answer::At(place.start as usize)]);
+            two.at_b.answer(&[at_first, Answer::At(place.start as usize)]);
             let since = Instant::now();
             while since.elapsed() < Duration::from_millis(20) {
                 two.b.poll();
@@ -362,7 +367,7 @@ fn a_receiver_unmaps_a_place_before_the_first_byte_comes() {
             if !is_early {
                 place.unmap();
             }
-            two.ends_with(&[], &[(1, End::Placed(PayloadEnd::Unmapped))]);
+            two.ends_with(&[], &[(1, End::Placed(PayloadEnd::Here)), (2, End::Placed(PayloadEnd::Unmapped))]);
         }
     });
 }
