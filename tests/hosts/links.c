@@ -7,6 +7,8 @@
  *                              all puts are acknowledged. Only the progress thread can make progress there
  *   links busy                 the same, but the last rank calls the library after 2 s
  *   links names                as once; and ranks have one nid if and only if their hosts have one name
+ *   links unmapped BYTES       rank 1 unmaps a part of an entry's memory, once a put of rank 0 has arrived there: the next put to it fails, and
+ *                              one to other memory arrives
  *   links meet SEED            all connect to all at once, each after a random time; a third of the ranks kill themselves meanwhile. No put
  *                              may hang, and none between survivors may fail
  *   links steady SECONDS       puts to all others for this time, and says how long the longest pause was. Links may break once all are connected
@@ -20,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -180,6 +183,49 @@ static int absent(const char *file)
         for (int part = 0; part < COUNT; part++)
             compare(0, part, BYTES);
         printf("all arrived\n");
+    }
+    return 0;
+}
+
+static int unmapped(size_t bytes)
+{
+    enum { HOLE = 1 << 14 };
+    ptl_ct_event_t count;
+    ptl_pt_index_t index;
+    ptl_handle_le_t entry;
+    if (size != 2 || bytes < 2 * HOLE || bytes > BYTES)
+        return 2;
+    if (rank == 1) {
+        char *room = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (room == MAP_FAILED)
+            return 1;
+        TRY(PtlPTAlloc(ni, 0, PTL_EQ_NONE, 1, &index));
+        ptl_le_t le = {.start = room, .length = BYTES, .ct_handle = PTL_CT_NONE, .uid = PTL_UID_ANY,
+                       .options = PTL_LE_OP_PUT | PTL_LE_EVENT_COMM_DISABLE | PTL_LE_EVENT_LINK_DISABLE};
+        TRY(PtlLEAppend(ni, index, &le, PTL_PRIORITY_LIST, NULL, &entry));
+        selvedge_barrier();
+        selvedge_barrier();
+        if (munmap(room + HOLE, HOLE) != 0)
+            return 1;
+        selvedge_barrier();
+        TRY(PtlCTWait(arrived, 1, &count));
+        compare(0, 0, bytes);
+        printf("all arrived but one\n");
+        return 0;
+    }
+    selvedge_barrier();
+    for (ptl_size_t sent = 1; sent <= 3; sent++) {
+        double limit_s = now_s() + 120;
+        TRY(PtlPut(to[1].md, 0, bytes, PTL_CT_ACK_REQ, ids[1], sent == 3 ? 0 : 1, 0, 0, NULL, 0));
+        do
+            TRY(PtlCTGet(to[1].acked, &count));
+        while (count.success + count.failure < sent && now_s() < limit_s);
+        if (count.failure != (sent > 1) || count.success + count.failure != sent) {
+            fprintf(stderr, "put %d: %d of all have failed\n", (int)sent, (int)count.failure);
+            return 1;
+        }
+        for (int barrier = 0; sent == 1 && barrier < 2; barrier++)
+            selvedge_barrier();
     }
     return 0;
 }
@@ -405,6 +451,8 @@ int main(int argc, char **argv)
         status = steady(atof(argv[2]));
     else if (strcmp(argv[1], "lost") == 0 && argc > 2)
         status = lost(atoi(argv[2]));
+    else if (strcmp(argv[1], "unmapped") == 0 && argc > 2)
+        status = unmapped((size_t)atoi(argv[2]));
     else if (strcmp(argv[1], "meet") == 0 && argc > 2)
         status = meet((unsigned)atoi(argv[2]));
     if (status == 0 && strcmp(argv[1], "lost") != 0 && strcmp(argv[1], "meet") != 0)

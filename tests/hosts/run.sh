@@ -250,9 +250,10 @@ unequal SELVEDGE_SECRET=00
 says "has another SELVEDGE_SECRET"
 SELVEDGE_NET_PROVIDER=nosuch job "no such provider" 3 "$two" 4 "$work/links" once
 says "libfabric has no provider nosuch"
+SELVEDGE_NET_PROVIDER=sockets job "the deprecated provider" 3 "$two" 4 "$work/links" once
+says "SELVEDGE_NET_PROVIDER=sockets: messages stop"
 SELVEDGE_NET_INTERFACE=eth9 job "no such interface" 1 "$two" 4 "$work/links" once
 says "SELVEDGE_NET_INTERFACE=eth9 is no interface or address of this host"
-if [ "$long" ]; then SELVEDGE_NET_PROVIDER=sockets job "libfabric's sockets" 0 "$two" 4 "$work/links" once; fi
 
 echo "hosts: a faulty network"
 faults=loss=0.02,corrupt=0.02,double=0.02,reorder=0.02,delay=1ms
@@ -271,6 +272,9 @@ rm -f "$work/done"
 job "puts to it arrive by the progress thread" 0 "$two" 2 "$work/links" absent "$work/done"
 [ ! "$long" ] || SELVEDGE_NET_PROGRESS=calls job "puts to it wait for its calls" 0 "$two" 2 "$work/links" busy
 
+echo "hosts: memory that is unmapped"
+for bytes in 40000 1000000; do job "the place of a put of $bytes bytes" 0 "$two" 2 "$work/links" unmapped $bytes; done
+
 echo "hosts: other launchers"
 job "every rank puts to every other" 0 "$two" 4 "$work/links" names
 ends "oshrun: pes, 4 ranks on 2 hosts" 0 "$tree/bin/oshrun" -N 2 -host "$two" -n 4 --timeout 180 "$work/pes"
@@ -286,8 +290,9 @@ fi
 echo "hosts: endpoints by node and service"
 export FI_PROVIDER_PATH="$tree/lib/libselvedge" FI_PROVIDER=selvedge,tcp,ofi_rxm
 keeps=1
-services 3 -
+services 4 -
 asks "by the host's name" 0 2 host1
+ends "after a message whose memory is unmapped" 0 "$hosts" on "$set" 2 timeout 180 "$work/services" unmap host1 4711
 asks "by its address" 0 3 10.77.0.1
 asks "from the same host" 0 1 host1
 answered "without a secret"

@@ -6,6 +6,7 @@
  *                                         "-": any address of the host
  *   services ask NODE SERVICE             asks the endpoint of that name: exit status 0 with the right answer, 3 if it has no such
  *                                         endpoint, after some tries
+ *   services unmap NODE SERVICE           the same, after a long message whose memory it unmaps at once: that one fails
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -13,9 +14,11 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,6 +109,30 @@ static void send_to(fi_addr_t to)
     must("fi_send", rc);
 }
 
+/* Sends a long message and unmaps a part of it, before any message has gone to that peer. */
+static void unmap_a_message(fi_addr_t to)
+{
+    enum { LONG = 1 << 20, HOLE = 1 << 14 };
+    const time_t until = time(NULL) + PATIENCE_S;
+    struct fi_cq_err_entry error = {0};
+    char *bytes = mmap(NULL, LONG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED)
+        must("mmap", -errno);
+    memset(bytes, 1, LONG);
+    must("fi_send", fi_send(ep, bytes, LONG, NULL, to, NULL));
+    if (munmap(bytes + HOLE, HOLE) != 0)
+        must("munmap", -errno);
+    ssize_t got;
+    struct fi_cq_entry entry;
+    while ((got = fi_cq_read(cq, &entry, 1)) == -FI_EAGAIN)
+        if (time(NULL) > until)
+            must("the failure", -FI_ETIMEDOUT);
+    if (got != -FI_EAVAIL || fi_cq_readerr(cq, &error, 0) != 1) {
+        fprintf(stderr, "services: a message without memory: %zd, %s\n", got, fi_strerror(error.err));
+        exit(1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     fi_addr_t peer;
@@ -123,7 +150,7 @@ int main(int argc, char **argv)
             send_to(peer);
             complete();
         }
-    } else if (argc == 4 && strcmp(argv[1], "ask") == 0) {
+    } else if (argc == 4 && (strcmp(argv[1], "ask") == 0 || strcmp(argv[1], "unmap") == 0)) {
         open_all(NULL, NULL, 0);
         fill(0);
         for (int tries = 0; fi_av_insertsvc(av, argv[2], argv[3], &peer, 0, NULL) != 1; tries++) {
@@ -134,13 +161,15 @@ int main(int argc, char **argv)
             }
             usleep(100000);
         }
+        if (strcmp(argv[1], "unmap") == 0)
+            unmap_a_message(peer);
         receive();
         send_to(peer);
         complete();
         complete();
         compare(1);
     } else {
-        fprintf(stderr, "usage: services answer NODE SERVICE ASKERS, or services ask NODE SERVICE\n");
+        fprintf(stderr, "usage: services answer NODE SERVICE ASKERS, or services ask|unmap NODE SERVICE\n");
         return 2;
     }
     close_all();

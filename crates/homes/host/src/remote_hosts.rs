@@ -61,6 +61,17 @@ pub enum Placement {
     At { start: *mut u8, bytes: usize, number: u64, in_order: bool },
 }
 
+/// The end of a payload that was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadEnd {
+    /// It has arrived.
+    Here,
+    /// It will never come, and nothing is written to its place any more.
+    Lost,
+    /// The same, because the program has unmapped its place.
+    Unmapped,
+}
+
 impl Arrival<'_> {
     /// Gives the packet to its NIC. Returns the response to send if there is no such NIC and the request wants one.
     pub fn hand_in(&self, payload: &[u8]) -> Option<Packet> {
@@ -82,10 +93,23 @@ impl Arrival<'_> {
         }
     }
 
-    /// Ends the packet, to which [`Arrival::place`] has given a number. `is_there`: its payload has arrived; otherwise
-    /// it never will.
-    pub fn finish(&self, number: u64, is_there: bool) {
-        let why = if is_there { fail::OK } else { fail::UNDELIVERABLE };
+    /// Ends a packet that is not placed, and whose payload will never come. Returns the response to send if it is a
+    /// request that wants one.
+    pub fn give_up(&self) -> Option<Packet> {
+        if self.packet.kind != RESPONSE {
+            return refusal(self.packet, fail::UNDELIVERABLE);
+        }
+        let packet = &Packet { fail: fail::UNDELIVERABLE, payload_bytes: 0, ..*self.packet };
+        Arrival { packet, ..*self }.hand_in(&[])
+    }
+
+    /// Ends the packet, to which [`Arrival::place`] has given a number.
+    pub fn finish(&self, number: u64, end: PayloadEnd) {
+        let why = match end {
+            PayloadEnd::Here => fail::OK,
+            PayloadEnd::Lost => fail::UNDELIVERABLE,
+            PayloadEnd::Unmapped => fail::SEGV,
+        };
         if let Some(interface) = open_interface(self.pid, self.ni) {
             self.finish_at(&interface, number, why);
         }
@@ -273,6 +297,15 @@ fn refusal(request: &Packet, why: u8) -> Option<Packet> {
         place: Position::Inline,
         ..*request
     })
+}
+
+/// Fails a request of this process to the NICs number `ni` of another host, because its payload cannot be read any more.
+/// As for a peer that is lost: with [`fail::SEGV`], which is the target's fault, senders of messages take them for sent.
+pub fn fail_unreadable(request: &Packet, ni: u32) {
+    if let Some(response) = refusal(request, fail::UNDELIVERABLE) {
+        let own = Arrival { pid: request.origin as u32, ni, packet: &response, in_call: true, is_sender: &|_| true };
+        own.hand_in(&[]);
+    }
 }
 
 /// Returns the limit of a response's payload from another host, for the NIC number `ni` of this process under the

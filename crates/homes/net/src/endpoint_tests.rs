@@ -42,7 +42,7 @@ fn the_tail_of_a_long_frame_follows_its_buffer() {
     for (bytes, range) in [(100, 7..20_007), (32, 0..LONG_FRAME_BYTES_MAX - 32), (64, 1..160_001)] {
         let buffer = sender.take_buffer().expect("all are free");
         sender.buffer_mut(buffer)[..bytes].fill(9);
-        let tail = Tail { payload: Payload::Own(payload.clone()), range: range.clone() };
+        let tail = Tail { payload: payload.clone(), range: range.clone() };
         while sender.send(buffer, bytes, Some(&tail), to, 7).is_err() {
             sender.poll(&mut Vec::new());
             receiver.poll(&mut Vec::new());
@@ -72,4 +72,12 @@ fn a_name_of_another_length_is_refused() {
 fn a_provider_that_does_not_exist_is_named_in_the_error() {
     let error = Endpoint::open(Ipv4Addr::LOCALHOST.into(), Some("nosuch")).err().expect("refused");
     assert!(error.to_string().contains("nosuch"), "{error}");
+}
+
+#[test]
+fn the_deprecated_provider_is_refused_and_others_are_named() {
+    for name in ["sockets", "ofi_hook;sockets"] {
+        let error = Endpoint::open(Ipv4Addr::LOCALHOST.into(), Some(name)).err().expect("refused").to_string();
+        assert!(error.contains("SELVEDGE_NET_PROVIDER=sockets") && error.contains("tcp;ofi_rxm"), "{error}");
+    }
 }

@@ -17,13 +17,14 @@
 //! |---|---|
 //! | 0..4 | Portals process id of the receiving NIC |
 //! | 4..6 | number of the NIC in its process |
-//! | 6..8 | 0: a packet begins; 1: its payload continues; 2: a packet whose payload the receiver reads; 3: count of payloads read |
+//! | 6..8 | 0: a packet begins; 1: its payload continues; 2: a packet whose payload the receiver reads; 3: count of payloads read; 4: a payload that cannot be read |
 //! | 8..12 | bytes of payload in this record |
 //! | 12..16 | 0 |
 //! | 16..144 | if a packet begins: its header ([`selvedge_nic::packet`]) |
 //! | then | payload, filled up to a multiple of 8 bytes unless the frame ends there |
 //! | | of kind 2: address and key of the payload in the sender's memory, 8 bytes each |
 //! | 16..24 | of kind 3: number of payloads read so far on the link in the other direction |
+//! | 16..24 | of kind 4: number of the payload among those of kind 2 on this link, from 0 |
 //!
 //! The payload of a long frame's last record is its *tail*: it is sent from its own memory, without a copy into the
 //! frame's buffer.
@@ -65,6 +66,8 @@ pub enum FrameError {
     TooMuch { bytes: u64, most: u64 },
     #[error("invalid read count {0}")]
     ReadCount(u64),
+    #[error("invalid number {0} of a payload that cannot be read")]
+    Unreadable(u64),
     #[error("no memory for a payload of {bytes} bytes")]
     NoMemory { bytes: usize },
     #[error("too many bytes wait for payloads that are still to be read")]
@@ -151,9 +154,18 @@ impl<'a> Writer<'a> {
 
     /// Writes the number of payloads read so far. None if there is no room for it.
     pub fn read_count(&mut self, count: u64) -> Option<()> {
+        self.number(3, count)
+    }
+
+    /// Writes the number of a payload that cannot be read any more. None if there is no room for it.
+    pub fn unreadable(&mut self, number: u64) -> Option<()> {
+        self.number(4, number)
+    }
+
+    fn number(&mut self, kind: u16, number: u64) -> Option<()> {
         self.room().checked_sub(RECORD_BYTES + 8)?;
-        self.head(NicName { pid: 0, ni: 0 }, 3, 0);
-        self.put(&count.to_le_bytes());
+        self.head(NicName { pid: 0, ni: 0 }, kind, 0);
+        self.put(&number.to_le_bytes());
         Some(())
     }
 
@@ -236,6 +248,8 @@ pub enum Record<'a> {
     },
     /// The number of payloads of the link in the other direction that were read.
     ReadCount(u64),
+    /// The number of a payload in the sender's memory that cannot be read any more.
+    Unreadable(u64),
 }
 
 /// The records of a frame, in order.
@@ -304,16 +318,21 @@ impl<'a> Records<'a> {
                 let (packet, rest) = rest.split_first_chunk::<PACKET_BYTES>().ok_or(FrameError::Record)?;
                 (Some(packet), rest)
             }
-            1 | 3 => (None, rest),
+            1 | 3 | 4 => (None, rest),
             _ => return Err(FrameError::Record),
         };
         if kind >= 2 {
             let (first, rest) = rest.split_first_chunk().ok_or(FrameError::Record)?;
             self.rest = rest;
-            let Some(packet) = packet else { return Ok(Record::ReadCount(u64::from_le_bytes(*first))) };
+            let number = u64::from_le_bytes(*first);
+            let packet = match packet {
+                Some(packet) => packet,
+                None if kind == 3 => return Ok(Record::ReadCount(number)),
+                None => return Ok(Record::Unreadable(number)),
+            };
             let (second, rest) = rest.split_first_chunk().ok_or(FrameError::Record)?;
             self.rest = rest;
-            let payload = Readable { address: u64::from_le_bytes(*first), key: u64::from_le_bytes(*second) };
+            let payload = Readable { address: number, key: u64::from_le_bytes(*second) };
             return Ok(Record::Readable { to, packet, payload });
         }
         let padded = bytes.checked_next_multiple_of(8).ok_or(FrameError::Record)?;
@@ -391,7 +410,7 @@ impl Assembler {
             }
             // These have no payload, and may not come between the parts of one.
             Record::Readable { .. } => return Err(FrameError::Payload),
-            Record::ReadCount(_) => {}
+            Record::ReadCount(_) | Record::Unreadable(_) => {}
         }
         Ok(())
     }

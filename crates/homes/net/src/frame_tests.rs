@@ -127,6 +127,21 @@ fn payload_without_a_packet_and_too_much_of_it_are_refused() {
 }
 
 #[test]
+fn numbers_of_payloads_that_were_read_or_cannot_be_read_stand_between_packets() {
+    let to = NicName { pid: 1, ni: 1 };
+    let mut frame = [0; 1024];
+    let mut writer = Writer::new(&mut frame);
+    writer.read_count(7).expect("there is room");
+    writer.packet(to, &packet(3, 0), &[1, 2, 3]).expect("there is room");
+    writer.unreadable(u64::MAX).expect("there is room");
+    let bytes = writer.finish(&FrameHeader::default(), &[]);
+    let (_, records) = read(&frame[..bytes], &Seal::None).expect("it was written");
+    let records: Vec<_> = records.map(|record| record.expect("it was written")).collect();
+    let is_packet = matches!(records[1], Record::Begin { payload: &[1, 2, 3], .. });
+    assert!(records[0] == Record::ReadCount(7) && is_packet && records[2] == Record::Unreadable(u64::MAX));
+}
+
+#[test]
 fn a_tag_of_another_key_and_a_missing_one_are_refused() {
     let payload = [vec![1; 99]];
     let frame = write(&payload, 1024, 1000, &Seal::Mac([1; 32])).remove(0);

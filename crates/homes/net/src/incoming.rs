@@ -445,6 +445,7 @@ impl Open {
         let peer = *peer;
         match record {
             Record::ReadCount(count) => return receiver.payloads_read(peer, count),
+            Record::Unreadable(number) => return reads.unreadable(number),
             Record::Readable { to, packet, payload } if !assembler.has_begun() => {
                 let (bytes, most) = (Packet::payload_bytes_of(packet), receiver.payload_max(peer, to, packet));
                 let length = usize::try_from(bytes).ok().filter(|_| bytes != 0 && bytes <= most);

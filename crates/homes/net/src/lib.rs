@@ -56,4 +56,4 @@ pub use outgoing::PayloadWays;
 pub use payload::{Lent, Source};
 pub use random::fill_random;
 pub use settings::{Check, Progress, Settings};
-pub use sink::{Placement, ProgressCaller, Sink};
+pub use sink::{PayloadEnd, Placement, ProgressCaller, Sink};

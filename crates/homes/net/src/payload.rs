@@ -7,6 +7,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use selvedge_os::cma::{self, CmaError};
+use selvedge_os::memory;
+
 /// The payload of a packet that waits.
 #[derive(Clone, Debug)]
 pub enum Payload {
@@ -17,31 +20,47 @@ pub enum Payload {
 }
 
 impl Payload {
-    pub fn bytes(&self) -> &[u8] {
+    /// Returns the address of the first byte.
+    pub fn start(&self) -> *const u8 {
         match self {
-            Payload::Own(bytes) => bytes,
-            Payload::Lent(lent) => lent.bytes(),
+            Payload::Own(bytes) => bytes.as_ptr(),
+            Payload::Lent(lent) => lent.start,
         }
     }
 
-    /// Copies memory of the program.
-    pub fn own(&mut self) {
-        if let Payload::Lent(lent) = self {
-            *self = Payload::Own(Arc::new(lent.bytes().to_vec()));
+    /// Returns the number of bytes.
+    pub fn length(&self) -> usize {
+        match self {
+            Payload::Own(bytes) => bytes.len(),
+            Payload::Lent(lent) => lent.bytes,
         }
     }
+
+    /// Copies memory of the program, through the kernel. `Err`: the program has unmapped it.
+    pub fn own(&mut self) -> Result<Arc<Vec<u8>>, NotMapped> {
+        let bytes = match self {
+            Payload::Own(bytes) => return Ok(bytes.clone()),
+            Payload::Lent(lent) => Arc::new(lent.copy_later()?),
+        };
+        *self = Payload::Own(bytes.clone());
+        Ok(bytes)
+    }
 }
+
+/// Memory of the program that is no longer mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotMapped;
 
 /// The end of a long frame: payload that stays in its own memory until the frame was sent.
 #[derive(Clone)]
 pub struct Tail {
-    pub payload: Payload,
+    pub payload: Arc<Vec<u8>>,
     pub range: Range<usize>,
 }
 
 impl Tail {
     pub fn bytes(&self) -> &[u8] {
-        &self.payload.bytes()[self.range.clone()]
+        &self.payload[self.range.clone()]
     }
 }
 
@@ -66,14 +85,32 @@ unsafe impl Sync for Lent {}
 
 impl Lent {
     /// # Safety
-    /// The bytes stay readable and unchanged until the peer has answered the packet, or [`crate::Sink::lost`] was called for it.
+    /// The bytes stay readable and unchanged until the peer has answered the packet, or [`crate::Sink::lost`] was called
+    /// for it. If the program unmaps them too early, [`crate::Sink::unreadable`] is called.
     pub unsafe fn new(start: *const u8, bytes: usize) -> Lent {
         Lent { start, bytes }
     }
 
+    /// Returns the bytes, within the call that has lent them.
     fn bytes(&self) -> &[u8] {
         // SAFETY: by the contract of `new`.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+
+    /// Copies the bytes after that call. The program may have unmapped them.
+    fn copy_later(&self) -> Result<Vec<u8>, NotMapped> {
+        let (own, from) = (std::process::id(), self.start as u64);
+        let mut bytes = Vec::with_capacity(self.bytes);
+        // SAFETY: the vector has room for the bytes, and nothing else uses it. The kernel checks the source.
+        match unsafe { cma::read(own, from, bytes.as_mut_ptr(), self.bytes) } {
+            // SAFETY: the kernel has written all of them.
+            Ok(()) => unsafe { bytes.set_len(self.bytes) },
+            Err(CmaError::BadAddress { .. }) => return Err(NotMapped),
+            // Some containers forbid the call.
+            Err(_) if memory::readable(from, self.bytes as u64) => bytes.extend_from_slice(self.bytes()),
+            Err(_) => return Err(NotMapped),
+        }
+        Ok(bytes)
     }
 }
 
@@ -144,6 +181,16 @@ impl ReadBuffer {
 
     pub fn bytes_max(&self) -> usize {
         self.0.bytes
+    }
+
+    /// Whether it is memory of the program.
+    pub fn is_program(&self) -> bool {
+        self.0.layout.is_none()
+    }
+
+    /// Whether all of it is mapped, and may be written.
+    pub fn is_writable(&self) -> bool {
+        memory::writable(self.0.start as u64, self.0.bytes as u64)
     }
 
     /// Returns the address of a part.

@@ -67,6 +67,17 @@ struct Remote {
     read: usize,
     /// Tag and bytes of each read in flight.
     in_flight: Vec<(u64, usize)>,
+    /// The reason for which it is read no further.
+    given_up: Option<GiveUp>,
+}
+
+/// Reasons for which a payload is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GiveUp {
+    /// It cannot be read from the sender's memory.
+    Unreadable,
+    /// The program has unmapped the place that it was read to.
+    PlaceUnmapped,
 }
 
 /// The memory that a payload is read into.
@@ -85,6 +96,7 @@ enum Target {
 impl Remote {
     fn wanted(&self) -> usize {
         match &self.target {
+            _ if self.given_up.is_some() => self.requested,
             Some(Target::Nowhere) => 0,
             Some(Target::Place { memory, .. }) => memory.bytes_max().min(self.bytes),
             _ => self.bytes,
@@ -96,7 +108,7 @@ impl Remote {
     }
 
     fn is_read(&self) -> bool {
-        self.target.is_some() && self.read == self.wanted()
+        (self.target.is_some() || self.given_up.is_some()) && self.read == self.wanted()
     }
 }
 
@@ -111,6 +123,8 @@ pub(crate) struct ReadQueue {
     completed: u64,
     /// The generation of the endpoint that reads ([`ReadQueue::restart`]).
     reader: u64,
+    /// Payloads are read one by one, until one is complete: reads have failed, perhaps because of another payload.
+    is_one_by_one: bool,
 }
 
 pub(crate) struct Unplaced<'a> {
@@ -140,6 +154,8 @@ pub(crate) enum ReadPayload {
     Placed(u64),
     /// Its packet was handed over before.
     Nowhere,
+    /// It will not come. The number of its place, if it has one.
+    GivenUp(Option<u64>, GiveUp),
 }
 
 /// A placed packet that will get no payload.
@@ -167,8 +183,16 @@ impl ReadQueue {
         if self.announced > ANNOUNCED_MAX {
             return Err(FrameError::TooManyWaiting);
         }
-        let payload =
-            Remote { at, bytes, target: None, postponed_since: None, requested: 0, read: 0, in_flight: Vec::new() };
+        let payload = Remote {
+            at,
+            bytes,
+            target: None,
+            postponed_since: None,
+            requested: 0,
+            read: 0,
+            in_flight: Vec::new(),
+            given_up: None,
+        };
         self.waiting.push_back(Waiting { to, packet: Box::new(*packet), payload: Payload::Remote(payload) });
         Ok(())
     }
@@ -240,7 +264,11 @@ impl ReadQueue {
         if self.in_flight >= READS_AT_ONCE {
             return None;
         }
+        let is_one_by_one = self.is_one_by_one && self.in_flight != 0;
         let (at, remote) = self.unread()?;
+        if is_one_by_one && remote.in_flight.is_empty() {
+            return None;
+        }
         let buffer = match &remote.target {
             Some(Target::Place { in_order: true, .. }) if at != 0 => return None,
             Some(Target::Buffer(buffer) | Target::Place { memory: buffer, .. }) => buffer.clone(),
@@ -271,6 +299,57 @@ impl ReadQueue {
                 return;
             }
         }
+    }
+
+    fn remotes(&mut self) -> impl Iterator<Item = &mut Remote> {
+        self.waiting.iter_mut().filter_map(|waiting| match &mut waiting.payload {
+            Payload::Remote(remote) => Some(remote),
+            Payload::Here(_) => None,
+        })
+    }
+
+    fn in_flight_with(&mut self, tag: u64) -> Option<&mut Remote> {
+        self.remotes().find(|remote| remote.in_flight.iter().any(|&(found, _)| found == tag))
+    }
+
+    /// Notes that a read has failed. The endpoint that reads is closed then, with all other reads, and they start again
+    /// ([`ReadQueue::restart`]). A payload is given up when its reads fail a second time and no other payload's were in
+    /// flight, or when its place is not writable any more.
+    pub fn read_failed(&mut self, tag: u64) {
+        let mut found = false;
+        for remote in self.remotes().filter(|remote| !remote.in_flight.is_empty()) {
+            if matches!(&remote.target, Some(Target::Place { memory, .. }) if !memory.is_writable()) {
+                remote.given_up = Some(GiveUp::PlaceUnmapped);
+                found = true;
+            }
+        }
+        let was_one_by_one = std::mem::replace(&mut self.is_one_by_one, true);
+        if let Some(remote) = self.in_flight_with(tag).filter(|_| was_one_by_one && !found) {
+            remote.given_up = Some(GiveUp::Unreadable);
+        }
+    }
+
+    /// Notes that the program has unmapped the memory of the part of [`ReadQueue::next_part`].
+    pub fn next_place_unmapped(&mut self) {
+        if let Some((_, remote)) = self.unread() {
+            remote.given_up = Some(GiveUp::PlaceUnmapped);
+        }
+    }
+
+    /// Notes that the program has unmapped the memory that this read writes to. Its payload is given up when its reads in
+    /// flight have ended.
+    pub fn place_unmapped(&mut self, tag: u64) {
+        if let Some(remote) = self.in_flight_with(tag) {
+            remote.given_up = Some(GiveUp::PlaceUnmapped);
+        }
+    }
+
+    /// Gives up the payload of this number since the link was opened: its sender cannot keep it.
+    pub fn unreadable(&mut self, number: u64) -> Result<(), FrameError> {
+        let Some(at) = number.checked_sub(self.completed) else { return Ok(()) };
+        let remote = self.remotes().nth(at as usize).ok_or(FrameError::Unreadable(number))?;
+        remote.given_up.get_or_insert(GiveUp::Unreadable);
+        Ok(())
     }
 
     /// Restarts reads that were in flight at an endpoint of another generation: it was closed, so they will not end.
@@ -328,10 +407,14 @@ impl ReadQueue {
             Payload::Remote(remote) => {
                 self.announced -= 1;
                 self.completed += 1;
-                match remote.target {
-                    Some(Target::Buffer(buffer)) => ReadPayload::Read(buffer, remote.bytes),
-                    Some(Target::Place { number, .. }) => ReadPayload::Placed(number),
-                    Some(Target::Nowhere) | None => ReadPayload::Nowhere,
+                self.is_one_by_one &= remote.given_up.is_some();
+                match (remote.target, remote.given_up) {
+                    (Some(Target::Nowhere), _) => ReadPayload::Nowhere,
+                    (Some(Target::Place { number, .. }), Some(why)) => ReadPayload::GivenUp(Some(number), why),
+                    (_, Some(why)) => ReadPayload::GivenUp(None, why),
+                    (Some(Target::Buffer(buffer)), None) => ReadPayload::Read(buffer, remote.bytes),
+                    (Some(Target::Place { number, .. }), None) => ReadPayload::Placed(number),
+                    (None, None) => ReadPayload::Nowhere,
                 }
             }
         };
@@ -363,7 +446,7 @@ mod tests {
         let bytes = |payload: &ReadPayload| match payload {
             ReadPayload::Here(bytes) => bytes.len(),
             ReadPayload::Read(_, bytes) => *bytes,
-            ReadPayload::Placed(_) | ReadPayload::Nowhere => 0,
+            ReadPayload::Placed(_) | ReadPayload::Nowhere | ReadPayload::GivenUp(..) => 0,
         };
         std::iter::from_fn(|| reads.next()).map(|ready| (ready.packet[0], bytes(&ready.payload))).collect()
     }
@@ -519,6 +602,66 @@ mod tests {
         assert_eq!((handed_over(&mut reads).len(), reads.completed()), (0, 0));
         reads.read_ended(1);
         assert_eq!((handed_over(&mut reads), reads.completed()), (vec![(1, 0), (2, 0)], 2));
+    }
+
+    /// Returns the packets whose turn has come and whose payload was given up, with their places.
+    fn given_up(reads: &mut ReadQueue) -> Vec<(u8, Option<u64>, GiveUp)> {
+        let why = |ready: ReadyPacket| match ready.payload {
+            ReadPayload::GivenUp(place, why) => (ready.packet[0], place, why),
+            _ => panic!("packet {} has its payload", ready.packet[0]),
+        };
+        std::iter::from_fn(|| reads.next()).map(why).collect()
+    }
+
+    #[test]
+    fn a_payload_that_its_sender_cannot_keep_is_given_up_in_its_turn() {
+        let (mut reads, mut memory) = (ReadQueue::default(), [0; 100]);
+        for number in [1, 2, 3] {
+            reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
+        }
+        assert_eq!(place(&mut reads, 1, &mut memory, false), Some(1));
+        assert_eq!(start(&mut reads, 1), Some((1, 8, 100)));
+        for number in [0, 1] {
+            assert_eq!(reads.unreadable(number), Ok(()));
+        }
+        assert_eq!(reads.unreadable(3), Err(FrameError::Unreadable(3)), "none has this number");
+        assert!(given_up(&mut reads).is_empty(), "libfabric still writes to the first one's place");
+        assert_eq!(place(&mut reads, 3, &mut memory, false), None, "the second has not matched");
+        assert_eq!(start(&mut reads, 3), Some((3, 8, 100)), "the second is not read");
+        reads.read_ended(1);
+        assert_eq!(given_up(&mut reads), [(1, Some(1), GiveUp::Unreadable), (2, None, GiveUp::Unreadable)]);
+        assert_eq!(reads.unreadable(0), Ok(()), "it has ended");
+        reads.read_ended(3);
+        assert_eq!((handed_over(&mut reads), reads.completed()), (vec![(3, 100)], 3));
+    }
+
+    #[test]
+    fn after_a_failure_payloads_are_read_one_by_one_and_only_the_one_that_fails_again_is_given_up() {
+        let mut reads = ReadQueue::default();
+        for number in [1, 2, 3] {
+            reads.announce(NIC, &packet(number), readable(number.into()), 100).expect("few");
+        }
+        let next = |reads: &mut ReadQueue, tag| {
+            reads.next_unplaced().expect("there is memory");
+            reads.place(Placement::Whole).expect("there is memory");
+            start(reads, tag).map(|(key, ..)| key)
+        };
+        assert_eq!((next(&mut reads, 1), next(&mut reads, 2)), (Some(1), Some(2)));
+        reads.read_failed(2);
+        reads.restart(1);
+        assert_eq!((next(&mut reads, 3), next(&mut reads, 4)), (Some(1), None), "alone");
+        reads.read_ended(3);
+        assert_eq!(handed_over(&mut reads), [(1, 100)]);
+        assert_eq!((next(&mut reads, 4), next(&mut reads, 5)), (Some(2), Some(3)), "they are not suspected");
+        for tag in [4, 6] {
+            reads.read_failed(tag);
+            reads.restart(tag);
+            assert_eq!(given_up(&mut reads), if tag == 6 { vec![(2, None, GiveUp::Unreadable)] } else { vec![] });
+            assert_eq!(next(&mut reads, tag + 2), Some(if tag == 6 { 3 } else { 2 }));
+        }
+        reads.read_ended(8);
+        assert_eq!(handed_over(&mut reads), [(3, 100)]);
+        assert!(reads.is_empty() && reads.in_flight == 0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The user of the links, which takes the packets that arrive.
 
-pub use selvedge_host::remote_hosts::Placement;
+pub use selvedge_host::remote_hosts::{PayloadEnd, Placement};
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use crate::ids::{NicName, PeerId};
@@ -37,9 +37,14 @@ pub trait Sink: Send + Sync {
         Placement::Whole
     }
 
-    /// Ends a packet that [`Sink::place`] has given a number. `is_there`: its payload is in its place. Otherwise it
-    /// never will be, and nothing is written there any more.
-    fn finish(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _number: u64, _is_there: bool) {}
+    /// Ends a packet that [`Sink::place`] has given a number.
+    fn finish(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES], _number: u64, _end: PayloadEnd) {}
+
+    /// Ends a packet of a peer that has no place, and whose payload will never come.
+    fn give_up(&self, _from: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES]) {}
+
+    /// Ends a packet of this process for a peer's NIC: the program has unmapped its payload before the peer had it.
+    fn unreadable(&self, _peer: PeerId, _to: NicName, _packet: &[u8; PACKET_BYTES]) {}
 
     /// Notes that a peer was lost: requests to it fail, and waiters should look.
     fn lost(&self, peer: PeerId);

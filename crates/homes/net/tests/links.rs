@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use selvedge_net::greeting::{Answer, GreetingError, Hello, Key, Offer};
 use selvedge_net::{
-    Check, Faults, Lent, LinkAddress, Links, NicName, PeerId, Placement, Progress, ProgressCaller, SendError,
-    SendTiming, Settings, Sink, Source,
+    Check, Faults, Lent, LinkAddress, Links, NicName, PayloadEnd, PeerId, Placement, Progress, ProgressCaller,
+    SendError, SendTiming, Settings, Sink, Source,
 };
 use selvedge_nic::packet::{HEADER_BYTES, Packet};
 
@@ -63,9 +63,9 @@ impl Sink for Kept {
         Placement::At { start: memory.as_mut_ptr(), bytes: memory.len(), number, in_order: number % 2 == 1 }
     }
 
-    fn finish(&self, _: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], number: u64, is_there: bool) {
+    fn finish(&self, _: PeerId, _: NicName, packet: &[u8; HEADER_BYTES], number: u64, end: PayloadEnd) {
         assert_eq!(Packet::decode(packet).expect("as it was sent").match_bits, number);
-        self.finished.lock().expect("no panic").push((number, is_there));
+        self.finished.lock().expect("no panic").push((number, end == PayloadEnd::Here));
     }
 
     fn lost(&self, peer: PeerId) {

@@ -346,8 +346,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_NET_PROVIDER",
         values: "a provider of libfabric",
         default: "libfabric's first with reliable datagrams",
-        text: "The libfabric provider that carries the links (tcp;ofi_rxm, verbs;ofi_rxm, sockets, ...), the same on \
-               all hosts.",
+        text: "The libfabric provider that carries the links (tcp;ofi_rxm, verbs;ofi_rxm, ...), the same on all \
+               hosts. sockets is refused: libfabric advises against it, and messages stop over it.",
     },
     Variable {
         group: "Several hosts",

@@ -131,6 +131,30 @@ fn a_response_counts_only_if_its_sender_was_asked() {
 }
 
 #[test]
+fn a_request_fails_alone_if_its_payload_is_unmapped_or_its_answer_cannot_be_read() {
+    let directory = TempDir::new().expect("a directory");
+    let (interface, kept) = open(&directory);
+    let [one, two, three] = [(); 3].map(|()| ask(&interface, &kept, TARGET));
+    fail_unreadable(&one, interface.number());
+    assert_eq!(pending(&interface), 2);
+    fail_unreadable(&one, interface.number());
+    assert_eq!(pending(&interface), 2, "once");
+    let answer = Packet { kind: RESPONSE, fail: fail::OK, length: 100, payload_bytes: 100, ..two };
+    assert_eq!(arrival(&interface, &answer, &|id| id == OTHER).give_up(), None);
+    assert_eq!(pending(&interface), 2, "another says so");
+    assert_eq!(arrival(&interface, &answer, &|id| id == TARGET).give_up(), None);
+    assert_eq!(pending(&interface), 1);
+    assert_eq!(arrival(&interface, &Packet { kind: RESPONSE, ..three }, &|_| true).hand_in(&[]), None);
+    assert_eq!(pending(&interface), 0);
+    let request = Packet { origin: TARGET, ..one };
+    let refused = arrival(&interface, &request, &|_| true).give_up().expect("it wants a response");
+    assert_eq!((refused.kind, refused.fail, refused.token), (RESPONSE, fail::UNDELIVERABLE, one.token));
+    let silent = Packet { token: 0, ..request };
+    assert_eq!(arrival(&interface, &silent, &|_| true).give_up(), None);
+    *kept.asker.lock().expect("no panic") = None;
+}
+
+#[test]
 fn requests_to_a_lost_process_fail_and_the_others_wait() {
     let directory = TempDir::new().expect("a directory");
     let (interface, kept) = open(&directory);
@@ -167,9 +191,9 @@ fn the_payload_of_an_answer_goes_to_the_memory_that_asked_for_it() {
         panic!("it has a place");
     };
     assert_eq!((start as u64, bytes, in_order), (sink.start, 60, false));
-    arrival(&interface, &response, &|id| id == OTHER).finish(number, true);
+    arrival(&interface, &response, &|id| id == OTHER).finish(number, PayloadEnd::Here);
     assert_eq!(pending(&interface), 1, "another says so");
-    arrival(&interface, &response, &is_target).finish(number, true);
+    arrival(&interface, &response, &is_target).finish(number, PayloadEnd::Here);
     assert_eq!(pending(&interface), 0);
     *kept.asker.lock().expect("no panic") = None;
 }
@@ -214,9 +238,9 @@ fn the_payload_of_a_put_goes_to_the_entry_that_takes_it() {
         "a second packet is dropped, not placed"
     );
     assert_eq!(answers(), [(fail::DROPPED, 0)]);
-    arrival(&interface, &packet, &is_target).finish(number, false);
+    arrival(&interface, &packet, &is_target).finish(number, PayloadEnd::Lost);
     assert_eq!(answers()[1..], [(fail::UNDELIVERABLE, 0)]);
-    arrival(&interface, &packet, &is_target).finish(number, true);
+    arrival(&interface, &packet, &is_target).finish(number, PayloadEnd::Here);
     assert_eq!(answers().len(), 2, "it is finished once");
     *kept.asker.lock().expect("no panic") = None;
 }

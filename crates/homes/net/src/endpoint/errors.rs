@@ -17,6 +17,12 @@ pub enum EndpointError {
          has, SELVEDGE_NET_PROVIDER chooses one, SELVEDGE_NET_INTERFACE the address{}", named(.wanted), hidden()
     )]
     NoProvider { wanted: Option<String>, node: IpAddr },
+    #[error(
+        "SELVEDGE_NET_PROVIDER=sockets: messages stop for good over libfabric's provider sockets, which it has \
+         deprecated; set it to tcp;ofi_rxm, to tcp (libfabric 2), to verbs;ofi_rxm or another that `fi_info -t \
+         FI_EP_RDM` lists, or unset it"
+    )]
+    Deprecated,
     #[error("libfabric's provider {provider} failed to {doing}: {why}")]
     Call { provider: String, doing: &'static str, why: String },
 }
@@ -26,6 +32,8 @@ pub enum EndpointError {
 pub enum SubmitError {
     /// There is no room now; the caller keeps the frame.
     Full,
+    /// The program has unmapped the memory that is to be read to.
+    Unmapped,
     /// The provider refuses it, with the reason.
     Broken(String),
 }

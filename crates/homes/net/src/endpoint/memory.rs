@@ -4,6 +4,7 @@
 //! Invariants
 //! 1. A payload is kept, unchanged, until it is withdrawn; the memory that a read writes to, until its completion.
 //! 2. Keys are random where the provider lets us choose: a peer that knows one cannot guess the next.
+//! 3. Before libfabric touches memory of the program, it is checked ([`ProgramMemory`]).
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -11,6 +12,7 @@ use std::ops::Range;
 use std::ptr;
 
 use selvedge_libfabric::*;
+use selvedge_os::memory;
 
 use super::call::{call, close};
 use super::errors::SubmitError;
@@ -45,25 +47,88 @@ impl<M> Drop for Registered<M> {
     }
 }
 
+/// Memory of the program that a provider accesses later, in its calls. The program may unmap it meanwhile. Then a
+/// provider over TCP would crash, or stop in the middle of a message: its connection has no next message then, or a wrong
+/// one. So the memory is checked when it is given to libfabric, and before polls. Then holes are filled with zeros. A provider that pins memory needs no check.
+///
+/// Cost of a check: a system call for each range.
+#[derive(Default)]
+pub(super) struct ProgramMemory {
+    ranges: Vec<Range<u64>>,
+    /// The uses of each range. One is enough to tell that it was unmapped.
+    uses: Vec<Vec<u64>>,
+}
+
+impl ProgramMemory {
+    fn add(&mut self, start: *const u8, bytes: usize, user: u64) {
+        let range = start as u64..start as u64 + bytes as u64;
+        match self.ranges.iter().position(|known| *known == range) {
+            Some(at) => self.uses[at].push(user),
+            None => {
+                self.ranges.push(range);
+                self.uses.push(vec![user]);
+            }
+        }
+    }
+
+    fn remove(&mut self, user: u64) {
+        let used = |uses: &Vec<u64>| uses.iter().position(|known| *known == user);
+        let Some((at, index)) = self.uses.iter().enumerate().find_map(|(at, uses)| Some((at, used(uses)?))) else {
+            return;
+        };
+        self.uses[at].swap_remove(index);
+        if self.uses[at].is_empty() {
+            self.ranges.swap_remove(at);
+            self.uses.swap_remove(at);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Fills the holes that the program has made. `found` gets a use of each range that has one.
+    #[inline]
+    pub(super) fn check(&self, mut found: impl FnMut(u64)) {
+        for (range, uses) in self.ranges.iter().zip(&self.uses) {
+            let bytes = range.end - range.start;
+            if !memory::mapped(range.start, bytes) {
+                if !memory::fill_holes(range.start, bytes) {
+                    log::error!("the kernel maps nothing where the program has unmapped memory of a message");
+                }
+                found(uses[0]);
+            }
+        }
+    }
+}
+
 /// The number of a payload that peers may read.
-#[derive(Debug)]
-pub struct Exposed(usize);
+#[derive(Debug, PartialEq, Eq)]
+pub struct Exposed(pub(super) usize);
 
 #[derive(Default)]
 pub(super) struct ExposedPayloads {
     payloads: Vec<Option<Registered<Payload>>>,
+    /// Payloads in memory of the program, by number.
+    pub(super) program: ProgramMemory,
     /// Refuses payloads, in tests.
     pub(super) refusals: Refusals,
 }
 
 impl ExposedPayloads {
-    /// Lets peers read a payload until [`ExposedPayloads::withdraw`]. None: the provider refuses it.
+    /// Lets peers read a payload until [`ExposedPayloads::withdraw`]. None: the provider refuses it, or the program has
+    /// unmapped it.
     pub(super) fn expose(&mut self, objects: &Objects, payload: &Payload) -> Option<(Exposed, Readable)> {
         if self.refusals.next() {
             return None;
         }
-        let bytes = payload.bytes();
-        let region = match objects.register(bytes.as_ptr(), bytes.len(), FI_REMOTE_READ) {
+        let (start, bytes) = (payload.start(), payload.length());
+        let is_checked = matches!(payload, Payload::Lent(_)) && !objects.pins_memory();
+        if is_checked && !memory::mapped(start as u64, bytes as u64) {
+            return None;
+        }
+        let region = match objects.register(start, bytes, FI_REMOTE_READ) {
             Ok(region) => region,
             Err(code) => {
                 log::debug!("libfabric does not expose memory to peers: {}", objects.error_text(code));
@@ -72,18 +137,22 @@ impl ExposedPayloads {
         };
         // SAFETY: the region is open.
         let key = unsafe { (*region).key };
-        let address = if objects.has_virtual_addresses() { bytes.as_ptr() as u64 } else { 0 };
+        let address = if objects.has_virtual_addresses() { start as u64 } else { 0 };
         let exposed = Some(Registered::new(payload.clone(), region));
         let number = self.payloads.iter().position(Option::is_none).unwrap_or(self.payloads.len());
         match self.payloads.get_mut(number) {
             Some(place) => *place = exposed,
             None => self.payloads.push(exposed),
         }
+        if is_checked {
+            self.program.add(start, bytes, number as u64);
+        }
         Some((Exposed(number), Readable { address, key }))
     }
 
     pub(super) fn withdraw(&mut self, Exposed(number): Exposed) {
         self.payloads[number] = None;
+        self.program.remove(number as u64);
     }
 }
 
@@ -97,6 +166,8 @@ struct Reading {
 pub(super) struct ReadsInFlight {
     /// By the address of their context.
     reads: HashMap<usize, Reading>,
+    /// Memory of the program that reads in flight write to, by their tags.
+    pub(super) program: ProgramMemory,
 }
 
 impl ReadsInFlight {
@@ -110,6 +181,10 @@ impl ReadsInFlight {
         tag: u64,
     ) -> Result<(), SubmitError> {
         let (start, bytes) = (into.part(&part), part.len());
+        let is_checked = into.is_program() && !objects.pins_memory();
+        if is_checked && !memory::mapped(into.part(&(0..0)) as u64, into.bytes_max() as u64) {
+            return Err(SubmitError::Unmapped);
+        }
         let region = objects.register_local(start, bytes, FI_READ);
         let region = region.map_err(|code| SubmitError::Broken(objects.error_text(code)))?;
         let memory = Registered::new(into.clone(), region);
@@ -124,6 +199,9 @@ impl ReadsInFlight {
         if result != 0 {
             return Err(objects.submit_error(-result as c_int));
         }
+        if is_checked {
+            self.program.add(into.part(&(0..0)), into.bytes_max(), tag);
+        }
         self.reads.insert(context as usize, Reading { tag, _context: kept, _into: memory });
         Ok(())
     }
@@ -131,6 +209,8 @@ impl ReadsInFlight {
     /// Frees the context and buffer of the read with this context. Returns its tag; None if the context belongs to no
     /// read.
     pub(super) fn end(&mut self, context: *mut c_void) -> Option<u64> {
-        self.reads.remove(&(context as usize)).map(|reading| reading.tag)
+        let tag = self.reads.remove(&(context as usize))?.tag;
+        self.program.remove(tag);
+        Some(tag)
     }
 }

@@ -279,6 +279,26 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Whether the provider may access memory of the program in a poll.
+    pub fn uses_program_memory(&self) -> bool {
+        !(self.exposed.program.is_empty() && self.reads.program.is_empty())
+    }
+
+    /// Returns the payloads that the program has unmapped. Peers read zeros instead.
+    pub fn unmapped_payloads(&self) -> Vec<Exposed> {
+        let mut unmapped = Vec::new();
+        self.exposed.program.check(|number| unmapped.push(Exposed(number as usize)));
+        unmapped
+    }
+
+    /// Returns the tags of reads to memory that the program has unmapped, one for each range of memory. They go on, to
+    /// other memory there.
+    pub fn unmapped_places(&self) -> Vec<u64> {
+        let mut unmapped = Vec::new();
+        self.reads.program.check(|tag| unmapped.push(tag));
+        unmapped
+    }
+
     /// Reads completions, and lets the provider make progress. Returns whether there may be more.
     pub fn poll(&mut self, events: &mut Vec<Completion>) -> bool {
         let mut entries = [fi_cq_msg_entry::default(); COMPLETIONS];

@@ -13,7 +13,7 @@ use selvedge_libfabric::*;
 
 use super::call::{call, close};
 use super::errors::{EndpointError, SubmitError};
-use super::provider::{find_provider, provider_of};
+use super::provider::{find_provider, is_deprecated, provider_of};
 use crate::random::fill_random;
 
 /// A peer's endpoint in the address vector.
@@ -37,6 +37,9 @@ impl Objects {
     /// Opens them at an address of this host. `wanted` names the provider; None takes libfabric's first. `completions`:
     /// entries of the queue.
     pub(super) fn open(node: IpAddr, wanted: Option<&str>, completions: usize) -> Result<Objects, EndpointError> {
+        if is_deprecated(wanted) {
+            return Err(EndpointError::Deprecated);
+        }
         let library = Library::load().map_err(EndpointError::Library)?;
         let info = find_provider(&library, node, wanted)
             .ok_or_else(|| EndpointError::NoProvider { wanted: wanted.map(str::to_owned), node })?;
@@ -182,6 +185,13 @@ impl Objects {
         // SAFETY: the structure is open until the drop.
         let mode = unsafe { (*(*self.info).domain_attr).mr_mode };
         mode & FI_MR_VIRT_ADDR as c_int != 0
+    }
+
+    /// Whether the provider pins memory when it is registered, so that it stays when the program unmaps it.
+    pub(super) fn pins_memory(&self) -> bool {
+        // SAFETY: the structure is open until the drop.
+        let mode = unsafe { (*(*self.info).domain_attr).mr_mode };
+        mode & FI_MR_ALLOCATED as c_int != 0
     }
 
     /// Registers memory that the provider uses. It stays until the region is closed.

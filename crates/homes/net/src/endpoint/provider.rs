@@ -10,8 +10,16 @@ use selvedge_libfabric::*;
 
 /// The version of libfabric's interface that this crate uses.
 const INTERFACE: u32 = 1 << 16 | 17;
-/// Names of providers that never carry links: our own, those of one host, and those without reliable datagrams.
-const UNSUITABLE: [&str; 5] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook"];
+/// Names of providers that never carry links: our own, those of one host, those without reliable datagrams, and
+/// [`DEPRECATED`].
+const UNSUITABLE: [&str; 6] = ["selvedge", "shm", "lnx", "sm2", "ofi_hook", DEPRECATED];
+/// libfabric advises against this provider. Over it messages between four processes often stopped for good.
+const DEPRECATED: &str = "sockets";
+
+/// Whether the deprecated provider is asked for.
+pub(super) fn is_deprecated(wanted: Option<&str>) -> bool {
+    wanted.is_some_and(|name| name.split(';').any(|part| part == DEPRECATED))
+}
 
 /// Returns the name of a provider, as libfabric writes it.
 ///

@@ -6,8 +6,8 @@ use super::shared::Shared;
 use crate::endpoint::SubmitError;
 use crate::errors::LinkError;
 use crate::ids::{NicName, PeerId};
-use crate::read_queue::{AbandonedPacket, ReadPayload, ReadQueue, ReadyPacket, Unplaced};
-use crate::sink::{Placement, ProgressCaller};
+use crate::read_queue::{AbandonedPacket, GiveUp, ReadPayload, ReadQueue, ReadyPacket, Unplaced};
+use crate::sink::{PayloadEnd, Placement, ProgressCaller};
 
 impl ProgressState {
     /// Starts to read payloads from the memory of peers. If there is no link to such a peer, makes one.
@@ -96,6 +96,11 @@ impl ProgressState {
                 true
             }
             Err(SubmitError::Full) => false,
+            Err(SubmitError::Unmapped) => {
+                report_unmapped_place();
+                reads.next_place_unmapped();
+                true
+            }
             Err(SubmitError::Broken(why)) => {
                 failed.push((peer, LinkError::Endpoint(why)));
                 false
@@ -109,16 +114,32 @@ impl ProgressState {
         shared: &Shared,
         (tag, result): (u64, Result<(), String>),
         caller: ProgressCaller,
-        failed: &mut Vec<(PeerId, LinkError)>,
     ) {
         let Some(number) = self.reads.remove(tag) else { return };
         // The link may have ended meanwhile, and another link may have its number.
-        let Some((peer, reads)) = self.incoming.reads_of(number) else { return };
+        let Some((_, reads)) = self.incoming.reads_of(number) else { return };
         match result {
             Ok(()) => reads.read_ended(tag),
-            Err(why) => return failed.push((peer, LinkError::Endpoint(why))),
+            Err(why) => {
+                // If the peer is lost, its control connection ends.
+                log::debug!("a payload of another host could not be read: {why}");
+                reads.read_failed(tag);
+                let mut senders = shared.lock();
+                senders.close_reader();
+                reads.restart(senders.readers_closed());
+                self.reads.restart(senders.readers_closed());
+            }
         }
         self.hand_over_read(shared, number, caller);
+    }
+
+    /// Notes that the program has unmapped the memory that a read writes to.
+    pub(super) fn place_unmapped(&mut self, tag: u64) {
+        let link = self.reads.link_of(tag).and_then(|number| self.incoming.reads_of(number));
+        if let Some((_, reads)) = link {
+            report_unmapped_place();
+            reads.place_unmapped(tag);
+        }
     }
 
     fn hand_over_read(&mut self, shared: &Shared, number: usize, caller: ProgressCaller) {
@@ -131,8 +152,15 @@ impl ProgressState {
                     // SAFETY: `ReadQueue::next` hands it out when the last read of all parts has ended.
                     shared.sink.packet(peer, to, &packet, unsafe { buffer.bytes(bytes) }, caller);
                 }
-                ReadPayload::Placed(number) => shared.sink.finish(peer, to, &packet, number, true),
+                ReadPayload::Placed(number) => shared.sink.finish(peer, to, &packet, number, PayloadEnd::Here),
                 ReadPayload::Nowhere => {}
+                ReadPayload::GivenUp(Some(number), GiveUp::Unreadable) => {
+                    shared.sink.finish(peer, to, &packet, number, PayloadEnd::Lost);
+                }
+                ReadPayload::GivenUp(Some(number), GiveUp::PlaceUnmapped) => {
+                    shared.sink.finish(peer, to, &packet, number, PayloadEnd::Unmapped);
+                }
+                ReadPayload::GivenUp(None, _) => shared.sink.give_up(peer, to, &packet),
             }
         }
         if reads.completed() != before {
@@ -158,6 +186,10 @@ impl ProgressState {
     }
 }
 
+fn report_unmapped_place() {
+    log::error!("the program has unmapped memory to which a message of another host goes; the message fails");
+}
+
 /// Gives up the placed packets of a link that ends.
 pub(super) fn abandon_placed(shared: &Shared, peer: PeerId, reads: &mut ReadQueue) {
     if reads.has_placed(|_| true) {
@@ -168,6 +200,6 @@ pub(super) fn abandon_placed(shared: &Shared, peer: PeerId, reads: &mut ReadQueu
 
 fn finish_abandoned(shared: &Shared, peer: PeerId, abandoned: Vec<AbandonedPacket>) {
     for AbandonedPacket { to, packet, number } in abandoned {
-        shared.sink.finish(peer, to, &packet, number, false);
+        shared.sink.finish(peer, to, &packet, number, PayloadEnd::Lost);
     }
 }

@@ -85,6 +85,10 @@ impl StartedReads {
     pub(super) fn remove(&mut self, tag: u64) -> Option<usize> {
         self.links.remove(&tag)
     }
+
+    pub(super) fn link_of(&self, tag: u64) -> Option<usize> {
+        self.links.get(&tag).copied()
+    }
 }
 
 #[derive(Default)]
@@ -102,6 +106,8 @@ pub(super) struct ProgressState {
     /// The last look at the times of all links, and whether a link waits for time to pass since then.
     pub(super) checked: Option<Instant>,
     pub(super) waits: bool,
+    /// The end of the last step, if libfabric may access memory of the program in the next.
+    pub(super) stepped: Option<Instant>,
     pub(super) rounds: u32,
     pub(super) idle_rounds: u32,
 }

@@ -31,6 +31,10 @@ impl Reader {
         &mut self.endpoint
     }
 
+    pub(super) fn endpoint_ref(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Whether the endpoint must be polled.
     pub(super) fn is_busy(&self) -> bool {
         self.is_full || !self.in_flight.is_empty()

@@ -14,7 +14,7 @@ use crate::endpoint::{Completion, Endpoint};
 use crate::errors::LinkError;
 use crate::frame::FrameError;
 use crate::ids::PeerId;
-use crate::outgoing::Flush;
+use crate::outgoing::{Flush, UnsentPacket};
 use crate::settings::{Check, Settings};
 
 pub(super) struct Senders {
@@ -104,12 +104,20 @@ impl Senders {
         self.rests += 1;
     }
 
-    /// Sends all packets that wait. `failed` gets the broken links.
-    pub(super) fn send_all(&mut self, settings: &Settings, failed: &mut Vec<(PeerId, LinkError)>) {
+    /// Sends all packets that wait. `failed` gets the broken links, `unsent` the packets whose payload the program has
+    /// unmapped.
+    pub(super) fn send_all(
+        &mut self,
+        settings: &Settings,
+        failed: &mut Vec<(PeerId, LinkError)>,
+        unsent: &mut Vec<(PeerId, UnsentPacket)>,
+    ) {
         for peer in self.peers.take_busy() {
             let Senders { endpoint: Some(endpoint), peers, .. } = &mut *self else { return };
             let outgoing = &mut peers.unmark_busy(peer).outgoing;
-            match outgoing.flush(endpoint, Flush::All, peer.0, settings) {
+            let flushed = outgoing.flush(endpoint, Flush::All, peer.0, settings);
+            unsent.extend(outgoing.take_unsent().into_iter().map(|packet| (peer, packet)));
+            match flushed {
                 Ok(()) if outgoing.has_to_send() => peers.mark_busy(peer),
                 Ok(()) => {}
                 Err(error) => failed.push((peer, error)),
@@ -121,6 +129,32 @@ impl Senders {
         if let Some(peer) = self.peers.get_mut(PeerId(tag)) {
             peer.outgoing.frame_completed();
         }
+    }
+
+    /// Whether libfabric may access memory of the program in a poll.
+    pub(super) fn uses_program_memory(&self) -> bool {
+        let reader = self.reader.as_ref().map(Reader::endpoint_ref);
+        self.endpoint.iter().chain(reader).any(Endpoint::uses_program_memory)
+    }
+
+    /// Returns a read for each place that the program has unmapped.
+    pub(super) fn unmapped_places(&self) -> Vec<u64> {
+        self.reader.as_ref().map_or_else(Vec::new, |reader| reader.endpoint_ref().unmapped_places())
+    }
+
+    /// Finds payloads that the program has unmapped before peers have read them. Returns whether there are new ones. Their
+    /// peers are told before libfabric makes progress, that is before it sends zeros in place of the payload.
+    pub(super) fn find_unmapped_payloads(&mut self) -> bool {
+        let Senders { endpoint: Some(endpoint), peers, .. } = self else { return false };
+        let mut is_new = false;
+        for exposed in endpoint.unmapped_payloads() {
+            let found = peers.iter_mut().find_map(|(id, peer)| peer.outgoing.payload_unmapped(&exposed).then_some(id));
+            if let Some(peer) = found {
+                peers.mark_busy(peer);
+                is_new = true;
+            }
+        }
+        is_new
     }
 
     /// Notes that a peer has read `count` payloads of the link to it.

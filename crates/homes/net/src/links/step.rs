@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A step of progress: hands over packets that have arrived, and sends packets that wait.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use selvedge_host::links::add;
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
@@ -23,15 +23,25 @@ const ROUNDS_PER_FLUSH: u32 = 8;
 /// thread does not wait for such polls.
 const IDLE_POLLS: u32 = 4;
 
+/// Less than the time that the kernel takes to unmap memory. A thread that makes its next step sooner has unmapped none.
+const UNMAP_MIN: Duration = Duration::from_nanos(400);
+
 impl ProgressState {
     /// Hands over packets that have arrived. If there are none, sends packets that wait. Returns whether there may be
     /// more.
     pub(super) fn step(&mut self, shared: &Shared, caller: ProgressCaller) -> bool {
         shared.state.serve();
-        let mut failed = Vec::new();
+        let (mut failed, mut unsent) = (Vec::new(), Vec::new());
+        let may_have_unmapped = self.stepped.take().is_none_or(|at| at.elapsed() >= UNMAP_MIN);
+        let (unmapped, uses_program_memory);
         let more = {
             let mut senders = shared.lock();
+            unmapped = if may_have_unmapped { senders.unmapped_places() } else { Vec::new() };
+            if may_have_unmapped && senders.find_unmapped_payloads() {
+                senders.send_all(&shared.settings, &mut failed, &mut unsent);
+            }
             let more = senders.poll(&mut self.completions);
+            uses_program_memory = senders.uses_program_memory();
             let has_come = |event: &Completion| matches!(event, Completion::Received(_) | Completion::Read { .. });
             let is_idle = !self.completions.iter().any(has_come);
             self.rounds = if is_idle { 0 } else { self.rounds + 1 };
@@ -42,10 +52,11 @@ impl ProgressState {
                 senders.note_rest();
             }
             if is_at_rest || self.rounds % ROUNDS_PER_FLUSH == ROUNDS_PER_FLUSH - 1 {
-                senders.send_all(&shared.settings, &mut failed);
+                senders.send_all(&shared.settings, &mut failed, &mut unsent);
             }
             more
         };
+        unmapped.into_iter().for_each(|tag| self.place_unmapped(tag));
         let found = more || !self.completions.is_empty();
         let mut used = Vec::new();
         for completion in std::mem::take(&mut self.completions) {
@@ -56,7 +67,7 @@ impl ProgressState {
                     shared.lock().frame_completed(tag);
                     failed.push((PeerId(tag), LinkError::Endpoint(why)));
                 }
-                Completion::Read { tag, result } => self.take_read(shared, (tag, result), caller, &mut failed),
+                Completion::Read { tag, result } => self.take_read(shared, (tag, result), caller),
             }
         }
         self.take_delayed(shared, caller, &mut used);
@@ -65,11 +76,16 @@ impl ProgressState {
         // The program's next packet carries its responses. The progress thread cannot tell when it comes, so it sends
         // them.
         if caller == ProgressCaller::Thread && !more {
-            shared.lock().send_all(&shared.settings, &mut failed);
+            shared.lock().send_all(&shared.settings, &mut failed, &mut unsent);
+        }
+        for (peer, (to, packet)) in unsent {
+            log::error!("the program has unmapped memory of a message before another host had it; the message fails");
+            shared.sink.unreadable(peer, to, &packet);
         }
         for (peer, error) in failed {
             shared.lose(shared.lock(), peer, &error);
         }
+        self.stepped = uses_program_memory.then(Instant::now);
         found
     }
 

@@ -3,17 +3,28 @@
 
 use std::collections::VecDeque;
 
+use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
+
 use crate::endpoint::{Endpoint, Exposed};
 use crate::frame::FrameError;
+use crate::ids::NicName;
 
 /// Limits of a link: payloads that wait to be read, and frames sent after one, because the receiver must hold those.
 const EXPOSURES_MAX: usize = 8;
 const FRAMES_BEHIND_MAX: usize = 64;
 
+/// A packet whose payload the receiver reads.
+pub(super) struct ExposedPacket {
+    pub(super) exposed: Exposed,
+    /// Bytes of the packet, which count in the queue until its payload was read.
+    pub(super) bytes: usize,
+    pub(super) to: NicName,
+    pub(super) packet: Box<[u8; PACKET_BYTES]>,
+}
+
 struct Exposure {
-    exposed: Exposed,
-    /// Bytes of its packet, which count in the queue until then.
-    bytes: usize,
+    packet: ExposedPacket,
+    is_unreadable: bool,
 }
 
 /// The oldest payload is first.
@@ -44,18 +55,28 @@ impl Exposures {
         self.frames_behind += 1;
     }
 
-    pub(super) fn push(&mut self, exposed: Exposed, bytes: usize) {
+    pub(super) fn push(&mut self, packet: ExposedPacket) {
         if self.waiting.is_empty() {
             self.frames_behind = 0;
         }
-        self.waiting.push_back(Exposure { exposed, bytes });
+        self.waiting.push_back(Exposure { packet, is_unreadable: false });
+    }
+
+    /// Notes that the program has unmapped a payload. Returns its packet, and its number since the link was opened. None:
+    /// it is not of this link, or was noted before.
+    pub(super) fn unmapped(&mut self, exposed: &Exposed) -> Option<(&ExposedPacket, u64)> {
+        let at = self.waiting.iter().position(|exposure| exposure.packet.exposed == *exposed)?;
+        let exposure = &mut self.waiting[at];
+        let is_known = std::mem::replace(&mut exposure.is_unreadable, true);
+        (!is_known).then_some((&exposure.packet, self.read + at as u64))
     }
 
     /// Withdraws payloads until the receiver has read `count` in all. Returns the bytes of their packets.
     pub(super) fn withdraw_read(&mut self, endpoint: &mut Endpoint, count: u64) -> Result<usize, FrameError> {
         let mut released = 0;
         while self.read < count {
-            let Exposure { exposed, bytes } = self.waiting.pop_front().ok_or(FrameError::ReadCount(count))?;
+            let ended = self.waiting.pop_front().ok_or(FrameError::ReadCount(count))?;
+            let ExposedPacket { exposed, bytes, .. } = ended.packet;
             endpoint.withdraw(exposed);
             released += bytes;
             self.read += 1;
@@ -65,6 +86,6 @@ impl Exposures {
     }
 
     pub(super) fn withdraw_all(&mut self, endpoint: &mut Endpoint) {
-        self.waiting.drain(..).for_each(|exposure| endpoint.withdraw(exposure.exposed));
+        self.waiting.drain(..).for_each(|exposure| endpoint.withdraw(exposure.packet.exposed));
     }
 }

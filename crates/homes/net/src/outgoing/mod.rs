@@ -30,15 +30,15 @@ use selvedge_host::links::{Link, add};
 use selvedge_nic::packet::HEADER_BYTES as PACKET_BYTES;
 
 use connection::{Connection, Open};
-use exposures::Exposures;
+use exposures::{ExposedPacket, Exposures};
 use pacing::Pacing;
 use queue::{PacketQueue, QueuedPacket};
 
-use crate::endpoint::{Endpoint, FRAME_BYTES_MAX, SubmitError, has_long_frames};
+use crate::endpoint::{Endpoint, Exposed, FRAME_BYTES_MAX, SubmitError, has_long_frames};
 use crate::errors::LinkError;
 use crate::frame::{FRAME_HEADER_BYTES, FrameError, OVERHEAD_BYTES, Writer};
 use crate::ids::NicName;
-use crate::payload::{Source, Tail};
+use crate::payload::{NotMapped, Source, Tail};
 use crate::retransmission::Window;
 use crate::settings::{Check, Settings};
 
@@ -79,8 +79,11 @@ fn read_bytes_min(check: Check, has_long_frames: bool) -> Option<usize> {
     (check == Check::None).then_some(least)
 }
 
+/// A packet that will not be sent, and the NIC that it was for.
+pub(crate) type UnsentPacket = (NicName, Box<[u8; PACKET_BYTES]>);
+
 enum Announced {
-    Written,
+    Written(Exposed),
     Later,
     Refused,
 }
@@ -117,6 +120,10 @@ pub(crate) struct Outgoing {
     /// Number of payloads read on the link in the other direction, and the last number sent to the peer.
     read_count: u64,
     read_count_sent: u64,
+    /// Numbers of payloads that the receiver cannot read, of which it was not told yet.
+    unreadable: Vec<u64>,
+    /// Packets whose payload the program has unmapped, for the sink.
+    unsent: Vec<UnsentPacket>,
     /// The counters of the link, for tools.
     link: Option<Link>,
 }
@@ -132,6 +139,8 @@ impl Outgoing {
             pacing: Pacing::default(),
             read_count: 0,
             read_count_sent: 0,
+            unreadable: Vec::new(),
+            unsent: Vec::new(),
             link: None,
         }
     }
@@ -190,6 +199,7 @@ impl Outgoing {
         self.building.is_some()
             || !self.queue.is_empty()
             || self.read_count_sent != self.read_count
+            || !(self.unreadable.is_empty() && self.unsent.is_empty())
             || self.window().is_some_and(repeats)
     }
 
@@ -218,6 +228,20 @@ impl Outgoing {
         let released = self.exposures.withdraw_read(endpoint, count)?;
         self.queue.release(released);
         Ok(())
+    }
+
+    /// Notes that the program has unmapped a payload that the receiver was to read, for the receiver and for the sink.
+    /// Returns whether it is of this link, and new.
+    pub fn payload_unmapped(&mut self, exposed: &Exposed) -> bool {
+        let Some((ExposedPacket { to, packet, .. }, number)) = self.exposures.unmapped(exposed) else { return false };
+        self.unsent.push((*to, packet.clone()));
+        self.unreadable.push(number);
+        true
+    }
+
+    /// Takes the packets whose payload the program has unmapped. Their requests have failed.
+    pub fn take_unsent(&mut self) -> Vec<UnsentPacket> {
+        std::mem::take(&mut self.unsent)
     }
 
     /// Sets the number of payloads read on the link in the other direction, for the peer.
@@ -356,20 +380,39 @@ impl Outgoing {
         {
             self.read_count_sent = count;
         }
+        while let Some(&number) = self.unreadable.first() {
+            if self.write(endpoint, |writer| writer.unreadable(number).map(|()| None)).is_none() {
+                return;
+            }
+            self.unreadable.remove(0);
+        }
         while !self.exposures.is_far_ahead() {
             let Some(mut waiting) = self.queue.pop() else { return };
             if waiting.is_read {
                 match self.announce(endpoint, &waiting) {
-                    Announced::Written => continue,
+                    Announced::Written(exposed) => {
+                        let (bytes, QueuedPacket { to, packet, .. }) = (waiting.bytes(), waiting);
+                        self.exposures.push(ExposedPacket { exposed, bytes, to, packet });
+                        continue;
+                    }
                     Announced::Later => {
                         self.queue.put_back(waiting);
                         return;
                     }
-                    Announced::Refused => waiting.keep_for_frames(),
+                    Announced::Refused => waiting.is_read = false,
                 }
             }
-            let QueuedPacket { to, packet, payload, sent, .. } = &waiting;
-            let bytes = payload.bytes();
+            // It must be this process's own, as for [`Outgoing::push`].
+            let owned = match waiting.payload.own() {
+                Ok(owned) => owned,
+                Err(NotMapped) => {
+                    self.queue.release(waiting.bytes());
+                    self.unsent.push((waiting.to, waiting.packet));
+                    continue;
+                }
+            };
+            let QueuedPacket { to, packet, sent, .. } = &waiting;
+            let bytes = &owned[..];
             let short = self.short_payload_max();
             // A frame that is kept for repetition is no longer than a buffer.
             let longest = if self.window().is_some() { FRAME_BYTES_MAX } else { endpoint.frame_bytes_max() };
@@ -384,13 +427,13 @@ impl Outgoing {
             let written = self.write(endpoint, |writer| match bytes.len() <= short {
                 true => writer.packet(*to, packet, bytes).map(|()| None),
                 false => {
-                    let tail = Tail { payload: payload.clone(), range: *sent..sent + count };
+                    let tail = Tail { payload: owned.clone(), range: *sent..sent + count };
                     writer.before_tail(*to, (*sent == 0).then_some(packet), count).map(|()| Some(tail))
                 }
             });
             if written.is_some() {
                 waiting.sent += count;
-                if waiting.sent == waiting.payload.bytes().len() {
+                if waiting.sent == bytes.len() {
                     self.queue.release(waiting.bytes());
                     continue;
                 }
@@ -411,8 +454,7 @@ impl Outgoing {
             endpoint.withdraw(exposed);
             return Announced::Later;
         }
-        self.exposures.push(exposed, waiting.bytes());
-        Announced::Written
+        Announced::Written(exposed)
     }
 
     /// Sends frames. `tag` is the peer's; each completion returns it.
@@ -486,6 +528,8 @@ impl Outgoing {
                 self.pacing.endpoint_full(settings.timeout);
                 Ok(Room::None)
             }
+            // Frames are memory of this process.
+            Err(SubmitError::Unmapped) => Err(LinkError::Endpoint("a frame is not mapped".to_owned())),
             Err(SubmitError::Broken(why)) => Err(LinkError::Endpoint(why)),
         }
     }

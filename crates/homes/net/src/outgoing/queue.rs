@@ -25,13 +25,7 @@ pub(super) struct QueuedPacket {
 impl QueuedPacket {
     /// Returns the bytes that count in the queue until the packet is released.
     pub(super) fn bytes(&self) -> usize {
-        PACKET_BYTES + self.payload.bytes().len()
-    }
-
-    /// Sends the payload in frames. It must be this process's own then, as for [`super::Outgoing::push`].
-    pub(super) fn keep_for_frames(&mut self) {
-        self.is_read = false;
-        self.payload.own();
+        PACKET_BYTES + self.payload.length()
     }
 }
 

@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use selvedge_host::remote_hosts::{Arrival, asked_bytes, execute_left, wake_waiters};
+use selvedge_host::remote_hosts::{Arrival, asked_bytes, execute_left, fail_unreadable, wake_waiters};
 use selvedge_nic::packet::{HEADER_BYTES, Packet, RESPONSE};
 
 use super::RemoteHosts;
 use super::names::handing_in;
-use crate::{NicName, PeerId, Placement, ProgressCaller, SendTiming, Sink, Source};
+use crate::{NicName, PayloadEnd, PeerId, Placement, ProgressCaller, SendTiming, Sink, Source};
 
 #[derive(Default)]
 pub(super) struct Inbox {
@@ -44,23 +44,23 @@ fn arrival<'a>(to: NicName, packet: &'a Packet, in_call: bool, is_sender: &'a dy
     Arrival { pid: to.pid, ni: to.ni.into(), packet, in_call, is_sender }
 }
 
+/// Sends the response to a packet that came for NIC number `to.ni`, if it has one.
+fn respond(hosts: &RemoteHosts, peer: PeerId, to: NicName, packet: &Packet, response: Option<Packet>) {
+    if let Some(response) = response {
+        let to = NicName { pid: packet.origin as u32, ni: to.ni };
+        // A lost sender needs no answer.
+        let _ =
+            hosts.links.send(peer, to, &response.encode(false), Source::Taken(&mut Vec::new()), SendTiming::WithNext);
+    }
+}
+
 impl Sink for Inbox {
     fn packet(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], payload: &[u8], caller: ProgressCaller) {
         let Some((hosts, packet)) = self.open(from, packet) else { return };
         let is_sender = |id| hosts.names.is_peer(id, from);
         let arrival = arrival(to, &packet, caller == ProgressCaller::Program, &is_sender);
         let response = handing_in(|| arrival.hand_in(payload));
-        if let Some(response) = response {
-            let to = NicName { pid: packet.origin as u32, ni: to.ni };
-            // A lost sender needs no answer.
-            let _ = hosts.links.send(
-                from,
-                to,
-                &response.encode(false),
-                Source::Taken(&mut Vec::new()),
-                SendTiming::WithNext,
-            );
-        }
+        respond(&hosts, from, to, &packet, response);
     }
 
     fn place(
@@ -78,11 +78,24 @@ impl Sink for Inbox {
         handing_in(|| arrival.place(may_wait))
     }
 
-    fn finish(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], number: u64, is_there: bool) {
+    fn finish(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES], number: u64, end: PayloadEnd) {
         let Some((hosts, packet)) = self.open(from, packet) else { return };
         let is_sender = |id| hosts.names.is_peer(id, from);
         let arrival = arrival(to, &packet, true, &is_sender);
-        handing_in(|| arrival.finish(number, is_there));
+        handing_in(|| arrival.finish(number, end));
+    }
+
+    fn give_up(&self, from: PeerId, to: NicName, packet: &[u8; HEADER_BYTES]) {
+        let Some((hosts, packet)) = self.open(from, packet) else { return };
+        let is_sender = |id| hosts.names.is_peer(id, from);
+        let response = handing_in(|| arrival(to, &packet, true, &is_sender).give_up());
+        respond(&hosts, from, to, &packet, response);
+    }
+
+    fn unreadable(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES]) {
+        if let Ok(request) = Packet::decode(packet) {
+            handing_in(|| fail_unreadable(&request, to.ni.into()));
+        }
     }
 
     fn payload_max(&self, _: PeerId, to: NicName, packet: &[u8; HEADER_BYTES]) -> u64 {
