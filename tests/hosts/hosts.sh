@@ -26,7 +26,8 @@
 #                         loses silently all that A sends over it; ends that
 #     hosts.sh check      whether hosts can be made here: 0, or 77 and the reason
 #
-# `rsh` beside this script runs a command on a host, with SELVEDGE_TEST_HOSTS set to the folder of the set.
+# `rsh` beside this script runs a command on a host, with SELVEDGE_TEST_HOSTS set to the folder of the set. On a host it
+# needs Python 3 (`rshd.py`).
 #
 # 1. Everything in a set belongs to its processes, except for its folder: when they end, the kernel removes namespaces,
 #    links and mounts. They end with the keeper (`hosts.sh hold`), whatever ends it.
@@ -91,6 +92,7 @@ first_process='
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
     mount --bind "$2/hosts" /etc/hosts
     ip link set lo up
+    : >/dev/shm/.test-host # for rsh
     : >"$2/$1.up"
     while :; do sleep 1000000 & wait $! || :; done'
 
@@ -140,6 +142,10 @@ make_hosts() {
             ip link set port$number master bridge up"
         nsenter -t "$pid" -n sh -ec "ip address add 10.77.0.$number/16 dev eth0; ip link set eth0 up"
     done
+    if command -v python3 >/dev/null; then
+        setpriv --pdeathsig KILL "$(dirname "$self")/rshd.py" serve "$set" </dev/null >/dev/null &
+        await "$set/rsh.socket"
+    fi
     echo "$set"
 }
 

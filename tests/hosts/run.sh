@@ -222,6 +222,8 @@ example "$two" 2 extoll/window
 job "gasnet/histogram 20000, 6 ranks on $three" 0 "$three" 6 --bind none "$tree/examples/gasnet/histogram" 20000
 job "extoll/palms, 2 ranks on $two" 0 "$two" 2 --bind none "$tree/examples/extoll/palms" pingpong 20
 printf 'host1 # one\nhost2\nhost1\n' >"$work/machines"
+# Each agent starts that of the next host.
+if command -v python3 >/dev/null; then SELVEDGE_RUN_FANOUT=1 example "$three" 6 shmem/alltoall 3; fi
 ends "velorun: ranks 0 and 1 on host1, 2 on host2" 0 "$tree/bin/velorun" -machinefile "$work/machines" --timeout 180 \
     sh -c 'test "$(uname -n)" = host$((SELVEDGE_RANK / 2 + 1))'
 if [ "$long" ]; then

@@ -34,6 +34,7 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         TIME_IN_MICROSECONDS => units::nanoseconds(text, units::MICROSECOND).is_ok(),
         "a number" if variable.name == "SELVEDGE_CORES" => number().is_some_and(|cores| cores > 0),
         "a number from 1 to 512" => number().is_some_and(|tables| (1..=512).contains(&tables)),
+        "a number from 1 to 1024" => number().is_some_and(|count| (1..=1024).contains(&count)),
         "a number from 0 to 1024" => number().is_some_and(|count| count <= 1024),
         "a number up to 262144" => number().is_some_and(|count| count <= 1 << 18),
         "a number" => number().is_some(),

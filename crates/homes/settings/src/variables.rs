@@ -82,6 +82,14 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         group: "Job and launcher",
+        name: "SELVEDGE_RUN_FANOUT",
+        values: "a number from 1 to 1024",
+        default: "32",
+        text: "The largest number of hosts on which selvedge run starts an agent itself. With more hosts these agents start \
+               further ones, at most as many each. Then the hosts must reach each other by the remote shell.",
+    },
+    Variable {
+        group: "Job and launcher",
         name: "SELVEDGE_PMIX_LIB",
         values: "a file",
         default: "found by the loader, or beside the launcher",

@@ -96,7 +96,8 @@ environment, and PMI-1 for programs that know it.
 
 Hosts get ranks in blocks: one after the other, as many as a host has slots, in rounds if there are more ranks than slots; \
 evenly if no slots are given. Every host needs this selvedge at the same path (or where SELVEDGE_AGENT says) and the working \
-folder, and is reached by ssh without a password (or by the program that SELVEDGE_RSH names).
+folder, and is reached by ssh without a password (or by the program that SELVEDGE_RSH names); with \
+more than 32 hosts (or SELVEDGE_RUN_FANOUT) also from the other hosts.
 
 Exit code: that of the first rank that failed (128 + signal number if killed), 124 after the time limit, \
 126 or 127 if the program cannot be started or found.";

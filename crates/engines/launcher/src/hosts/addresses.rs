@@ -13,6 +13,13 @@ pub(super) fn is_this_host(name: &str) -> bool {
     name == "localhost" || name == own || own.split_once('.').is_some_and(|(short, _)| name == short)
 }
 
+/// Whether a name means this host here, and another one on other hosts.
+pub(super) fn means_this_host(name: &str) -> bool {
+    let bare = name.rsplit('@').next().unwrap_or_default();
+    let is_loopback = bare.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    is_this_host(name) || is_loopback || bare.starts_with("localhost")
+}
+
 /// Reasons why other hosts cannot reach a host, in words that follow its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AddressError {
@@ -22,7 +29,7 @@ pub(super) enum AddressError {
     Unresolved { error: String },
 }
 
-/// The address by which the launcher reaches a host. `Ok(None)`: it is the launcher's own, or only a loopback address.
+/// The address by which the parent reaches a host. `Ok(None)`: it is this one, or only a loopback address.
 pub(super) type Reached = Result<Option<IpAddr>, AddressError>;
 
 /// The addresses of the hosts for processes of others. Empty with one host. `Err`: the number of a host without one.

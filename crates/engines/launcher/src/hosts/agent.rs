@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge agent`: the ranks of one host, for a launcher on another. `selvedge run` starts it through a remote shell.
+//! `selvedge agent`: the ranks of one host, for a launcher on another. `selvedge run` starts it through a remote shell, or
+//! another agent does. Then it is one of the [agents below](super::below) that one, which forwards its messages.
 //!
 //! Standard input and output are the channel ([`super::channel`]). All other output goes elsewhere.
 //!
 //! Invariants
-//! 1. When the channel ends, for any reason, or the launcher's host has vanished, the agent kills its ranks, removes
-//!    the job's directory, and ends. When the agent is killed, the kernel kills the ranks, and the launcher starts
-//!    another agent to end the processes that the ranks had started ([`end_job`]).
+//! 1. When the channel ends, for any reason, or the parent's host has vanished, the agent closes the channels of its
+//!    children, kills its ranks, removes the job's directory, and ends. When the agent is killed, the kernel kills the
+//!    ranks, and the launcher starts another agent to end the processes that the ranks had started ([`end_job`]).
 //! 2. No rank is started before every agent of the job is prepared.
 //! 3. The agent takes the launcher's environment and working folder as its own, except for variables of the host
 //!    ([`super::job_environment`]). From then on it does the same as `selvedge run` on one host.
+//! 4. While the parent has not taken [`WAITING_BYTES_MAX`], the output of ranks and the messages of children stay in
+//!    their pipes. Messages to children never wait for each other.
 
 use std::ffi::OsString;
 use std::io;
@@ -24,13 +27,16 @@ use selvedge_process::process::start_logging;
 use selvedge_process::settings::HostSettings;
 
 use super::aggregation::{Service, start_node};
-use super::channel::{Channel, ChannelError};
+use super::below::{self, Below};
+use super::channel::{Channel, ChannelError, Frame};
 use super::job_environment::take_environment;
+use super::link::LinkEvent;
 use super::messages::Event;
 use super::poll_set::PollSet;
 use super::presence::{Watch, WatchEvent};
 use super::ranks::{self, Ranks};
-use super::wire::{Hello, HostPlace, Report, Request, Start, greeting};
+use super::tree::parts;
+use super::wire::{Hello, HostPlace, Report, Request, Start, Subtree, greeting};
 use crate::environment::of_links;
 use crate::error::{LauncherError, with_causes};
 use crate::job_directory;
@@ -39,9 +45,9 @@ use crate::rank::spawn::{Share, SpawnPlan};
 use crate::report::say;
 use crate::signals::{Signals, signal_rank};
 
-/// Number of bytes waiting for the launcher above which the ranks' output stays in their pipes.
+/// Number of bytes waiting for the parent above which the ranks' output and the children's messages stay in their pipes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// Longest silence of the agent. By its messages the remote shell here notices that the launcher's host is gone.
+/// Longest silence of the agent. By its messages the remote shell here notices that the parent's host is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Time for the agent to send its last messages.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -50,18 +56,32 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub fn serve() -> Result<(), LauncherError> {
     let signals = Signals::block().map_err(LauncherError::Signals)?;
     let channel = take_channel().map_err(LauncherError::StandardStreams)?;
-    let mut agent = Agent { channel, signals, ranks: None, node: None, watch: None, over: false, is_finished: false };
+    let mut agent = Agent {
+        channel,
+        signals,
+        ranks: None,
+        node: None,
+        below: None,
+        to_watch: None,
+        watch: None,
+        has_environment: false,
+        over: false,
+        is_finished: false,
+    };
     agent.channel.send_text(&greeting(&Hello::own()));
     while !agent.over {
         agent.turn()?;
     }
+    // The agents below end at the same time as this one.
+    agent.below.iter_mut().for_each(Below::close);
     if let Some(mut ranks) = agent.ranks.take() {
         ranks.end_at_once();
         ranks.remove_directory();
-        // Otherwise the launcher finds this host lost, if it is still alive.
-        if agent.is_finished {
-            agent.channel.send(Report::Done);
-        }
+    }
+    agent.below.iter_mut().for_each(Below::end);
+    // Otherwise the launcher finds this host lost, if it is still alive.
+    if agent.is_finished {
+        agent.channel.send(Report::Done);
     }
     agent.send_last();
     Ok(())
@@ -115,8 +135,14 @@ struct Agent {
     signals: Signals,
     ranks: Option<Ranks>,
     node: Option<Service>,
-    /// Watches the launcher's host.
-    watch: Option<Watch>,
+    /// The agents below this one, if it has some.
+    below: Option<Below>,
+    /// The port at which it will watch the parent's host, and the words for that host.
+    to_watch: Option<(SocketAddr, String)>,
+    /// Watches the parent's host.
+    watch: Option<(Watch, String)>,
+    /// It has the launcher's environment.
+    has_environment: bool,
     over: bool,
     /// The launcher needs nothing more.
     is_finished: bool,
@@ -127,14 +153,15 @@ enum Source {
     Signals,
     Input,
     Output,
-    Launcher,
+    Parent,
+    Below(below::Part),
     Ranks(ranks::Part),
 }
 
 impl Agent {
     fn turn(&mut self) -> io::Result<()> {
         let ready = self.wait()?;
-        if ready.is_empty() && self.ranks.is_some() {
+        if ready.is_empty() && (self.ranks.is_some() || self.has_below()) {
             self.channel.send(Report::Alive);
         }
         for (source, flags) in ready {
@@ -143,11 +170,17 @@ impl Agent {
                 Source::Input => self.read(),
                 Source::Output if flags.intersects(PollFlags::ERR) => self.over = true,
                 Source::Output => self.channel.flush(),
-                Source::Launcher => self.check_launcher(),
+                Source::Parent => self.check_parent(),
+                Source::Below(part) => self.with_below(|below, events| below.serve(part, flags, events)),
                 Source::Ranks(part) => self.with_ranks(|ranks, events| ranks.serve(part, flags, events)),
             }
         }
+        self.over |= self.is_finished && !self.has_below();
         Ok(())
+    }
+
+    fn has_below(&self) -> bool {
+        self.below.as_ref().is_some_and(Below::is_open)
     }
 
     fn wait(&self) -> io::Result<Vec<(Source, PollFlags)>> {
@@ -155,11 +188,14 @@ impl Agent {
         polled.add(Source::Signals, self.signals.fd(), PollFlags::IN);
         polled.add(Source::Input, self.channel.input(), PollFlags::IN);
         polled.add(Source::Output, self.channel.output(), self.channel.interest());
-        if let Some(watch) = &self.watch {
-            polled.add(Source::Launcher, watch.fd(), watch.interest());
+        if let Some((watch, _)) = &self.watch {
+            polled.add(Source::Parent, watch.fd(), watch.interest());
+        }
+        let with_output = self.channel.waiting() < WAITING_BYTES_MAX;
+        if let Some(below) = &self.below {
+            below.poll_with(with_output, &mut |part, fd, flags| polled.add(Source::Below(part), fd, flags));
         }
         if let Some(ranks) = &self.ranks {
-            let with_output = self.channel.waiting() < WAITING_BYTES_MAX;
             ranks.poll_with(with_output, &mut |part, fd, flags| polled.add(Source::Ranks(part), fd, flags));
         }
         polled.wait(Some(Instant::now() + SILENCE))
@@ -168,7 +204,10 @@ impl Agent {
     fn take_signals(&mut self) {
         while let Some(signal) = self.signals.next() {
             match signal {
-                libc::SIGCHLD => self.with_ranks(Ranks::find_dead),
+                libc::SIGCHLD => {
+                    self.with_ranks(Ranks::find_dead);
+                    self.with_below(Below::child_ended);
+                }
                 // The launcher stops and continues ranks.
                 libc::SIGTSTP | libc::SIGCONT => {}
                 // Another process ends the agent.
@@ -177,15 +216,16 @@ impl Agent {
         }
     }
 
-    /// Ends the agent if the launcher's host has vanished.
-    fn check_launcher(&mut self) {
-        match self.watch.as_mut().map(Watch::serve) {
-            Some(WatchEvent::Ended) => self.watch = None,
-            Some(WatchEvent::Vanished) => {
-                say("the launcher's host no longer answers");
+    /// Ends the agent if the parent's host has vanished.
+    fn check_parent(&mut self) {
+        let Some((watch, host)) = &mut self.watch else { return };
+        match watch.serve() {
+            WatchEvent::Ended => self.watch = None,
+            WatchEvent::Vanished => {
+                say(&format!("{host} no longer answers"));
                 self.over = true;
             }
-            Some(WatchEvent::Connected) | None => {}
+            WatchEvent::Connected => {}
         }
     }
 
@@ -193,7 +233,11 @@ impl Agent {
         let filled = self.channel.fill();
         let ended = loop {
             match self.channel.next() {
-                Ok(Some(request)) => self.serve(request),
+                Ok(Some(frame)) if frame.host == 0 => match frame.message() {
+                    Ok(request) => self.serve(request),
+                    Err(ended) => break Some(ended),
+                },
+                Ok(Some(frame)) => self.send_below(frame),
                 Ok(None) => break filled.err(),
                 Err(ended) => break Some(ended),
             }
@@ -208,16 +252,82 @@ impl Agent {
 
     fn serve(&mut self, request: Request) {
         match request {
-            Request::Start(start) => match prepare(*start, &self.signals) {
-                Ok(Prepared { ranks, node, watch }) => {
-                    (self.ranks, self.node, self.watch) = (Some(ranks), node, watch);
-                    self.channel.send(Report::Ready);
+            Request::Subtree(order) => self.start_below(*order),
+            Request::Watch { at, host } => {
+                self.to_watch = Some((at, host));
+                self.watch_parent();
+            }
+            Request::Start(start) => {
+                let prepared = prepare(*start, &self.signals);
+                self.has_environment = true;
+                self.watch_parent();
+                match prepared {
+                    Ok((ranks, node)) => {
+                        (self.ranks, self.node) = (Some(ranks), node);
+                        self.channel.send(Report::Ready);
+                    }
+                    Err(Refusal { code, why }) => self.channel.send(Report::Refused { code, why }),
                 }
-                Err(Refusal { code, why }) => self.channel.send(Report::Refused { code, why }),
-            },
+            }
             Request::Go => self.with_ranks(|ranks, events| ranks.start(events)),
             Request::Order(order) => self.with_ranks(|ranks, events| ranks.execute(order, events)),
-            Request::Finish => (self.over, self.is_finished) = (true, true),
+            Request::Finish => self.is_finished = true,
+        }
+    }
+
+    /// Starts the agents of its children, with the environment and in the folder in which the launcher would start them.
+    fn start_below(&mut self, order: Subtree) {
+        take_environment(order.environment.clone());
+        self.has_environment = true;
+        self.watch_parent();
+        // A missing folder is reported when the host is prepared.
+        let _ = std::env::set_current_dir(&order.folder);
+        let parts = parts(1..order.hosts.len() + 1, order.fanout);
+        let mut below = match Below::new(order, 1, self.signals.mask_before()) {
+            Ok(below) => below,
+            Err(error) => {
+                say(&format!("the hosts below this one cannot be started: {error}"));
+                self.over = true;
+                return;
+            }
+        };
+        for part in parts {
+            let host = part.start;
+            if let Err(why) = below.start(part) {
+                self.channel.forward(Frame::new(host, Report::Lost(why.to_string())));
+            }
+        }
+        self.below = Some(below);
+    }
+
+    /// Begins to watch the parent's host, once its address and the limit of its silence are known.
+    fn watch_parent(&mut self) {
+        if let Some((at, host)) = self.to_watch.take_if(|_| self.has_environment) {
+            match Watch::start(at, HostSettings::from_environment().timeout) {
+                Ok(watch) => self.watch = Some((watch, host)),
+                Err(error) => log::info!("{host} ({at}) cannot be watched: {error}"),
+            }
+        }
+    }
+
+    fn send_below(&mut self, frame: Frame) {
+        if let Some(below) = &mut self.below {
+            below.send(frame);
+        }
+    }
+
+    /// Runs an action on the agents below, and forwards their messages.
+    fn with_below(&mut self, act: impl FnOnce(&mut Below, &mut Vec<(usize, LinkEvent)>)) {
+        let mut events = Vec::new();
+        if let Some(below) = &mut self.below {
+            act(below, &mut events);
+        }
+        for (host, event) in events {
+            self.channel.forward(match event {
+                LinkEvent::Frame(frame) => frame,
+                LinkEvent::Hello(hello) => Frame::new(host, Report::Hello(hello)),
+                LinkEvent::Lost(why) => Frame::new(host, Report::Lost(why)),
+            });
         }
     }
 
@@ -247,15 +357,9 @@ impl Agent {
     }
 }
 
-struct Prepared {
-    ranks: Ranks,
-    node: Option<Service>,
-    watch: Option<Watch>,
-}
-
 /// Takes over environment and folder, finds the program, and makes the job's directory.
-fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
-    let Start { options, job, ranks, environment, folder, launcher, place } = start;
+fn prepare(start: Start, signals: &Signals) -> Result<(Ranks, Option<Service>), Refusal> {
+    let Start { options, job, ranks, environment, folder, place } = start;
     take_environment(environment);
     start_logging("warn");
     std::env::set_current_dir(&folder).map_err(|error| {
@@ -281,20 +385,12 @@ fn prepare(start: Start, signals: &Signals) -> Result<Prepared, Refusal> {
     let variables = place.map(|place| variables(place, ranks.len())).unwrap_or_default();
     let share = Share { ranks, variables, through_pipes: true };
     match SpawnPlan::new(&options, share, (executable, runner), &directory, &parent) {
-        Ok(plan) => {
-            let ranks = Ranks::new(directory, plan, signals.mask_before());
-            Ok(Prepared { ranks, node, watch: launcher.and_then(watch) })
-        }
+        Ok(plan) => Ok((Ranks::new(directory, plan, signals.mask_before()), node)),
         Err(error) => {
             let _ = directory.remove();
             Err(Refusal::new(error.to_string()))
         }
     }
-}
-
-fn watch(launcher: SocketAddr) -> Option<Watch> {
-    let watch = Watch::start(launcher, HostSettings::from_environment().timeout);
-    watch.inspect_err(|error| log::info!("the launcher's host {launcher} cannot be watched: {error}")).ok()
 }
 
 /// Checks that no other host of the job has the same directory.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The channel between the launcher and an agent: frames on the agent's standard input and output.
 //!
-//! The agent begins with one line of text, its greeting. Frames follow in both directions: two lengths (4 bytes each,
-//! little-endian), a message as JSON, and bytes that belong to the message ([`super::wire`]).
+//! The agent begins with one line of text, its greeting. Frames follow in both directions: two lengths and the number of
+//! a host (4 bytes each, little-endian), a message as JSON, and bytes that belong to the message ([`super::wire`]).
+//!
+//! The agent is number 0; 1 and further are the hosts below it ([`super::tree`]). A frame to or from these is forwarded
+//! as it is, except for the number.
 //!
 //! Invariants
 //! 1. Nothing here blocks. Bytes that the other side does not take yet are kept.
@@ -17,6 +20,8 @@ use super::wire::{Greeting, Message, parse_greeting};
 
 /// Room for the largest environment and command line that the kernel allows, as JSON.
 const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Two lengths and a number.
+const HEADER_BYTES: usize = 12;
 /// Largest amount of text before the greeting (from login scripts).
 const NOISE_BYTES_MAX: usize = 64 << 10;
 
@@ -29,6 +34,36 @@ pub(super) struct Channel {
     /// Number of bytes of `outgoing` that were written.
     written: usize,
     outgoing: Vec<u8>,
+}
+
+/// A message as it travels, with the number of its host.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) host: usize,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Frame {
+    pub(super) fn new<M: Message>(host: usize, mut message: M) -> Frame {
+        let tail = message.bytes().map(std::mem::take).unwrap_or_default();
+        let head = serde_json::to_vec(&message).expect("messages have string keys and no fallible parts");
+        Frame { host, head, tail }
+    }
+
+    /// Whether it has this message, which carries no bytes.
+    pub(super) fn has<M: Message>(&self, message: &M) -> bool {
+        serde_json::to_vec(message).is_ok_and(|head| head == self.head)
+    }
+
+    pub(super) fn message<M: Message>(self) -> Result<M, ChannelError> {
+        let message = serde_json::from_slice(&self.head);
+        let mut message: M = message.map_err(|error| ChannelError::Garbled(error.to_string()))?;
+        if let Some(bytes) = message.bytes() {
+            *bytes = self.tail;
+        }
+        Ok(message)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -115,39 +150,37 @@ impl Channel {
         Ok(None)
     }
 
-    /// The next complete message.
-    pub(super) fn next<M: Message>(&mut self) -> Result<Option<M>, ChannelError> {
+    /// The next complete frame.
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, ChannelError> {
         let incoming = &self.incoming[self.taken..];
-        let length = |at: usize| {
+        let number = |at: usize| {
             let bytes = incoming.get(at..at + 4)?;
             Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
         };
-        let (Some(head), Some(tail)) = (length(0), length(4)) else { return Ok(None) };
+        let (Some(head), Some(tail)) = (number(0), number(4)) else { return Ok(None) };
         if head.saturating_add(tail) > FRAME_BYTES_MAX {
             return Err(ChannelError::Garbled(format!("a frame of {head} + {tail} bytes")));
         }
-        let end = 8 + head + tail;
-        if incoming.len() < end {
-            return Ok(None);
-        }
-        let message = serde_json::from_slice(&incoming[8..8 + head]);
-        let mut message: M = message.map_err(|error| ChannelError::Garbled(error.to_string()))?;
-        if let Some(bytes) = message.bytes() {
-            *bytes = incoming[8 + head..end].to_vec();
-        }
+        let (body, end) = (HEADER_BYTES + head, HEADER_BYTES + head + tail);
+        let Some(host) = number(8).filter(|_| incoming.len() >= end) else { return Ok(None) };
+        let frame = Frame { host, head: incoming[HEADER_BYTES..body].to_vec(), tail: incoming[body..end].to_vec() };
         self.taken += end;
-        Ok(Some(message))
+        Ok(Some(frame))
     }
 
-    /// Sends a message, or keeps it until the other side reads. Reading detects that the other side has gone.
-    pub(super) fn send<M: Message>(&mut self, mut message: M) {
-        let bytes = message.bytes().map(std::mem::take).unwrap_or_default();
-        let head = serde_json::to_vec(&message).expect("messages have string keys and no fallible parts");
-        for part in [&head, &bytes] {
-            self.outgoing.extend_from_slice(&(part.len() as u32).to_le_bytes());
+    /// Sends a message of the agent, or to it.
+    pub(super) fn send<M: Message>(&mut self, message: M) {
+        self.forward(Frame::new(0, message));
+    }
+
+    /// Sends a frame, or keeps it until the other side reads. Reading detects that the other side has gone.
+    pub(super) fn forward(&mut self, frame: Frame) {
+        let Frame { host, head, tail } = frame;
+        for number in [head.len(), tail.len(), host] {
+            self.outgoing.extend_from_slice(&(number as u32).to_le_bytes());
         }
         self.outgoing.extend_from_slice(&head);
-        self.outgoing.extend_from_slice(&bytes);
+        self.outgoing.extend_from_slice(&tail);
         self.flush();
     }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::hosts::messages::{Event, Order};
-use crate::hosts::wire::{Hello, HostPlace, Report, Request, Start, greeting};
+use crate::hosts::wire::{Hello, HostPlace, Report, Request, Start, Subtree, greeting};
 use crate::options::{Binding, JobOptions, MemoryPath, NicMode};
 use crate::rank::runner::{Gdb, RankList};
 use std::fs::File;
@@ -24,18 +24,25 @@ fn hello() -> Hello {
     Hello { identity: "this host".to_owned(), reached: Some([10, 0, 0, 1].into()) }
 }
 
+/// A frame of host 0 for each message.
 fn frames(messages: Vec<Report>) -> Vec<u8> {
     let mut all = Vec::new();
     for mut message in messages {
         let bytes = message.bytes().map(std::mem::take).unwrap_or_default();
         let head = serde_json::to_vec(&message).expect("JSON");
-        for part in [&head, &bytes] {
-            all.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        for number in [head.len(), bytes.len(), 0] {
+            all.extend_from_slice(&(number as u32).to_le_bytes());
         }
         all.extend_from_slice(&head);
         all.extend_from_slice(&bytes);
     }
     all
+}
+
+fn next<M: Message>(channel: &mut Channel) -> Result<Option<M>, ChannelError> {
+    let frame = channel.next()?;
+    assert!(frame.as_ref().is_none_or(|frame| frame.host == 0));
+    frame.map(Frame::message).transpose()
 }
 
 #[test]
@@ -67,7 +74,7 @@ fn messages_are_whole_wherever_they_are_cut() {
                 }
                 greeted = true;
             }
-            while let Some(report) = channel.next::<Report>().expect("open") {
+            while let Some(report) = next::<Report>(&mut channel).expect("open") {
                 found.push(report);
             }
         }
@@ -97,7 +104,7 @@ fn requests_arrive_as_they_were_sent() {
     while found.len() < 2 {
         sender.flush();
         receiver.fill().expect("open");
-        while let Some(request) = receiver.next::<Request>().expect("open") {
+        while let Some(request) = next::<Request>(&mut receiver).expect("open") {
             let Request::Order(order) = request else { panic!("an order") };
             found.push(order);
         }
@@ -122,14 +129,14 @@ fn other_versions_are_told_apart() {
 
 #[test]
 fn what_is_no_frame_ends_the_channel() {
-    let long = [&u32::MAX.to_le_bytes()[..], &[0; 4]].concat();
-    let text = [&5u32.to_le_bytes()[..], &0u32.to_le_bytes(), b"hello"].concat();
-    let unknown = [&8u32.to_le_bytes()[..], &0u32.to_le_bytes(), b"\"Dance\"!"].concat();
+    let long = [&u32::MAX.to_le_bytes()[..], &[0; 8]].concat();
+    let text = [&5u32.to_le_bytes()[..], &[0; 8], b"hello"].concat();
+    let unknown = [&8u32.to_le_bytes()[..], &[0; 8], b"\"Dance\"!"].concat();
     for bytes in [long, text, unknown] {
         let (mut channel, mut theirs, _out) = channel();
         theirs.write_all(&bytes).expect("written");
         channel.fill().expect("open");
-        assert!(matches!(channel.next::<Report>(), Err(ChannelError::Garbled(_))), "{bytes:?}");
+        assert!(matches!(next::<Report>(&mut channel), Err(ChannelError::Garbled(_))), "{bytes:?}");
     }
     let (mut channel, mut theirs, _out) = channel();
     theirs.write_all(&vec![b'x'; 40 << 10]).expect("written");
@@ -164,7 +171,6 @@ fn words_on_the_wire_stay() {
         ranks: vec![0, 2],
         environment: vec![("B".into(), "2".into())],
         folder: "/tmp".into(),
-        launcher: Some(([10, 0, 0, 1], 7).into()),
         place: Some(HostPlace {
             host: 1,
             hosts: 2,
@@ -179,8 +185,33 @@ fn words_on_the_wire_stay() {
         r#""env":[["A","1"]],"timeout":{"secs":1,"nanos":500000000},"tag_output":true,"keep_going":false,"#,
         r#""wrapper":["nice"],"gdb":{"ranks":{"Parts":[[0,1]]},"commands":["run"]},"#,
         r#""command":[{"Unix":[112,114,111,103]}]},"job":"run-1","ranks":[0,2],"environment":[[{"Unix":[66]},{"Unix":[50]}]],"#,
-        r#""folder":"/tmp","launcher":"10.0.0.1:7","#,
+        r#""folder":"/tmp","#,
         r#""among":{"host":1,"hosts":2,"address":"10.0.0.2","secret":"s","manager":"10.0.0.1:8"}}}"#
     );
     assert_eq!(text, expected);
+    let subtree = Subtree {
+        name: "a".to_owned(),
+        hosts: vec!["b".to_owned()],
+        fanout: 32,
+        shell: vec!["ssh".to_owned(), "-x".to_owned()],
+        agent: "/bin/selvedge".into(),
+        environment: vec![("B".into(), "2".into())],
+        folder: "/tmp".into(),
+    };
+    let text = serde_json::to_string(&Request::Subtree(Box::new(subtree))).expect("JSON");
+    let expected = concat!(
+        r#"{"Subtree":{"name":"a","hosts":["b"],"fanout":32,"shell":["ssh","-x"],"agent":"/bin/selvedge","#,
+        r#""environment":[[{"Unix":[66]},{"Unix":[50]}]],"folder":"/tmp"}}"#
+    );
+    assert_eq!(text, expected);
+    let watch = Request::Watch { at: ([10, 0, 0, 1], 7).into(), host: "host a".to_owned() };
+    let text = serde_json::to_string(&watch).expect("JSON");
+    assert_eq!(text, r#"{"Watch":{"at":"10.0.0.1:7","host":"host a"}}"#);
+    let frame = Frame::new(258, Report::Lost("why".to_owned()));
+    let (mut channel, _theirs, out) = channel();
+    channel.forward(frame);
+    let mut bytes = [0; 64];
+    let count = rustix::io::read(&out, &mut bytes[..]).expect("readable");
+    let expected = [&14u32.to_le_bytes()[..], &[0; 4], &258u32.to_le_bytes(), br#"{"Lost":"why"}"#].concat();
+    assert_eq!(bytes[..count], expected);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launcher's end of an agent: the remote shell that started it, the channel, and the agent's standard error.
+//! The end of an agent at its parent, the launcher or another agent: the remote shell that started it, the channel, and
+//! the agent's standard error.
 //!
 //! Invariant: a lost agent is reported once. Closing the channel ends an agent.
 
@@ -12,9 +13,9 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::addresses::is_this_host;
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelError, Frame};
 use super::remote_shell::RemoteShell;
-use super::wire::{Greeting, Hello, Report, Request};
+use super::wire::{Greeting, Hello, Report};
 use crate::report::{describe_end, say};
 use crate::signals::signal_rank;
 
@@ -25,8 +26,9 @@ const LINE_BYTES_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub(super) enum LinkEvent {
-    Hello,
-    Report(Report),
+    Hello(Hello),
+    /// A message of the agent, or of one below it.
+    Frame(Frame),
     /// The agent is gone, and nothing more comes. The reason follows its name.
     Lost(String),
 }
@@ -51,7 +53,9 @@ pub(super) enum StartError {
 pub(super) struct Link {
     /// The host as the user has named it.
     pub(super) name: String,
-    pub(super) hello: Option<Hello>,
+    /// The hosts below it.
+    below: Vec<String>,
+    has_greeted: bool,
     shell: String,
     agent: String,
     child: Child,
@@ -63,7 +67,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn start(name: &str, shell: &RemoteShell, words: &[&str]) -> Result<Link, StartError> {
+    /// Starts an agent with further hosts below it, whose agents it will start.
+    pub(super) fn start(name: &str, below: &[String], shell: &RemoteShell, words: &[&str]) -> Result<Link, StartError> {
         let program = shell.program_for(name);
         let mut child = shell.command(name, words).spawn().map_err(|error| {
             let variable = if is_this_host(name) { "SELVEDGE_AGENT" } else { "SELVEDGE_RSH" };
@@ -77,7 +82,8 @@ impl Link {
         let _ = rustix::io::ioctl_fionbio(&errors, true);
         Ok(Link {
             name: name.to_owned(),
-            hello: None,
+            below: below.to_vec(),
+            has_greeted: false,
             shell: program,
             agent: shell.agent.display().to_string(),
             child,
@@ -89,24 +95,27 @@ impl Link {
         })
     }
 
-    /// A text that differs between hosts.
-    pub(super) fn identity(&self) -> Option<&str> {
-        self.hello.as_ref().map(|hello| hello.identity.as_str())
+    /// Whether there is an agent, as far as is known.
+    pub(super) fn has_agent(&self) -> bool {
+        self.has_greeted
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.channel.is_some()
     }
 
-    pub(super) fn send(&mut self, request: Request) {
+    pub(super) fn send(&mut self, frame: Frame) {
         if let Some(channel) = &mut self.channel {
-            channel.send(request);
+            channel.forward(frame);
         }
     }
 
-    pub(super) fn poll_with<'a>(&'a self, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
+    /// Adds its descriptors to a poll. Without `with_input` its messages stay in the channel.
+    pub(super) fn poll_with<'a>(&'a self, with_input: bool, add: &mut dyn FnMut(Part, BorrowedFd<'a>, PollFlags)) {
         if let Some(channel) = &self.channel {
-            add(Part::Input, channel.input(), PollFlags::IN);
+            if with_input {
+                add(Part::Input, channel.input(), PollFlags::IN);
+            }
             add(Part::Output, channel.output(), channel.interest());
         }
         if let Some(errors) = &self.errors {
@@ -151,24 +160,28 @@ impl Link {
 
     fn take_messages(&mut self, events: &mut Vec<LinkEvent>) -> Result<(), ChannelError> {
         let Some(channel) = &mut self.channel else { return Ok(()) };
-        if self.hello.is_none() {
+        if !self.has_greeted {
             match channel.greeting()? {
                 Some(Greeting::Hello(hello)) => {
-                    self.hello = Some(hello);
-                    events.push(LinkEvent::Hello);
+                    self.has_greeted = true;
+                    events.push(LinkEvent::Hello(hello));
                 }
                 Some(Greeting::OtherVersion(version)) => return Err(ChannelError::Version(version)),
                 None => return Ok(()),
             }
         }
-        while let Some(report) = channel.next()? {
-            self.done |= report == Report::Done;
-            events.push(LinkEvent::Report(report));
+        while let Some(frame) = channel.next()? {
+            if frame.host > self.below.len() {
+                return Err(ChannelError::Garbled(format!("a message of host {} below it", frame.host)));
+            }
+            self.done |= frame.host == 0 && frame.has(&Report::Done);
+            events.push(LinkEvent::Frame(frame));
         }
         Ok(())
     }
 
-    fn lose(&mut self, ended: &ChannelError, events: &mut Vec<LinkEvent>) {
+    /// Closes the channel for this reason.
+    pub(super) fn lose(&mut self, ended: &ChannelError, events: &mut Vec<LinkEvent>) {
         self.channel = None;
         let until = Instant::now() + EXIT_WAIT;
         while self.exited.is_none() && !self.done && Instant::now() < until {
@@ -190,7 +203,7 @@ impl Link {
                 env!("CARGO_PKG_VERSION")
             ),
             (ChannelError::Garbled(_), _) => format!("its agent sent an invalid message: {ended}"),
-            (ChannelError::Closed, _) if self.hello.is_some() => {
+            (ChannelError::Closed, _) if self.has_greeted => {
                 format!("its agent, or the connection to it, has ended (`{shell}` {how})")
             }
             (ChannelError::Closed, Some(127)) => {
@@ -233,7 +246,11 @@ impl Link {
         let line = String::from_utf8_lossy(line);
         let line = line.trim_end();
         let line = line.strip_prefix("selvedge run: ").unwrap_or(line);
-        if !line.is_empty() {
+        // An agent has put a host's name before the lines from below it.
+        let named = line.strip_prefix("host ").and_then(|rest| rest.split_once(": "));
+        if named.is_some_and(|(name, _)| self.below.iter().any(|below| below == name)) {
+            say(line);
+        } else if !line.is_empty() {
             say(&format!("host {}: {line}", self.name));
         }
     }

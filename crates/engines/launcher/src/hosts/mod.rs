@@ -12,10 +12,12 @@
 //! | [`poll_set`], [`addresses`], [`job_environment`] | waiting; addresses of hosts; the environment that travels |
 //! | [`presence`], [`aggregation`] | whether the launcher's host is alive; the job's aggregation manager and nodes |
 //! | [`ranks`] | the ranks of this host |
-//! | [`remote_shell`], [`link`] | starts an agent; the launcher's end of it |
-//! | [`agents`] | all agents: prepared before the job, ended after it |
+//! | [`tree`] | the tree of agents: the agents that an agent starts |
+//! | [`remote_shell`], [`link`] | starts an agent; its parent's end of it |
+//! | [`below`] | the agents below this process |
 //! | [`agent`] | the agent itself |
-//! | [`host`], [`supervise`] | the ranks of any host; the supervisor |
+//! | [`agents`], [`preparation`] | all agents of a job, for its launcher; they are prepared before it |
+//! | [`job_hosts`], [`supervise`] | the ranks of any host; the supervisor |
 //!
 //! Invariants
 //! 1. The launcher is one thread around one `poll`: deaths, PMI sockets, output, agents and signals all arrive in
@@ -27,17 +29,20 @@ mod addresses;
 pub mod agent;
 mod agents;
 mod aggregation;
+mod below;
 mod channel;
-mod host;
 mod host_list;
 mod job_environment;
+mod job_hosts;
 mod link;
 mod messages;
 mod poll_set;
+mod preparation;
 mod presence;
 mod ranks;
 mod remote_shell;
 mod supervise;
+mod tree;
 mod wire;
 
 pub use aggregation::ServiceError;
@@ -45,8 +50,8 @@ pub use host_list::{EntryError, HostsError};
 
 use std::time::Instant;
 
-use agents::NotPrepared;
 use host_list::HostEntry;
+use preparation::NotPrepared;
 
 use crate::error::LauncherError;
 use crate::executable::Executable;
@@ -98,8 +103,8 @@ fn run_here(options: &JobOptions) -> Result<u8, LauncherError> {
 fn run_on(entries: &[HostEntry], options: &JobOptions) -> Result<u8, LauncherError> {
     let signals = Signals::block().map_err(LauncherError::Signals)?;
     let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    match agents::prepare(options, entries, &signals, deadline) {
-        Ok(agents) => Ok(supervise::on_hosts(agents, signals, deadline, options)?),
+    match preparation::prepare(options, entries, &signals, deadline) {
+        Ok(prepared) => Ok(supervise::on_hosts(prepared, signals, deadline, options)?),
         Err(NotPrepared::Reported { code }) => Ok(code),
         Err(NotPrepared::Failed(error)) => Err(error),
     }

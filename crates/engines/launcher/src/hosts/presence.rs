@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Detection by an agent that the launcher's host has vanished.
+//! Detection by an agent that the host of its parent, the launcher or another agent, has vanished.
 //!
 //! The channel goes through a remote shell, whose end at the agent's host notices that the other host has vanished only
-//! when its TCP gives up, after some 15 minutes. So the launcher listens ([`Presence`]), and each agent keeps a
-//! connection that carries nothing ([`Watch`]). The kernels of the two hosts probe it. A launcher that is stopped, or
+//! when its TCP gives up, after some 15 minutes. So the parent listens ([`Presence`]), and each agent keeps a
+//! connection that carries nothing ([`Watch`]). The kernels of the two hosts probe it. A parent that is stopped, or
 //! whose output is not read, still counts as alive.
 //!
 //! Invariants
-//! 1. The launcher never accepts, reads or sends: a process that connects learns only that a port is open.
+//! 1. The parent never accepts, reads or sends: a process that connects learns only that a port is open.
 //! 2. An agent that cannot connect continues without a watch: there may be a firewall between.
 
 use std::io;
@@ -20,13 +20,14 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType, sockopt};
 
 use super::addresses::address_towards;
+use super::tree::FANOUT_MAX;
 
-/// A job has no more hosts than this number of processes.
-const WATCHES_MAX: i32 = 1024;
+/// A process has no more children.
+const WATCHES_MAX: i32 = FANOUT_MAX as i32;
 /// Number of unanswered probes until the host counts as vanished.
 const PROBES: u32 = 2;
 
-/// The launcher's end: one listener for each own address by which hosts reach this one.
+/// The parent's end: one listener for each own address by which hosts reach this one.
 #[derive(Default)]
 pub(super) struct Presence {
     listeners: Vec<TcpListener>,
@@ -60,7 +61,7 @@ pub(super) struct Watch {
 pub(super) enum WatchEvent {
     /// The launcher's host is alive.
     Connected,
-    /// There is nothing more to watch: no connection, or the launcher has closed it. The channel reports the rest.
+    /// There is nothing more to watch: no connection, or the parent has closed it. The channel reports the rest.
     Ended,
     /// The host no longer answers.
     Vanished,
@@ -99,10 +100,10 @@ impl Watch {
                 WatchEvent::Connected
             }
             Ok(Err(error)) if !self.is_connected => {
-                log::info!("this host cannot connect to the launcher's host, and will not notice its end: {error}");
+                log::info!("this host cannot connect to its parent's, and will not notice its end: {error}");
                 WatchEvent::Ended
             }
-            // The launcher has ended.
+            // The parent has ended.
             Ok(Ok(()) | Err(Errno::CONNRESET | Errno::PIPE)) => WatchEvent::Ended,
             // Probes have no answer, or can no longer be sent.
             Ok(Err(_)) | Err(_) => WatchEvent::Vanished,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The remote shell that starts agents: `ssh`, or the command in `SELVEDGE_RSH`. It gets the host and a command line.
 //!
-//! The agent is this same executable, or the one in `SELVEDGE_AGENT`. On the launcher's own host (`localhost`, or its
-//! name) it starts without a remote shell.
+//! The agent is this same executable, or the one in `SELVEDGE_AGENT`. On the own host (`localhost`, or its name) it starts
+//! without a remote shell. An agent that starts others has both from the launcher ([`super::wire::Subtree`]).
 //!
 //! Invariant: the remote shell has no terminal: Ctrl-C does not reach it, and it cannot ask for passwords.
 
@@ -29,13 +29,14 @@ const SSH: [&str; 10] = [
 
 /// The commands that start agents.
 pub(super) struct RemoteShell {
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
     pub(super) agent: PathBuf,
-    mask: libc::sigset_t,
+    /// The signal mask of the remote shell.
+    pub(super) mask: libc::sigset_t,
 }
 
 impl RemoteShell {
-    /// `mask`: the signal mask of the remote shell.
+    /// That of the settings.
     pub(super) fn new(mask: libc::sigset_t) -> io::Result<RemoteShell> {
         let given = |name: &str| selvedge_settings::text(name).filter(|value| !value.trim().is_empty());
         let words = match given("SELVEDGE_RSH") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Supervises a job: PMI, output, input, signals, the time limit, the exit code. One thread, one `poll`.
 //!
-//! The ranks are behind a [`Host`]: this process's own, or those of an agent on another host.
+//! The ranks are behind [`JobHosts`]: this process's own, or those of agents on other hosts.
 //!
 //! Invariants
 //! 1. PMI requests that a rank sent before it died are handled before its death.
@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 
-use super::agents::{self, Agents};
-use super::host::{Host, Part};
+use super::agents::reached_through;
 use super::host_list::process_mapping;
+use super::job_hosts::{HostEvents, JobHosts, Part};
 use super::messages::{Event, Order};
 use super::poll_set::PollSet;
+use super::preparation::Prepared;
 use super::ranks::Ranks;
 use crate::options::JobOptions;
 use crate::pmi_server::{Abort, Replies, Server, Table};
@@ -74,7 +75,7 @@ enum Phase {
 enum Source {
     Signals,
     Stdin,
-    Host(usize, Part),
+    Hosts(Part),
 }
 
 struct Supervisor<'a> {
@@ -83,7 +84,7 @@ struct Supervisor<'a> {
     job: String,
     program: String,
     server: Server,
-    hosts: Vec<Host>,
+    hosts: JobHosts,
     members: Vec<Member>,
     /// Number of input bytes on their way to rank 0. `None`: it takes no input from here.
     input: Option<usize>,
@@ -103,7 +104,7 @@ pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptio
     let plan = ranks.plan();
     let (captured, forward_stdin) = (plan.capture_output, plan.forward_stdin);
     let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let hosts = vec![Host::Here(Box::new(ranks))];
+    let hosts = JobHosts::Here(Box::new(ranks));
     let host_of = vec![0; options.ranks as usize];
     let mut supervisor = Supervisor::new(options, signals, server, hosts, &host_of, captured, deadline);
     supervisor.input = forward_stdin.then_some(0);
@@ -112,16 +113,16 @@ pub(super) fn here(ranks: Ranks, job: &str, signals: Signals, options: &JobOptio
 
 /// Runs a job whose ranks are on other hosts. Returns its exit code when all have ended. Then the agents are ended.
 pub(super) fn on_hosts(
-    agents: Agents,
+    prepared: Prepared,
     signals: Signals,
     deadline: Option<Instant>,
     options: &JobOptions,
 ) -> io::Result<u8> {
-    let Agents { links, host_of, job, manager: _manager, presence: _presence } = agents;
+    let Prepared { agents, agent_of, host_of, job, manager: _manager } = prepared;
     let mut server = Server::new(&job, options.ranks as usize);
     server.set_mapping(process_mapping(&host_of));
-    let hosts = links.into_iter().map(|link| Host::Agent(Box::new(link))).collect();
-    let mut supervisor = Supervisor::new(options, signals, server, hosts, &host_of, true, deadline);
+    let hosts = JobHosts::Agents(Box::new(agents));
+    let mut supervisor = Supervisor::new(options, signals, server, hosts, &agent_of, true, deadline);
     supervisor.input = Some(0);
     supervisor.run_and_clean_up()
 }
@@ -132,7 +133,7 @@ impl<'a> Supervisor<'a> {
         options: &'a JobOptions,
         signals: Signals,
         server: Server,
-        hosts: Vec<Host>,
+        hosts: JobHosts,
         host_of: &[usize],
         captured: bool,
         deadline: Option<Instant>,
@@ -163,22 +164,18 @@ impl<'a> Supervisor<'a> {
     /// Returns the job's exit code.
     fn run_and_clean_up(mut self) -> io::Result<u8> {
         let ended = self.run();
-        let mut links = Vec::new();
-        for host in self.hosts {
-            match host {
-                Host::Here(ranks) => ranks.remove_directory(),
-                Host::Agent(link) => links.push(*link),
+        match self.hosts {
+            JobHosts::Here(ranks) => ranks.remove_directory(),
+            JobHosts::Agents(mut agents) => {
+                agents.finish();
+                agents.clean(&self.lost, &self.job);
             }
         }
-        agents::finish(&mut links);
-        agents::clean(&self.lost, &self.job, &self.signals);
         ended.map(|()| self.failure.unwrap_or(0))
     }
 
     fn run(&mut self) -> io::Result<()> {
-        for host in 0..self.hosts.len() {
-            self.with_host(host, |host, events| host.start(events));
-        }
+        self.with_hosts(JobHosts::start);
         while self.members.iter().any(|member| member.state != State::Gone) {
             self.turn(None)?;
         }
@@ -191,9 +188,7 @@ impl<'a> Supervisor<'a> {
             match source {
                 Source::Signals => self.take_signals(),
                 Source::Stdin => self.read_stdin(),
-                Source::Host(host, part) => {
-                    self.with_host(host, |host, events| host.serve(part, flags, events));
-                }
+                Source::Hosts(part) => self.with_hosts(|hosts, events| hosts.serve(part, flags, events)),
             }
         }
         self.check_clock();
@@ -207,9 +202,7 @@ impl<'a> Supervisor<'a> {
         if may_read && self.input.is_some_and(|under_way| under_way < INPUT_BYTES_MAX) {
             polled.add(Source::Stdin, rustix::stdio::stdin(), PollFlags::IN);
         }
-        for (number, host) in self.hosts.iter().enumerate() {
-            host.poll_with(&mut |part, fd, flags| polled.add(Source::Host(number, part), fd, flags));
-        }
+        self.hosts.poll_with(&mut |part, fd, flags| polled.add(Source::Hosts(part), fd, flags));
         let check_again = (!may_read).then(|| Instant::now() + FOREGROUND_CHECK);
         polled.wait([until, check_again, self.next_deadline()].into_iter().flatten().min())
     }
@@ -242,11 +235,7 @@ impl<'a> Supervisor<'a> {
     fn take_signals(&mut self) {
         while let Some(signal) = self.signals.next() {
             match signal {
-                libc::SIGCHLD => {
-                    for host in 0..self.hosts.len() {
-                        self.with_host(host, Host::child_ended);
-                    }
-                }
+                libc::SIGCHLD => self.with_hosts(JobHosts::child_ended),
                 libc::SIGCONT => self.signal_all(libc::SIGCONT),
                 libc::SIGTSTP => self.stop(),
                 signal if self.interrupted => {
@@ -286,13 +275,13 @@ impl<'a> Supervisor<'a> {
     }
 
     fn has_agents(&self) -> bool {
-        self.hosts.iter().any(|host| host.name().is_some())
+        matches!(self.hosts, JobHosts::Agents(_))
     }
 
     /// Gives up hosts that have not reported the ends of killed ranks.
     fn give_up_hosts(&mut self) {
         self.phase = Phase::Killed { lost_at: None };
-        for host in 0..self.hosts.len() {
+        for host in self.hosts.numbers() {
             if self.ranks_left(host).next().is_some() {
                 self.host_lost(host, "its agent does not answer");
             }
@@ -300,24 +289,24 @@ impl<'a> Supervisor<'a> {
     }
 
     fn signal_all(&mut self, signal: i32) {
-        for host in 0..self.hosts.len() {
+        for host in self.hosts.numbers() {
             self.order(host, Order::Signal(signal));
         }
     }
 
     // ---- events and orders ----
 
-    /// Runs an action on a host, and handles its events.
-    fn with_host(&mut self, host: usize, act: impl FnOnce(&mut Host, &mut Vec<Event>)) {
+    /// Runs an action on the hosts, and handles their events.
+    fn with_hosts(&mut self, act: impl FnOnce(&mut JobHosts, &mut HostEvents)) {
         let mut events = Vec::new();
-        act(&mut self.hosts[host], &mut events);
-        for event in events {
+        act(&mut self.hosts, &mut events);
+        for (host, event) in events {
             self.handle(host, event);
         }
     }
 
     fn order(&mut self, host: usize, order: Order) {
-        self.with_host(host, |host, events| host.execute(order, events));
+        self.with_hosts(|hosts, events| hosts.execute(host, order, events));
     }
 
     fn order_for(&mut self, rank: usize, order: Order) {
@@ -367,19 +356,24 @@ impl<'a> Supervisor<'a> {
         self.members.iter().enumerate().filter(left).map(|(rank, _)| rank)
     }
 
+    /// A host is lost, with those that were reached through it.
     fn host_lost(&mut self, host: usize, why: &str) {
-        let lost: Vec<usize> = self.ranks_left(host).collect();
+        let hosts = self.hosts.lost_with(host);
         for rank in 0..self.members.len() {
-            if self.members[rank].host == host {
+            if hosts.contains(&self.members[rank].host) {
                 (0..2).for_each(|which| self.end_output(rank, which));
             }
         }
+        let lost: Vec<usize> = hosts.clone().flat_map(|host| self.ranks_left(host)).collect();
         if lost.is_empty() {
             return;
         }
-        let name = self.hosts[host].name().unwrap_or_default().to_owned();
-        say(&format!("host {name} is lost: {why}"));
-        self.lost.push(name);
+        let name = |host: usize| self.hosts.name(host).unwrap_or_default();
+        let has_ranks = |host: &usize| self.ranks_left(*host).next().is_some();
+        let below: Vec<&str> = hosts.skip(1).filter(has_ranks).map(name).collect();
+        say(&format!("host {} is lost: {why}{}", name(host), reached_through(&below)));
+        let all = std::iter::once(name(host)).chain(below).map(str::to_owned);
+        self.lost.extend(all.collect::<Vec<String>>());
         let mut replies = Replies::new();
         lost.iter().for_each(|&rank| self.members[rank].state = State::Gone);
         for rank in lost {
@@ -399,7 +393,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn not_started(&mut self, host: usize, rank: usize, code: u8, why: &str) {
-        let at = self.hosts[host].name().map(|name| format!("{name}, ")).unwrap_or_default();
+        let at = self.hosts.name(host).map(|name| format!("{name}, ")).unwrap_or_default();
         say(&format!("cannot start rank {rank} ({at}{}): {why}", self.program));
         let never_started: Vec<usize> =
             self.ranks_left(host).filter(|&rank| self.members[rank].state == State::Expected).collect();
@@ -434,14 +428,14 @@ impl<'a> Supervisor<'a> {
 
     /// Tells all hosts that a rank has ended early, while the job goes on: programs that wait for it end.
     fn tell_lost(&mut self, rank: usize, has_failed: bool, how: &str) {
-        for host in 0..self.hosts.len() {
+        for host in self.hosts.numbers() {
             self.order(host, Order::Lost { rank, has_failed, how: how.to_owned() });
         }
     }
 
     fn describe(&self, rank: usize) -> String {
         let Member { host, pid, .. } = self.members[rank];
-        let at = self.hosts[host].name().map(|name| format!(" on {name}")).unwrap_or_default();
+        let at = self.hosts.name(host).map(|name| format!(" on {name}")).unwrap_or_default();
         format!("rank {rank} (pid {pid}{at}, {})", self.program)
     }
 
@@ -475,7 +469,7 @@ impl<'a> Supervisor<'a> {
 
     fn deliver(&mut self, replies: Replies) {
         for Table { number, text } in self.server.take_tables() {
-            for host in 0..self.hosts.len() {
+            for host in self.hosts.numbers() {
                 self.order(host, Order::Table { number, text: text.clone().into_bytes() });
             }
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages between a launcher and its agents: the agent's greeting, requests down, reports up.
+//! The messages between a launcher and its agents: the agent's greeting, requests down, reports up. An agent with hosts
+//! below it is to its children what the launcher is to it, and forwards their messages.
 //!
 //! The agent begins with one line of text, [`greeting`], which has its version in a fixed form. Then [`Request`] and
 //! [`Report`] travel as JSON, followed by bytes that belong to them ([`Message`]).
@@ -16,7 +17,7 @@ use super::messages::{Event, Order};
 use crate::options::JobOptions;
 
 /// Changes with every change of the channel's wire format.
-pub(super) const PROTOCOL: u32 = 4;
+pub(super) const PROTOCOL: u32 = 5;
 const GREETING: &str = "selvedge agent ";
 
 /// The job, for an agent.
@@ -29,8 +30,6 @@ pub(super) struct Start {
     pub(super) ranks: Vec<usize>,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) folder: PathBuf,
-    /// The port at which the agent can watch the launcher's host ([`super::presence`]).
-    pub(super) launcher: Option<SocketAddr>,
     /// Present with several hosts.
     #[serde(rename = "among")]
     pub(super) place: Option<HostPlace>,
@@ -49,9 +48,30 @@ pub(super) struct HostPlace {
     pub(super) manager: Option<String>,
 }
 
+/// The hosts below an agent, and the way to start agents on them.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Subtree {
+    /// The agent's own host, as the user has named it.
+    pub(super) name: String,
+    /// The hosts below it, numbered from 1.
+    pub(super) hosts: Vec<String>,
+    /// The largest number of agents that one process starts.
+    pub(super) fanout: usize,
+    /// The remote shell: a program and its first arguments.
+    pub(super) shell: Vec<String>,
+    /// The agent's program.
+    pub(super) agent: PathBuf,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) folder: PathBuf,
+}
+
 /// From an agent to the launcher.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
+    /// An agent below has answered. Its parent sends this in its name.
+    Hello(Hello),
+    /// An agent below is gone, with those below it. Its parent sends this in its name. The reason follows its name.
+    Lost(String),
     /// Everything is prepared, and no rank is started yet.
     Ready,
     /// The ranks cannot be started here. The code is the job's exit code.
@@ -69,11 +89,18 @@ pub(super) enum Report {
 /// From the launcher to an agent.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Request {
+    /// Start the agents below, and forward their messages.
+    Subtree(Box<Subtree>),
+    /// Watch the parent's host ([`super::presence`]) at this port. The text names the host.
+    Watch {
+        at: SocketAddr,
+        host: String,
+    },
     Start(Box<Start>),
     /// Start the ranks.
     Go,
     Order(Order),
-    /// All ranks have ended: remove the job's directory, and end.
+    /// All ranks have ended: remove the job's directory, and end after the agents below.
     Finish,
 }
 
@@ -105,7 +132,7 @@ impl Message for Request {
 pub(super) struct Hello {
     /// Equal for two agents whose processes share memory.
     pub(super) identity: String,
-    /// The address of this host to which the launcher has connected, if the remote shell reports it.
+    /// The address of this host to which its parent has connected, if the remote shell reports it.
     pub(super) reached: Option<IpAddr>,
 }
 

@@ -178,6 +178,7 @@ mod tests {
             ("SELVEDGE_NET_TIMEOUT", "1", "0.9"),
             ("SELVEDGE_RSH", "sh -x", "/nowhere/rsh"),
             ("SELVEDGE_AGENT", "/opt/selvedge/bin/selvedge", "a\nb"),
+            ("SELVEDGE_RUN_FANOUT", "2", "0"),
             ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),
             ("SELVEDGE_PREFIX", "/", "/proc/self/exe"),
             ("SELVEDGE_SIM_TSC", "0", "2"),

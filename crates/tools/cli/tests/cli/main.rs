@@ -12,6 +12,7 @@ mod bench_smoke;
 mod debuggers;
 mod doctor;
 mod hosts;
+mod hosts_tree;
 mod info_top;
 mod limits;
 mod links;

@@ -68,6 +68,21 @@ impl Hosts {
         command
     }
 
+    /// Cuts the network of a host.
+    pub fn cut(&self, host: usize) {
+        let status = Command::new(tool("hosts.sh")).arg("cut").arg(&self.set).arg(host.to_string()).status();
+        assert!(status.expect("a shell").success());
+    }
+
+    /// Whether hosts can start commands on each other; prints the reason if not.
+    pub fn has_remote_shell(&self) -> bool {
+        let has = self.set.join("rsh.socket").exists();
+        if !has {
+            println!("skipped: hosts cannot start commands on each other without python3");
+        }
+        has
+    }
+
     /// Runs it to its end, and checks that nothing is left on any host.
     pub fn output(&self, place: &Place, args: &[&str]) -> Ended {
         let ended = Ended::from(self.run(place, args).output().expect("the command starts"));
