@@ -170,6 +170,7 @@ impl Two {
                 nid: Some(3),
                 check,
                 progress,
+                links_max: 256,
                 timeout: Duration::from_secs(5),
                 faults: faults.map(|faults| faults.parse().expect("right")),
             };
