@@ -32,7 +32,9 @@ pub fn accepts(variable: &Variable, text: &str) -> bool {
         }
         TIME => units::duration(text).is_ok_and(|time| !time.is_zero()),
         TIME_IN_MICROSECONDS => units::nanoseconds(text, units::MICROSECOND).is_ok(),
-        "a number" if variable.name == "SELVEDGE_CORES" => number().is_some_and(|cores| cores > 0),
+        "a number" if ["SELVEDGE_CORES", "SELVEDGE_NET_LINKS"].contains(&variable.name) => {
+            number().is_some_and(|count| count > 0)
+        }
         "a number from 1 to 512" => number().is_some_and(|tables| (1..=512).contains(&tables)),
         "a number from 1 to 1024" => number().is_some_and(|count| (1..=1024).contains(&count)),
         "a number from 0 to 1024" => number().is_some_and(|count| count <= 1024),
