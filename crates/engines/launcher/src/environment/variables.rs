@@ -248,14 +248,17 @@ mod tests {
         assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
         assert!(names(Target::Openmpi).contains(&PASS_ON) && !names(Target::Ofi).contains(&PASS_ON));
         assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
-        assert_eq!(names(Target::Mpich)[2..], [
-            "MPIR_CVAR_CH4_NETMOD",
-            "MPIR_CVAR_NOLOCAL",
-            "FI_OFI_RXM_BUFFER_SIZE",
-            "FI_OFI_RXM_EAGER_LIMIT",
-            "FI_OFI_RXM_MSG_RX_SIZE",
-            "FI_UNIVERSE_SIZE",
-        ]);
+        assert_eq!(
+            names(Target::Mpich)[2..],
+            [
+                "MPIR_CVAR_CH4_NETMOD",
+                "MPIR_CVAR_NOLOCAL",
+                "FI_OFI_RXM_BUFFER_SIZE",
+                "FI_OFI_RXM_EAGER_LIMIT",
+                "FI_OFI_RXM_MSG_RX_SIZE",
+                "FI_UNIVERSE_SIZE",
+            ]
+        );
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl<M> Drop for Registered<M> {
 
 /// Memory of the program that a provider accesses later, in its calls. The program may unmap it meanwhile. Then a
 /// provider over TCP would crash, or stop in the middle of a message: its connection has no next message then, or a wrong
-/// one. So the memory is checked when it is given to libfabric, and before polls. Then holes are filled with zeros. A provider that pins memory needs no check.
+/// one. So the memory is checked when it is given to libfabric, and before polls. Then holes are filled with zeros. A
+/// provider that pins memory needs no check.
 ///
 /// Cost of a check: a system call for each range.
 #[derive(Default)]
